@@ -16,7 +16,7 @@
 
 use benches::measure::{SETTLE, Timing, wall};
 use benches::mnist;
-use benches::workload::Part;
+use benches::workload::Portion;
 use benches::workloads::matmul::{Case, Product};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
 
 fn rates(product: &Product) -> anyhow::Result<Vec<f64>> {
     let [rows, _, cols] = product.shape;
-    let whole = Part::whole(rows);
+    let whole = Portion::whole(rows);
     let mut c = vec![0.0; rows * cols];
     let mut samples = vec![Vec::new(); LIBRARIES.len()];
     for _ in 0..N_ROUNDS {

@@ -1,7 +1,7 @@
-//! Criterion benchmarks of the rungs of `matmul`, from the same workload as the bench command.
+//! Criterion benchmarks of the variants of `matmul`, from the same workload as the bench command.
 //!
-//! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are measured by each rung's
-//! own timer.
+//! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are measured by each
+//! variant's own timer.
 
 use benches::workload::{Problem, Workload};
 use benches::workloads::matmul::Product;
@@ -30,24 +30,31 @@ fn main() {
 }
 
 fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
-    for rung in workload.rungs {
+    for variant in workload.variants {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a count, far below 2^53"
         )]
-        let operations = rung.extent.work.amount() as u64;
-        let mut contestant = (rung.start)().expect("the rung starts");
-        contestant.run(1).expect("the rung runs");
-        let result = contestant.result().expect("the rung has a result");
-        (workload.check)(&result, rung.extent.part).expect("the result of the rung is correct");
+        let operations = variant.extent.work.amount() as u64;
+        let mut contestant = (variant.start)().expect("the variant starts");
+        contestant.run(1).expect("the variant runs");
+        let result = contestant.result().expect("the variant has a result");
+        (workload.check)(&result, variant.extent.part)
+            .expect("the result of the variant is correct");
         group.throughput(Throughput::Elements(operations));
-        let adapter = rung.adapter.map_or("CPU", |adapter| &adapter.name);
-        let id = BenchmarkId::new(format!("{} on {adapter}", rung.executor), &workload.size);
+        let adapter = variant.adapter.map_or("CPU", |adapter| &adapter.name);
+        let id = BenchmarkId::new(format!("{} on {adapter}", variant.executor), &workload.size);
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|iterations| {
                 let times = usize::try_from(iterations).expect("the count fits a usize");
-                Duration::from_secs_f64(contestant.run(times).expect("the rung runs").iter().sum())
+                Duration::from_secs_f64(
+                    contestant
+                        .run(times)
+                        .expect("the variant runs")
+                        .iter()
+                        .sum(),
+                )
             });
         });
     }

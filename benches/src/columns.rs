@@ -1,8 +1,8 @@
-//! The numeric columns of every ladder, for the terminal table and the HTML report.
+//! The numeric columns of every comparison, for the terminal table and the HTML report.
 //!
 //! Role: defines each column's title, meaning and cell in one place.
 
-use crate::ladder::{Ladder, Line};
+use crate::comparison::{Comparison, Entry};
 use crate::units;
 
 /// A numeric column.
@@ -13,22 +13,25 @@ pub struct Column {
     /// Explanation of the title, one sentence.
     pub meaning: &'static str,
     /// Returns the cell of a line, or `None` if the line has no such number.
-    pub cell: fn(&Line) -> Option<String>,
+    pub cell: fn(&Entry) -> Option<String>,
 }
 
-/// Returns the columns in which at least one line of this ladder has a number.
+/// Returns the columns in which at least one line of this comparison has a number.
 #[must_use]
-pub fn of(ladder: &Ladder) -> Vec<Column> {
+pub fn columns(comparison: &Comparison) -> Vec<Column> {
     let filled = |column: &Column| {
-        ladder
+        comparison
             .lines
             .iter()
             .any(|line| (column.cell)(line).is_some())
     };
-    all(&ladder.rate_unit).into_iter().filter(filled).collect()
+    all(&comparison.rate_unit)
+        .into_iter()
+        .filter(filled)
+        .collect()
 }
 
-/// Returns all columns; the tables of all ladders share their legend.
+/// Returns all columns; the tables of all comparisons share their legend.
 #[must_use]
 pub fn all(rate_unit: &str) -> Vec<Column> {
     let rate = if rate_unit.is_empty() {
@@ -42,7 +45,7 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         cell,
     };
     vec![
-        column("median", "Median time of one run.", |line: &Line| {
+        column("median", "Median time of one run.", |line: &Entry| {
             line.time.map(|[median, ..]| units::seconds(median))
         }),
         column("spread", "First to third quartile of the times.", |line| {
@@ -52,7 +55,7 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         column(rate, "Work per second at the median.", |line| {
             line.rate.map(units::digits)
         }),
-        column("× first", "Rate relative to the first rung.", |line| {
+        column("× first", "Rate relative to the first variant.", |line| {
             line.speedup_over_first.map(units::times)
         }),
         column(
@@ -84,7 +87,7 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ladder::ladders;
+    use crate::comparison::comparisons;
     use crate::record::{Record, Row};
 
     #[test]
@@ -95,12 +98,15 @@ mod tests {
             rate_unit: "draws/s".into(),
             ..Row::default()
         };
-        let ladder = ladders(&Record {
+        let comparison = comparisons(&Record {
             rows: vec![row],
             ..Record::default()
         })
         .remove(0);
-        let titles: Vec<String> = of(&ladder).into_iter().map(|column| column.title).collect();
+        let titles: Vec<String> = columns(&comparison)
+            .into_iter()
+            .map(|column| column.title)
+            .collect();
         assert_eq!(titles, ["median", "spread", "draws/s"]);
     }
 }

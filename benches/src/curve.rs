@@ -27,7 +27,7 @@ impl Curve {
     /// Extracts the curve from a result whose first `n_losses` elements are losses, followed by an
     /// optional accuracy. The curve is empty without losses and for results that are not f32.
     #[must_use]
-    pub fn of(result: &Output, n_losses: usize) -> Self {
+    pub fn from_output(result: &Output, n_losses: usize) -> Self {
         let Output::F32(elements) = result else {
             return Self::default();
         };
@@ -57,12 +57,15 @@ mod tests {
     #[test]
     fn losses_stand_first_and_the_accuracy_after_them() {
         let result = Output::F32(vec![3.0, 2.0, 1.0, 0.75]);
-        let curve = |n_losses| Curve::of(&result, n_losses);
+        let curve = |n_losses| Curve::from_output(&result, n_losses);
         assert_eq!(curve(3).losses, [3.0, 2.0, 1.0]);
         assert_eq!((curve(3).stride, curve(3).accuracy), (None, Some(0.75)));
         assert_eq!((curve(4).losses.len(), curve(4).accuracy), (4, None));
         assert_eq!(curve(0), Curve::default());
-        assert_eq!(Curve::of(&Output::U32(vec![1]), 1), Curve::default());
+        assert_eq!(
+            Curve::from_output(&Output::U32(vec![1]), 1),
+            Curve::default()
+        );
     }
 
     #[test]
@@ -73,7 +76,7 @@ mod tests {
             (4690, Some(19), 247),
         ] {
             let steps: Vec<f32> = (0..n_losses).map(|step| step as f32).collect();
-            let curve = Curve::of(&Output::F32(steps), n_losses);
+            let curve = Curve::from_output(&Output::F32(steps), n_losses);
             assert_eq!((curve.stride, curve.losses.len()), (stride, kept));
             let every = stride.unwrap_or(1);
             let all_right = |(at, loss): (usize, &f32)| *loss == (at * every) as f32;
@@ -84,7 +87,7 @@ mod tests {
     #[test]
     fn a_loss_that_is_not_finite_ends_the_curve() {
         let result = Output::F32(vec![2.0, f32::NAN, 1.0, f32::INFINITY]);
-        let curve = Curve::of(&result, 3);
+        let curve = Curve::from_output(&result, 3);
         assert_eq!((curve.losses, curve.accuracy), (vec![2.0], None));
     }
 }

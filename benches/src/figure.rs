@@ -35,7 +35,7 @@ pub struct Panel {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Point>,
     /// The lines; the first ones are drawn most prominently.
-    pub lines: Vec<Line>,
+    pub lines: Vec<Series>,
 }
 
 /// A marked point.
@@ -66,7 +66,7 @@ impl Point {
 /// A sequence of points joined by a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Line {
+pub struct Series {
     /// Name in the legend; a line without a name is not listed there.
     pub name: String,
     /// Whether the line is a reference for the others, such as a limit or an asymptote.
@@ -78,10 +78,10 @@ pub struct Line {
     pub points: Vec<[f32; 2]>,
 }
 
-impl Line {
+impl Series {
     /// Creates the graph of a function at ascending x; points where it is not finite are left out.
     #[must_use]
-    pub fn of(
+    pub fn new(
         name: impl Into<String>,
         places: impl IntoIterator<Item = f64>,
         function: impl Fn(f64) -> f64,

@@ -4,18 +4,19 @@
 //! [`program`] on tensors, and [`workloads`] lists all of them. [`run`] times a workload together
 //! with its rivals, [`record`] stores the results as JSON, and [`table`] and [`report`] display a
 //! record. [`sampling`] shows where a workload spends its time.
-//! Terms: a *rung* is one implementation of a workload in this project, such as plain loops, the
-//! host executor or a GPU; the rungs of a workload, simplest first, are its *ladder*. A *rival* is
-//! another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is either. The
-//! *oracle* is the plain reference computation, usually in f64, that every result is compared with.
+//! Terms: a *variant* is one implementation of a workload in this project, such as plain loops, the
+//! host executor or a GPU; the variants of a workload, simplest first, are its *comparison*. A
+//! *rival* is another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is
+//! either. The *oracle* is the plain reference computation, usually in f64, that every result is
+//! compared with.
 
 pub mod claims;
 pub mod columns;
+pub mod comparison;
 pub mod curve;
 pub mod date;
 pub mod doctor;
 pub mod figure;
-pub mod ladder;
 pub mod machine;
 pub mod measure;
 pub mod memory;

@@ -10,7 +10,7 @@
 //! without the CPU. A run on the CPU, including kernels of a software adapter, is metered by RAPL.
 //! Other devices are not metered.
 
-use crate::workload::Contestant;
+use crate::workload::Implementation;
 use anyhow::Result;
 use gpu_wgsl::{Adapter, DeviceType};
 use std::fmt;
@@ -59,7 +59,7 @@ pub struct RunEnergy {
 }
 
 impl Site {
-    /// Returns the site of a rung that runs on `adapter`, or on the CPU without one.
+    /// Returns the site of a variant that runs on `adapter`, or on the CPU without one.
     #[must_use]
     pub fn of_adapter(adapter: Option<&Adapter>) -> Self {
         match adapter {
@@ -102,7 +102,7 @@ impl Meter {
     /// An error of the contestant.
     pub(crate) fn measure(
         &self,
-        contestant: &mut dyn Contestant,
+        contestant: &mut dyn Implementation,
         site: Site,
     ) -> Result<Option<RunEnergy>> {
         let open = match site {
@@ -162,7 +162,7 @@ mod tests {
         n_runs: usize,
     }
 
-    impl Contestant for Worker {
+    impl Implementation for Worker {
         fn run(&mut self, times: usize) -> Result<Vec<f64>> {
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(100) * u32::try_from(times)? {

@@ -1,7 +1,7 @@
-//! A rung on this machine's CPU: a function that fills a result, timed by the host's clock.
+//! A variant on this machine's CPU: a function that fills a result, timed by the host's clock.
 
 use crate::memory;
-use crate::workload::{Contestant, Output, OutputElement};
+use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::Result;
 use std::hint::black_box;
 use std::time::Instant;
@@ -31,7 +31,7 @@ impl<T: OutputElement, F: FnMut(&mut Vec<T>) -> Result<()>> OnCpu<T, F> {
     }
 }
 
-impl<T: OutputElement, F: FnMut(&mut Vec<T>) -> Result<()>> Contestant for OnCpu<T, F> {
+impl<T: OutputElement, F: FnMut(&mut Vec<T>) -> Result<()>> Implementation for OnCpu<T, F> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         (0..times).map(|_| self.run_once()).collect()
     }

@@ -1,7 +1,8 @@
-//! A rung on a GPU: a function that is called repeatedly, with inputs and results in device memory.
+//! A variant on a GPU: a function that is called repeatedly, with inputs and results in device
+//! memory.
 
 use crate::record::{NotRun, Timer};
-use crate::workload::{Contestant, Output, OutputElement};
+use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::{Buffer, DeviceType, Gpu};
 use std::marker::PhantomData;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use tensor_core::{Tensor, jit};
 
 /// A result in device memory.
-pub(crate) trait Held {
+pub(crate) trait DeviceResult {
     /// Copies the result to the host.
     fn read(&self, gpu: &Gpu) -> Result<Output>;
 }
@@ -20,13 +21,13 @@ pub(crate) struct Typed<T> {
     element: PhantomData<T>,
 }
 
-impl<T: OutputElement> Held for Typed<T> {
+impl<T: OutputElement> DeviceResult for Typed<T> {
     fn read(&self, _gpu: &Gpu) -> Result<Output> {
         Ok(T::wrap(self.tensor.to_host::<T>()?.into_iter().collect()))
     }
 }
 
-impl Held for Buffer<f32> {
+impl DeviceResult for Buffer<f32> {
     fn read(&self, gpu: &Gpu) -> Result<Output> {
         Ok(Output::F32(gpu.read(self)?))
     }
@@ -83,8 +84,8 @@ pub(crate) fn compiled<T>(
     })
 }
 
-impl<'a, R: Held, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
-    /// Creates the rung of a function whose inputs are being uploaded to the device.
+impl<'a, R: DeviceResult, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
+    /// Creates the variant of a function whose inputs are being uploaded to the device.
     pub(crate) fn new(gpu: &'a Gpu, call: F) -> Result<Self> {
         // Uploads are executed with the next submission. Waiting here counts their time as upload
         // time.
@@ -110,7 +111,7 @@ impl<'a, R: Held, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
     }
 }
 
-impl<R: Held, F: Fn() -> Result<R>> Contestant for OnGpu<'_, R, F> {
+impl<R: DeviceResult, F: Fn() -> Result<R>> Implementation for OnGpu<'_, R, F> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         (0..times).map(|_| self.run_once()).collect()
     }

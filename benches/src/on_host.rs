@@ -1,7 +1,7 @@
-//! A rung on the host executor: a function of tensors, compiled once and called repeatedly.
+//! A variant on the host executor: a function of tensors, compiled once and called repeatedly.
 
 use crate::memory;
-use crate::workload::{Contestant, Output, OutputElement};
+use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result};
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -43,7 +43,7 @@ where
     }
 }
 
-impl<T, F> Contestant for OnHost<T, F>
+impl<T, F> Implementation for OnHost<T, F>
 where
     T: OutputElement,
     F: Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
@@ -56,7 +56,7 @@ where
         // Memory in the executor's cache would be reused without being counted, so clear the cache
         // first.
         self.last = None;
-        self.host.release_kept();
+        self.host.clear_cache();
         let (ran, peak) = memory::peak_extra_bytes(|| self.run_once());
         ran?;
         let result = self.last.as_ref().context("no result")?;

@@ -1,22 +1,22 @@
 //! A workload defined as a program on tensors: named inputs, one expression, an oracle.
 //!
 //! Role: the short way to define a [`Workload`]. It needs the distribution of each input, an
-//! oracle, plain loops and the tensor expression; rungs, bytes, check and the rivals' jobs follow
-//! from these.
+//! oracle, plain loops and the tensor expression; variants, bytes, check and the rivals' jobs
+//! follow from these.
 //! Method: a [`Program`] is cheap to create and to list; its task draws the inputs and runs the
 //! oracle. A rival's script receives every input, and the length of every axis, under the same
 //! names as here.
 //! Shapes: inputs and result are row-major and contiguous.
-//! Limits: inputs are random and in f32, and all rungs do the whole work.
-//! [`crate::workloads::matmul`], which also runs on images and whose slow rungs do a part, is
+//! Limits: inputs are random and in f32, and all variants do the whole work.
+//! [`crate::workloads::matmul`], which also runs on images and whose slow variants do a part, is
 //! defined without this module.
 
-use crate::rivals::{Job, Script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::rivals::{BaselineArguments, Script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result};
 use gpu_wgsl::Gpu;
 use tensor_core::Tensor;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::ndarray::ArrayView2;
 use tensor_core::rng::Philox;
 
@@ -30,7 +30,7 @@ pub type Expression<const N: usize> = fn(&[Tensor; N]) -> Tensor;
 
 /// A program of `N` inputs with its oracle; elements of the result are `T`.
 #[derive(Clone, Debug)]
-pub struct Program<T, const N: usize> {
+pub struct TensorWorkload<T, const N: usize> {
     /// Name of the workload, as in records: `chain`.
     pub name: &'static str,
     /// Id of the document that the program comes from: `S2`; [`crate::sources`] has the titles.
@@ -43,11 +43,11 @@ pub struct Program<T, const N: usize> {
     pub inputs: [Input; N],
     /// The oracle.
     pub truth: fn(&[Array; N]) -> Result<Truth>,
-    /// The rung `loops`, the plainest code, which fills the result.
+    /// The variant `loops`, the plainest code, which fills the result.
     pub loops: fn(&[Array; N], &mut [T]) -> Result<()>,
     /// The program as a user writes it; run by the host executor and by each GPU.
     pub expression: Expression<N>,
-    /// Other ways to write the program, by the names of their rungs on the host executor.
+    /// Other ways to write the program, by the names of their variants on the host executor.
     pub variants: &'static [(&'static str, Expression<N>)],
 }
 
@@ -55,7 +55,7 @@ pub struct Program<T, const N: usize> {
 #[derive(Clone, Debug)]
 pub struct Input {
     name: &'static str,
-    law: Law,
+    law: InputDistribution,
     stream: u64,
     /// Name and length of each axis; axes with the same name have the same length.
     axes: Vec<(&'static str, usize)>,
@@ -63,7 +63,7 @@ pub struct Input {
 
 /// Distribution of random inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Law {
+pub enum InputDistribution {
     /// Uniform in [0, 1).
     Uniform,
     /// Uniform in [-1, 1).
@@ -87,12 +87,12 @@ pub struct Truth {
     /// Expected result; integers and truth values (0 or 1) are exact in f64.
     pub expected: Vec<f64>,
     /// Tolerance for a result.
-    pub bound: Bound,
+    pub bound: Tolerance,
     /// Arithmetic operations of the program, including comparisons and selections.
     pub operations: f64,
 }
 
-impl Law {
+impl InputDistribution {
     /// Draws `len` numbers from one stream of the generator whose seed all workloads share.
     #[must_use]
     pub fn draw(self, len: usize, stream: u64) -> Vec<f32> {
@@ -113,7 +113,12 @@ impl Input {
     /// Creates an input with these axes, drawn from `stream`; inputs of one program need different
     /// streams.
     #[must_use]
-    pub fn new(name: &'static str, law: Law, stream: u64, axes: &[(&'static str, usize)]) -> Self {
+    pub fn new(
+        name: &'static str,
+        law: InputDistribution,
+        stream: u64,
+        axes: &[(&'static str, usize)],
+    ) -> Self {
         Self {
             name,
             law,
@@ -169,7 +174,7 @@ impl Array {
     }
 }
 
-impl<T: OutputElement, const N: usize> Program<T, N> {
+impl<T: OutputElement, const N: usize> TensorWorkload<T, N> {
     /// Draws the inputs and computes the expected result.
     ///
     /// # Errors
@@ -202,7 +207,7 @@ impl<T: OutputElement, const N: usize> Program<T, N> {
 
 /// A program with its inputs and the expected result.
 struct Drawn<T, const N: usize> {
-    program: Program<T, N>,
+    program: TensorWorkload<T, N>,
     arrays: [Array; N],
     truth: Truth,
 }
@@ -212,34 +217,34 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         let n_inputs: usize = self.arrays.iter().map(|array| array.elements.len()).sum();
         let n_results = self.truth.expected.len();
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Operations(self.truth.operations),
             bytes: (n_inputs * size_of::<f32>() + n_results * size_of::<T>()) as f64,
         }
     }
 
-    fn rungs<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Rung<'a>> {
+    fn variants<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Variant<'a>> {
         let (whole, len) = (self.whole(), self.truth.expected.len());
         let loops = |out: &mut Vec<T>| (self.program.loops)(&self.arrays, out);
         let tensors = self.arrays.each_ref().map(Array::tensor);
         let compiled = |&(name, expression): &(&'static str, Expression<N>)| {
-            Rung::compiled::<T>(name, whole, tensors.to_vec(), called(expression))
+            Variant::compiled::<T>(name, whole, tensors.to_vec(), called(expression))
         };
-        let mut rungs = vec![Rung::on_cpu("loops", whole, len, loops)];
-        rungs.extend(self.program.variants.iter().map(compiled));
-        rungs.push(compiled(&("host", self.program.expression)));
-        rungs.extend(gpus.iter().map(|gpu| {
-            Rung::on_gpu::<T>(
+        let mut variants = vec![Variant::on_cpu("loops", whole, len, loops)];
+        variants.extend(self.program.variants.iter().map(compiled));
+        variants.push(compiled(&("host", self.program.expression)));
+        variants.extend(gpus.iter().map(|gpu| {
+            Variant::on_gpu::<T>(
                 gpu,
                 whole,
                 tensors.to_vec(),
                 called(self.program.expression),
             )
         }));
-        rungs
+        variants
     }
 
-    fn rivals(&self) -> Vec<Job<'_>> {
+    fn rivals(&self) -> Vec<BaselineArguments<'_>> {
         let inputs = &self.program.inputs;
         let mut sizes: Vec<(&str, usize)> = Vec::new();
         for axis in inputs.iter().flat_map(|input| &input.axes) {
@@ -251,7 +256,7 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         let arrays: Vec<(&str, &[f32])> = drawn
             .map(|(input, array)| (input.name, &array.elements[..]))
             .collect();
-        Job::each(&LIBRARIES, self.program.script, &sizes, &arrays)
+        BaselineArguments::each(&LIBRARIES, self.program.script, &sizes, &arrays)
     }
 }
 
@@ -272,11 +277,15 @@ impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
             whole: self.whole(),
             n_losses: 0,
             figure: None,
-            rungs: self.rungs(gpus),
+            variants: self.variants(gpus),
             rivals: self.rivals(),
             left_out: Vec::new(),
             check: Box::new(|result, _| {
-                compare(T::of(result)?, &self.truth.expected, &self.truth.bound)?;
+                compare(
+                    T::from_output(result)?,
+                    &self.truth.expected,
+                    &self.truth.bound,
+                )?;
                 Ok(())
             }),
         }

@@ -14,12 +14,12 @@ pub fn simpson(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     #[test]
     fn integrals_are_those_of_formulas() {
         // Here the rule is exact up to rounding; its sum adds one rounding per subinterval.
-        let bound = || Bound::relative(PIECES as usize);
+        let bound = || Tolerance::relative(PIECES as usize);
         assert_close([simpson(0.0, 1.0, f64::exp)], [1_f64.exp_m1()], bound());
         assert_close(
             [simpson(1.0, 2.0, f64::ln)],

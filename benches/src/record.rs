@@ -25,7 +25,8 @@ pub struct Record {
     pub schema: u32,
     /// Machine and time of the run.
     pub machine: Machine,
-    /// Results in the order of measurement; the first row of a workload and size is its first rung.
+    /// Results in the order of measurement; the first row of a workload and size is its first
+    /// variant.
     pub rows: Vec<Row>,
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
@@ -43,7 +44,7 @@ pub struct Row {
     pub source: String,
     /// Size as one word: `50000x784x10`.
     pub size: String,
-    /// `host`, `wgsl`, `reference`, or the name of a rung.
+    /// `host`, `wgsl`, `reference`, or the name of a variant.
     pub executor: String,
     /// Adapter that ran the work; absent on the CPU.
     pub adapter: Option<String>,
@@ -76,7 +77,7 @@ pub struct Row {
     pub rate_unit: String,
     /// Bytes moved per second at the median, in 10⁹ bytes: `bytes` divided by `median_s`.
     pub gb_per_s: Option<f64>,
-    /// Rate divided by the rate of the first rung.
+    /// Rate divided by the rate of the first variant.
     pub speedup_over_first: Option<f64>,
     /// Rate as a fraction of the measured peak of the device that ran the work.
     pub share_of_peak: Option<f64>,
@@ -135,7 +136,7 @@ pub struct RivalTiming {
     pub rate: Option<f64>,
     /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.
     pub gb_per_s: Option<f64>,
-    /// Rate divided by the rate of the first rung.
+    /// Rate divided by the rate of the first variant.
     pub speedup_over_first: Option<f64>,
     /// Rate as a fraction of the CPU's measured peak.
     pub share_of_peak: Option<f64>,

@@ -1,18 +1,18 @@
 //! Records as one self-contained HTML page.
 //!
-//! Role: the visual form of a run: facts of the machine, an overview, ladders as bars and tables, a
-//! roofline of workloads with several sizes, loss curves of trainings, and what was left out. Every
-//! number comes from the record.
+//! Role: the visual form of a run: facts of the machine, an overview, comparisons as bars and
+//! tables, a roofline of workloads with several sizes, loss curves of trainings, and what was left
+//! out. Every number comes from the record.
 //! Method: the page is built from plain strings. All text of a record is escaped. Plots are inline
 //! SVG whose colours are set by the style sheet, for light and dark mode.
-//! Limits: about 15 kB per ladder, and as much again per chart of losses; a page with some thirty
-//! of each has 600 kB.
+//! Limits: about 15 kB per comparison, and as much again per chart of losses; a page with some
+//! thirty of each has 600 kB.
 
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::comparison::{self, Comparison};
 use crate::date;
-use crate::ladder::{self, Ladder};
 use crate::record::{NotRun, Record, replace_file};
 use crate::{sources, units};
 
@@ -87,35 +87,38 @@ fn escape(text: &str) -> String {
 }
 
 fn article(record: &Record) -> String {
-    let ladders = ladder::ladders(record);
+    let comparisons = comparison::comparisons(record);
     let adapters = facts::adapter_names(record);
     let mut html = String::from("<article>\n");
     html += &facts::summary(record);
-    html += &alarm(&ladders);
+    html += &alarm(&comparisons);
     html += &facts::machine(record, &adapters);
     html += &overview::table(record, &adapters);
-    if ladders.is_empty() {
+    if comparisons.is_empty() {
         html.push_str("<p>Nothing was measured in this run.</p>\n");
     }
     let mut workloads: Vec<&str> = Vec::new();
-    for ladder in &ladders {
-        if !workloads.contains(&ladder.workload.as_str()) {
-            workloads.push(&ladder.workload);
+    for comparison in &comparisons {
+        if !workloads.contains(&comparison.workload.as_str()) {
+            workloads.push(&comparison.workload);
         }
     }
     for workload in workloads {
-        let sizes: Vec<&Ladder> = ladders.iter().filter(|l| l.workload == workload).collect();
+        let sizes: Vec<&Comparison> = comparisons
+            .iter()
+            .filter(|l| l.workload == workload)
+            .collect();
         html += &section(workload, &sizes, record, &adapters);
     }
     html + &left_out(&record.not_run) + "</article>\n"
 }
 
 /// Lists every failed check, above the rest of the article.
-fn alarm(ladders: &[Ladder]) -> String {
+fn alarm(comparisons: &[Comparison]) -> String {
     let mut items = String::new();
     let mut count = 0;
-    for ladder in ladders {
-        for (line, why) in ladder
+    for comparison in comparisons {
+        for (line, why) in comparison
             .lines
             .iter()
             .filter_map(|line| Some((line, line.failure()?)))
@@ -123,8 +126,8 @@ fn alarm(ladders: &[Ladder]) -> String {
             count += 1;
             let what = format!(
                 "{} {}: {} ({})",
-                ladder.workload,
-                ladder.size,
+                comparison.workload,
+                comparison.size,
                 line.name,
                 line.place.heading()
             );
@@ -140,8 +143,10 @@ fn alarm(ladders: &[Ladder]) -> String {
     )
 }
 
-fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[String]) -> String {
-    let source = sizes.first().map_or("", |ladder| ladder.source.as_str());
+fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[String]) -> String {
+    let source = sizes
+        .first()
+        .map_or("", |comparison| comparison.source.as_str());
     let source = if source.is_empty() {
         String::new()
     } else {
@@ -157,47 +162,47 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
         Ok(Some(svg)) => {
             html += &figure(
                 &svg,
-                "Roofline: rate of each rung against its arithmetic intensity, under the measured limits of its device.",
+                "Roofline: rate of each variant against its arithmetic intensity, under the measured limits of its device.",
             );
             html += &tables::numbers(sizes, adapters);
         }
         Ok(None) => {}
         Err(error) => html += &not_drawn(&error),
     }
-    for ladder in sizes {
-        let _ = writeln!(html, "<h3>{}</h3>", escape(&ladder.size));
-        html += &headline(ladder);
-        match bars::draw(ladder, &record.machine, adapters) {
+    for comparison in sizes {
+        let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));
+        html += &headline(comparison);
+        match bars::draw(comparison, &record.machine, adapters) {
             Ok(svg) => html += &figure(&svg, ""),
             Err(error) => html += &not_drawn(&error),
         }
-        match curves::draw(ladder, adapters) {
+        match curves::draw(comparison, adapters) {
             Ok(Some(svg)) => html += &figure(&svg, LOSSES),
             Ok(None) => {}
             Err(error) => html += &not_drawn(&error),
         }
-        if let Some(shown) = &ladder.figure {
+        if let Some(shown) = &comparison.figure {
             match figures::draw(shown) {
                 Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
                 Err(error) => html += &not_drawn(&error),
             }
         }
-        html += &tables::ladder(ladder, adapters);
+        html += &tables::comparison(comparison, adapters);
     }
     html + "</section>\n"
 }
 
-/// Describes the fastest rung in one sentence.
-fn headline(ladder: &Ladder) -> String {
-    let Some(line) = ladder.fastest() else {
-        return "<p>No rung passed its check and was timed.</p>\n".to_owned();
+/// Describes the fastest variant in one sentence.
+fn headline(comparison: &Comparison) -> String {
+    let Some(line) = comparison.fastest() else {
+        return "<p>No variant passed its check and was timed.</p>\n".to_owned();
     };
     let mut text = format!("Fastest: {} on {}", line.name, line.place.heading());
     if let Some(rate) = line.rate {
-        let _ = write!(text, ", {} {}", units::digits(rate), ladder.rate_unit);
+        let _ = write!(text, ", {} {}", units::digits(rate), comparison.rate_unit);
     }
     if let Some(speedup) = line.speedup_over_first {
-        let _ = write!(text, ", {} the first rung", units::times(speedup));
+        let _ = write!(text, ", {} the first variant", units::times(speedup));
     }
     if let Some(share) = line.share_of_peak {
         let _ = write!(text, ", {} of the measured peak", units::percent(share));
@@ -264,9 +269,9 @@ mod tests {
         let charts = page.matches("aria-label=\"Losses of two-layer-net").count();
         assert!(charts == 1 && page.contains("test accuracy 97.3 %"));
         let rows = page.matches("<tr class=\"line").count();
-        let lines: usize = ladder::ladders(&record)
+        let lines: usize = comparison::comparisons(&record)
             .iter()
-            .map(|ladder| ladder.lines.len())
+            .map(|comparison| comparison.lines.len())
             .sum();
         assert_eq!(rows, lines);
     }

@@ -10,7 +10,7 @@ mod job;
 mod process;
 mod python;
 
-pub use job::{Job, Script};
+pub use job::{BaselineArguments, Script};
 pub use python::{PYTHON_VARIABLE, python};
 
 pub(crate) use job::script;
@@ -49,11 +49,15 @@ impl Rival {
     ///
     /// # Errors
     /// The library is missing, or the start failed; the error contains the reason.
-    pub fn start(python: &Path, job: &Job<'_>) -> Result<Self, NotRun> {
+    pub fn start(python: &Path, job: &BaselineArguments<'_>) -> Result<Self, NotRun> {
         Self::start_within(python, job, START_PATIENCE)
     }
 
-    fn start_within(python: &Path, job: &Job<'_>, patience: Duration) -> Result<Self, NotRun> {
+    fn start_within(
+        python: &Path,
+        job: &BaselineArguments<'_>,
+        patience: Duration,
+    ) -> Result<Self, NotRun> {
         Self::try_start(python, job, patience).map_err(|error| NotRun {
             what: job.library.to_owned(),
             why: format!("{error:#}"),
@@ -63,7 +67,7 @@ impl Rival {
         })
     }
 
-    fn try_start(python: &Path, job: &Job<'_>, patience: Duration) -> Result<Self> {
+    fn try_start(python: &Path, job: &BaselineArguments<'_>, patience: Duration) -> Result<Self> {
         let folder = Folder::new()?;
         let arguments = job.write(&folder)?;
         let mut process = Process::spawn(python::command(python).args(arguments))?;
@@ -195,9 +199,9 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(300);
 
-    fn job(text: &'static str) -> Job<'static> {
+    fn job(text: &'static str) -> BaselineArguments<'static> {
         let script = Script { name: "fake", text };
-        Job {
+        BaselineArguments {
             library: "fake",
             script,
             sizes: vec![],
@@ -380,7 +384,7 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
         let Ok(python) = python() else {
             return gpu_wgsl::check::skip("no Python on this machine");
         };
-        let job = Job {
+        let job = BaselineArguments {
             script: DOUBLES,
             arrays: vec![("x", &[1.5, -2.0, 0.25])],
             patience: Duration::from_secs(20),
@@ -404,7 +408,7 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
             .into_iter()
             .chain(on_cuda)
         {
-            let job = Job {
+            let job = BaselineArguments {
                 library,
                 script: matmul::SCRIPT,
                 sizes: vec![("m", 2), ("k", 3), ("n", 1)],

@@ -15,13 +15,13 @@
 
 mod entry;
 
-use crate::ladder::joined;
+use crate::comparison::joined;
 use crate::measure::SETTLE;
 use crate::meter::{Meter, Site};
 use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::Rival;
-use crate::workload::{Contestant, Extent, Rung, Workload};
-use entry::Entry;
+use crate::workload::{Extent, Implementation, Variant, Workload};
+use entry::ReadyEntry;
 use std::path::Path;
 
 /// Number of rounds in which contestants take turns.
@@ -49,7 +49,7 @@ pub struct Setting<'a> {
 /// Rows of a workload, and the parts of it that were not run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Rows of the rungs, in order; empty if the workload was aborted.
+    /// Rows of the variants, in order; empty if the workload was aborted.
     pub rows: Vec<Row>,
     /// Parts left out by the workload, and rivals that did not start.
     pub not_run: Vec<NotRun>,
@@ -62,9 +62,9 @@ struct Identity {
     threads: usize,
 }
 
-/// Runs all rungs and rivals of a workload.
+/// Runs all variants and rivals of a workload.
 ///
-/// A rung or rival that fails becomes a row with the error and does not affect the others. An
+/// A variant or rival that fails becomes a row with the error and does not affect the others. An
 /// interrupt aborts the whole workload. Shares of peak are filled in later, by
 /// [`crate::record::Record::fill_shares`].
 pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
@@ -72,23 +72,26 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         |what: &str| (setting.progress)(&format!("{}/{}: {what}", workload.name, workload.size));
     let mut outcome = Outcome::default();
     outcome.not_run.append(&mut workload.left_out);
-    let rungs = std::mem::take(&mut workload.rungs);
-    let mut rows: Vec<Row> = rungs.iter().map(|rung| row_of(&workload, rung)).collect();
+    let variants = std::mem::take(&mut workload.variants);
+    let mut rows: Vec<Row> = variants
+        .iter()
+        .map(|variant| row_of(&workload, variant))
+        .collect();
     let (mut entries, mut sites) = (Vec::new(), Vec::new());
-    for rung in rungs {
+    for variant in variants {
         if (setting.interrupted)() {
             return outcome;
         }
-        say(&format!("checking {}", rung.executor));
-        sites.push(Site::of_adapter(rung.adapter));
-        entries.push(Entry::new(
-            rung.extent,
-            stands_for_us(rung.executor),
-            rung.start,
+        say(&format!("checking {}", variant.executor));
+        sites.push(Site::of_adapter(variant.adapter));
+        entries.push(ReadyEntry::new(
+            variant.extent,
+            stands_for_us(variant.executor),
+            variant.start,
             &workload,
         ));
     }
-    // `entries` holds our rungs first, then the rivals; `sites` and `identities` follow the same
+    // `entries` holds our variants first, then the rivals; `sites` and `identities` follow the same
     // order.
     let mut identities = Vec::new();
     for (job, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
@@ -105,11 +108,11 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                     version,
                     threads,
                 });
-                let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
+                let start = || Ok(Box::new(rival) as Box<dyn Implementation>);
                 let whole = workload.whole;
                 let extent = job.part.map_or(whole, |part| whole.of_part(part));
                 sites.push(job.site());
-                entries.push(Entry::new(extent, false, start, &workload));
+                entries.push(ReadyEntry::new(extent, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -131,12 +134,12 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     entries
         .iter_mut()
         .for_each(|entry| entry.check_again(&workload));
-    let (rungs, rivals) = entries.split_at(rows.len());
-    // The first rung may have done a part of the rows; its time is scaled to the whole work.
-    let first = rungs
+    let (variants, rivals) = entries.split_at(rows.len());
+    // The first variant may have done a part of the rows; its time is scaled to the whole work.
+    let first = variants
         .first()
         .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));
-    for (row, entry) in rows.iter_mut().zip(rungs) {
+    for (row, entry) in rows.iter_mut().zip(variants) {
         fill(row, entry, first);
         if stands_for_us(&row.executor) {
             let beside = rivals.iter().zip(&identities);
@@ -154,32 +157,32 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     outcome
 }
 
-/// Returns whether an executor is one that users of this project run; only such rungs are compared
-/// with rivals.
+/// Returns whether an executor is one that users of this project run; only such variants are
+/// compared with rivals.
 pub(crate) fn stands_for_us(executor: &str) -> bool {
     matches!(executor, "host" | "wgsl")
 }
 
-/// Returns the row of a rung before any measurement.
-fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
+/// Returns the row of a variant before any measurement.
+fn row_of(workload: &Workload<'_>, variant: &Variant<'_>) -> Row {
     Row {
         workload: workload.name.to_owned(),
         source: workload.source.to_owned(),
         size: workload.size.clone(),
-        executor: rung.executor.to_owned(),
-        adapter: rung.adapter.map(|adapter| adapter.name.clone()),
-        timer: rung.timer,
-        operations: rung.extent.work.operations(),
-        bytes: Some(rung.extent.bytes),
-        note: joined(rung.extent.part.note(), &rung.note),
+        executor: variant.executor.to_owned(),
+        adapter: variant.adapter.map(|adapter| adapter.name.clone()),
+        timer: variant.timer,
+        operations: variant.extent.work.operations(),
+        bytes: Some(variant.extent.bytes),
+        note: joined(variant.extent.part.note(), &variant.note),
         ..Row::default()
     }
 }
 
 /// Lets every contestant run its turn of a round. Odd rounds run in reverse order, so that a steady
 /// drift of the machine's speed cancels.
-fn take_turns(entries: &mut [Entry<'_>], round: usize) {
-    let mut order: Vec<&mut Entry<'_>> = entries.iter_mut().collect();
+fn take_turns(entries: &mut [ReadyEntry<'_>], round: usize) {
+    let mut order: Vec<&mut ReadyEntry<'_>> = entries.iter_mut().collect();
     if round % 2 == 1 {
         order.reverse();
     }
@@ -190,8 +193,8 @@ fn take_turns(entries: &mut [Entry<'_>], round: usize) {
 }
 
 /// Fills a row with the measurements and the values derived from them. `first_s` is the time of the
-/// first rung for the whole work.
-fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
+/// first variant for the whole work.
+fn fill(row: &mut Row, entry: &ReadyEntry<'_>, first_s: Option<f64>) {
     row.check = entry.check.clone();
     row.upload_s = entry.upload_s;
     row.first_call_s = entry.first_call_s;
@@ -217,9 +220,9 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
 
 /// Returns the measurements of a rival, the values derived from them, and its ratio to `ours`.
 fn timing_of(
-    rival: &Entry<'_>,
+    rival: &ReadyEntry<'_>,
     identity: &Identity,
-    ours: &Entry<'_>,
+    ours: &ReadyEntry<'_>,
     first_s: Option<f64>,
 ) -> RivalTiming {
     let (timing, ratio) = (rival.timing(), rival.over(ours));
@@ -262,19 +265,19 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 mod tests {
     use super::*;
     use crate::record::Check;
-    use crate::workload::{OutputElement, Part, Work};
-    use tensor_core::compare::{Bound, compare};
+    use crate::workload::{OutputElement, Portion, Work};
+    use tensor_core::compare::{Tolerance, compare};
 
-    /// A training workload of three steps; one of its rungs learns, the other does not.
+    /// A training workload of three steps; one of its variants learns, the other does not.
     fn training() -> Workload<'static> {
         const TRUE: [f32; 4] = [3.0, 2.0, 1.0, 0.75];
         let whole = Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Operations(1.0),
             bytes: 1.0,
         };
-        let rung = |name, result: [f32; 4]| {
-            Rung::on_cpu(name, whole, 4, move |out: &mut Vec<f32>| {
+        let variant = |name, result: [f32; 4]| {
+            Variant::on_cpu(name, whole, 4, move |out: &mut Vec<f32>| {
                 out.copy_from_slice(&result);
                 Ok(())
             })
@@ -286,14 +289,18 @@ mod tests {
             whole,
             n_losses: 3,
             figure: None,
-            rungs: vec![
-                rung("learns", TRUE).noted("to be known".to_owned()),
-                rung("does not", [3.0; 4]),
+            variants: vec![
+                variant("learns", TRUE).noted("to be known".to_owned()),
+                variant("does not", [3.0; 4]),
             ],
             rivals: vec![],
             left_out: Vec::new(),
             check: Box::new(|result, _| {
-                compare(f32::of(result)?, TRUE.map(f64::from), &Bound::exact())?;
+                compare(
+                    f32::from_output(result)?,
+                    TRUE.map(f64::from),
+                    &Tolerance::exact(),
+                )?;
                 Ok(())
             }),
         }
@@ -333,9 +340,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_rival_that_does_a_part_is_judged_and_rated_by_it() {
-        let part = Part { rows: 1, of: 10 };
+        let part = Portion { rows: 1, of: 10 };
         let whole = Extent {
-            part: Part::whole(10),
+            part: Portion::whole(10),
             work: Work::Games(10.0),
             bytes: 1.0,
         };
@@ -343,7 +350,7 @@ mod tests {
             name: "shell",
             text: SHELL,
         };
-        let mut rivals = crate::rivals::Job::each(&["shell"], script, &[], &[]);
+        let mut rivals = crate::rivals::BaselineArguments::each(&["shell"], script, &[], &[]);
         rivals[0].part = Some(part);
         let workload = Workload {
             name: "part",
@@ -352,7 +359,7 @@ mod tests {
             whole,
             n_losses: 0,
             figure: None,
-            rungs: vec![Rung::on_cpu("host", whole, 10, |out: &mut Vec<f32>| {
+            variants: vec![Variant::on_cpu("host", whole, 10, |out: &mut Vec<f32>| {
                 out.fill(3.0);
                 Ok(())
             })],
@@ -360,7 +367,7 @@ mod tests {
             left_out: Vec::new(),
             check: Box::new(|result, part| {
                 let expected = vec![3.0; part.rows];
-                compare(f32::of(result)?, expected, &Bound::exact())?;
+                compare(f32::from_output(result)?, expected, &Tolerance::exact())?;
                 Ok(())
             }),
         };

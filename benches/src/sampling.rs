@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::measure::{Ratio, Timing};
 use crate::units;
-use crate::workload::{Contestant, Workload};
+use crate::workload::{Implementation, Workload};
 
 /// Samples per second of CPU time; a prime, to avoid synchronizing with periodic work.
 pub const FREQUENCY_HZ: i32 = 499;
@@ -123,14 +123,14 @@ impl Sampled {
     }
 }
 
-/// Profiles the rung `host` of a workload; returns `None` if the workload has no such rung.
+/// Profiles the variant `host` of a workload; returns `None` if the workload has no such variant.
 ///
 /// # Errors
-/// The rung fails, its result is wrong before or after, or sampling is not supported on this
+/// The variant fails, its result is wrong before or after, or sampling is not supported on this
 /// system.
 pub fn sample_host(mut workload: Workload<'_>) -> Result<Option<Sampled>> {
-    let mut rungs = std::mem::take(&mut workload.rungs).into_iter();
-    let Some(host) = rungs.find(|rung| rung.executor == "host") else {
+    let mut variants = std::mem::take(&mut workload.variants).into_iter();
+    let Some(host) = variants.find(|variant| variant.executor == "host") else {
         return Ok(None);
     };
     let part = host.extent.part;
@@ -144,7 +144,7 @@ pub fn sample_host(mut workload: Workload<'_>) -> Result<Option<Sampled>> {
 
 /// Runs a contestant without and under the sampler in turns, until it has run under the sampler for
 /// `seconds`.
-fn sample(contestant: &mut dyn Contestant, seconds: f64) -> Result<Sampled> {
+fn sample(contestant: &mut dyn Implementation, seconds: f64) -> Result<Sampled> {
     let median = |times: &[f64]| {
         let timing = Timing::from_samples(times).context("a run reported no time")?;
         Ok::<_, anyhow::Error>(timing.median)
@@ -177,7 +177,7 @@ fn sample(contestant: &mut dyn Contestant, seconds: f64) -> Result<Sampled> {
 }
 
 /// Runs a contestant repeatedly for at least `seconds` and returns the seconds of each run.
-fn runs_for(contestant: &mut dyn Contestant, seconds: f64) -> Result<Vec<f64>> {
+fn runs_for(contestant: &mut dyn Implementation, seconds: f64) -> Result<Vec<f64>> {
     let clock = Instant::now();
     let mut times = contestant.run(1)?;
     while clock.elapsed().as_secs_f64() < seconds {

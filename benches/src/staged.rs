@@ -1,10 +1,10 @@
-//! A rung on this machine's CPU in three stages, of which only the second is timed: start, work,
+//! A variant on this machine's CPU in three stages, of which only the second is timed: start, work,
 //! judge.
 //!
 //! Role: for work whose result is expensive to evaluate, such as the distance of a strategy from an
 //! equilibrium. Every run starts from scratch, so all runs end in the same state.
 
-use crate::workload::{Contestant, Output, OutputElement};
+use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result};
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -45,7 +45,7 @@ where
     }
 }
 
-impl<S, T, A, W, J> Contestant for Staged<S, T, A, W, J>
+impl<S, T, A, W, J> Implementation for Staged<S, T, A, W, J>
 where
     T: OutputElement,
     A: Fn() -> Result<S>,

@@ -1,15 +1,15 @@
 //! The terminal table of a record.
 //!
 //! Role: printed by the bench command at its end.
-//! Method: one block per ladder, columns padded to their widest cell. Written by hand, because the
-//! alignment takes ten lines and a table library would add borders.
+//! Method: one block per comparison, columns padded to their widest cell. Written by hand, because
+//! the alignment takes ten lines and a table library would add borders.
 //! Limits: plain text without colours. Remarks are wrapped at 120 columns; rows of numbers are as
 //! wide as needed (about 125 columns).
 
 use std::fmt::Write;
 
 use crate::columns::{self, Column};
-use crate::ladder::{self, Ladder, Line, Place};
+use crate::comparison::{self, Comparison, Entry, Place};
 use crate::record::{Check, Machine, NotRun, Record};
 use crate::{sources, units};
 
@@ -17,13 +17,13 @@ const WIDTH: usize = 120;
 const GAP: &str = "  ";
 const REMARK_INDENT: usize = 8;
 
-/// Returns the whole table: the machine, the ladders, and what was not run.
+/// Returns the whole table: the machine, the comparisons, and what was not run.
 #[must_use]
 pub fn render(record: &Record) -> String {
     let mut text = machine(&record.machine);
-    for ladder in ladder::ladders(record) {
+    for comparison in comparison::comparisons(record) {
         text.push('\n');
-        text.push_str(&block(&ladder));
+        text.push_str(&block(&comparison));
     }
     if !record.not_run.is_empty() {
         text.push('\n');
@@ -58,7 +58,7 @@ fn machine(machine: &Machine) -> String {
         ..
     } = machine;
     let mut text = wrapped(&format!("{cpu}, {cores} threads, {os} {arch}"), 0, 2);
-    for (place, peaks) in ladder::peaks(machine) {
+    for (place, peaks) in comparison::peaks(machine) {
         let flops = peaks
             .flops
             .map(|flops| format!("{} GFLOP/s", units::digits(flops / 1e9)));
@@ -80,18 +80,21 @@ fn machine(machine: &Machine) -> String {
     text
 }
 
-fn block(ladder: &Ladder) -> String {
-    let columns = columns::of(ladder);
-    let names = ladder
+fn block(comparison: &Comparison) -> String {
+    let columns = columns::columns(comparison);
+    let names = comparison
         .lines
         .iter()
         .map(|line| length(&line.name) + GAP.len());
     let name_width = names.max().unwrap_or(0).max(length("executor"));
-    let widths: Vec<usize> = columns.iter().map(|column| width(column, ladder)).collect();
+    let widths: Vec<usize> = columns
+        .iter()
+        .map(|column| width(column, comparison))
+        .collect();
 
-    let mut text = format!("{} {}", ladder.workload, ladder.size);
-    if !ladder.source.is_empty() {
-        let _ = write!(text, " ({})", sources::title(&ladder.source));
+    let mut text = format!("{} {}", comparison.workload, comparison.size);
+    if !comparison.source.is_empty() {
+        let _ = write!(text, " ({})", sources::title(&comparison.source));
     }
     text.push('\n');
     let titles = columns.iter().map(|column| column.title.clone());
@@ -102,7 +105,7 @@ fn block(ladder: &Ladder) -> String {
         padded("executor", name_width)
     );
     let mut above: Option<&Place> = None;
-    for line in &ladder.lines {
+    for line in &comparison.lines {
         if above != Some(&line.place) {
             let _ = writeln!(text, "{GAP}{}", line.place.heading());
             above = Some(&line.place);
@@ -112,9 +115,9 @@ fn block(ladder: &Ladder) -> String {
     text
 }
 
-/// Returns the line of numbers of a rung or rival. Its remark follows on the same line if it fits,
-/// else on lines below.
-fn row(line: &Line, name_width: usize, columns: &[Column], widths: &[usize]) -> String {
+/// Returns the line of numbers of a variant or rival. Its remark follows on the same line if it
+/// fits, else on lines below.
+fn row(line: &Entry, name_width: usize, columns: &[Column], widths: &[usize]) -> String {
     let check = match line.check {
         Check::Ok => "ok    ",
         Check::Skipped(_) => "none  ",
@@ -141,8 +144,11 @@ fn row(line: &Line, name_width: usize, columns: &[Column], widths: &[usize]) -> 
     }
 }
 
-fn width(column: &Column, ladder: &Ladder) -> usize {
-    let cells = ladder.lines.iter().filter_map(|line| (column.cell)(line));
+fn width(column: &Column, comparison: &Comparison) -> usize {
+    let cells = comparison
+        .lines
+        .iter()
+        .filter_map(|line| (column.cell)(line));
     cells
         .map(|cell| length(&cell))
         .max()

@@ -17,14 +17,14 @@ pub mod oracle;
 
 use crate::on_cpu::OnCpu;
 use crate::on_gpu;
-use crate::program::Law;
+use crate::program::InputDistribution;
 use crate::record::Timer;
-use crate::rivals::{Job, Script};
-use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Work, Workload};
+use crate::rivals::{BaselineArguments, Script};
+use crate::workload::{Extent, Output, OutputElement, Portion, Problem, Variant, Work, Workload};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::Gpu;
 use layer::Layer;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::optim::{Optimizer, Sgd};
 use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 
@@ -81,11 +81,11 @@ pub struct Recipe {
     /// descent.
     pub momentum: f32,
     /// Number of losses that the oracle computes, and their tolerance.
-    pub first_losses: (usize, Bound),
+    pub first_losses: (usize, Tolerance),
     /// Minimum accuracy on the test images, for a classifier.
     pub least_accuracy: f32,
     /// Expected last loss of a fit to targets with its tolerance, if known.
-    pub last_loss: Option<(f64, Bound)>,
+    pub last_loss: Option<(f64, Tolerance)>,
     /// Whether the training is also run under a profiler, which shows the profiler's overhead.
     pub is_profiled: bool,
 }
@@ -168,7 +168,7 @@ impl Recipe {
             .zip(drawn)
             .map(|(stream, (shape, scale))| {
                 let len = shape.iter().product();
-                let numbers = Law::Centred.draw(len, stream);
+                let numbers = InputDistribution::Centred.draw(len, stream);
                 numbers.into_iter().map(|x| x * scale).collect()
             })
             .collect();
@@ -243,7 +243,7 @@ impl Session {
         let numbers = self.train.inputs.len() + self.train.answers.len();
         let parameters: usize = self.parameters.iter().map(Vec::len).sum();
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Operations(a_sample * (self.n_losses() * self.recipe.batch) as f64),
             bytes: ((numbers + 2 * parameters) * size_of::<f32>()) as f64,
         }
@@ -280,7 +280,7 @@ impl Session {
         Ok(move |result: &mut Vec<f32>| {
             // Clear the executor's memory cache, so that each training allocates like the first
             // one; reused memory would not count in the peak.
-            host.release_kept();
+            host.clear_cache();
             if is_profiled {
                 train(&Profiler::new(&host), result)
             } else {
@@ -344,7 +344,7 @@ impl Session {
             // `at` is the state: parameters, followed by velocities.
             let mut at = first.clone();
             if let Some((_, sgd, _)) = stages.first() {
-                at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
+                at.extend(sgd.init(&first.iter().collect::<Vec<_>>())?);
             }
             result.clear();
             let mut losses = Vec::with_capacity(READ_EVERY);
@@ -384,7 +384,7 @@ impl Session {
     }
 
     fn check(&self, result: &Output) -> Result<()> {
-        let (result, n) = (f32::of(result)?, self.n_losses());
+        let (result, n) = (f32::from_output(result)?, self.n_losses());
         let accuracy = usize::from(self.recipe.goal == Goal::Classes);
         ensure!(
             result.len() == n + accuracy,
@@ -462,7 +462,7 @@ impl Session {
             .collect()
     }
 
-    fn rivals(&self) -> Vec<Job<'_>> {
+    fn rivals(&self) -> Vec<BaselineArguments<'_>> {
         let arrays: Vec<(&str, &[f32])> = self
             .arrays()
             .into_iter()
@@ -473,7 +473,7 @@ impl Session {
             .iter()
             .map(|(name, len)| (name.as_str(), *len))
             .collect();
-        Job::each(self.recipe.libraries, self.recipe.script, &sizes, &arrays)
+        BaselineArguments::each(self.recipe.libraries, self.recipe.script, &sizes, &arrays)
     }
 }
 
@@ -490,7 +490,7 @@ fn classes(answers: &[f32]) -> Vec<u32> {
 impl Problem for Session {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let whole = self.whole();
-        let rung = |executor: &'static str, is_profiled: bool| Rung {
+        let variant = |executor: &'static str, is_profiled: bool| Variant {
             executor,
             adapter: None,
             timer: Timer::Wall,
@@ -498,7 +498,7 @@ impl Problem for Session {
             note: String::new(),
             start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.host(is_profiled)?)))),
         };
-        let profiled = self.recipe.is_profiled.then(|| rung("profiled", true));
+        let profiled = self.recipe.is_profiled.then(|| variant("profiled", true));
         let is_fit =
             |gpu: &&Gpu| !on_gpu::is_software(gpu) || whole.work.amount() <= SOFTWARE_OPERATIONS;
         let too_slow = |gpu: &Gpu| {
@@ -507,7 +507,7 @@ impl Problem for Session {
             );
             on_gpu::too_slow(gpu, why)
         };
-        let on_devices = gpus.iter().filter(is_fit).map(|gpu| Rung {
+        let on_devices = gpus.iter().filter(is_fit).map(|gpu| Variant {
             executor: "wgsl",
             adapter: Some(gpu.adapter()),
             timer: Timer::Wall,
@@ -515,7 +515,7 @@ impl Problem for Session {
             note: String::new(),
             start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.device(gpu)?)))),
         });
-        let on_host = [rung("host", false)].into_iter().chain(profiled);
+        let on_host = [variant("host", false)].into_iter().chain(profiled);
         Workload {
             name: self.recipe.name,
             source: self.recipe.source,
@@ -523,7 +523,7 @@ impl Problem for Session {
             whole,
             n_losses: self.n_losses(),
             figure: None,
-            rungs: on_host.chain(on_devices).collect(),
+            variants: on_host.chain(on_devices).collect(),
             rivals: self.rivals(),
             left_out: gpus
                 .iter()

@@ -1,19 +1,19 @@
-//! A workload: one piece of work, the rungs (implementations) that do it, and the check of a
+//! A workload: one piece of work, the variants (implementations) that do it, and the check of a
 //! result.
 //!
 //! Role: the only description of work for the runner, criterion and the report. A workload does no
 //! timing and no formatting: `run` times it and `record` stores the numbers.
 //! Method: a [`Task`] is a name and a size, cheap to list. It creates a [`Problem`], which owns the
-//! inputs and the expected result, and from which a [`Workload`] borrows. Rungs and rivals are both
-//! [`Contestant`]s, so they take turns under the same rules and pass the same check.
+//! inputs and the expected result, and from which a [`Workload`] borrows. Variants and rivals are
+//! both [`Implementation`]s, so they take turns under the same rules and pass the same check.
 
 use crate::figure::Figure;
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
-use crate::on_gpu::{self, Held, OnGpu};
+use crate::on_gpu::{self, DeviceResult, OnGpu};
 use crate::on_host::OnHost;
 use crate::record::{NotRun, Timer};
-use crate::rivals::{Job, Rival};
+use crate::rivals::{BaselineArguments, Rival};
 use crate::staged::Staged;
 use anyhow::{Result, bail};
 use gpu_wgsl::{Adapter, Gpu};
@@ -52,7 +52,7 @@ pub trait OutputElement: compare::Element + Element {
     ///
     /// # Errors
     /// The result has another element type.
-    fn of(output: &Output) -> Result<&[Self]>;
+    fn from_output(output: &Output) -> Result<&[Self]>;
 }
 
 macro_rules! output_element {
@@ -62,7 +62,7 @@ macro_rules! output_element {
                 Output::$variant(elements)
             }
 
-            fn of(output: &Output) -> Result<&[Self]> {
+            fn from_output(output: &Output) -> Result<&[Self]> {
                 match output {
                     Output::$variant(elements) => Ok(elements),
                     other => bail!(
@@ -82,7 +82,7 @@ output_element!(u32, U32);
 output_element!(bool, Bool);
 
 /// Something that does the work of a workload repeatedly and returns its result.
-pub trait Contestant {
+pub trait Implementation {
     /// Does the work `times` times and returns the seconds of each run, measured by its own
     /// [`Timer`].
     ///
@@ -92,10 +92,10 @@ pub trait Contestant {
 
     /// Does the work `times` times and returns the seconds of each run by the host's clock, from
     /// the call until the result is complete in its memory (for a GPU, device memory). Returns
-    /// `None` if [`Contestant::run`] measures the same.
+    /// `None` if [`Implementation::run`] measures the same.
     ///
     /// # Errors
-    /// As [`Contestant::run`].
+    /// As [`Implementation::run`].
     fn wall(&mut self, _times: usize) -> Result<Option<Vec<f64>>> {
         Ok(None)
     }
@@ -104,7 +104,7 @@ pub trait Contestant {
     /// bytes, or `None` if no counter is available.
     ///
     /// # Errors
-    /// As [`Contestant::run`].
+    /// As [`Implementation::run`].
     fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -116,7 +116,7 @@ pub trait Contestant {
     fn result(&mut self) -> Result<Output>;
 }
 
-impl Contestant for Rival {
+impl Implementation for Rival {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         Self::run(self, times)
     }
@@ -130,16 +130,16 @@ impl Contestant for Rival {
     }
 }
 
-/// The leading rows of the work, for a slow rung that does not do all of them.
+/// The leading rows of the work, for a slow variant that does not do all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Portion {
     /// Number of rows done.
     pub rows: usize,
     /// Total number of rows.
     pub of: usize,
 }
 
-impl Part {
+impl Portion {
     /// Returns the part that consists of all `rows` rows.
     #[must_use]
     pub fn whole(rows: usize) -> Self {
@@ -240,7 +240,7 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
     /// Rows of the result that are computed.
-    pub part: Part,
+    pub part: Portion,
     /// Amount of work, in the unit of its rate.
     pub work: Work,
     /// Bytes of inputs and outputs, each counted once.
@@ -250,7 +250,7 @@ pub struct Extent {
 impl Extent {
     /// Returns the extent of a part, assuming that every row costs the same.
     #[must_use]
-    pub fn of_part(self, part: Part) -> Self {
+    pub fn of_part(self, part: Portion) -> Self {
         let share = part.share();
         Self {
             part,
@@ -265,8 +265,8 @@ impl Extent {
     missing_debug_implementations,
     reason = "closures do not implement Debug"
 )]
-pub struct Rung<'a> {
-    /// Executor: `host`, `wgsl`, or the name of the rung.
+pub struct Variant<'a> {
+    /// Executor: `host`, `wgsl`, or the name of the variant.
     pub executor: &'static str,
     /// Adapter that runs it; `None` on the CPU.
     pub adapter: Option<&'a Adapter>,
@@ -282,17 +282,18 @@ pub struct Rung<'a> {
         clippy::type_complexity,
         reason = "a boxed constructor is clearer here than a type alias"
     )]
-    pub start: Box<dyn FnOnce() -> Result<Box<dyn Contestant + 'a>> + 'a>,
+    pub start: Box<dyn FnOnce() -> Result<Box<dyn Implementation + 'a>> + 'a>,
 }
 
-impl<'a> Rung<'a> {
-    /// Returns this rung with a remark shown next to its numbers.
+impl<'a> Variant<'a> {
+    /// Returns this variant with a remark shown next to its numbers.
     #[must_use]
     pub fn noted(self, note: String) -> Self {
         Self { note, ..self }
     }
 
-    /// Creates a rung on this machine's CPU; `work` fills or replaces a result of `len` elements.
+    /// Creates a variant on this machine's CPU; `work` fills or replaces a result of `len`
+    /// elements.
     pub fn on_cpu<T: OutputElement + 'a>(
         executor: &'static str,
         extent: Extent,
@@ -309,7 +310,7 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Creates a rung on this machine's CPU whose result is a measure of quality, computed from
+    /// Creates a variant on this machine's CPU whose result is a measure of quality, computed from
     /// what `work` produced. `start` prepares the state and `judge` evaluates it; only `work` is
     /// timed.
     pub fn judged<S: 'a, T: OutputElement + 'a>(
@@ -329,7 +330,7 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Creates a rung that evaluates an expression on a CPU executor without compiling it in
+    /// Creates a variant that evaluates an expression on a CPU executor without compiling it in
     /// advance: each run builds the expression and evaluates it. Its leaf tensors exist before the
     /// run.
     pub fn evaluated<T: OutputElement>(
@@ -346,7 +347,7 @@ impl<'a> Rung<'a> {
         })
     }
 
-    /// Creates a rung that runs an expression on the host executor as users do: the first call
+    /// Creates a variant that runs an expression on the host executor as users do: the first call
     /// compiles it, as with `torch.compile` and JAX, and the result stays in the executor's memory.
     pub fn compiled<T: OutputElement + 'a>(
         name: &'static str,
@@ -365,8 +366,8 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Creates a rung that runs an expression on a GPU as users do: as [`Rung::compiled`], with
-    /// inputs and result in device memory.
+    /// Creates a variant that runs an expression on a GPU as users do: as [`Variant::compiled`],
+    /// with inputs and result in device memory.
     pub fn on_gpu<T: OutputElement + 'a>(
         gpu: &'a Gpu,
         extent: Extent,
@@ -379,9 +380,9 @@ impl<'a> Rung<'a> {
         })
     }
 
-    /// Creates a rung whose calls leave their result on a GPU; `start` uploads the inputs and
+    /// Creates a variant whose calls leave their result on a GPU; `start` uploads the inputs and
     /// returns the function to call.
-    pub(crate) fn called_on_gpu<R: Held + 'a, F: Fn() -> Result<R> + 'a>(
+    pub(crate) fn called_on_gpu<R: DeviceResult + 'a, F: Fn() -> Result<R> + 'a>(
         gpu: &'a Gpu,
         extent: Extent,
         start: impl FnOnce() -> Result<F> + 'a,
@@ -414,10 +415,10 @@ pub struct Workload<'a> {
     /// Number of leading elements of an f32 result that are training losses, one per step; one more
     /// element may follow, the accuracy on test data. 0 if nothing is trained.
     pub n_losses: usize,
-    /// The rungs, simplest first.
-    pub rungs: Vec<Rung<'a>>,
+    /// The variants, simplest first.
+    pub variants: Vec<Variant<'a>>,
     /// Jobs of the rivals, with the same inputs.
-    pub rivals: Vec<Job<'a>>,
+    pub rivals: Vec<BaselineArguments<'a>>,
     /// Parts that are left out on this machine, with the reasons.
     pub left_out: Vec<NotRun>,
     /// Draws the figure of a correct result, if the workload has one.
@@ -431,12 +432,12 @@ pub struct Workload<'a> {
         clippy::type_complexity,
         reason = "a boxed closure is clearer here than a type alias"
     )]
-    pub check: Box<dyn Fn(&Output, Part) -> Result<()> + 'a>,
+    pub check: Box<dyn Fn(&Output, Portion) -> Result<()> + 'a>,
 }
 
 /// Inputs of a piece of work, with the expected result.
 pub trait Problem {
-    /// Describes the work: the rungs on the CPU, then those of each GPU.
+    /// Describes the work: the variants on the CPU, then those of each GPU.
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a>;
 }
 

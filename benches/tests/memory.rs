@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use anyhow::Result;
-use benches::workload::{Extent, Part, Rung, Work};
+use benches::workload::{Extent, Portion, Variant, Work};
 use std::hint::black_box;
 
 /// Bytes of a result; allocations of the test harness are far smaller.
@@ -12,12 +12,12 @@ const LEN: usize = 64 << 20;
 
 fn extra_bytes(work: impl FnMut(&mut Vec<bool>) -> Result<()>) -> u64 {
     let extent = Extent {
-        part: Part::whole(1),
+        part: Portion::whole(1),
         work: Work::Operations(1.0),
         bytes: 1.0,
     };
-    let rung = Rung::on_cpu("counted", extent, LEN, work);
-    let mut contestant = (rung.start)().unwrap();
+    let variant = Variant::on_cpu("counted", extent, LEN, work);
+    let mut contestant = (variant.start)().unwrap();
     contestant.run(2).unwrap();
     contestant.peak_extra_bytes().unwrap().unwrap()
 }

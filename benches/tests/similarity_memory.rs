@@ -19,8 +19,8 @@ fn the_intermediate_of_the_similarity_is_never_in_memory() {
         ] {
             let problem = program.unwrap();
             let mut workload = problem.workload(&[]);
-            let mut rungs = workload.rungs.drain(..);
-            let host = rungs.find(|rung| rung.executor == "host").unwrap();
+            let mut variants = workload.variants.drain(..);
+            let host = variants.find(|variant| variant.executor == "host").unwrap();
             let mut contestant = (host.start)().unwrap();
             // The first run also allocates what stays allocated: threads and their stacks.
             contestant.run(1).unwrap();

@@ -1,14 +1,14 @@
-//! Tests of every workload at a small size: rungs and rivals pass the check, and wrong results fail
-//! it.
+//! Tests of every workload at a small size: variants and rivals pass the check, and wrong results
+//! fail it.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use benches::mnist;
-use benches::program::Law;
+use benches::program::InputDistribution;
 use benches::rivals::{Rival, python};
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
-use benches::workload::{Contestant, Output, Problem, Workload};
+use benches::workload::{Implementation, Output, Problem, Workload};
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
@@ -78,7 +78,7 @@ fn classifier() -> anyhow::Result<Session> {
     };
     // The last two of 14 samples do not fill a batch.
     let samples = |n: usize| Samples {
-        inputs: Law::Uniform.draw(n * 81, 3),
+        inputs: InputDistribution::Uniform.draw(n * 81, 3),
         answers: (0..n).map(|at| (at * 7 % 10) as f32).collect(),
     };
     recipe.session(samples(14), samples(3))
@@ -94,7 +94,7 @@ fn spoil(result: &mut Output) {
     }
 }
 
-fn run_and_check(workload: &Workload<'_>, rival: &mut dyn Contestant) {
+fn run_and_check(workload: &Workload<'_>, rival: &mut dyn Implementation) {
     assert_eq!(rival.run(2).unwrap().len(), 2);
     let result = rival.result().unwrap();
     (workload.check)(&result, workload.whole.part).unwrap();
@@ -103,11 +103,11 @@ fn run_and_check(workload: &Workload<'_>, rival: &mut dyn Contestant) {
 }
 
 #[test]
-fn every_rung_meets_the_oracle_and_tells_its_memory() {
+fn every_variant_meets_the_oracle_and_tells_its_memory() {
     for problem in problems() {
         let mut workload = problem.workload(&[]);
-        for rung in std::mem::take(&mut workload.rungs) {
-            let mut contestant = (rung.start)().unwrap();
+        for variant in std::mem::take(&mut workload.variants) {
+            let mut contestant = (variant.start)().unwrap();
             run_and_check(&workload, contestant.as_mut());
         }
     }
@@ -118,8 +118,8 @@ fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
     for problem in problems() {
         let mut workload = problem.workload(&[]);
         let part = workload.whole.part;
-        let rung = workload.rungs.pop().unwrap();
-        let mut contestant = (rung.start)().unwrap();
+        let variant = workload.variants.pop().unwrap();
+        let mut contestant = (variant.start)().unwrap();
         contestant.run(1).unwrap();
         let mut result = contestant.result().unwrap();
         (workload.check)(&result, part).unwrap();
@@ -140,8 +140,8 @@ fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
 fn operations_and_bytes_are_positive_and_rates_of_parts_stay_comparable() {
     for problem in problems() {
         let workload = problem.workload(&[]);
-        for rung in &workload.rungs {
-            let extent = rung.extent;
+        for variant in &workload.variants {
+            let extent = variant.extent;
             let (amount, whole) = (extent.work.amount(), workload.whole.work.amount());
             assert!(amount > 0.0 && amount <= whole);
             assert!(extent.bytes > 0.0 && extent.bytes <= workload.whole.bytes);
@@ -213,7 +213,7 @@ fn nets_learn_the_digits_that_ship_with_the_project() {
     for net in [train_mnist::Net::Softmax, train_mnist::Net::Hidden] {
         let session = net.session(&digits).unwrap();
         let mut workload = session.workload(&[]);
-        let host = workload.rungs.pop().unwrap();
+        let host = workload.variants.pop().unwrap();
         let mut contestant = (host.start)().unwrap();
         contestant.run(1).unwrap();
         (workload.check)(&contestant.result().unwrap(), workload.whole.part).unwrap();

@@ -1,7 +1,7 @@
 //! Twins of scalar functions, compared with the definitions of tensor programs.
 
 use shaders::twin::{float, half, int};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::op::{Binary, Unary};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Scalar};
@@ -77,7 +77,7 @@ fn pairs() -> Vec<(f32, f32)> {
 }
 
 /// Returns a tolerance of `n` units in the last place of the expected f64 values.
-fn ulps(n: f64, expected: &[f64]) -> Bound {
+fn ulps(n: f64, expected: &[f64]) -> Tolerance {
     let unit = |x: &f64| {
         let exponent = if x.is_finite() && *x != 0.0 {
             x.abs().log2().floor().max(-126.0)
@@ -86,7 +86,7 @@ fn ulps(n: f64, expected: &[f64]) -> Bound {
         };
         n * exponent.exp2()
     };
-    Bound::relative(1).scaled_by(expected.iter().map(unit))
+    Tolerance::relative(1).scaled_by(expected.iter().map(unit))
 }
 
 /// Returns infinity for values that round to an infinite f32; other values unchanged.
@@ -134,7 +134,7 @@ fn check_binary_bits(op: Binary, twin: fn(f32, f32) -> f32) {
         actual.push(bits(Scalar::F32(twin(a, b))));
         expected.push(bits(op.eval(Scalar::F32(a), Scalar::F32(b))));
     }
-    assert_close(&actual, &expected, Bound::bits());
+    assert_close(&actual, &expected, Tolerance::bits());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn sigmoid_keeps_its_bound() {
 #[test]
 fn odd_functions_keep_the_sign_of_zero() {
     for twin in [float::sin, float::tanh] {
-        assert_close([twin(-0.0), twin(0.0)], [-0.0_f32, 0.0], Bound::bits());
+        assert_close([twin(-0.0), twin(0.0)], [-0.0_f32, 0.0], Tolerance::bits());
     }
 }
 
@@ -230,7 +230,7 @@ fn pow_of_whole_exponents_has_the_sign_of_its_base() {
         ])
         .collect();
     check_binary(Binary::Pow, float::pow, &pairs, float::POW_ULPS);
-    assert_close([float::pow(-0.0, 3.0)], [-0.0_f32], Bound::bits());
+    assert_close([float::pow(-0.0, 3.0)], [-0.0_f32], Tolerance::bits());
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn floor_div_keeps_its_bound_and_the_sign_of_zero() {
     );
     let zeros = [(0.0, -3.0), (-0.0, 3.0), (2.0, 3.0), (-0.0, -3.0)];
     let actual = zeros.map(|(a, b)| float::floor_div(a, b));
-    assert_close(actual, [-0.0_f32, -0.0, 0.0, 0.0], Bound::bits());
+    assert_close(actual, [-0.0_f32, -0.0, 0.0, 0.0], Tolerance::bits());
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn floor_div_is_exact_below_2_to_the_24() {
                 .to_f64()
         })
         .collect();
-    assert_close(&actual, &expected, Bound::exact());
+    assert_close(&actual, &expected, Tolerance::exact());
 }
 
 #[test]

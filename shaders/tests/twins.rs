@@ -9,7 +9,7 @@ use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
 use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
 use shaders::{Kernel, layout, twin};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::gemm::oracle;
 use tensor_core::rng::Philox;
 
@@ -38,7 +38,7 @@ fn check_matmul(kernel: &Kernel, matmul: MatmulTwin) {
         let params = MatmulParams::new(rows, inner, cols);
         matmul(kernel, &params, &a, &b, &mut c);
         let truth = oracle(&a, &b, params.shape()).expect("the slices match the shape");
-        let bound = Bound::relative(inner as usize / 2 + 1)
+        let bound = Tolerance::relative(inner as usize / 2 + 1)
             .scaled_by(truth.magnitudes)
             .allow_empty();
         assert_close(&c, &truth.product, bound);
@@ -70,7 +70,7 @@ fn philox_twin_gives_the_words_of_the_generator() {
         );
         let generator = Philox::new(key).stream(stream);
         let expected: Vec<u32> = (0..u64::from(n_words)).map(|i| generator.word(i)).collect();
-        assert_close(&words, &expected, Bound::exact());
+        assert_close(&words, &expected, Tolerance::exact());
     }
 }
 
@@ -79,7 +79,7 @@ fn fma_chains_reach_their_limit() {
     // x -> x / 2 + 1 converges to 2 from any start, and the kernel sums 8 chains.
     let mut y = vec![0.0; 4 * 130];
     twin::fma_peak(&layout::FMA_PEAK, &FmaPeakParams::new(130, 8), &mut y);
-    assert_close(&y, vec![16.0_f64; 4 * 130], Bound::relative(1));
+    assert_close(&y, vec![16.0_f64; 4 * 130], Tolerance::relative(1));
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn copy_twin_moves_whole_vectors_and_leaves_the_rest() {
         &x,
         &mut y,
     );
-    assert_close(&y[..1028], &x[..1028], Bound::exact());
-    assert_close(&y[1028..], [-1.0_f32; 2], Bound::exact());
+    assert_close(&y[..1028], &x[..1028], Tolerance::exact());
+    assert_close(&y[1028..], [-1.0_f32; 2], Tolerance::exact());
 }
 
 /// Returns the numbers of a golden file, row by row.
@@ -132,7 +132,7 @@ fn inverse_gaussian_twin_meets_its_bounds_on_golden_points() {
         let truth: Vec<f64> = rows.iter().map(|row| row[column]).collect();
         let is_ln_pdf = function == InverseGaussianFunction::LnPdf;
         let least = if is_ln_pdf { 1.0 } else { 0.0 };
-        let bound = Bound::relative(max_epsilons(function))
+        let bound = Tolerance::relative(max_epsilons(function))
             .scaled_by(truth.iter().map(|x| x.abs().max(least)))
             .or_absolute(f32::MIN_POSITIVE.into());
         assert_close(actual, &truth, bound);
@@ -155,7 +155,7 @@ fn inverse_gaussian_draws_of_fixed_keys_are_the_golden_ones() {
         actual.push(drawn[0]);
         expected.push(draw);
     }
-    assert_close(actual, expected, Bound::relative(DRAW_EPSILONS));
+    assert_close(actual, expected, Tolerance::relative(DRAW_EPSILONS));
 }
 
 type MatrixGamesTwin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
@@ -212,9 +212,9 @@ fn matrix_game_twins_find_a_known_equilibrium_and_added_actions_change_no_bit() 
         500,
     );
     let equilibrium = [0.25, 0.5, 0.25, 0.25, 0.5, 0.25];
-    assert_close(&three, equilibrium, Bound::exact().or_absolute(1e-5));
-    assert_close(&four, &three, Bound::bits());
-    assert_close(&sixteen, &three, Bound::bits());
+    assert_close(&three, equilibrium, Tolerance::exact().or_absolute(1e-5));
+    assert_close(&four, &three, Tolerance::bits());
+    assert_close(&sixteen, &three, Tolerance::bits());
 }
 
 /// Solves the same game as [`crash`] step by step.
@@ -259,13 +259,13 @@ fn large_game_twins_find_what_those_of_small_games_find() {
     assert_close(
         crash_in_steps(50),
         together,
-        Bound::exact().or_absolute(1e-5),
+        Tolerance::exact().or_absolute(1e-5),
     );
     let equilibrium = [0.25, 0.5, 0.25, 0.25, 0.5, 0.25];
     assert_close(
         crash_in_steps(500),
         equilibrium,
-        Bound::exact().or_absolute(1e-5),
+        Tolerance::exact().or_absolute(1e-5),
     );
 }
 
@@ -313,5 +313,5 @@ fn the_twin_of_extensive_games_learns_a_matrix_as_that_of_matrices_does() {
         twin::matrix_games_solve_3,
         iterations,
     );
-    assert_close(found, matrix, Bound::bits());
+    assert_close(found, matrix, Tolerance::bits());
 }

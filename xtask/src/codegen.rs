@@ -12,7 +12,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::output;
-use crate::process::{self, Finished, Line, spinner, tail, watch};
+use crate::process::{self, Finished, OutputLine, spinner, tail, watch};
 use crate::workspace;
 
 const HELP: &str = "\
@@ -85,7 +85,7 @@ fn reflect(check: bool) -> Result<Finished> {
     }
     let bar = spinner("reflecting the kernels");
     let finished = watch(&mut cargo, |line| {
-        if let Line::Err(text) = line {
+        if let OutputLine::Err(text) = line {
             bar.set_message(text.trim().to_owned());
         }
     });

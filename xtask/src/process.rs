@@ -22,7 +22,7 @@ use crate::workspace;
 const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
 /// A line of a child's output, with the pipe it was read from.
-pub(crate) enum Line {
+pub(crate) enum OutputLine {
     Out(String),
     Err(String),
 }
@@ -44,7 +44,10 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Runs a command to its end, passes every line to `on_line` as it arrives, and returns all lines.
-pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Result<Finished> {
+pub(crate) fn watch(
+    command: &mut Command,
+    mut on_line: impl FnMut(&OutputLine),
+) -> Result<Finished> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -52,15 +55,15 @@ pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Re
         .spawn()
         .with_context(|| format!("could not start {}", name(command)))?;
     let (sender, lines) = channel();
-    send_lines(child.stdout.take(), sender.clone(), Line::Out);
-    send_lines(child.stderr.take(), sender, Line::Err);
+    send_lines(child.stdout.take(), sender.clone(), OutputLine::Out);
+    send_lines(child.stderr.take(), sender, OutputLine::Err);
 
     let (mut out, mut err) = (String::new(), String::new());
     for line in lines {
         on_line(&line);
         let (text, whole) = match &line {
-            Line::Out(text) => (text, &mut out),
-            Line::Err(text) => (text, &mut err),
+            OutputLine::Out(text) => (text, &mut out),
+            OutputLine::Err(text) => (text, &mut err),
         };
         whole.push_str(text);
         whole.push('\n');
@@ -72,8 +75,8 @@ pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Re
 /// Reads a pipe on a separate thread. Invalid UTF-8 is replaced by replacement characters.
 fn send_lines(
     pipe: Option<impl Read + Send + 'static>,
-    sender: Sender<Line>,
-    wrap: fn(String) -> Line,
+    sender: Sender<OutputLine>,
+    wrap: fn(String) -> OutputLine,
 ) {
     let mut reader = BufReader::new(pipe.expect("the child was spawned with this pipe"));
     thread::spawn(move || {

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let pattern = options.only.as_deref().unwrap_or("");
     let matches = |check: &&Check<'_>| check.id.contains(pattern);
     let selected: Vec<_> = checks.iter().filter(matches).collect();
-    let search = Search::of(pattern, selected.is_empty());
+    let search = Search::new(pattern, selected.is_empty());
     if options.list {
         list(&selected, &search, options.json)?;
         return Ok(ExitCode::SUCCESS);
@@ -96,7 +96,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     }
     if search.tests {
         let switches = switches(&options).map(|name| (name, "1".into()));
-        let plan = tests_run::Plan {
+        let plan = tests_run::Selection {
             pattern,
             envs: switches.chain([data::variable(&workspace)?]).collect(),
         };
@@ -188,7 +188,7 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
 impl Search {
     /// Searches both without a pattern. With a pattern they are searched only if no cheaper check
     /// matches.
-    fn of(pattern: &str, no_fixed_check_matches: bool) -> Self {
+    fn new(pattern: &str, no_fixed_check_matches: bool) -> Self {
         let is_open = pattern.is_empty() || no_fixed_check_matches;
         Self {
             tests: is_open && !pattern.starts_with(claims::PREFIX),
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_pattern_reaches_every_id_that_only_a_build_tells() {
         let search = |pattern, none_fixed| {
-            let Search { tests, claims } = Search::of(pattern, none_fixed);
+            let Search { tests, claims } = Search::new(pattern, none_fixed);
             (tests, claims)
         };
         assert_eq!(search("", false), (true, true));

@@ -192,7 +192,10 @@ fn sample(
         let problem = (task.prepare)(images).with_context(|| task.id())?;
         let sampled = sampling::sample_host(problem.workload(&[])).with_context(|| task.id())?;
         let Some(sampled) = sampled else {
-            eprintln!("{}: not sampled (no rung for the host executor)", task.id());
+            eprintln!(
+                "{}: not sampled (no variant for the host executor)",
+                task.id()
+            );
             continue;
         };
         let path = folder.join(format!("{}-{}.folded", task.name, task.size));

@@ -126,7 +126,7 @@ fn program(pattern: &str) -> Result<Tensor> {
 }
 
 fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
-    let (plan, _) = Plan::of(&[program], &gpu.target())?;
+    let (plan, _) = Plan::new(&[program], &gpu.target())?;
     if level == Level::Plan {
         return Ok(vec![Shown {
             step: None,

@@ -152,7 +152,7 @@ fn run(arguments: &Arguments) -> Result<()> {
 
 /// Returns the fastest tile of a class, if any ran, and the results of all candidates.
 fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, Vec<Candidate>)> {
-    let product = Product::of(class);
+    let product = Product::for_class(class);
     let mut tuner = Tuner::new(gpu, class, product)?;
     let tiles = tuning::candidates(class);
     let progress = ProgressBar::new(tiles.len() as u64);

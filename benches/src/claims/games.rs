@@ -6,7 +6,7 @@
 //! The note's `eps` is twice the largest sum of regrets divided by N.
 
 use super::{Claim, Correction, Reading, Verdict};
-use crate::program::Law;
+use crate::program::InputDistribution;
 use crate::workloads::batch_games::{CRASH, Textbook};
 use anyhow::Result;
 use games::ndarray::{Array2, arr2};
@@ -228,7 +228,7 @@ fn difference_by_regrets() -> Result<f64> {
             1 + game % MOST_ACTIONS,
             1 + game / MOST_ACTIONS % MOST_ACTIONS,
         );
-        let gains = Law::Centred.draw(rows * cols, game as u64);
+        let gains = InputDistribution::Centred.draw(rows * cols, game as u64);
         let gains = Array2::from_shape_vec((rows, cols), gains)?;
         let game = MatrixGame::zero_sum(gains)?;
         let solution = solve(&game, &textbook().iterations(STEPS))?;

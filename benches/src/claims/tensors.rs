@@ -175,7 +175,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         correction: None,
         expected: Verdict::Holds,
         measure: || {
-            let grid = twin::Grid::of(&layout::MATMUL_NAIVE, &MatmulParams::new(50_000, 784, 10));
+            let grid =
+                twin::Grid::for_kernel(&layout::MATMUL_NAIVE, &MatmulParams::new(50_000, 784, 10));
             Ok(Some(vec![grid.n_workgroups as f64]))
         },
     },
@@ -217,6 +218,6 @@ fn s2_matrices() -> [Tensor; 3] {
 }
 
 fn on_host(tensor: &Tensor) -> Result<Plan> {
-    let (plan, _) = Plan::of(&[tensor], &Host::new().target())?;
+    let (plan, _) = Plan::new(&[tensor], &Host::new().target())?;
     Ok(plan)
 }

@@ -1,6 +1,6 @@
-//! A ladder as horizontal bars on a logarithmic scale.
+//! A comparison as horizontal bars on a logarithmic scale.
 //!
-//! Role: shows the rate of each rung and its distance to the measured limit of the device.
+//! Role: shows the rate of each variant and its distance to the measured limit of the device.
 //! Method: one bar per line, by its rate, or by its time if no line has a rate. A thin line spans
 //! the first to the third quartile. A vertical line per device marks its measured limit: the value
 //! of the roofline's roof at the arithmetic intensity of this work. A line without a number shows
@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::{log_axis, mark};
 use super::ink::{Canvas, Ink, drawing, picture};
-use crate::ladder::{Ladder, Line, Place, peaks};
+use crate::comparison::{Comparison, Entry, Place, peaks};
 use crate::record::{Check, Machine};
 use crate::units;
 
@@ -25,7 +25,7 @@ const VALUES: u32 = 190;
 const GAP: i32 = 10;
 /// Distance of the right end of rates from the right edge, in pixels; times end at the edge.
 const RATE_FROM_RIGHT: i32 = 76;
-/// Distance of the right end of names from the bars, in pixels; the numbers of the rungs are
+/// Distance of the right end of names from the bars, in pixels; the numbers of the variants are
 /// between them.
 const NAME_FROM_BARS: i32 = 34;
 const TEXT: u32 = 13;
@@ -35,9 +35,9 @@ const LONGEST_NAME: usize = 32;
 const LONGEST_REASON: usize = 64;
 
 /// A row of the chart: a heading or a bar.
-enum Entry<'a> {
+enum ChartRow<'a> {
     Heading(&'a Place),
-    Bar(&'a Line),
+    Bar(&'a Entry),
 }
 
 /// Highest rate that a device could reach.
@@ -49,23 +49,27 @@ struct Limit {
     by_memory: bool,
 }
 
-/// Draws a ladder as SVG.
-pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> Result<String> {
-    let entries = entries(ladder);
-    let by_rate = ladder.lines.iter().any(|line| line.rate.is_some());
+/// Draws a comparison as SVG.
+pub(super) fn draw(
+    comparison: &Comparison,
+    machine: &Machine,
+    adapters: &[String],
+) -> Result<String> {
+    let entries = entries(comparison);
+    let by_rate = comparison.lines.iter().any(|line| line.rate.is_some());
     let unit = if by_rate {
-        ladder.rate_unit.as_str()
+        comparison.rate_unit.as_str()
     } else {
         "seconds"
     };
-    let limits = limits(ladder, machine);
+    let limits = limits(comparison, machine);
     // Height: one lane per label of a limit, one row per entry, and the axis.
     let rows = u32::try_from(entries.len()).unwrap_or(u32::MAX / ROW / 2);
     let head = LIMIT_ROW * u32::try_from(limits.len()).unwrap_or(0);
     let size = (WIDTH, head + rows * ROW + FOOT);
-    let label = format!("{} {} by {unit}", ladder.workload, ladder.size);
+    let label = format!("{} {} by {unit}", comparison.workload, comparison.size);
     picture(size, &label, |canvas| {
-        let spans = ladder
+        let spans = comparison
             .lines
             .iter()
             .filter_map(|line| span(line, by_rate))
@@ -95,7 +99,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             .map_err(drawing)?;
         for (row, entry) in entries.iter().enumerate() {
             let top = row as f64;
-            let Entry::Bar(line) = entry else { continue };
+            let ChartRow::Bar(line) = entry else { continue };
             let Some([from, value, to]) = span(line, by_rate) else {
                 continue;
             };
@@ -110,7 +114,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
                 .map_err(drawing)?;
         }
         for (idx, limit) in limits.iter().enumerate() {
-            let ink = Ink::of(&limit.place, adapters);
+            let ink = Ink::for_place(&limit.place, adapters);
             let ends = [(limit.rate, 0.0), (limit.rate, f64::from(rows))];
             let line = PathElement::new(ends, ink.line(1));
             chart.draw_series([line]).map_err(drawing)?;
@@ -122,30 +126,30 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
         for (row, entry) in entries.iter().enumerate() {
             let (_, y) = chart.backend_coord(&(left, row as f64 + 0.5));
             match entry {
-                Entry::Heading(place) => heading(canvas, place, y, adapters)?,
-                Entry::Bar(line) => caption(canvas, line, y, &ladder.rate_unit)?,
+                ChartRow::Heading(place) => heading(canvas, place, y, adapters)?,
+                ChartRow::Bar(line) => caption(canvas, line, y, &comparison.rate_unit)?,
             }
         }
         Ok(())
     })
 }
 
-fn entries(ladder: &Ladder) -> Vec<Entry<'_>> {
+fn entries(comparison: &Comparison) -> Vec<ChartRow<'_>> {
     let mut entries = Vec::new();
     let mut above = None;
-    for line in &ladder.lines {
+    for line in &comparison.lines {
         if above != Some(&line.place) {
-            entries.push(Entry::Heading(&line.place));
+            entries.push(ChartRow::Heading(&line.place));
             above = Some(&line.place);
         }
-        entries.push(Entry::Bar(line));
+        entries.push(ChartRow::Bar(line));
     }
     entries
 }
 
 /// Returns first quartile, median and third quartile of the value that the bar shows. A high time
 /// is a low rate, so the quartiles change places.
-fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
+fn span(line: &Entry, by_rate: bool) -> Option<[f64; 3]> {
     match (by_rate, line.rate, line.time) {
         (true, Some(rate), Some([median, low, high])) => {
             Some([rate * median / high, rate, rate * median / low])
@@ -156,16 +160,16 @@ fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
     }
 }
 
-/// Returns the limits of the devices in this ladder, for rates in GFLOP/s: the measured arithmetic
-/// peak or, if it is lower, the rate that the measured copy bandwidth allows.
-fn limits(ladder: &Ladder, machine: &Machine) -> Vec<Limit> {
-    if ladder.rate_unit != "GFLOP/s" {
+/// Returns the limits of the devices in this comparison, for rates in GFLOP/s: the measured
+/// arithmetic peak or, if it is lower, the rate that the measured copy bandwidth allows.
+fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
+    if comparison.rate_unit != "GFLOP/s" {
         return Vec::new();
     }
-    let here = |place: &Place| ladder.lines.iter().any(|line| line.place == *place);
-    // Rungs that do a part of the work read all shared inputs for it, so the whole work has the
+    let here = |place: &Place| comparison.lines.iter().any(|line| line.place == *place);
+    // Variants that do a part of the work read all shared inputs for it, so the whole work has the
     // highest intensity.
-    let intensities = ladder.lines.iter().filter_map(|line| line.intensity);
+    let intensities = comparison.lines.iter().filter_map(|line| line.intensity);
     let intensity = intensities.fold(0.0, f64::max);
     let mut limits: Vec<Limit> = peaks(machine)
         .into_iter()
@@ -188,10 +192,10 @@ fn limits(ladder: &Ladder, machine: &Machine) -> Vec<Limit> {
     limits
 }
 
-fn bar_ink(line: &Line, adapters: &[String]) -> Ink {
+fn bar_ink(line: &Entry, adapters: &[String]) -> Ink {
     match line.check {
         Check::Failed(_) => Ink::Alarm,
-        _ => Ink::of(&line.place, adapters),
+        _ => Ink::for_place(&line.place, adapters),
     }
 }
 
@@ -219,7 +223,7 @@ fn limit_label(
 }
 
 fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> Result<()> {
-    let style = Ink::of(place, adapters).text(SMALL, HPos::Right, VPos::Center);
+    let style = Ink::for_place(place, adapters).text(SMALL, HPos::Right, VPos::Center);
     let text = shortened(place.heading(), LONGEST_NAME + 4);
     canvas
         .draw(&Text::new(text, (px(NAMES) - GAP, y + 3), style))
@@ -228,7 +232,7 @@ fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> R
 
 /// Writes number and name to the left of a bar, and rate and time to the right; or the reason if
 /// there are none.
-fn caption(canvas: &Canvas<'_>, line: &Line, y: i32, rate_unit: &str) -> Result<()> {
+fn caption(canvas: &Canvas<'_>, line: &Entry, y: i32, rate_unit: &str) -> Result<()> {
     let put = |text: String, x: i32, ink: Ink, across: HPos| {
         canvas
             .draw(&Text::new(
@@ -297,7 +301,7 @@ fn px_of(count: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ladder::ladders;
+    use crate::comparison::comparisons;
     use crate::record::{Peaks, Record, Row};
 
     #[test]
@@ -327,7 +331,7 @@ mod tests {
                 rate,
                 by_memory,
             };
-            assert_eq!(limits(&ladders(&record)[0], &machine), [limit]);
+            assert_eq!(limits(&comparisons(&record)[0], &machine), [limit]);
         }
     }
 }

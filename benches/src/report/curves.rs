@@ -3,8 +3,8 @@
 //! Role: shows whether all contestants learn the same, and otherwise which differ and where.
 //! Method: loss over step, logarithmic if every loss is positive. Most lines coincide. To keep all
 //! of them visible, each place (CPU, adapters, rivals) has its own line width, with the widest at
-//! the bottom; each line has its rung's number at another step; and a thin line connects the end of
-//! a curve with its name. Results that failed the check are not drawn.
+//! the bottom; each line has its variant's number at another step; and a thin line connects the end
+//! of a curve with its name. Results that failed the check are not drawn.
 
 use anyhow::Result;
 use plotters::coord::ranged1d::ValueFormatter;
@@ -14,7 +14,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use super::axis::{log_axis, mark};
 use super::ink::{Canvas, Ink, drawing, picture};
 use super::roofline::spread;
-use crate::ladder::{Ladder, Line, Place};
+use crate::comparison::{Comparison, Entry, Place};
 use crate::record::Check;
 use crate::units;
 
@@ -33,22 +33,22 @@ const LONGEST_NAME: usize = 20;
 
 /// Losses of a contestant, prepared for drawing.
 struct Curve<'a> {
-    line: &'a Line,
+    line: &'a Entry,
     ink: Ink,
     width_px: u32,
     /// Pairs of step and loss.
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the losses of a ladder as SVG; returns `None` if no line has losses.
-pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String>> {
-    let curves = curves(ladder, adapters);
+/// Draws the losses of a comparison as SVG; returns `None` if no line has losses.
+pub(super) fn draw(comparison: &Comparison, adapters: &[String]) -> Result<Option<String>> {
+    let curves = curves(comparison, adapters);
     let losses = || curves.iter().flat_map(|curve| &curve.points);
     if curves.is_empty() {
         return Ok(None);
     }
     let steps = 0.0..losses().map(|&(step, _)| step).fold(1.0, f64::max);
-    let label = format!("Losses of {} {}", ladder.workload, ladder.size);
+    let label = format!("Losses of {} {}", comparison.workload, comparison.size);
     picture(SIZE, &label, |canvas| {
         if losses().all(|&(_, loss)| loss > 0.0) {
             let up = log_axis(losses().map(|&(_, loss)| loss));
@@ -70,10 +70,10 @@ pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String
     .map(Some)
 }
 
-fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
+fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>> {
     let mut places: Vec<&Place> = Vec::new();
-    let is_right = |line: &&Line| !matches!(line.check, Check::Failed(_));
-    let lines = ladder.lines.iter().filter(is_right);
+    let is_right = |line: &&Entry| !matches!(line.check, Check::Failed(_));
+    let lines = comparison.lines.iter().filter(is_right);
     lines
         .map(|line| (line, points(line)))
         .filter(|(_, points)| !points.is_empty())
@@ -84,7 +84,7 @@ fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
             let wider = u32::try_from(places.len() - 1).unwrap_or(0) * WIDER;
             Curve {
                 line,
-                ink: Ink::of(&line.place, adapters),
+                ink: Ink::for_place(&line.place, adapters),
                 width_px: THINNEST + wider,
                 points,
             }
@@ -93,7 +93,7 @@ fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
 }
 
 /// Returns pairs of step and loss, up to the first loss that is not finite.
-fn points(line: &Line) -> Vec<(f64, f64)> {
+fn points(line: &Entry) -> Vec<(f64, f64)> {
     let finite = line.losses.iter().take_while(|loss| loss.is_finite());
     let losses = finite.enumerate();
     let point = |(idx, &loss): (usize, &f32)| ((idx * line.loss_stride) as f64, loss.into());
@@ -147,8 +147,8 @@ where
     names(canvas, curves, |point| chart.backend_coord(point))
 }
 
-/// Draws a rung's number on its line. As in the roofline, discs of rungs are filled and those of
-/// rivals are hollow.
+/// Draws a variant's number on its line. As in the roofline, discs of variants are filled and those
+/// of rivals are hollow.
 fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
     let (inside, number) = match curve.line.place {
         Place::Rival => (Ink::Paper, Ink::Text),
@@ -194,7 +194,7 @@ fn names(
 }
 
 /// Returns the label of a line: `3 host: 0.0251, 97.3 %`.
-fn name(line: &Line) -> String {
+fn name(line: &Entry) -> String {
     let name: String = line.name.chars().take(LONGEST_NAME).collect();
     let last = line.losses.last().map_or(f64::NAN, |&loss| loss.into());
     let accuracy = line.accuracy.map_or(String::new(), |accuracy| {
@@ -206,12 +206,12 @@ fn name(line: &Line) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ladder::ladders;
+    use crate::comparison::comparisons;
     use crate::record::{Record, Row};
 
     fn drawn(losses: &[&[f32]], check: &Check) -> Option<String> {
         let row = |(idx, losses): (usize, &&[f32])| Row {
-            executor: format!("rung {idx}"),
+            executor: format!("variant {idx}"),
             check: check.clone(),
             losses: losses.to_vec(),
             accuracy: Some(0.973),
@@ -221,16 +221,16 @@ mod tests {
             rows: losses.iter().enumerate().map(row).collect(),
             ..Record::default()
         };
-        draw(&ladders(&record)[0], &[]).unwrap()
+        draw(&comparisons(&record)[0], &[]).unwrap()
     }
 
     #[test]
     fn every_contestant_with_losses_is_drawn_and_named() {
         let svg = drawn(&[&[2.0, 1.0], &[2.0, 1.0], &[]], &Check::Ok).unwrap();
-        for name in ["1 rung 0: 1.00, 97.3 %", "2 rung 1: 1.00, 97.3 %"] {
+        for name in ["1 variant 0: 1.00, 97.3 %", "2 variant 1: 1.00, 97.3 %"] {
             assert!(svg.contains(name), "{name} is missing: {svg}");
         }
-        assert!(!svg.contains("rung 2"));
+        assert!(!svg.contains("variant 2"));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             rows: vec![row],
             ..Record::default()
         };
-        let points = points(&ladders(&record)[0].lines[0]);
+        let points = points(&comparisons(&record)[0].lines[0]);
         assert_eq!((points.len(), points[1].0), (700, 5.0));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::escape;
 use super::ink::Ink;
-use crate::ladder::Place;
+use crate::comparison::Place;
 use crate::record::{AdapterFacts, AdapterPeaks, Record};
 use crate::units;
 
@@ -77,7 +77,7 @@ pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
             },
         );
         let peaks = peaks.adapters.get(name).copied().unwrap_or_default();
-        let ink = Ink::of(&Place::Adapter(name.clone()), adapters);
+        let ink = Ink::for_place(&Place::Adapter(name.clone()), adapters);
         rows += &device(ink, name, &about.unwrap_or_default(), &peaks);
     }
     format!(

@@ -18,7 +18,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::{log_axis, mark};
 use super::ink::{Canvas, Ink, drawing, picture};
-use crate::figure::{Figure, Line, Panel};
+use crate::figure::{Figure, Panel, Series};
 use crate::units;
 
 const SIZE: (u32, u32) = (960, 380);
@@ -155,7 +155,7 @@ fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<
 }
 
 /// Returns the points of a line that can be drawn on the axes.
-fn points(line: &Line, is_log: bool) -> Vec<(f64, f64)> {
+fn points(line: &Series, is_log: bool) -> Vec<(f64, f64)> {
     let points = line
         .points
         .iter()
@@ -305,7 +305,7 @@ where
     names(canvas, panel, ends, &pixels)
 }
 
-fn ink_of(idx: usize, line: &Line) -> Ink {
+fn ink_of(idx: usize, line: &Series) -> Ink {
     if line.is_reference {
         Ink::Muted
     } else {
@@ -333,7 +333,7 @@ fn names(
         }
         return Ok(());
     }
-    let length = |(_, line): &(usize, &Line)| line.name.chars().count();
+    let length = |(_, line): &(usize, &Series)| line.name.chars().count();
     let extent = |number: usize, each: i32| i32::try_from(number).unwrap_or(0) * each + GAP;
     let width = extent(named.iter().map(length).max().unwrap_or(0), LETTER);
     let height = extent(named.len(), NAME_HEIGHT);
@@ -375,10 +375,10 @@ mod tests {
     use super::*;
 
     fn figure(is_log: bool, points: &[[f32; 2]]) -> Figure {
-        let line = Line {
+        let line = Series {
             name: "a <line>".into(),
             points: points.to_vec(),
-            ..Line::default()
+            ..Series::default()
         };
         Figure {
             caption: "shown".into(),
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(marks(&(3.0..9.0)), [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
         let mut two = figure(false, &[[0.0, 0.0], [1.0, 100.0]]);
         two.panels[0].right = "kJ".into();
-        let energy = Line::through("energy", [(0.0, 0.0), (1.0, 2.0)]).on_the_right();
+        let energy = Series::through("energy", [(0.0, 0.0), (1.0, 2.0)]).on_the_right();
         two.panels[0].lines.push(energy);
         let svg = draw(&two).unwrap();
         assert!(svg.contains("kJ") && svg.contains("energy"), "{svg}");

@@ -10,7 +10,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::ladder::Place;
+use crate::comparison::Place;
 
 /// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Ink {
     /// Returns the colour of a place. The hue of an adapter depends on its position in `adapters`.
-    pub(super) fn of(place: &Place, adapters: &[String]) -> Self {
+    pub(super) fn for_place(place: &Place, adapters: &[String]) -> Self {
         match place {
             Place::Cpu => Self::Cpu,
             Place::Rival => Self::Rival,
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn adapters_beyond_the_hues_start_over() {
         let names: Vec<String> = (0..6).map(|idx| format!("gpu {idx}")).collect();
-        let ink = |idx: usize| Ink::of(&Place::Adapter(names[idx].clone()), &names);
+        let ink = |idx: usize| Ink::for_place(&Place::Adapter(names[idx].clone()), &names);
         assert_eq!(ink(0), ink(5));
         assert_ne!(ink(0), ink(4));
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::escape;
 use super::ink::Ink;
-use crate::ladder::Place;
+use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
 use crate::run::stands_for_us;
 use crate::units;
@@ -56,7 +56,7 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
     let [workload, size, executor] =
         [&row.workload, &row.size, &row.executor].map(|text| escape(text));
     let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
-    let ink = Ink::of(&place, adapters).name();
+    let ink = Ink::for_place(&place, adapters).name();
     let class = if matches!(row.check, Check::Failed(_)) {
         "failed"
     } else {

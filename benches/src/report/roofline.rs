@@ -1,9 +1,10 @@
-//! Roofline of a workload: all rungs under the measured limits of their devices.
+//! Roofline of a workload: all variants under the measured limits of their devices.
 //!
-//! Role: shows whether a rung is limited by arithmetic or by memory, and its distance to the limit.
+//! Role: shows whether a variant is limited by arithmetic or by memory, and its distance to the
+//! limit.
 //! Method: GFLOP/s over operations per byte, both logarithmic. Each device has a roof from its
 //! measured peaks: a slope, the copy bandwidth, and a flat part, the arithmetic peak. Points have
-//! the number of their rung; numbers that would overlap are moved apart and connected with their
+//! the number of their variant; numbers that would overlap are moved apart and connected with their
 //! points by a line. Results that failed the check are not drawn.
 //! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model
 //! for multicore architectures".
@@ -14,7 +15,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::{log_axis, mark};
 use super::ink::{Canvas, Ink, drawing, picture};
-use crate::ladder::{Ladder, Place, peaks};
+use crate::comparison::{Comparison, Place, peaks};
 use crate::record::{AdapterPeaks, Check, Machine};
 
 const SIZE: (u32, u32) = (960, 520);
@@ -30,7 +31,7 @@ const COLUMN_WIDTH: i32 = 34;
 const LETTER: i32 = 7;
 const LANE: i32 = 14;
 
-/// A rung at one size.
+/// A variant at one size.
 struct Point<'a> {
     intensity: f64,
     rate: f64,
@@ -39,14 +40,14 @@ struct Point<'a> {
     ink: Ink,
 }
 
-/// Draws the ladders of one workload as SVG; returns `None` if no line has both a rate in GFLOP/s
-/// and an arithmetic intensity.
+/// Draws the comparisons of one workload as SVG; returns `None` if no line has both a rate in
+/// GFLOP/s and an arithmetic intensity.
 pub(super) fn draw(
-    ladders: &[&Ladder],
+    comparisons: &[&Comparison],
     machine: &Machine,
     adapters: &[String],
 ) -> Result<Option<String>> {
-    let points = points(ladders, adapters);
+    let points = points(comparisons, adapters);
     if points.is_empty() {
         return Ok(None);
     }
@@ -71,7 +72,9 @@ pub(super) fn draw(
     );
     let up = log_axis(points.iter().map(|point| point.rate).chain(flats));
     let (low, high) = (ends(across.bold_points()), ends(up.bold_points()));
-    let workload = ladders.first().map_or("", |ladder| &ladder.workload);
+    let workload = comparisons
+        .first()
+        .map_or("", |comparison| &comparison.workload);
     picture(SIZE, &format!("Roofline of {workload}"), |canvas| {
         let mut chart = ChartBuilder::on(canvas)
             .margin_top(3 * LANE)
@@ -96,18 +99,23 @@ pub(super) fn draw(
         for (place, peaks) in &roofs {
             // Roofs are drawn first, below all points.
             let corners = roof(peaks, low, high);
-            let line = PathElement::new(corners, Ink::of(place, adapters).line(2));
+            let line = PathElement::new(corners, Ink::for_place(place, adapters).line(2));
             chart.draw_series([line]).map_err(drawing)?;
         }
         let pixel = |intensity: f64, rate: f64| chart.backend_coord(&(intensity, rate));
         let (_, top) = pixel(low.0, high.1);
-        sizes(canvas, ladders, |intensity| pixel(intensity, high.0).0, top)?;
+        sizes(
+            canvas,
+            comparisons,
+            |intensity| pixel(intensity, high.0).0,
+            top,
+        )?;
         let places: Vec<_> = points
             .iter()
             .map(|point| pixel(point.intensity, point.rate))
             .collect();
         let labels = spread_labels(&places);
-        // Rivals first, so that the points of our rungs are drawn inside their rings.
+        // Rivals first, so that the points of our variants are drawn inside their rings.
         for rivals in [true, false] {
             for ((point, at), label) in points.iter().zip(&places).zip(&labels) {
                 if (*point.place == Place::Rival) == rivals {
@@ -120,11 +128,11 @@ pub(super) fn draw(
     .map(Some)
 }
 
-fn points<'a>(ladders: &[&'a Ladder], adapters: &[String]) -> Vec<Point<'a>> {
-    let lines = ladders
+fn points<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Point<'a>> {
+    let lines = comparisons
         .iter()
-        .filter(|ladder| ladder.rate_unit == "GFLOP/s");
-    let lines = lines.flat_map(|ladder| &ladder.lines);
+        .filter(|comparison| comparison.rate_unit == "GFLOP/s");
+    let lines = lines.flat_map(|comparison| &comparison.lines);
     lines
         .filter(|line| !matches!(line.check, Check::Failed(_)))
         .filter_map(|line| {
@@ -133,7 +141,7 @@ fn points<'a>(ladders: &[&'a Ladder], adapters: &[String]) -> Vec<Point<'a>> {
                 rate: line.rate?,
                 number: line.number,
                 place: &line.place,
-                ink: Ink::of(&line.place, adapters),
+                ink: Ink::for_place(&line.place, adapters),
             })
         })
         .collect()
@@ -162,26 +170,26 @@ fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f
         .to_vec()
 }
 
-/// Writes each size above the points of those rungs that do the whole work. Up to three lanes keep
-/// labels from overlapping.
+/// Writes each size above the points of those variants that do the whole work. Up to three lanes
+/// keep labels from overlapping.
 fn sizes(
     canvas: &Canvas<'_>,
-    ladders: &[&Ladder],
+    comparisons: &[&Comparison],
     column: impl Fn(f64) -> i32,
     top: i32,
 ) -> Result<()> {
     let mut lanes = [i32::MIN; 3];
-    let mut headed: Vec<(i32, &str)> = ladders
+    let mut headed: Vec<(i32, &str)> = comparisons
         .iter()
-        .filter_map(|ladder| {
-            let drawn = ladder
+        .filter_map(|comparison| {
+            let drawn = comparison
                 .lines
                 .iter()
                 .filter_map(|line| line.rate.and(line.intensity));
-            // A rung that does a part of the rows reads all of the shared inputs for it, so its
+            // A variant that does a part of the rows reads all of the shared inputs for it, so its
             // intensity is lower; the whole work has the highest one.
             let intensity = drawn.max_by(f64::total_cmp)?;
-            Some((column(intensity), ladder.size.as_str()))
+            Some((column(intensity), comparison.size.as_str()))
         })
         .collect();
     headed.sort_unstable();

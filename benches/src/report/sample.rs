@@ -7,8 +7,8 @@ use crate::record::{
 const GPU: &str = "Sample GPU 9000";
 const SOFTWARE: &str = "samplepipe (SIMD, 256 bits)";
 
-/// GFLOP/s of each CPU rung, chosen so that every plot has rungs over four decades.
-const CPU_RUNGS: [(&str, f64); 6] = [
+/// GFLOP/s of each CPU variant, chosen so that every plot has variants over four decades.
+const CPU_VARIANTS: [(&str, f64); 6] = [
     ("three loops", 0.4),
     ("two loops and a dot product", 1.6),
     ("row broadcast", 2.9),
@@ -16,7 +16,7 @@ const CPU_RUNGS: [(&str, f64); 6] = [
     ("kernel simulator", 0.09),
     ("gemm", 120.0),
 ];
-const GPU_RUNGS: [(&str, f64); 3] = [
+const GPU_VARIANTS: [(&str, f64); 3] = [
     ("wgsl naive", 0.05),
     ("wgsl tiles", 0.18),
     ("wgsl registers", 0.5),
@@ -39,7 +39,7 @@ pub(crate) fn record() -> Record {
         let (operations, bytes) = (2.0 * m * k * n, 4.0 * (m * k + k * n + m * n));
         // Small work does not reach the peak of any device.
         let fill = (operations / 1e9).clamp(1e-3, 1.0).powf(0.3) * (bytes / operations).powf(0.1);
-        let first = CPU_RUNGS[0].1 * fill;
+        let first = CPU_VARIANTS[0].1 * fill;
         let row = |executor: &str, rate: f64, peak: f64| Row {
             workload: "matmul".into(),
             source: "S3".into(),
@@ -59,7 +59,7 @@ pub(crate) fn record() -> Record {
             share_of_peak: Some(rate / peak),
             ..Row::default()
         };
-        for (executor, rate) in CPU_RUNGS {
+        for (executor, rate) in CPU_VARIANTS {
             let mut row = row(executor, rate * fill, 150.0);
             if executor == "three loops" || executor == "kernel simulator" {
                 row.note = "rows 0..500 of 50000".into();
@@ -75,7 +75,7 @@ pub(crate) fn record() -> Record {
             rows.push(row);
         }
         for (adapter, peak) in [(GPU, 9000.0), (SOFTWARE, 30.0)] {
-            for (executor, share) in GPU_RUNGS {
+            for (executor, share) in GPU_VARIANTS {
                 rows.push(Row {
                     adapter: Some(adapter.into()),
                     ..row(executor, share * peak * fill, peak)
@@ -136,7 +136,7 @@ fn rival(version: &str, speedup: f64, ours: &Row) -> RivalTiming {
 }
 
 /// Returns a training in which all losses agree except for one rival, which converges to a worse
-/// minimum; one of the rungs was timed once.
+/// minimum; one of the variants was timed once.
 fn training() -> [Row; 3] {
     let losses = |floor: f32| -> Vec<f32> {
         let noise = |step: u16| (f32::from(step % 97 * 62 % 97) / 97.0 - 0.5).mul_add(0.3, 1.0);

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use super::escape;
 use super::ink::Ink;
 use crate::columns;
-use crate::ladder::{Ladder, Line, Place};
+use crate::comparison::{Comparison, Entry, Place};
 use crate::record::Check;
 use crate::{sources, units};
 
-/// Returns the table of a ladder, with the order and the numbers of the plots.
-pub(super) fn ladder(ladder: &Ladder, adapters: &[String]) -> String {
-    let columns = columns::of(ladder);
+/// Returns the table of a comparison, with the order and the numbers of the plots.
+pub(super) fn comparison(comparison: &Comparison, adapters: &[String]) -> String {
+    let columns = columns::columns(comparison);
     let mut head = String::from(
         "<th scope=\"col\" class=\"number\">#</th><th scope=\"col\">executor</th><th scope=\"col\">check</th>",
     );
@@ -25,7 +25,7 @@ pub(super) fn ladder(ladder: &Ladder, adapters: &[String]) -> String {
     head.push_str("<th scope=\"col\">remark</th>");
     let mut body = String::new();
     let mut above = None;
-    for line in &ladder.lines {
+    for line in &comparison.lines {
         if above != Some(&line.place) {
             let (span, place) = (columns.len() + 4, escape(line.place.heading()));
             let _ = writeln!(
@@ -42,7 +42,7 @@ pub(super) fn ladder(ladder: &Ladder, adapters: &[String]) -> String {
     )
 }
 
-fn row(line: &Line, columns: &[columns::Column], adapters: &[String]) -> String {
+fn row(line: &Entry, columns: &[columns::Column], adapters: &[String]) -> String {
     let (class, check) = match line.check {
         Check::Ok => ("", "ok"),
         Check::Skipped(_) => (" unchecked", "none"),
@@ -65,14 +65,20 @@ fn row(line: &Line, columns: &[columns::Column], adapters: &[String]) -> String 
     html
 }
 
-fn named(line: &Line, adapters: &[String]) -> String {
-    let (name, ink) = (escape(&line.name), Ink::of(&line.place, adapters).name());
+fn named(line: &Entry, adapters: &[String]) -> String {
+    let (name, ink) = (
+        escape(&line.name),
+        Ink::for_place(&line.place, adapters).name(),
+    );
     format!("<i class=\"swatch swatch-{ink}\"></i>{name}")
 }
 
-/// Returns the key of the roofline: the rung of each number.
-pub(super) fn numbers(sizes: &[&Ladder], adapters: &[String]) -> String {
-    let mut lines: Vec<&Line> = sizes.iter().flat_map(|ladder| &ladder.lines).collect();
+/// Returns the key of the roofline: the variant of each number.
+pub(super) fn numbers(sizes: &[&Comparison], adapters: &[String]) -> String {
+    let mut lines: Vec<&Entry> = sizes
+        .iter()
+        .flat_map(|comparison| &comparison.lines)
+        .collect();
     lines.sort_by_key(|line| line.number);
     lines.dedup_by_key(|line| line.number);
     let mut html = String::from("<ul class=\"key\">\n");
@@ -99,14 +105,14 @@ pub(super) fn legend() -> String {
         );
     }
     html.push_str(
-        "<dt>rung</dt><dd>One implementation of a workload in this project: plain loops, the host \
-         executor, a GPU. Rungs are numbered from the simplest on.</dd>\n\
+        "<dt>variant</dt><dd>One implementation of a workload in this project: plain loops, the host \
+         executor, a GPU. Variants are numbered from the simplest on.</dd>\n\
          <dt>rivals</dt><dd>Other libraries on the same inputs, run in turns with ours. A \
          comparison is the median ratio of the times, with its 95 % confidence interval. Both \
          times are by the host's clock, including submission and waiting.</dd>\n\
          <dt>roofline</dt><dd>The sloped part of a roof is the measured copy bandwidth of a device, \
          the flat part its measured arithmetic peak. A point below the slope is limited by memory, \
-         one below the flat part by arithmetic. Filled points are rungs, hollow ones are \
+         one below the flat part by arithmetic. Filled points are variants, hollow ones are \
          rivals.</dd>\n</dl>\n</section>\n",
     );
     html += "<section>\n<h2>Sources of the workloads</h2>\n<dl>\n";

@@ -19,7 +19,7 @@ use telemetry::{Counted, Device, Metric, Spent, Trace};
 
 use super::{escape, figures, page};
 use crate::date;
-use crate::figure::{Figure, Line, Panel};
+use crate::figure::{Figure, Panel, Series};
 use crate::units;
 
 /// Columns of a chart; each has at most two points.
@@ -220,9 +220,9 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     ];
     let left = left
         .into_iter()
-        .filter_map(|(name, metric, whole)| Some(Line::through(name, share(metric?, whole))));
-    let energy = Line::through("energy (right)", energy(trace, device)).on_the_right();
-    let lines: Vec<Line> = left
+        .filter_map(|(name, metric, whole)| Some(Series::through(name, share(metric?, whole))));
+    let energy = Series::through("energy (right)", energy(trace, device)).on_the_right();
+    let lines: Vec<Series> = left
         .chain([energy])
         .filter(|line| !line.points.is_empty())
         .collect();

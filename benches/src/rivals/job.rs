@@ -6,7 +6,7 @@
 
 use crate::machine::temporary_folder;
 use crate::meter::Site;
-use crate::workload::Part;
+use crate::workload::Portion;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -43,7 +43,7 @@ const SHARED: [Script; 2] = [script!("protocol.py"), script!("training.py")];
 
 /// Arguments of a rival.
 #[derive(Clone, Debug)]
-pub struct Job<'a> {
+pub struct BaselineArguments<'a> {
     /// Library to measure, or a way to use it, passed as `--library`; also the rival's name until
     /// its first answer.
     pub library: &'a str,
@@ -57,10 +57,10 @@ pub struct Job<'a> {
     pub patience: Duration,
     /// Leading rows that the rival does, if not all of them, because the whole would take minutes
     /// per run.
-    pub part: Option<Part>,
+    pub part: Option<Portion>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> BaselineArguments<'a> {
     /// Returns the device whose power the rival draws.
     #[must_use]
     pub fn site(&self) -> Site {

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::measure::{Ratio, Timing, wall};
 use crate::meter::{Meter, RunEnergy, Site};
 use crate::record::Check;
-use crate::workload::{Contestant, Extent, Output, Workload};
+use crate::workload::{Extent, Implementation, Output, Workload};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const SLOW_TURNS: f64 = 4.0;
 const LONGEST_REPEATED_S: f64 = 4.0;
 
 /// A contestant that is ready to take turns.
-pub(super) struct Entry<'a> {
+pub(super) struct ReadyEntry<'a> {
     pub(super) extent: Extent,
     pub(super) check: Check,
     /// Seconds that the start took: allocation and upload of the inputs. Only set if the
@@ -40,7 +40,7 @@ pub(super) struct Entry<'a> {
     /// Whether rivals are compared with this contestant, for which its time by the host's clock is
     /// needed.
     compared: bool,
-    contestant: Option<Box<dyn Contestant + 'a>>,
+    contestant: Option<Box<dyn Implementation + 'a>>,
     runs_per_turn: usize,
     n_rounds: usize,
     /// Times of each round by the contestant's own timer.
@@ -49,13 +49,13 @@ pub(super) struct Entry<'a> {
     wall_rounds: Vec<Vec<f64>>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ReadyEntry<'a> {
     /// Starts a contestant, runs it for the first time and checks its result. An error in any of
     /// these steps becomes the entry's check.
     pub(super) fn new(
         extent: Extent,
         compared: bool,
-        start: impl FnOnce() -> Result<Box<dyn Contestant + 'a>>,
+        start: impl FnOnce() -> Result<Box<dyn Implementation + 'a>>,
         workload: &Workload<'_>,
     ) -> Self {
         let mut entry = Self {
@@ -83,7 +83,7 @@ impl<'a> Entry<'a> {
 
     fn prepare(
         &mut self,
-        start: impl FnOnce() -> Result<Box<dyn Contestant + 'a>>,
+        start: impl FnOnce() -> Result<Box<dyn Implementation + 'a>>,
         workload: &Workload<'_>,
     ) -> Result<()> {
         let mut contestant = None;
@@ -127,7 +127,7 @@ impl<'a> Entry<'a> {
     /// Compares a result with the oracle, and stores its curve and figure if it is correct.
     fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
         (workload.check)(result, self.extent.part)?;
-        self.curve = Curve::of(result, workload.n_losses);
+        self.curve = Curve::from_output(result, workload.n_losses);
         self.figure = match &workload.figure {
             Some(figure) if self.compared => Some(figure(result)?),
             _ => None,
@@ -261,9 +261,9 @@ fn runs_per_turn(seconds: f64) -> usize {
 mod tests {
     use super::*;
     use crate::workload::{Extent, OutputElement};
-    use crate::workload::{Part, Work};
+    use crate::workload::{Portion, Work};
     use anyhow::bail;
-    use tensor_core::compare::{Bound, compare};
+    use tensor_core::compare::{Tolerance, compare};
 
     /// A contestant that returns given times and a given result. It fails after `lasts` runs, and
     /// its result is wrong once fewer than `spoils` runs are left.
@@ -274,7 +274,7 @@ mod tests {
         spoils: usize,
     }
 
-    impl Contestant for Fake {
+    impl Implementation for Fake {
         fn run(&mut self, times: usize) -> Result<Vec<f64>> {
             if times > self.lasts {
                 bail!("it broke");
@@ -294,9 +294,9 @@ mod tests {
         result: f32,
         [lasts, spoils]: [usize; 2],
         share: usize,
-    ) -> Entry<'static> {
+    ) -> ReadyEntry<'static> {
         let whole = Extent {
-            part: Part::whole(10),
+            part: Portion::whole(10),
             work: Work::Operations(1.0),
             bytes: 1.0,
         };
@@ -307,11 +307,11 @@ mod tests {
             whole,
             n_losses: 1,
             figure: None,
-            rungs: vec![],
+            variants: vec![],
             left_out: Vec::new(),
             rivals: vec![],
             check: Box::new(|result, _| {
-                compare(f32::of(result)?, [4.0_f32], &Bound::exact())?;
+                compare(f32::from_output(result)?, [4.0_f32], &Tolerance::exact())?;
                 Ok(())
             }),
         };
@@ -321,13 +321,13 @@ mod tests {
                 result,
                 lasts,
                 spoils,
-            }) as Box<dyn Contestant>)
+            }) as Box<dyn Implementation>)
         };
-        let part = Part {
+        let part = Portion {
             rows: share,
             of: 10,
         };
-        let mut entry = Entry::new(Extent { part, ..whole }, true, start, &workload);
+        let mut entry = ReadyEntry::new(Extent { part, ..whole }, true, start, &workload);
         for round in 0..N_ROUNDS {
             entry.take_turn(round);
         }

@@ -1,8 +1,8 @@
 //! Regret matching in many small games, one of which is the blog note's example.
 //!
-//! Role: the workload `batch-games`. Rungs: `loops`, the textbook algorithm; `host`, a batch on one
-//! thread; `threads`, on all threads; `wgsl`, in f32 on a GPU. The rival is OpenSpiel, which learns
-//! in Python one game at a time and therefore only does a few of the games.
+//! Role: the workload `batch-games`. Variants: `loops`, the textbook algorithm; `host`, a batch on
+//! one thread; `threads`, on all threads; `wgsl`, in f32 on a GPU. The rival is OpenSpiel, which
+//! learns in Python one game at a time and therefore only does a few of the games.
 //! Method: both players update simultaneously from mixed strategies, and the average weights all
 //! iterations equally.
 //! Shapes: payoffs (`gains`) are `[games, 3, 3]`, f32 numbers converted to f64 for the computation;
@@ -15,17 +15,19 @@
 //! 2000.
 
 use super::matrix_game::nash_conv;
-use crate::figure::{Figure, Line, Panel, Point};
-use crate::on_gpu::Held;
-use crate::program::Law;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::figure::{Figure, Panel, Point, Series};
+use crate::on_gpu::DeviceResult;
+use crate::program::InputDistribution;
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{
+    Extent, Output, OutputElement, Portion, Problem, Task, Variant, Work, Workload,
+};
 use anyhow::{Context, Result, ensure};
 use games::ndarray::{Array3, arr2};
 use games::{Batch, Dynamics, MatrixGame, Run, Updates, gpu};
 use gpu_wgsl::{Buffer, Gpu};
 use rayon::ThreadPoolBuilder;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Number of actions of each player.
 const N: usize = 3;
@@ -154,7 +156,7 @@ impl Textbook {
 /// games for one action after the other.
 struct Averages(Vec<Buffer<f32>>);
 
-impl Held for Averages {
+impl DeviceResult for Averages {
     fn read(&self, gpu: &Gpu) -> Result<Output> {
         let mut averages = vec![];
         for part in &self.0 {
@@ -178,7 +180,7 @@ impl Games {
         reason = "small integers are exact in f32"
     )]
     pub fn new(n_games: usize) -> Result<Self> {
-        let mut gains = Law::Centred.draw(N * N * n_games, 0);
+        let mut gains = InputDistribution::Centred.draw(N * N * n_games, 0);
         for (gain, crash) in gains.iter_mut().zip(CRASH.as_flattened()) {
             // Replaces the first game by the note's example.
             *gain = *crash as f32;
@@ -209,18 +211,18 @@ impl Games {
     fn extent(&self) -> Extent {
         let n_games = self.batch.gains().dim().0;
         Extent {
-            part: Part::whole(n_games),
+            part: Portion::whole(n_games),
             work: Work::Games(n_games as f64),
             bytes: ((N * N + 2 * N) * n_games * size_of::<f64>()) as f64,
         }
     }
 
-    fn rung<'a>(
+    fn variant<'a>(
         &self,
         executor: &'static str,
         work: impl FnMut(&mut Vec<f64>) -> Result<()> + 'a,
-    ) -> Rung<'a> {
-        Rung::on_cpu(executor, self.extent(), self.truth.len(), work)
+    ) -> Variant<'a> {
+        Variant::on_cpu(executor, self.extent(), self.truth.len(), work)
     }
 
     fn solve(&self, out: &mut [f64]) -> Result<()> {
@@ -234,30 +236,30 @@ impl Games {
         Ok(())
     }
 
-    /// Returns the rung of a device, in f32.
-    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
+    /// Returns the variant of a device, in f32.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Variant<'a> {
         let whole = self.extent();
         // Numbers in f32 are half as long as in f64.
         let extent = Extent {
             bytes: 0.5 * whole.bytes,
             ..whole
         };
-        let rung = Rung::called_on_gpu(gpu, extent, || {
+        let variant = Variant::called_on_gpu(gpu, extent, || {
             let games = gpu::Games::upload(gpu, &self.batch)?;
             Ok(move || Ok(Averages(games.learn(&textbook())?)))
         });
-        rung.noted(format!(
+        variant.noted(format!(
             "in f32: at least {:.0} % of games, including the first one, are within {BOUND:e} of f64, and NashConv of none is \
              more than {WORSE} above that of f64",
             100.0 * LEAST_NEAR
         ))
     }
 
-    fn check(&self, result: &Output, part: Part) -> Result<()> {
+    fn check(&self, result: &Output, part: Portion) -> Result<()> {
         if let Output::F32(result) = result {
             return self.check_f32(result, part);
         }
-        let result = f64::of(result)?;
+        let result = f64::from_output(result)?;
         ensure_len(result.len(), part)?;
         compare(result, &self.truth[..result.len()], &bound())?;
         Ok(())
@@ -265,7 +267,7 @@ impl Games {
 
     /// Checks a result whose paths may diverge from the oracle's, if the strategies are about as
     /// good.
-    fn check_f32(&self, result: &[f32], part: Part) -> Result<()> {
+    fn check_f32(&self, result: &[f32], part: Portion) -> Result<()> {
         ensure_len(result.len(), part)?;
         let truths = self.truth.chunks_exact(2 * N);
         let mut n_near = 0;
@@ -310,11 +312,11 @@ impl Games {
     }
 }
 
-fn bound() -> Bound {
-    Bound::exact().or_absolute(BOUND)
+fn bound() -> Tolerance {
+    Tolerance::exact().or_absolute(BOUND)
 }
 
-fn ensure_len(len: usize, part: Part) -> Result<()> {
+fn ensure_len(len: usize, part: Portion) -> Result<()> {
     ensure!(
         len == 2 * N * part.rows,
         "result has {len} probabilities (expected those of {} games)",
@@ -333,7 +335,7 @@ fn textbook() -> Dynamics {
 fn figure(result: &Output) -> Result<Figure> {
     let average = match result {
         Output::F32(result) => result.first_chunk::<N>().map(|rows| rows.map(f64::from)),
-        result => f64::of(result)?.first_chunk::<N>().copied(),
+        result => f64::from_output(result)?.first_chunk::<N>().copied(),
     };
     let average = average.context("the result is empty")?;
     let mut learning = Textbook::new(CRASH);
@@ -359,7 +361,7 @@ fn figure(result: &Output) -> Result<Figure> {
     let panel = |title: &str, paths: [Vec<(f64, f64)>; 2]| {
         let names = ["regret matching", "predictive RM+, alternating, t²"];
         let lines = names.into_iter().zip(paths);
-        let lines = lines.map(|(name, path)| Line::through(name, path));
+        let lines = lines.map(|(name, path)| Series::through(name, path));
         Panel {
             x: title.to_owned(),
             is_map: true,
@@ -400,25 +402,25 @@ fn places() -> Vec<Point> {
         .into()
 }
 
-fn edges() -> Line {
+fn edges() -> Series {
     let corners = [
         [1.0, 0.0, 0.0],
         [0.0, 1.0, 0.0],
         [0.0, 0.0, 1.0],
         [1.0, 0.0, 0.0],
     ];
-    Line::through("", corners.map(|corner| on_simplex(&corner))).as_reference()
+    Series::through("", corners.map(|corner| on_simplex(&corner))).as_reference()
 }
 
 impl Problem for Games {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let n_games = self.batch.gains().dim().0;
-        let few = Part {
+        let few = Portion {
             rows: N_FEW.min(n_games),
             of: n_games,
         };
         let one_thread = ThreadPoolBuilder::new().num_threads(1).build();
-        let mut jobs = Job::each(
+        let mut jobs = BaselineArguments::each(
             &["open_spiel"],
             script!("batch_games.py"),
             &[
@@ -430,18 +432,18 @@ impl Problem for Games {
             &[("gains", &self.gains[..N * N * few.rows])],
         );
         jobs.iter_mut().for_each(|job| job.part = Some(few));
-        let mut rungs = vec![
-            self.rung("loops", |out| {
+        let mut variants = vec![
+            self.variant("loops", |out| {
                 self.learn(out);
                 Ok(())
             }),
-            self.rung("host", move |out| match &one_thread {
+            self.variant("host", move |out| match &one_thread {
                 Ok(pool) => pool.install(|| self.solve(out)),
                 Err(error) => anyhow::bail!("cannot start a thread: {error}"),
             }),
-            self.rung("threads", |out| self.solve(out)),
+            self.variant("threads", |out| self.solve(out)),
         ];
-        rungs.extend(gpus.iter().map(|gpu| self.on_gpu(gpu)));
+        variants.extend(gpus.iter().map(|gpu| self.on_gpu(gpu)));
         Workload {
             name: "batch-games",
             source: "S0",
@@ -449,7 +451,7 @@ impl Problem for Games {
             whole: self.extent(),
             n_losses: 0,
             figure: Some(Box::new(figure)),
-            rungs,
+            variants,
             rivals: jobs,
             left_out: Vec::new(),
             check: Box::new(|result, part| self.check(result, part)),
@@ -486,7 +488,7 @@ mod tests {
             for (player, key) in ["row", "col"].into_iter().enumerate() {
                 let expected = row[key].as_array().unwrap();
                 let expected: Vec<f64> = expected.iter().filter_map(|p| p.as_f64()).collect();
-                let bound = Bound::exact().or_absolute(1e-12);
+                let bound = Tolerance::exact().or_absolute(1e-12);
                 assert_close(learning.average()[player], expected, bound);
             }
         }
@@ -498,12 +500,12 @@ mod tests {
         let check = |out: &[f64], part| games.check(&Output::F64(out.to_vec()), part);
         let mut out = vec![0.0; games.truth.len()];
         games.solve(&mut out).unwrap();
-        assert!(check(&out, Part::whole(40)).is_ok());
-        let few = Part { rows: 3, of: 40 };
+        assert!(check(&out, Portion::whole(40)).is_ok());
+        let few = Portion { rows: 3, of: 40 };
         assert!(check(&out[..18], few).is_ok());
         assert!(check(&out, few).is_err());
         out[7] += 2e-5;
-        assert!(check(&out, Part::whole(40)).is_err());
+        assert!(check(&out, Portion::whole(40)).is_err());
     }
 
     /// Number of games of the tests in f32.
@@ -536,7 +538,7 @@ mod tests {
 
     /// Returns the error text of the check in f32; empty if it passes.
     fn verdict(games: &Games, result: Vec<f32>) -> String {
-        let checked = games.check(&Output::F32(result), Part::whole(N_TESTED));
+        let checked = games.check(&Output::F32(result), Portion::whole(N_TESTED));
         checked.map_or_else(|error| format!("{error:#}"), |()| String::new())
     }
 
@@ -616,26 +618,26 @@ mod tests {
         let workload = games.workload(gpus);
         let figure = workload.figure.unwrap();
         let on_devices = workload
-            .rungs
+            .variants
             .into_iter()
-            .filter(|rung| rung.executor == "wgsl");
+            .filter(|variant| variant.executor == "wgsl");
         let mut n_run = 0;
-        for (rung, gpu) in on_devices.zip(gpus) {
+        for (variant, gpu) in on_devices.zip(gpus) {
             assert_eq!(
-                rung.adapter.map(|adapter| &adapter.name),
+                variant.adapter.map(|adapter| &adapter.name),
                 Some(&gpu.adapter().name)
             );
-            let mut contestant = (rung.start)().unwrap();
+            let mut contestant = (variant.start)().unwrap();
             contestant.run(1).unwrap();
             let result = contestant.result().unwrap();
-            (workload.check)(&result, Part::whole(N_GAMES)).unwrap();
+            (workload.check)(&result, Portion::whole(N_GAMES)).unwrap();
             figure(&result).unwrap();
             let shorter = textbook().iterations(STEPS as u64 - 1);
             let uploaded = gpu::Games::upload(gpu, &games.batch).unwrap();
             let shorter = Averages(uploaded.learn(&shorter).unwrap())
                 .read(gpu)
                 .unwrap();
-            (workload.check)(&shorter, Part::whole(N_GAMES)).unwrap_err();
+            (workload.check)(&shorter, Portion::whole(N_GAMES)).unwrap_err();
             n_run += 1;
         }
         assert_eq!(n_run, gpus.len());

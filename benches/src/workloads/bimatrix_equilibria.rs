@@ -1,7 +1,7 @@
 //! All equilibria of a bimatrix game.
 //!
-//! Role: the workload `bimatrix-equilibria`. Rungs: `supports`, the oracle; `host`, enumeration of
-//! the vertices of the best-response polytopes in exact fractions. The rival is Nashpy's
+//! Role: the workload `bimatrix-equilibria`. Variants: `supports`, the oracle; `host`, enumeration
+//! of the vertices of the best-response polytopes in exact fractions. The rival is Nashpy's
 //! enumeration of vertices in floats, for the smaller game only.
 //! Method: the oracle tries all pairs of supports of equal size, in floats. Games with equal
 //! payoffs, which may have other equilibria, are drawn again.
@@ -10,14 +10,14 @@
 //! descending probability of the first action.
 //! Source: von Stengel 2002, "Computing equilibria for two-person games".
 
-use crate::program::Law;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::program::InputDistribution;
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Result, ensure};
 use games::ndarray::Array2;
 use games::{Bimatrix, exact};
 use gpu_wgsl::Gpu;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Number of actions of each player.
 const SIDES: [usize; 2] = [6, 12];
@@ -131,7 +131,7 @@ impl Equilibria {
 
     fn extent(&self) -> Extent {
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Games(1.0),
             bytes: ((2 * self.side * self.side + self.truth.len()) * size_of::<f64>()) as f64,
         }
@@ -155,7 +155,7 @@ impl Equilibria {
             result.len(),
             self.truth.len() / n_actions
         );
-        compare(result, &self.truth, &Bound::exact().or_absolute(BOUND))?;
+        compare(result, &self.truth, &Tolerance::exact().or_absolute(BOUND))?;
         Ok(())
     }
 }
@@ -164,7 +164,7 @@ impl Equilibria {
 /// opponent are equal.
 fn drawn(side: usize, player: usize) -> Vec<f32> {
     let draw = |stream: u64| -> Vec<f32> {
-        let numbers = Law::Uniform.draw(side * side, 2 * stream + player as u64);
+        let numbers = InputDistribution::Uniform.draw(side * side, 2 * stream + player as u64);
         let whole = |number: f32| (number * (2.0 * LARGEST + 1.0)).floor() - LARGEST;
         numbers.into_iter().map(whole).collect()
     };
@@ -248,7 +248,7 @@ fn solved(mut equations: Vec<f64>, n: usize) -> Option<Vec<f64>> {
 impl Problem for Equilibria {
     fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
         let rivals = if self.side <= RIVALS_SIDE {
-            Job::each(
+            BaselineArguments::each(
                 &["nashpy"],
                 script!("bimatrix_equilibria.py"),
                 &[("rows", self.side), ("cols", self.side)],
@@ -264,19 +264,19 @@ impl Problem for Equilibria {
             whole: self.extent(),
             n_losses: 0,
             figure: None,
-            rungs: vec![
-                Rung::on_cpu("supports", self.extent(), 0, |out: &mut Vec<f64>| {
+            variants: vec![
+                Variant::on_cpu("supports", self.extent(), 0, |out: &mut Vec<f64>| {
                     *out = self.by_supports();
                     Ok(())
                 }),
-                Rung::on_cpu("host", self.extent(), 0, |out: &mut Vec<f64>| {
+                Variant::on_cpu("host", self.extent(), 0, |out: &mut Vec<f64>| {
                     *out = self.host()?;
                     Ok(())
                 }),
             ],
             rivals,
             left_out: Vec::new(),
-            check: Box::new(|result, _| self.check(f64::of(result)?)),
+            check: Box::new(|result, _| self.check(f64::from_output(result)?)),
         }
     }
 }

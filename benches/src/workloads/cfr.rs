@@ -2,7 +2,7 @@
 //!
 //! Role: the workloads `leduc-cfr` (a hundred iterations of CFR; and DCFR until NashConv is 10⁻³),
 //! `liars-dice-cfr` (ten iterations of CFR+) and `liars-dice-nash-conv` (evaluation of one
-//! profile). Rungs: `loops`, a walk over the tree; `host`, the compiled game; `isomorphic`, the
+//! profile). Variants: `loops`, a walk over the tree; `host`, the compiled game; `isomorphic`, the
 //! compiled game with the suits of Leduc poker merged, which does not change the result. Rivals:
 //! OpenSpiel's solvers in C++, and the Rust program `cfr`, without the time in which it reads the
 //! game.
@@ -17,14 +17,14 @@ mod plain;
 
 use super::convergence;
 use crate::figure::Figure;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use games::extensive::{Arena, ExtensiveGame, Leduc, LiarsDice, Tree};
 use games::{Dynamics, Game, Profile, Run, Solution, Updates, nash_conv, solve};
 use gpu_wgsl::Gpu;
 use plain::{Learning, Plain};
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Tolerance of a solver's NashConv after the same number of iterations as the oracle.
 const NEAR: f64 = 1e-9;
@@ -100,11 +100,11 @@ struct Board {
 }
 
 impl Board {
-    fn of<G: ExtensiveGame>(executor: &'static str, game: &G) -> Result<Self> {
+    fn new<G: ExtensiveGame>(executor: &'static str, game: &G) -> Result<Self> {
         let tree = Tree::of(game)?;
         Ok(Self {
             executor,
-            plain: Plain::of(game),
+            plain: Plain::new(game),
             arena: Arena::from_tree(&tree)?,
             tree,
         })
@@ -143,11 +143,11 @@ impl Cfr {
     fn new(name: &'static str, size: &str, faces: usize, ask: Ask) -> Result<Self> {
         let boards = if faces == 0 {
             vec![
-                Board::of("host", &Leduc::new())?,
-                Board::of("isomorphic", &Leduc::isomorphic())?,
+                Board::new("host", &Leduc::new())?,
+                Board::new("isomorphic", &Leduc::isomorphic())?,
             ]
         } else {
-            vec![Board::of("host", &LiarsDice::new(faces, 1)?)?]
+            vec![Board::new("host", &LiarsDice::new(faces, 1)?)?]
         };
         let plain = &boards[0].plain;
         let sets = plain.n_sets().to_string();
@@ -184,7 +184,7 @@ impl Cfr {
             .iter()
             .sum();
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: match self.ask {
                 Ask::Learn { iterations, .. } => Work::Iterations(iterations as f64),
                 Ask::Reach | Ask::Judge => Work::Games(1.0),
@@ -194,12 +194,12 @@ impl Cfr {
         }
     }
 
-    /// Returns the rung of the oracle, or `None` for learning to a target, which the oracle does
+    /// Returns the variant of the oracle, or `None` for learning to a target, which the oracle does
     /// not do.
-    fn loops(&self) -> Option<Rung<'_>> {
+    fn loops(&self) -> Option<Variant<'_>> {
         let plain = &self.boards[0].plain;
         match self.ask {
-            Ask::Learn { iterations, plus } => Some(Rung::judged(
+            Ask::Learn { iterations, plus } => Some(Variant::judged(
                 "loops",
                 self.extent(),
                 move || Ok(Learning::new(plain, plus, Updates::Alternating)),
@@ -210,17 +210,17 @@ impl Cfr {
                 |learning| Ok(vec![learning.nash_conv()]),
             )),
             Ask::Reach => None,
-            Ask::Judge => Some(Rung::on_cpu("loops", self.extent(), 1, |out| {
+            Ask::Judge => Some(Variant::on_cpu("loops", self.extent(), 1, |out| {
                 out[0] = plain.uniform_nash_conv();
                 Ok(())
             })),
         }
     }
 
-    fn rung<'a>(&'a self, board: &'a Board) -> Rung<'a> {
+    fn variant<'a>(&'a self, board: &'a Board) -> Variant<'a> {
         let (executor, extent, arena) = (board.executor, self.extent(), &board.arena);
         match self.ask {
-            Ask::Learn { iterations, plus } => Rung::judged(
+            Ask::Learn { iterations, plus } => Variant::judged(
                 executor,
                 extent,
                 move || {
@@ -237,7 +237,7 @@ impl Cfr {
                 },
                 |run| board.judged(&run.average()),
             ),
-            Ask::Reach => Rung::judged(
+            Ask::Reach => Variant::judged(
                 executor,
                 extent,
                 || Ok(None),
@@ -250,7 +250,7 @@ impl Cfr {
             ),
             Ask::Judge => {
                 let uniform = board.uniform();
-                Rung::on_cpu(executor, extent, 1, move |out| {
+                Variant::on_cpu(executor, extent, 1, move |out| {
                     out[0] = nash_conv(arena, &uniform)?;
                     Ok(())
                 })
@@ -258,14 +258,14 @@ impl Cfr {
         }
     }
 
-    fn rivals(&self) -> Vec<Job<'_>> {
+    fn rivals(&self) -> Vec<BaselineArguments<'_>> {
         let job = |library, iterations: usize, plus: bool| {
             let sizes = [
                 ("faces", self.faces),
                 ("iterations", iterations),
                 ("plus", plus.into()),
             ];
-            Job::each(&[library], script!("cfr.py"), &sizes, &[])
+            BaselineArguments::each(&[library], script!("cfr.py"), &sizes, &[])
         };
         match self.ask {
             // The CFR+ of `cfr` uses other weights, so it is not comparable.
@@ -287,7 +287,7 @@ impl Cfr {
             bail!("result has {} numbers (expected 1, NashConv)", result.len());
         };
         let near = |truth: f64, by: f64| -> Result<()> {
-            compare([*found], [truth], &Bound::exact().or_absolute(by))?;
+            compare([*found], [truth], &Tolerance::exact().or_absolute(by))?;
             Ok(())
         };
         match self.truth[..] {
@@ -326,8 +326,8 @@ fn dcfr() -> Dynamics {
 
 impl Problem for Cfr {
     fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
-        let mut rungs: Vec<Rung<'a>> = self.loops().into_iter().collect();
-        rungs.extend(self.boards.iter().map(|board| self.rung(board)));
+        let mut variants: Vec<Variant<'a>> = self.loops().into_iter().collect();
+        variants.extend(self.boards.iter().map(|board| self.variant(board)));
         let is_shown = matches!(self.ask, Ask::Reach);
         Workload {
             name: self.name,
@@ -340,10 +340,10 @@ impl Problem for Cfr {
             } else {
                 None
             },
-            rungs,
+            variants,
             rivals: self.rivals(),
             left_out: Vec::new(),
-            check: Box::new(|result, _| self.check(f64::of(result)?)),
+            check: Box::new(|result, _| self.check(f64::from_output(result)?)),
         }
     }
 }
@@ -352,26 +352,26 @@ impl Problem for Cfr {
 mod tests {
     use super::*;
 
-    /// Runs every rung of a workload once and checks its result.
-    fn check_rungs(ask: Ask, faces: usize, sets: &str) {
+    /// Runs every variant of a workload once and checks its result.
+    fn check_variants(ask: Ask, faces: usize, sets: &str) {
         let cfr = Cfr::new("test", sets, faces, ask).unwrap();
         let workload = cfr.workload(&[]);
-        assert!(workload.rungs.len() >= 2);
-        for rung in workload.rungs {
-            let mut contestant = (rung.start)().unwrap();
+        assert!(workload.variants.len() >= 2);
+        for variant in workload.variants {
+            let mut contestant = (variant.start)().unwrap();
             contestant.run(1).unwrap();
             let result = contestant.result().unwrap();
-            (workload.check)(&result, Part::whole(1)).unwrap();
+            (workload.check)(&result, Portion::whole(1)).unwrap();
         }
     }
 
     #[test]
-    fn all_rungs_end_where_the_oracle_does() {
+    fn all_variants_end_where_the_oracle_does() {
         let ask = |iterations, plus| Ask::Learn { iterations, plus };
-        check_rungs(ask(10, false), 0, "936");
-        check_rungs(ask(10, true), 3, "192");
-        check_rungs(Ask::Judge, 3, "192");
-        check_rungs(Ask::Reach, 0, "936");
+        check_variants(ask(10, false), 0, "936");
+        check_variants(ask(10, true), 3, "192");
+        check_variants(Ask::Judge, 3, "192");
+        check_variants(Ask::Reach, 0, "936");
     }
 
     #[test]

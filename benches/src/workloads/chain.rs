@@ -11,11 +11,11 @@
 //! Source: the lecture on Python performance, on the cost of a chain of whole-array operations
 //! without fusion.
 
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use crate::roundings;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 
 /// Two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid (with its exponential
 /// counted as one), and one for the sum.
@@ -26,14 +26,14 @@ const TERM_EPSILONS: usize = 16;
 
 /// Returns the program for uniform numbers in [0, 1).
 #[must_use]
-pub fn program([rows, cols]: [usize; 2]) -> Program<f32, 1> {
+pub fn program([rows, cols]: [usize; 2]) -> TensorWorkload<f32, 1> {
     let axes = [("rows", rows), ("cols", cols)];
-    Program {
+    TensorWorkload {
         name: "chain",
         source: "S2",
         size: format!("{rows}x{cols}"),
         script: script!("chain.py"),
-        inputs: [Input::new("e", Law::Uniform, 0, &axes)],
+        inputs: [Input::new("e", InputDistribution::Uniform, 0, &axes)],
         truth,
         loops,
         expression: |[e]| ((e * 2.0 + 1.0).relu() * e - 3.0).sigmoid().sum(..),
@@ -49,7 +49,7 @@ fn truth([e]: &[Array; 1]) -> Result<Truth> {
     let sums: usize = e.sides::<2>().map(roundings::of_sum).iter().sum();
     Ok(Truth {
         expected: vec![e.elements.iter().map(term).sum()],
-        bound: Bound::relative(TERM_EPSILONS + sums),
+        bound: Tolerance::relative(TERM_EPSILONS + sums),
         operations: OPERATIONS_PER_ELEMENT * e.elements.len() as f64,
     })
 }

@@ -10,18 +10,18 @@
 //! Source: the class-project notes on low-bit nets, whose nets consist of convolutions; the size is
 //! that of a layer with 16 channels, as in their first block.
 
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use crate::roundings;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 use tensor_core::{Tensor, einsum};
 
 /// Returns the convolution of images `x` `[batch, channels, height, width]` with `outputs` kernels
 /// of `taps` × `taps` elements, all of them normal numbers; `taps` must not exceed the height or
 /// width.
 #[must_use]
-pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> Program<f32, 2> {
+pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> TensorWorkload<f32, 2> {
     let [batch, channels, height, width] = x;
     let taps_axis = ("taps", taps);
     let images = [
@@ -31,14 +31,14 @@ pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> Program<f32, 2> {
         ("width", width),
     ];
     let kernels = [("outputs", outputs), images[1], taps_axis, taps_axis];
-    Program {
+    TensorWorkload {
         name: "conv",
         source: "S1",
         size: format!("{batch}x{channels}x{height}x{width}-{outputs}x{taps}x{taps}"),
         script: script!("conv.py"),
         inputs: [
-            Input::new("x", Law::Normal, 1, &images),
-            Input::new("kernels", Law::Normal, 2, &kernels),
+            Input::new("x", InputDistribution::Normal, 1, &images),
+            Input::new("kernels", InputDistribution::Normal, 2, &kernels),
         ],
         truth,
         loops,
@@ -68,7 +68,7 @@ fn truth([x, kernels]: &[Array; 2]) -> Result<Truth> {
     let (expected, magnitudes) = sums(x, kernels);
     Ok(Truth {
         operations: 2.0 * expected.len() as f64 * kernel_len as f64,
-        bound: Bound::relative(roundings::of_sum(kernel_len)).scaled_by(magnitudes),
+        bound: Tolerance::relative(roundings::of_sum(kernel_len)).scaled_by(magnitudes),
         expected,
     })
 }

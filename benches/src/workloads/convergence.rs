@@ -1,6 +1,6 @@
 //! Convergence figures: NashConv by iterations and by time.
 
-use crate::figure::{Figure, Line, Panel};
+use crate::figure::{Figure, Panel, Series};
 use anyhow::Result;
 use games::{Checkpoint, Dynamics, Game, Solution, solve};
 
@@ -30,7 +30,7 @@ pub(super) fn figure<G: Game>(
             .iter()
             .map(|(name, solution)| {
                 let points = thinned(&solution.trace).map(|look| (at(look), look.nash_conv));
-                Line::through(name.clone(), points)
+                Series::through(name.clone(), points)
             })
             .collect(),
         ..Panel::default()

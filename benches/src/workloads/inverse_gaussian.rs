@@ -1,6 +1,6 @@
 //! Functions of the inverse Gaussian distribution at a million points, and a million draws.
 //!
-//! Role: the workloads `ig-pdf`, `ig-cdf`, `ig-quantile` and `ig-sample`. Rungs: `loops`, the
+//! Role: the workloads `ig-pdf`, `ig-cdf`, `ig-quantile` and `ig-sample`. Variants: `loops`, the
 //! textbook formula with a library's `erfcx`; `scalar`, one call per number; `host`, a slice on one
 //! thread; `threads`, a slice on all threads; `wgsl`, in f32 on a GPU. The rival is SciPy, on one
 //! thread.
@@ -12,9 +12,9 @@
 //! Source: the blog note "Normality of Inverse Gaussian", whose script evaluates this distribution
 //! with SciPy.
 
-use crate::program::Law;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, Output, Part, Problem, Rung, Task, Work, Workload};
+use crate::program::InputDistribution;
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{Extent, Output, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Result, bail, ensure};
 use distributions::InverseGaussian;
 use distributions::gpu::{self, Batch};
@@ -23,7 +23,7 @@ use puruspe::error::erfcx;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Mean and shape of the distribution in all four workloads; the mean is that of the note.
 const MEAN: f64 = 0.5;
@@ -89,7 +89,7 @@ impl Function {
     /// # Errors
     /// The distribution's parameters are invalid, which does not occur for those used here.
     pub fn problem(self, len: usize) -> Result<Values> {
-        let mut inputs = Law::Uniform.draw(len, 0);
+        let mut inputs = InputDistribution::Uniform.draw(len, 0);
         if matches!(self, Self::Pdf | Self::Cdf) {
             inputs.iter_mut().for_each(|x| *x = LOW + WIDTH * *x);
         }
@@ -157,23 +157,23 @@ impl Values {
             2.0
         };
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Values(len),
             bytes: n_arrays * len * size_of::<f64>() as f64,
         }
     }
 
-    fn rung<'a>(
+    fn variant<'a>(
         &self,
         name: &'static str,
         work: impl FnMut(&mut Vec<f64>) -> Result<()> + 'a,
-    ) -> Rung<'a> {
-        Rung::on_cpu(name, self.extent(), self.inputs.len(), work)
+    ) -> Variant<'a> {
+        Variant::on_cpu(name, self.extent(), self.inputs.len(), work)
     }
 
-    /// Returns a rung that computes one number after the other.
-    fn singly<'a>(&'a self, name: &'static str, function: impl Fn(f64) -> f64 + 'a) -> Rung<'a> {
-        self.rung(name, move |out: &mut Vec<f64>| {
+    /// Returns a variant that computes one number after the other.
+    fn singly<'a>(&'a self, name: &'static str, function: impl Fn(f64) -> f64 + 'a) -> Variant<'a> {
+        self.variant(name, move |out: &mut Vec<f64>| {
             for (out, &x) in out.iter_mut().zip(&self.xs) {
                 *out = function(x);
             }
@@ -181,8 +181,9 @@ impl Values {
         })
     }
 
-    /// Returns the rung of a device, in f32, or `None` if the device does not support the function.
-    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Option<Rung<'a>> {
+    /// Returns the variant of a device, in f32, or `None` if the device does not support the
+    /// function.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Option<Variant<'a>> {
         let call = match self.function {
             Function::Pdf => Batch::pdf_buffer,
             Function::Cdf => Batch::cdf_buffer,
@@ -197,40 +198,40 @@ impl Values {
             bytes: 0.5 * whole.bytes,
             ..whole
         };
-        Some(Rung::called_on_gpu(gpu, extent, move || {
+        Some(Variant::called_on_gpu(gpu, extent, move || {
             let batch = Batch::new(gpu, self.law)?;
             let xs = gpu.upload("xs", &[self.inputs.len()], &self.inputs)?;
             Ok(move || Ok(call(&batch, &xs)?))
         }))
     }
 
-    fn rungs<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Rung<'a>> {
-        let mut rungs = self.on_cpu();
-        rungs.extend(gpus.iter().filter_map(|gpu| self.on_gpu(gpu)));
-        rungs
+    fn variants<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Variant<'a>> {
+        let mut variants = self.on_cpu();
+        variants.extend(gpus.iter().filter_map(|gpu| self.on_gpu(gpu)));
+        variants
     }
 
-    fn on_cpu(&self) -> Vec<Rung<'_>> {
+    fn on_cpu(&self) -> Vec<Variant<'_>> {
         let (law, xs) = (self.law, &self.xs[..]);
         match self.function {
             Function::Pdf => vec![
                 self.singly("loops", textbook_pdf),
                 self.singly("scalar", move |x| law.pdf(x)),
-                self.rung("host", move |out| Ok(law.pdf_into(xs, out)?)),
-                self.rung("threads", move |out| Ok(law.par_pdf_into(xs, out)?)),
+                self.variant("host", move |out| Ok(law.pdf_into(xs, out)?)),
+                self.variant("threads", move |out| Ok(law.par_pdf_into(xs, out)?)),
             ],
             Function::Cdf => vec![
                 self.singly("loops", textbook_cdf),
                 self.singly("scalar", move |x| law.cdf(x)),
-                self.rung("host", move |out| Ok(law.cdf_into(xs, out)?)),
-                self.rung("threads", move |out| Ok(law.par_cdf_into(xs, out)?)),
+                self.variant("host", move |out| Ok(law.cdf_into(xs, out)?)),
+                self.variant("threads", move |out| Ok(law.par_cdf_into(xs, out)?)),
             ],
             Function::Quantile => vec![
                 self.singly("scalar", move |p| law.inverse_cdf(p)),
-                self.rung("host", move |out| Ok(law.inverse_cdf_into(xs, out)?)),
-                self.rung("threads", move |out| Ok(law.par_inverse_cdf_into(xs, out)?)),
+                self.variant("host", move |out| Ok(law.inverse_cdf_into(xs, out)?)),
+                self.variant("threads", move |out| Ok(law.par_inverse_cdf_into(xs, out)?)),
             ],
-            Function::Sample => vec![self.rung("host", move |out| {
+            Function::Sample => vec![self.variant("host", move |out| {
                 law.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(SEED), out);
                 Ok(())
             })],
@@ -239,7 +240,7 @@ impl Values {
 
     /// Returns the tolerance of results in f32, which is the documented accuracy of the device's
     /// functions.
-    fn f32_bound(&self) -> Bound {
+    fn f32_bound(&self) -> Tolerance {
         let function = match self.function {
             Function::Pdf => gpu::Function::Pdf,
             _ => gpu::Function::Cdf,
@@ -249,7 +250,7 @@ impl Values {
             .truth
             .iter()
             .map(|truth| truth * epsilons / f64::EPSILON);
-        Bound::relative(1)
+        Tolerance::relative(1)
             .scaled_by(allowed)
             .or_absolute(f32::MIN_POSITIVE.into())
     }
@@ -257,7 +258,7 @@ impl Values {
     fn check(&self, result: &Output) -> Result<()> {
         // Results of a device are in f32.
         let (result, bound): (Vec<f64>, _) = match result {
-            Output::F64(values) => (values.clone(), Bound::relative(BOUND)),
+            Output::F64(values) => (values.clone(), Tolerance::relative(BOUND)),
             Output::F32(values) => (values.iter().map(|&x| x.into()).collect(), self.f32_bound()),
             other => bail!("result must be floats (got {other:?})"),
         };
@@ -295,7 +296,7 @@ fn goodness(mut sample: Vec<f64>) -> Result<()> {
     compare(
         [statistic],
         [0.0_f64],
-        &Bound::exact().or_absolute(WORST_STATISTIC),
+        &Tolerance::exact().or_absolute(WORST_STATISTIC),
     )?;
     Ok(())
 }
@@ -309,8 +310,8 @@ impl Problem for Values {
             whole: self.extent(),
             n_losses: 0,
             figure: None,
-            rungs: self.rungs(gpus),
-            rivals: Job::each(
+            variants: self.variants(gpus),
+            rivals: BaselineArguments::each(
                 &["scipy"],
                 match self.function {
                     Function::Pdf => script!("ig_pdf.py"),

@@ -1,9 +1,9 @@
 //! A matrix product in many versions, from three loops to register tiles on a GPU.
 //!
-//! Role: the workload `matmul`: its sizes, its rungs in order, its oracle and tolerance.
-//! Method: the rungs up to `host` are in [`cpu`], those in WGSL in [`wgsl`]; each is one readable
-//! function. A rung that would take more than about a second only computes the leading rows,
-//! which are stated in the remark of its row.
+//! Role: the workload `matmul`: its sizes, its variants in order, its oracle and tolerance.
+//! Method: the variants up to `host` are in [`cpu`], those in WGSL in [`wgsl`]; each is one
+//! readable function. A variant that would take more than about a second only computes the leading
+//! rows, which are stated in the remark of its row.
 //! Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, `c` `[rows, cols]`, row-major, contiguous.
 //! Accuracy: every element is compared with a product in f64, with a tolerance of `min(inner / 2, 3
 //! · √inner) + 1` epsilons of `Σ|a·b|`: small enough to distinguish f32 from TF32 (tested below).
@@ -12,13 +12,13 @@
 pub mod cpu;
 pub mod wgsl;
 
-use crate::program::Law;
-use crate::rivals::{Job, Script, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::program::InputDistribution;
+use crate::rivals::{BaselineArguments, Script, script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use crate::{mnist, roundings};
 use gpu_wgsl::Gpu;
 use tensor_core::Tensor;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::gemm;
 
 const NAME: &str = "matmul";
@@ -65,7 +65,7 @@ impl Product {
     pub fn of_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
         let inner = mnist::N_PIXELS;
         let a = images[..rows * inner].to_vec();
-        let b = Law::Normal.draw(inner * N_CLASSES, 0);
+        let b = InputDistribution::Normal.draw(inner * N_CLASSES, 0);
         Self::new([rows, inner, N_CLASSES], a, b)
     }
 
@@ -74,28 +74,28 @@ impl Product {
     /// # Errors
     /// As [`Product::new`].
     pub fn square(side: usize) -> anyhow::Result<Self> {
-        let [a, b] = [1, 2].map(|stream| Law::Centred.draw(side * side, stream));
+        let [a, b] = [1, 2].map(|stream| InputDistribution::Centred.draw(side * side, stream));
         Self::new([side; 3], a, b)
     }
 
     /// Returns the bytes of both operands and the result for a part of the rows; B is always read
     /// completely.
     #[must_use]
-    pub fn bytes(&self, part: Part) -> f64 {
+    pub fn bytes(&self, part: Portion) -> f64 {
         let [_, inner, cols] = self.shape;
         ((part.rows * inner + inner * cols + part.rows * cols) * size_of::<f32>()) as f64
     }
 
     /// Returns the floating-point operations of a part: one product and one sum per term.
     #[must_use]
-    pub fn operations(&self, part: Part) -> f64 {
+    pub fn operations(&self, part: Portion) -> f64 {
         let [_, inner, cols] = self.shape;
         2.0 * part.rows as f64 * inner as f64 * cols as f64
     }
 
     /// Returns the part with about this number of operations: at least one row, at most all.
     #[must_use]
-    pub fn part(&self, operations: f64) -> Part {
+    pub fn part(&self, operations: f64) -> Portion {
         let rows = self.shape[0];
         let share = operations / self.operations(self.whole());
         let done = (rows as f64 * share).ceil().max(1.0);
@@ -105,7 +105,7 @@ impl Product {
             clippy::cast_sign_loss,
             reason = "at least 1, at most rows"
         )]
-        Part {
+        Portion {
             rows: if share >= 1.0 {
                 rows
             } else {
@@ -117,13 +117,13 @@ impl Product {
 
     /// Returns the part that consists of all rows.
     #[must_use]
-    pub fn whole(&self) -> Part {
-        Part::whole(self.shape[0])
+    pub fn whole(&self) -> Portion {
+        Portion::whole(self.shape[0])
     }
 
     /// Returns the extent of a part.
     #[must_use]
-    pub fn extent(&self, part: Part) -> Extent {
+    pub fn extent(&self, part: Portion) -> Extent {
         Extent {
             part,
             work: Work::Operations(self.operations(part)),
@@ -135,11 +135,15 @@ impl Product {
     ///
     /// # Errors
     /// An element is outside the tolerance, or the length is wrong.
-    pub fn check(&self, result: &[f32], part: Part) -> Result<(), tensor_core::compare::Mismatch> {
+    pub fn check(
+        &self,
+        result: &[f32],
+        part: Portion,
+    ) -> Result<(), tensor_core::compare::Mismatch> {
         let [_, inner, cols] = self.shape;
         let len = part.rows * cols;
         let magnitudes = self.oracle.magnitudes[..len].iter().copied();
-        let bound = Bound::relative(roundings::of_sum(inner)).scaled_by(magnitudes);
+        let bound = Tolerance::relative(roundings::of_sum(inner)).scaled_by(magnitudes);
         compare(result, &self.oracle.product[..len], &bound).map(drop)
     }
 }
@@ -215,8 +219,8 @@ pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
 impl Problem for Product {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let [rows, inner, cols] = self.shape;
-        let mut rungs: Vec<Rung<'a>> = cpu::rungs(self);
-        rungs.extend(gpus.iter().flat_map(|gpu| wgsl::rungs(self, gpu)));
+        let mut variants: Vec<Variant<'a>> = cpu::variants(self);
+        variants.extend(gpus.iter().flat_map(|gpu| wgsl::variants(self, gpu)));
         Workload {
             name: NAME,
             source: "S3",
@@ -224,16 +228,16 @@ impl Problem for Product {
             whole: self.extent(self.whole()),
             n_losses: 0,
             figure: None,
-            rungs,
+            variants,
             // No `torch-compile`: a single product compiles to the same library call.
             left_out: Vec::new(),
-            rivals: Job::each(
+            rivals: BaselineArguments::each(
                 &["numpy", "torch", "jax"],
                 SCRIPT,
                 &[("m", rows), ("k", inner), ("n", cols)],
                 &[("a", &self.a), ("b", &self.b)],
             ),
-            check: Box::new(|result, part| Ok(self.check(f32::of(result)?, part)?)),
+            check: Box::new(|result, part| Ok(self.check(f32::from_output(result)?, part)?)),
         }
     }
 }
@@ -279,7 +283,7 @@ mod tests {
     fn the_check_refuses_a_part_that_is_not_the_part_it_says() {
         let product = Product::square(16).unwrap();
         let c = multiply(&product.a, &product.b, product.shape);
-        let part = Part { rows: 4, of: 16 };
+        let part = Portion { rows: 4, of: 16 };
         product.check(&c[..4 * 16], part).unwrap();
         product.check(&c, part).unwrap_err();
         product.check(&c[16..5 * 16], part).unwrap_err();
@@ -288,8 +292,8 @@ mod tests {
     #[test]
     fn parts_hold_at_least_a_row_and_at_most_all() {
         let product = Product::square(16).unwrap();
-        assert_eq!(product.part(0.0), Part { rows: 1, of: 16 });
-        assert_eq!(product.part(f64::INFINITY), Part { rows: 16, of: 16 });
+        assert_eq!(product.part(0.0), Portion { rows: 1, of: 16 });
+        assert_eq!(product.part(f64::INFINITY), Portion { rows: 16, of: 16 });
         let half = product.part(product.operations(product.whole()) / 2.0);
         assert_eq!((half.rows, half.share()), (8, 0.5));
         // B is read completely, however few rows are computed.

@@ -8,11 +8,11 @@
 //! Source: the lecture on Python performance.
 
 use super::matmul::cpu::row_broadcast;
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use crate::roundings;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 use tensor_core::ndarray::ArrayViewMut2;
 use tensor_core::{Tensor, gemm};
 
@@ -21,9 +21,10 @@ const SHIFTS: [f32; 2] = [100.0, 1000.0];
 
 /// Returns the program for matrices of uniform numbers in [-1, 1).
 #[must_use]
-pub fn program(side: usize) -> Program<f32, 3> {
-    let square = |name, stream| Input::new(name, Law::Centred, stream, &[("n", side); 2]);
-    Program {
+pub fn program(side: usize) -> TensorWorkload<f32, 3> {
+    let square =
+        |name, stream| Input::new(name, InputDistribution::Centred, stream, &[("n", side); 2]);
+    TensorWorkload {
         name: "matmul-pair",
         source: "S2",
         size: format!("{side}x{side}x{side}"),
@@ -55,7 +56,7 @@ fn truth([x, y, z]: &[Array; 3]) -> Result<Truth> {
     let n = side as f64;
     Ok(Truth {
         expected: sum(first.product, second.product),
-        bound: Bound::relative(roundings::of_sum(side) + 3).scaled_by(magnitudes),
+        bound: Tolerance::relative(roundings::of_sum(side) + 3).scaled_by(magnitudes),
         operations: n * n * (4.0 * n + 3.0),
     })
 }

@@ -8,11 +8,11 @@
 //! Source: the lecture on Python performance.
 
 use super::matmul::cpu::row_broadcast;
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use crate::roundings;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 use tensor_core::ndarray::ArrayViewMut2;
 use tensor_core::{Tensor, gemm};
 
@@ -21,9 +21,10 @@ const SHIFT: f32 = 10.0;
 
 /// Returns the program for matrices of uniform numbers in [-1, 1).
 #[must_use]
-pub fn program(side: usize) -> Program<f32, 2> {
-    let square = |name, stream| Input::new(name, Law::Centred, stream, &[("n", side); 2]);
-    Program {
+pub fn program(side: usize) -> TensorWorkload<f32, 2> {
+    let square =
+        |name, stream| Input::new(name, InputDistribution::Centred, stream, &[("n", side); 2]);
+    TensorWorkload {
         name: "matmul-scale",
         source: "S2",
         size: format!("{side}x{side}x{side}"),
@@ -50,7 +51,7 @@ fn truth([x, y]: &[Array; 2]) -> Result<Truth> {
     let n = side as f64;
     Ok(Truth {
         expected: oracle.product.into_iter().map(epilogue).collect(),
-        bound: Bound::relative(roundings::of_sum(side) + 2).scaled_by(magnitudes),
+        bound: Tolerance::relative(roundings::of_sum(side) + 2).scaled_by(magnitudes),
         operations: n * n * (2.0 * n + 2.0),
     })
 }

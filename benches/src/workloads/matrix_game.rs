@@ -1,9 +1,9 @@
 //! Large zero-sum games, solved until NashConv is a millionth of the range of payoffs.
 //!
-//! Role: the workload `matrix-game`. Rungs: `unpolished`, iterative learning only; `host`, learning
-//! that is completed by linear algebra; `wgsl`, learning in f32 on a GPU, evaluated on the host in
-//! f64, and not run on software drivers. Rivals: SciPy, which solves the linear program with
-//! `HiGHS`, and the same learning in NumPy.
+//! Role: the workload `matrix-game`. Variants: `unpolished`, iterative learning only; `host`,
+//! learning that is completed by linear algebra; `wgsl`, learning in f32 on a GPU, evaluated on the
+//! host in f64, and not run on software drivers. Rivals: SciPy, which solves the linear program
+//! with `HiGHS`, and the same learning in NumPy.
 //! Method: any pair of strategies with a sufficiently small NashConv is correct; NashConv is
 //! computed by plain loops.
 //! Shapes: payoffs (`gains`) are `[n, n]`, uniform in [-1, 1); the result is the strategy of the
@@ -13,9 +13,9 @@
 use super::convergence;
 use crate::figure::Figure;
 use crate::on_gpu::{is_software, too_slow};
-use crate::program::Law;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::program::InputDistribution;
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Result, bail, ensure};
 use games::gpu::Learner;
 use games::ndarray::Array2;
@@ -72,7 +72,7 @@ impl Square {
     /// # Errors
     /// The game has no rows.
     pub fn new(side: usize) -> Result<Self> {
-        let gains = Law::Centred.draw(side * side, 0);
+        let gains = InputDistribution::Centred.draw(side * side, 0);
         let game = MatrixGame::zero_sum(Array2::from_shape_vec([side; 2], gains.clone())?)?;
         let ends = |(low, high): (f64, f64), &gain: &f64| (low.min(gain), high.max(gain));
         let (low, high) = game
@@ -89,30 +89,30 @@ impl Square {
 
     fn extent(&self) -> Extent {
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Games(1.0),
             bytes: (self.side * (self.side + 2) * size_of::<f64>()) as f64,
         }
     }
 
-    fn rung(&self, executor: &'static str, dynamics: Dynamics) -> Rung<'_> {
+    fn variant(&self, executor: &'static str, dynamics: Dynamics) -> Variant<'_> {
         let dynamics = dynamics.iterations(MANY).until(ACCURACY * self.range);
-        Rung::on_cpu(executor, self.extent(), 0, move |out: &mut Vec<f64>| {
+        Variant::on_cpu(executor, self.extent(), 0, move |out: &mut Vec<f64>| {
             *out = solve(&self.game, &dynamics)?.strategies.concat();
             Ok(())
         })
     }
 
-    /// Returns the rung of a device, timed by the host's clock because evaluating the strategies is
-    /// part of the work.
-    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
+    /// Returns the variant of a device, timed by the host's clock because evaluating the strategies
+    /// is part of the work.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Variant<'a> {
         let work = |out: &mut Vec<f64>| {
             *out = self.learn_on(gpu)?;
             Ok(())
         };
-        Rung {
+        Variant {
             adapter: Some(gpu.adapter()),
-            ..Rung::on_cpu("wgsl", self.extent(), 0, work)
+            ..Variant::on_cpu("wgsl", self.extent(), 0, work)
         }
     }
 
@@ -201,11 +201,11 @@ impl Problem for Square {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let (software, hardware): (Vec<&Gpu>, Vec<&Gpu>) =
             gpus.iter().partition(|gpu| is_software(gpu));
-        let mut rungs = vec![
-            self.rung("unpolished", Dynamics::default().unpolished()),
-            self.rung("host", Dynamics::default()),
+        let mut variants = vec![
+            self.variant("unpolished", Dynamics::default().unpolished()),
+            self.variant("host", Dynamics::default()),
         ];
-        rungs.extend(hardware.into_iter().map(|gpu| self.on_gpu(gpu)));
+        variants.extend(hardware.into_iter().map(|gpu| self.on_gpu(gpu)));
         let why = "learning in large games needs thousands of iterations with four dispatches each, which is too slow on a \
             software driver";
         let left_out = software
@@ -222,15 +222,15 @@ impl Problem for Square {
             } else {
                 None
             },
-            rungs,
-            rivals: Job::each(
+            variants,
+            rivals: BaselineArguments::each(
                 &["numpy", "scipy"],
                 script!("matrix_game.py"),
                 &[("rows", self.side), ("cols", self.side)],
                 &[("gains", &self.gains)],
             ),
             left_out: left_out.collect(),
-            check: Box::new(|result, _| self.check(f64::of(result)?)),
+            check: Box::new(|result, _| self.check(f64::from_output(result)?)),
         }
     }
 }
@@ -264,10 +264,13 @@ mod tests {
             let mut contestant = (square.on_gpu(gpu).start)().unwrap();
             contestant.run(1).unwrap();
             let found = contestant.result().unwrap();
-            square.check(f64::of(&found).unwrap()).unwrap();
+            square.check(f64::from_output(&found).unwrap()).unwrap();
         }
         let workload = square.workload(gpus);
-        let n_run = workload.rungs.iter().filter(|rung| rung.adapter.is_some());
+        let n_run = workload
+            .variants
+            .iter()
+            .filter(|variant| variant.adapter.is_some());
         assert_eq!(n_run.count() + workload.left_out.len(), gpus.len());
     }
 }

@@ -2,7 +2,7 @@
 //! with the figure of the blog note.
 //!
 //! Role: the workload `ig-normality`: the total variation distance to the normal distribution at
-//! ratios from 1 to 10⁶, and its figure. Rungs: `quadrature`, the distance between any two
+//! ratios from 1 to 10⁶, and its figure. Variants: `quadrature`, the distance between any two
 //! distributions by numerical integration; `host`, the closed form. The rival integrates with
 //! SciPy.
 //! Method: the expected result is the integral of the difference of the densities, by Simpson's
@@ -11,15 +11,15 @@
 //! Shapes: one distance per ratio.
 //! Source: the blog note "Normality of Inverse Gaussian".
 
-use crate::figure::{Figure, Line, Panel};
+use crate::figure::{Figure, Panel, Series};
 use crate::quadrature::simpson;
-use crate::rivals::{Job, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use crate::rivals::{BaselineArguments, script};
+use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::Result;
 use distributions::{Standardized, distance, normality};
 use gpu_wgsl::Gpu;
 use statrs::distribution::{Continuous, Normal};
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Name of the workload.
 pub const NAME: &str = "ig-normality";
@@ -76,24 +76,24 @@ impl Distances {
 
     fn extent(&self) -> Extent {
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Values(self.ratios.len() as f64),
             bytes: (self.ratios.len() * (size_of::<f32>() + size_of::<f64>())) as f64,
         }
     }
 
-    fn rung<'a>(
+    fn variant<'a>(
         &'a self,
         name: &'static str,
         distance: impl Fn(f64) -> Result<f64> + 'a,
-    ) -> Rung<'a> {
+    ) -> Variant<'a> {
         let work = move |out: &mut Vec<f64>| {
             for (out, k) in out.iter_mut().zip(self.ks()) {
                 *out = distance(k)?;
             }
             Ok(())
         };
-        Rung::on_cpu(name, self.extent(), self.ratios.len(), work)
+        Variant::on_cpu(name, self.extent(), self.ratios.len(), work)
     }
 
     /// Draws the two panels of the note's figure.
@@ -106,13 +106,13 @@ impl Distances {
         let mut densities = Vec::new();
         for phi in SHOWN {
             let law = Standardized::new(phi.recip().sqrt())?;
-            densities.push(Line::of(
+            densities.push(Series::new(
                 format!("λ/μ = {}", phi.recip().round()),
                 places(),
                 |y| law.pdf(y),
             ));
         }
-        densities.push(Line::of("normal", places(), |y| normal.pdf(y)).as_reference());
+        densities.push(Series::new("normal", places(), |y| normal.pdf(y)).as_reference());
         let ratios = || self.ratios.iter().map(|&ratio| f64::from(ratio));
         let measured = ratios().zip(distances.iter().copied());
         let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
@@ -133,8 +133,8 @@ impl Distances {
                     y: "total variation distance".to_owned(),
                     is_log: true,
                     lines: vec![
-                        Line::through("measured", measured),
-                        Line::of("0.3775 (λ/μ)^(-1/2)", ratios(), asymptote).as_reference(),
+                        Series::through("measured", measured),
+                        Series::new("0.3775 (λ/μ)^(-1/2)", ratios(), asymptote).as_reference(),
                     ],
                     ..Panel::default()
                 },
@@ -197,12 +197,12 @@ impl Problem for Distances {
             size: self.ratios.len().to_string(),
             whole: self.extent(),
             n_losses: 0,
-            figure: Some(Box::new(|result| self.figure(f64::of(result)?))),
-            rungs: vec![
-                self.rung("quadrature", by_quadrature),
-                self.rung("host", |k| Ok(normality::total_variation(k)?)),
+            figure: Some(Box::new(|result| self.figure(f64::from_output(result)?))),
+            variants: vec![
+                self.variant("quadrature", by_quadrature),
+                self.variant("host", |k| Ok(normality::total_variation(k)?)),
             ],
-            rivals: Job::each(
+            rivals: BaselineArguments::each(
                 &["scipy"],
                 script!("ig_normality.py"),
                 &[("n", self.ratios.len())],
@@ -210,7 +210,11 @@ impl Problem for Distances {
             ),
             left_out: Vec::new(),
             check: Box::new(|result, _| {
-                compare(f64::of(result)?, &self.truth, &Bound::relative(BOUND))?;
+                compare(
+                    f64::from_output(result)?,
+                    &self.truth,
+                    &Tolerance::relative(BOUND),
+                )?;
                 Ok(())
             }),
         }

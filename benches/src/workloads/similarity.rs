@@ -12,11 +12,11 @@
 //! about two rows on average with normal numbers.
 //! Source: the blog note "Tracing GPU Resources", on a fused similarity of 2000 columns.
 
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use anyhow::Result;
 use tensor_core::Tensor;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 
 /// Rows and columns of the benchmark's size.
 pub const SHAPE: [usize; 2] = [256, 2000];
@@ -29,13 +29,18 @@ const OPERATIONS_PER_VALUE: f64 = 4.0;
 /// Returns the workload `similarity-sum` for normal numbers `[n, d]`: the number of rows in which
 /// each pair of columns is similar.
 #[must_use]
-pub fn sum([n, d]: [usize; 2]) -> Program<u32, 1> {
-    Program {
+pub fn sum([n, d]: [usize; 2]) -> TensorWorkload<u32, 1> {
+    TensorWorkload {
         name: "similarity-sum",
         source: "S0",
         size: format!("{n}x{d}"),
         script: script!("similarity_sum.py"),
-        inputs: [Input::new("x", Law::Normal, 0, &[("n", n), ("d", d)])],
+        inputs: [Input::new(
+            "x",
+            InputDistribution::Normal,
+            0,
+            &[("n", n), ("d", d)],
+        )],
         truth: |[x]| {
             let [n, d] = x.sides();
             Ok(truth(&pairs(x).counts, n * d * d))
@@ -49,13 +54,18 @@ pub fn sum([n, d]: [usize; 2]) -> Program<u32, 1> {
 /// Returns the workload `similarity-all` for normal numbers `[n, d]`: whether each pair of columns
 /// is similar in all rows.
 #[must_use]
-pub fn all([n, d]: [usize; 2]) -> Program<bool, 1> {
-    Program {
+pub fn all([n, d]: [usize; 2]) -> TensorWorkload<bool, 1> {
+    TensorWorkload {
         name: "similarity-all",
         source: "S0",
         size: format!("{n}x{d}"),
         script: script!("similarity_all.py"),
-        inputs: [Input::new("x", Law::Normal, 0, &[("n", n), ("d", d)])],
+        inputs: [Input::new(
+            "x",
+            InputDistribution::Normal,
+            0,
+            &[("n", n), ("d", d)],
+        )],
         truth: |[x]| {
             let pairs = pairs(x);
             let is_all = |&count: &usize| usize::from(count == x.shape[0]);
@@ -131,7 +141,7 @@ fn pairs(x: &Array) -> Pairs {
 fn truth(expected: &[usize], n_values: usize) -> Truth {
     Truth {
         expected: expected.iter().map(|&count| count as f64).collect(),
-        bound: Bound::exact(),
+        bound: Tolerance::exact(),
         operations: OPERATIONS_PER_VALUE * n_values as f64,
     }
 }

@@ -2,9 +2,9 @@
 //! or streamed to the host.
 //!
 //! Role: the workload `similarity-pairs`, the job of the second case study of the note at three
-//! sizes; the largest one, with 9.2 GB of answers, runs only with a hardware GPU. Rungs: `host` and
-//! `wgsl` keep all tiles in the executor's memory; `wgsl-to-host` passes each tile to a function on
-//! the host that counts.
+//! sizes; the largest one, with 9.2 GB of answers, runs only with a hardware GPU. Variants: `host`
+//! and `wgsl` keep all tiles in the executor's memory; `wgsl-to-host` passes each tile to a
+//! function on the host that counts.
 //! Method: columns are normal numbers, but every fifth column is close to another one, so that some
 //! pairs are similar and all of their rows are read. A result is the answers for a sample of pairs:
 //! random squares, the diagonal, and pairs that were made similar. Pairs below the diagonal are
@@ -18,17 +18,19 @@
 //! memory.
 //! Source: the blog note "Tracing GPU Resources", case study 2 on power management.
 
-use crate::program::Law;
+use crate::program::InputDistribution;
 use crate::record::Timer;
-use crate::workload::{Contestant, Extent, Output, Part, Problem, Rung, Task, Work, Workload};
+use crate::workload::{
+    Extent, Implementation, Output, Portion, Problem, Task, Variant, Work, Workload,
+};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::{Adapter, DeviceType, Gpu};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::rng::Philox;
-use tensor_core::similarity::{Alike, Columns, Failed, Place, Tile};
+use tensor_core::similarity::{Columns, Similarity, StreamError, Tile, TilePosition};
 use tensor_core::{Executor, Host, Tensor};
 
 /// Name of the workload.
@@ -85,8 +87,8 @@ impl Pairs {
     /// Draws the columns and the sample, and computes the answer for each pair of the sample.
     #[must_use]
     pub fn new(n_rows: usize, n_cols: usize) -> Self {
-        let mut x = Law::Normal.draw(n_rows * n_cols, 0);
-        let noise = Law::Centred.draw(n_rows * n_cols.div_ceil(EVERY), 1);
+        let mut x = InputDistribution::Normal.draw(n_rows * n_cols, 0);
+        let noise = InputDistribution::Centred.draw(n_rows * n_cols.div_ceil(EVERY), 1);
         for (near, noise) in noise.chunks_exact(n_rows).enumerate() {
             let (col, other) = (near * EVERY, partner(near * EVERY, n_cols));
             for (row, noise) in x.chunks_exact_mut(n_cols).zip(noise) {
@@ -116,7 +118,7 @@ impl Pairs {
     fn extent(&self) -> Extent {
         let pairs = self.n_cols as f64 * (self.n_cols + 1) as f64 / 2.0;
         Extent {
-            part: Part::whole(1),
+            part: Portion::whole(1),
             work: Work::Operations(OPERATIONS_PER_VALUE * self.values_per_pair * pairs),
             bytes: (self.x.len() * size_of::<f32>()) as f64 + pairs / 8.0,
         }
@@ -124,10 +126,10 @@ impl Pairs {
 
     fn columns<'e>(&self, executor: &'e dyn Executor) -> Result<Columns<'e>> {
         let x = Tensor::from_vec(&[self.n_rows, self.n_cols], self.x.clone());
-        Ok(Alike::within(LIMIT).columns(executor, &x)?)
+        Ok(Similarity::within(LIMIT).columns(executor, &x)?)
     }
 
-    /// Returns a rung that keeps all tiles in the executor's memory; `finish` waits for the
+    /// Returns a variant that keeps all tiles in the executor's memory; `finish` waits for the
     /// executor.
     fn kept<'a>(
         &'a self,
@@ -135,18 +137,18 @@ impl Pairs {
         adapter: Option<&'a Adapter>,
         executor: &'a dyn Executor,
         finish: impl Fn() -> Result<()> + 'a,
-    ) -> Rung<'a> {
+    ) -> Variant<'a> {
         let start = move || {
-            let ready = Kept {
+            let ready = StoredTiles {
                 columns: self.columns(executor)?,
                 sample: Arc::clone(&self.sample),
                 finish,
                 tiles: Vec::new(),
             };
             (ready.finish)()?;
-            Ok(Box::new(ready) as Box<dyn Contestant + 'a>)
+            Ok(Box::new(ready) as Box<dyn Implementation + 'a>)
         };
-        Rung {
+        Variant {
             executor: name,
             adapter,
             timer: Timer::Wall,
@@ -156,8 +158,8 @@ impl Pairs {
         }
     }
 
-    /// Returns the rung that streams tiles to the host.
-    fn streamed<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
+    /// Returns the variant that streams tiles to the host.
+    fn streamed<'a>(&'a self, gpu: &'a Gpu) -> Variant<'a> {
         let start = move || {
             let streamed = Streamed {
                 columns: self.columns(gpu)?,
@@ -166,9 +168,9 @@ impl Pairs {
                 answers: Vec::new(),
             };
             gpu.finish()?;
-            Ok(Box::new(streamed) as Box<dyn Contestant + 'a>)
+            Ok(Box::new(streamed) as Box<dyn Implementation + 'a>)
         };
-        Rung {
+        Variant {
             executor: "wgsl-to-host",
             adapter: Some(gpu.adapter()),
             timer: Timer::Wall,
@@ -212,21 +214,21 @@ fn sample(n_cols: usize) -> Vec<(usize, usize)> {
 }
 
 /// A contestant that keeps all tiles in the executor's memory.
-struct Kept<'e, F> {
+struct StoredTiles<'e, F> {
     columns: Columns<'e>,
     sample: Arc<[(usize, usize)]>,
     finish: F,
-    tiles: Vec<(Place, Tensor)>,
+    tiles: Vec<(TilePosition, Tensor)>,
 }
 
-impl<F: Fn() -> Result<()>> Contestant for Kept<'_, F> {
+impl<F: Fn() -> Result<()>> Implementation for StoredTiles<'_, F> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         let once = |_| {
             self.tiles.clear();
             let start = Instant::now();
             let kept = self.columns.each(|place, bits| {
                 self.tiles.push((place, bits));
-                Ok::<(), Failed<Infallible>>(())
+                Ok::<(), StreamError<Infallible>>(())
             });
             kept?;
             (self.finish)()?;
@@ -267,7 +269,7 @@ struct Streamed<'e> {
     answers: Vec<Option<u32>>,
 }
 
-impl Contestant for Streamed<'_> {
+impl Implementation for Streamed<'_> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         let once = |_| {
             self.answers = vec![None; self.sample.len()];
@@ -301,7 +303,7 @@ impl Contestant for Streamed<'_> {
 
 /// Returns the sampled pairs that a tile answers: number of the pair in the sample, row and column
 /// within the tile. A pair below the diagonal is answered by its mirror image above it.
-fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> {
+fn asked(sample: &[(usize, usize)], place: TilePosition) -> Vec<(usize, usize, usize)> {
     let rows = place.row..place.row + place.rows;
     let cols = place.col..place.col + place.cols;
     let within = |(number, &(i, j)): (usize, &(usize, usize))| {
@@ -317,19 +319,19 @@ fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> 
 
 impl Problem for Pairs {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
-        let mut rungs = Vec::new();
+        let mut variants = Vec::new();
         // The time grows with the square of the number of columns, from 0.3 s (record
         // 2026-11-21t21-33-28z) to nearly a minute.
         if self.n_cols < COLUMNS[2] {
-            rungs.push(self.kept("host", None, host(), || Ok(())));
+            variants.push(self.kept("host", None, host(), || Ok(())));
         }
         for gpu in gpus {
             if self.n_cols >= COLUMNS[2] && gpu.adapter().device_type == DeviceType::Cpu {
                 continue;
             }
             let adapter = Some(gpu.adapter());
-            rungs.push(self.kept("wgsl", adapter, gpu, || Ok(gpu.finish()?)));
-            rungs.push(self.streamed(gpu));
+            variants.push(self.kept("wgsl", adapter, gpu, || Ok(gpu.finish()?)));
+            variants.push(self.streamed(gpu));
         }
         Workload {
             name: NAME,
@@ -338,14 +340,14 @@ impl Problem for Pairs {
             whole: self.extent(),
             n_losses: 0,
             figure: None,
-            rungs,
+            variants,
             rivals: Vec::new(),
             left_out: Vec::new(),
             check: Box::new(|result, _| {
                 let Output::U32(answers) = result else {
                     anyhow::bail!("result must be u32");
                 };
-                compare(answers, &self.truth, &Bound::exact())?;
+                compare(answers, &self.truth, &Tolerance::exact())?;
                 Ok(())
             }),
         }
@@ -371,13 +373,13 @@ mod tests {
         assert!(n_alike >= 512, "{n_alike}");
         assert!(pairs.truth.len() - n_alike > 5000);
         let workload = pairs.workload(&[]);
-        for rung in workload.rungs {
-            let mut contestant = (rung.start)().unwrap();
+        for variant in workload.variants {
+            let mut contestant = (variant.start)().unwrap();
             contestant.run(1).unwrap();
-            (workload.check)(&contestant.result().unwrap(), Part::whole(1)).unwrap();
+            (workload.check)(&contestant.result().unwrap(), Portion::whole(1)).unwrap();
         }
         let mut wrong = pairs.truth.clone();
         wrong[1000] ^= 1;
-        assert!((pairs.workload(&[]).check)(&Output::U32(wrong), Part::whole(1)).is_err());
+        assert!((pairs.workload(&[]).check)(&Output::U32(wrong), Portion::whole(1)).is_err());
     }
 }

@@ -7,11 +7,11 @@
 //! of a row.
 //! Source: the usual definition; subtracting the maximum prevents overflow of the exponential.
 
-use crate::program::{Array, Input, Law, Program, Truth};
+use crate::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use crate::rivals::script;
 use crate::roundings;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 
 /// Operations per element: one each for maximum, subtraction, exponential, sum and division.
 const OPERATIONS_PER_ELEMENT: f64 = 5.0;
@@ -21,14 +21,14 @@ const ELEMENT_EPSILONS: usize = 16;
 
 /// Returns the program for normal numbers.
 #[must_use]
-pub fn program([rows, cols]: [usize; 2]) -> Program<f32, 1> {
+pub fn program([rows, cols]: [usize; 2]) -> TensorWorkload<f32, 1> {
     let axes = [("rows", rows), ("cols", cols)];
-    Program {
+    TensorWorkload {
         name: "softmax",
         source: "S2",
         size: format!("{rows}x{cols}"),
         script: script!("softmax.py"),
-        inputs: [Input::new("x", Law::Normal, 0, &axes)],
+        inputs: [Input::new("x", InputDistribution::Normal, 0, &axes)],
         truth,
         loops,
         expression: |[x]| x.softmax(1),
@@ -46,7 +46,7 @@ fn truth([x]: &[Array; 1]) -> Result<Truth> {
     }
     Ok(Truth {
         operations: OPERATIONS_PER_ELEMENT * expected.len() as f64,
-        bound: Bound::relative(ELEMENT_EPSILONS + roundings::of_sum(cols)),
+        bound: Tolerance::relative(ELEMENT_EPSILONS + roundings::of_sum(cols)),
         expected,
     })
 }

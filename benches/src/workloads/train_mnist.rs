@@ -17,7 +17,7 @@ use crate::training::layer::Layer;
 use crate::training::{Goal, Recipe, Samples, Session, Stage};
 use crate::workload::Task;
 use anyhow::{Context, Result};
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 
 /// Tolerance of the first losses, in epsilons. Measured errors were at most 1 for our executors and
 /// 1.4 for PyTorch and JAX (all nets, MNIST); the rest allows for other orders of summation.
@@ -140,7 +140,7 @@ impl Net {
             batch,
             stages,
             momentum: MOMENTUM,
-            first_losses: (first, Bound::relative(EPSILONS)),
+            first_losses: (first, Tolerance::relative(EPSILONS)),
             least_accuracy: if is_mnist { least } else { LEAST_ON_DIGITS },
             last_loss: None,
             is_profiled: false,

@@ -10,13 +10,13 @@
 //! Source: the lecture on Python performance: its example for profiling, with its sizes, number of
 //! steps and learning rate.
 
-use crate::program::Law;
+use crate::program::InputDistribution;
 use crate::rivals::script;
 use crate::training::layer::Layer;
 use crate::training::{Goal, Recipe, Samples, Session, Stage};
 use crate::workload::Task;
 use anyhow::Result;
-use tensor_core::compare::Bound;
+use tensor_core::compare::Tolerance;
 
 const NAME: &str = "two-layer-net";
 /// Numbers of samples, inputs, hidden units and outputs in the lecture.
@@ -64,15 +64,15 @@ pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
             rate: RATE,
         }],
         momentum: 0.0,
-        first_losses: (FIRST, Bound::relative(EPSILONS)),
+        first_losses: (FIRST, Tolerance::relative(EPSILONS)),
         least_accuracy: 0.0,
         last_loss: (sides == SIDES && steps == STEPS)
-            .then_some((LAST, Bound::relative(LAST_EPSILONS))),
+            .then_some((LAST, Tolerance::relative(LAST_EPSILONS))),
         is_profiled: true,
     };
     let samples = Samples {
-        inputs: Law::Normal.draw(batch * inputs, 100),
-        answers: Law::Normal.draw(batch * outputs, 101),
+        inputs: InputDistribution::Normal.draw(batch * inputs, 100),
+        answers: InputDistribution::Normal.draw(batch * outputs, 101),
     };
     recipe.session(samples, Samples::default())
 }

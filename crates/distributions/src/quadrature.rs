@@ -217,7 +217,7 @@ impl<C> Ord for Piece<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     /// Integrates over [0, 1] in one piece.
     fn piece(f: impl Fn(f64) -> f64) -> Estimate {
@@ -233,7 +233,7 @@ mod tests {
         for degree in 0..=31 {
             let piece = piece(|x| x.powi(degree));
             let truth = 1.0 / f64::from(degree + 1);
-            assert_close([piece.value], [truth], Bound::relative(8));
+            assert_close([piece.value], [truth], Tolerance::relative(8));
         }
         let beyond = piece(|x| x.powi(60));
         assert!((beyond.value * 61.0 - 1.0).abs() > 1e-12);

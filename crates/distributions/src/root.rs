@@ -41,7 +41,7 @@ pub(crate) fn bracketed(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::bracketed;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     #[test]
     fn roots_are_found_to_the_last_bits() {
@@ -50,9 +50,13 @@ mod tests {
             bracketed(|x| x.exp() - 2.0, -50.0, 50.0),
             bracketed(|x: f64| (x - 1.0).powi(9), 0.0, 3.0),
         ];
-        assert_close(&roots[..2], [2_f64.sqrt(), 2_f64.ln()], Bound::relative(2));
-        assert_close(&roots[2..], [1.0], Bound::relative(1).or_absolute(1e-9));
+        assert_close(
+            &roots[..2],
+            [2_f64.sqrt(), 2_f64.ln()],
+            Tolerance::relative(2),
+        );
+        assert_close(&roots[2..], [1.0], Tolerance::relative(1).or_absolute(1e-9));
         let jump = bracketed(|x| if x < 0.3 { -1.0 } else { 5.0 }, 0.0, 1.0);
-        assert_close([jump], [0.3], Bound::relative(2));
+        assert_close([jump], [0.3], Tolerance::relative(2));
     }
 }

@@ -3,13 +3,13 @@
 use distributions::{Error, Estimate, InverseGaussian, Levy, Standardized, distance, normality};
 use statrs::distribution::{Cauchy, Continuous, ContinuousCDF, Exp, Laplace, Normal, Uniform};
 use statrs::statistics::{Max, Min};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Checks that a distance is within its own error estimate of the exact value.
 #[track_caller]
 fn check(found: Result<Estimate, Error>, truth: f64) {
     let Estimate { value, error } = found.expect("a distance");
-    assert_close([value], [truth], Bound::exact().or_absolute(error));
+    assert_close([value], [truth], Tolerance::exact().or_absolute(error));
     assert!(error <= 1e-10 * truth || error < 1e-13, "{error}");
 }
 
@@ -36,7 +36,7 @@ fn the_normality_of_the_inverse_gaussian_is_found_by_quadrature_too() {
             normality::kolmogorov(k).unwrap(),
             normality::wasserstein1(k).unwrap(),
         ];
-        assert_close(cdf_based, truth, Bound::relative(1).or_absolute(4e-10));
+        assert_close(cdf_based, truth, Tolerance::relative(1).or_absolute(4e-10));
         assert_eq!(distance::kl(&normal, &law).unwrap().value, f64::INFINITY);
     }
 }
@@ -203,7 +203,11 @@ fn narrow_parts_of_a_law_are_seen() {
         // the narrow part.
         let found = distance::total_variation(&bumpy, &wide).unwrap().value;
         let apart = distance::total_variation(&narrow, &wide).unwrap().value;
-        assert_close([found], [share * apart], Bound::exact().or_absolute(1e-9));
+        assert_close(
+            [found],
+            [share * apart],
+            Tolerance::exact().or_absolute(1e-9),
+        );
         let kl = distance::kl(&bumpy, &wide).unwrap().value;
         // The divergence is about share ln(share/std), and more than half of that value.
         assert!(kl > 0.5 * share * (share / std).ln(), "{kl}");

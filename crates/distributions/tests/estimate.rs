@@ -11,7 +11,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Tolerance of an estimate, in epsilons. A term of the dispersion takes 12 roundings, 6 epsilons.
 /// A step of the mean takes 3. The steps of n observations add up to 1 + ln n times their mean
@@ -24,7 +24,7 @@ const END: usize = 90_072;
 
 #[test]
 fn estimates_meet_their_golden_values() {
-    let bound = || Bound::relative(ESTIMATE);
+    let bound = || Tolerance::relative(ESTIMATE);
     check("mean", bound(), |_, fit| fit.law().mean());
     check("dispersion", bound(), |_, fit| fit.statistic().dispersion());
     check("shape", bound(), |_, fit| fit.law().shape());
@@ -35,7 +35,7 @@ fn estimates_meet_their_golden_values() {
 #[test]
 fn ends_of_intervals_meet_their_golden_values() {
     const LEVEL: f64 = 0.95;
-    let bound = || Bound::relative(END);
+    let bound = || Tolerance::relative(END);
     let shape = |fit: &Fit| fit.shape_interval(LEVEL).unwrap();
     check("shape_lower", bound(), |_, fit| shape(fit).lower);
     check("shape_upper", bound(), |_, fit| shape(fit).upper);
@@ -49,7 +49,7 @@ fn ends_of_intervals_meet_their_golden_values() {
         let samples = Sample::all();
         let scales = samples.iter().map(scale);
         let finite = scales.map(|scale| if scale < f64::INFINITY { scale } else { 0.0 });
-        Bound::relative(END).scaled_by(finite)
+        Tolerance::relative(END).scaled_by(finite)
     };
     let mean = |fit: &Fit| fit.mean_interval(LEVEL).unwrap();
     check("mean_lower", bound(), |_, fit| mean(fit).lower);
@@ -94,7 +94,7 @@ fn any_split_and_any_order_give_one_fit() {
             assert_close(
                 found,
                 [whole.mean(), whole.dispersion()],
-                Bound::relative(2 * ESTIMATE),
+                Tolerance::relative(2 * ESTIMATE),
             );
         }
     }
@@ -123,7 +123,7 @@ fn a_weight_counts_as_so_many_equal_observations() {
         assert_close(
             found,
             [once.mean(), once.dispersion()],
-            Bound::relative(2 * ESTIMATE),
+            Tolerance::relative(2 * ESTIMATE),
         );
     }
 }
@@ -142,14 +142,14 @@ fn no_sum_is_lost_to_a_heavier_or_larger_one() {
     assert_close(
         &found,
         [mean, dispersion, mean, dispersion],
-        Bound::relative(ESTIMATE),
+        Tolerance::relative(ESTIMATE),
     );
     // The ends of the range of parameters.
     let wide = SufficientStatistic::of(&[1e-140, 1e140]).unwrap();
     assert_close(
         [wide.mean(), wide.dispersion()],
         [0.5e140, 1e140],
-        Bound::relative(4),
+        Tolerance::relative(4),
     );
 }
 
@@ -297,12 +297,12 @@ fn unbiased_estimates_are_right_on_average() {
     // Variances: 2 λ²/(n - 5) and 2/(λ² (n - 1)).
     let count = f64::from(N_SAMPLES);
     let allowed = DEVIATIONS * SHAPE * (2.0 / 4.0 / count).sqrt();
-    assert_close([shapes], [SHAPE], Bound::exact().or_absolute(allowed));
+    assert_close([shapes], [SHAPE], Tolerance::exact().or_absolute(allowed));
     let allowed = DEVIATIONS / SHAPE * (2.0 / 8.0 / count).sqrt();
     assert_close(
         [inverses],
         [1.0 / SHAPE],
-        Bound::exact().or_absolute(allowed),
+        Tolerance::exact().or_absolute(allowed),
     );
     // The biased estimate would fail here: n/(n - 3) = 1.5.
 }
@@ -330,7 +330,7 @@ proptest! {
         let [found, expected] = [ab, ba].map(|of| [of.weight(), of.mean(), of.dispersion()]);
         // The terms are the same whichever part is heavier; two parts of equal weight may be
         // rounded differently.
-        assert_close(found, expected, Bound::relative(4).or_absolute(f64::MIN_POSITIVE));
+        assert_close(found, expected, Tolerance::relative(4).or_absolute(f64::MIN_POSITIVE));
     }
 }
 
@@ -344,7 +344,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
         let scale = n * (1.0 + fit.law().shape().ln().abs() + of_x);
         // Rounded parameters move the densities by `sqrt(λ/μ)` epsilons.
         let steep = 1.0 + (fit.law().shape() / fit.law().mean()).sqrt() * f64::EPSILON;
-        let bound = Bound::relative(16).scaled_by([scale * steep]);
+        let bound = Tolerance::relative(16).scaled_by([scale * steep]);
         assert_close([fit.ln_likelihood()], [ln_pdfs.sum::<f64>()], bound);
     }
     let weighted = [(0.5, 2.0), (1.5, 3.0), (4.0, 1.0)];
@@ -359,7 +359,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
         repeated.ln_likelihood(),
         4.0 - 2.0 * repeated.ln_likelihood(),
     ];
-    assert_close(found, expected, Bound::relative(16));
+    assert_close(found, expected, Tolerance::relative(16));
 }
 
 #[cfg(feature = "serde")]

@@ -2,7 +2,7 @@
 //! outside the plane on which accuracy is guaranteed.
 
 use distributions::{Error, InverseGaussian};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian, f64) -> f64;
 
@@ -189,7 +189,7 @@ fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
                 // A unit in the last place of x changes a value by at most f x eps / F, relative,
                 // and the values themselves are rounded.
                 let step = 1.0 + centre * law.pdf(centre);
-                let bound = Bound::relative(10).scaled_by([step + at.abs(); 2]);
+                let bound = Tolerance::relative(10).scaled_by([step + at.abs(); 2]);
                 assert_close([below, above], [at; 2], bound);
             }
         }

@@ -10,7 +10,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use samples::{N_SAMPLES, Sample, check, draws, is_binomial};
 use support::table;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 fn true_law(sample: &Sample) -> InverseGaussian {
     InverseGaussian::new(sample.number("mu"), sample.number("lambda")).expect("golden parameters")
@@ -23,12 +23,12 @@ fn statistics_of_fit_meet_their_golden_values() {
     let scales = samples
         .iter()
         .map(|sample| sample.number("anderson_darling") + sample.xs.len() as f64);
-    let bound = Bound::relative(8).scaled_by(scales);
+    let bound = Tolerance::relative(8).scaled_by(scales);
     check("anderson_darling", bound, |sample, _| {
         let statistic = GoodnessOfFit::AndersonDarling.statistic(&true_law(sample), &sample.xs);
         statistic.unwrap()
     });
-    let bound = Bound::relative(8).scaled_by(samples.iter().map(|_| 1.0));
+    let bound = Tolerance::relative(8).scaled_by(samples.iter().map(|_| 1.0));
     check("kolmogorov", bound, |sample, _| {
         let statistic = GoodnessOfFit::Kolmogorov.statistic(&true_law(sample), &sample.xs);
         statistic.unwrap()
@@ -48,7 +48,11 @@ fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
             _ => 0.08,
         };
         let p = kolmogorov_p_value(row["n"].parse().unwrap(), d);
-        assert_close([p], [truth], Bound::exact().or_absolute(relative * truth));
+        assert_close(
+            [p],
+            [truth],
+            Tolerance::exact().or_absolute(relative * truth),
+        );
     }
 }
 
@@ -94,7 +98,11 @@ fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite(
         .unwrap();
     // The term of the outlier alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
     let term = 1e6 / 2.0 / 3.0;
-    assert_close([statistic], [term], Bound::exact().or_absolute(1e-3 * term));
+    assert_close(
+        [statistic],
+        [term],
+        Tolerance::exact().or_absolute(1e-3 * term),
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use distributions::{Error, InverseGaussian};
 use f32_plane::{kolmogorov, laws, points, share_of_bound};
 use gpu_wgsl::check::every_adapter;
 use std::ops::Range;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Number of random distributions.
 const N_LAWS: u64 = 400;
@@ -62,7 +62,7 @@ fn named_functions_are_those_of_slices_and_of_buffers() {
         for (function, of_slice, of_buffer) in named {
             let (of_slice, of_buffer) = (of_slice.unwrap(), of_buffer.unwrap());
             assert_eq!(of_buffer.shape(), [2, 2]);
-            assert_close(gpu.read(&of_buffer).unwrap(), &of_slice, Bound::bits());
+            assert_close(gpu.read(&of_buffer).unwrap(), &of_slice, Tolerance::bits());
             let values = xs.iter().zip(of_slice).map(|(x, y)| (law, *x, y));
             share_of_bound(function, &values.collect::<Vec<_>>());
         }
@@ -77,11 +77,11 @@ fn long_slices_and_ranges_go_in_parts_that_join() {
         let batch = Batch::new(gpu, law).unwrap();
         let draws = batch.sample(3, 4, 5..5 + n).unwrap();
         let last = batch.sample(3, 4, n..5 + n).unwrap();
-        assert_close(&draws[draws.len() - 5..], &last, Bound::bits());
+        assert_close(&draws[draws.len() - 5..], &last, Tolerance::bits());
         let cdf = batch.cdf(&draws).unwrap();
         assert_eq!(cdf.len(), n as usize);
         let end = batch.cdf(&last).unwrap();
-        assert_close(&cdf[cdf.len() - 5..], &end, Bound::bits());
+        assert_close(&cdf[cdf.len() - 5..], &end, Tolerance::bits());
     }
 }
 

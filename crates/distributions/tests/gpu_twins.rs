@@ -10,7 +10,7 @@ use shaders::params::{
     InverseGaussianEvalParams, InverseGaussianFunction as Function, InverseGaussianSampleParams,
 };
 use shaders::{layout, twin};
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 use tensor_core::rng::Philox;
 
 /// Number of random distributions.
@@ -77,9 +77,9 @@ fn numbers_outside_the_support_give_its_ends() {
     for [mean, shape] in LAWS {
         let law = InverseGaussian::new(mean, shape).unwrap();
         for (function, left, right) in ends {
-            assert_close(eval(function, &law, &LEFT), [left; 5], Bound::bits());
+            assert_close(eval(function, &law, &LEFT), [left; 5], Tolerance::bits());
             let ys = eval(function, &law, &[infinity, f32::NAN]);
-            assert_close(&ys[..1], [right], Bound::bits());
+            assert_close(&ys[..1], [right], Tolerance::bits());
             assert!(ys[1].is_nan(), "{function:?}");
         }
     }
@@ -92,7 +92,11 @@ fn the_largest_and_smallest_numbers_give_probabilities() {
         let law = InverseGaussian::new(mean, shape).unwrap();
         let [cdf, sf] = [Function::Cdf, Function::Sf].map(|function| eval(function, &law, &xs));
         let sums = cdf.iter().zip(&sf).map(|(p, q)| p + q);
-        assert_close(sums.collect::<Vec<_>>(), [1.0_f32; 5], Bound::relative(1));
+        assert_close(
+            sums.collect::<Vec<_>>(),
+            [1.0_f32; 5],
+            Tolerance::relative(1),
+        );
         assert!(cdf.is_sorted() && cdf[0] >= 0.0, "{law:?}: {cdf:?}");
         for function in [Function::LnCdf, Function::LnSf] {
             let ys = eval(function, &law, &xs);
@@ -110,7 +114,7 @@ fn erfcx_and_its_slope_keep_their_bounds() {
         .collect();
     let actual: Vec<f32> = starts.iter().map(|&t| at(t)).collect();
     let truth: Vec<f64> = starts.iter().map(|&t| erfcx(t.into())).collect();
-    let summary = compare(&actual, &truth, &Bound::relative(AT_EPSILONS)).unwrap();
+    let summary = compare(&actual, &truth, &Tolerance::relative(AT_EPSILONS)).unwrap();
     assert!(summary.max_share > 0.5, "{summary:?}");
 
     // Wide steps, for which the difference of the f64 oracle has ten correct digits.
@@ -124,7 +128,7 @@ fn erfcx_and_its_slope_keep_their_bounds() {
         .map(|(a, b)| (f64::from(a), f64::from(b)))
         .map(|(a, b)| (erfcx(a) - erfcx(b)) / (b - a))
         .collect();
-    let summary = compare(&actual, &truth, &Bound::relative(SLOPE_EPSILONS)).unwrap();
+    let summary = compare(&actual, &truth, &Tolerance::relative(SLOPE_EPSILONS)).unwrap();
     assert!(summary.max_share > 0.5, "{summary:?}");
 }
 
@@ -156,7 +160,8 @@ fn moments_of_draws_are_those_of_the_law() {
             sum / n
         };
         // The expectations of X/μ and μ/X are 1 and 1 + φ, the variances φ and φ + 2 φ².
-        let five_errors = |variance: f64| Bound::exact().or_absolute(5.0 * (variance / n).sqrt());
+        let five_errors =
+            |variance: f64| Tolerance::exact().or_absolute(5.0 * (variance / n).sqrt());
         assert_close([average(1)], [1.0], five_errors(ratio));
         assert_close(
             [average(-1)],
@@ -178,6 +183,6 @@ fn large_draws_are_as_rare_as_they_must_be() {
         let beyond = draws.iter().filter(|x| f64::from(**x) > limit).count() as f64 / n;
         let expected = law.sf(limit);
         let error = 5.0 * (expected / n).sqrt();
-        assert_close([beyond], [expected], Bound::exact().or_absolute(error));
+        assert_close([beyond], [expected], Tolerance::exact().or_absolute(error));
     }
 }

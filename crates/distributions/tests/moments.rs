@@ -6,7 +6,7 @@ use distributions::InverseGaussian;
 use statrs::statistics::{Distribution, Median, Mode};
 use std::collections::HashMap;
 use support::table;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian) -> f64;
 
@@ -42,7 +42,7 @@ fn moments_meet_their_golden_values() {
     for (column, function, epsilons) in cases {
         let found: Vec<f64> = rows.iter().map(|row| function(&law(row))).collect();
         let truth: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
-        assert_close(found, truth, Bound::relative(epsilons));
+        assert_close(found, truth, Tolerance::relative(epsilons));
     }
 }
 
@@ -58,7 +58,7 @@ fn the_entropy_is_finite_where_the_ratio_of_the_parameters_is_not() {
     for (mean, shape, truth) in golden {
         let law = InverseGaussian::new(mean, shape).unwrap();
         let logarithms = 1.0 + f64::ln(mean).abs() + f64::ln(shape).abs();
-        let bound = Bound::relative(4).scaled_by([logarithms]);
+        let bound = Tolerance::relative(4).scaled_by([logarithms]);
         assert_close([law.entropy()], [truth], bound);
     }
 }
@@ -71,19 +71,19 @@ fn entropy_and_transforms_meet_their_golden_values() {
         assert_close(
             [law.entropy()],
             [number(&row, "entropy")],
-            Bound::relative(4).scaled_by([logarithms]),
+            Tolerance::relative(4).scaled_by([logarithms]),
         );
         assert_close(
             [law.cgf(number(&row, "cgf_at"))],
             [number(&row, "cgf")],
-            Bound::relative(8),
+            Tolerance::relative(8),
         );
         // An exponential multiplies an error by the size of its argument.
         let mgf = number(&row, "cgf").exp();
         assert_close(
             [law.mgf(number(&row, "cgf_at"))],
             [mgf],
-            Bound::relative(10).scaled_by([(mgf * (1.0 + number(&row, "cgf"))).min(f64::MAX)]),
+            Tolerance::relative(10).scaled_by([(mgf * (1.0 + number(&row, "cgf"))).min(f64::MAX)]),
         );
         let (at, re, im) = (
             number(&row, "cf_at"),
@@ -91,13 +91,13 @@ fn entropy_and_transforms_meet_their_golden_values() {
             number(&row, "cf_im"),
         );
         let found = law.ln_characteristic_function(at);
-        assert_close([found.re, found.im], [re, im], Bound::relative(10));
+        assert_close([found.re, found.im], [re, im], Tolerance::relative(10));
         let found = law.characteristic_function(at);
         let size = re.exp();
         assert_close(
             [found.re, found.im],
             [size * im.cos(), size * im.sin()],
-            Bound::relative(14).scaled_by([size * (1.0 + re.hypot(im)); 2]),
+            Tolerance::relative(14).scaled_by([size * (1.0 + re.hypot(im)); 2]),
         );
     }
 }
@@ -116,7 +116,7 @@ fn moments_of_high_orders_leave_f64_only_where_they_are_outside() {
     ];
     for ((mean, shape), n, truth) in golden {
         let law = InverseGaussian::new(mean, shape).unwrap();
-        let bound = Bound::relative(4 * n.unsigned_abs() as usize);
+        let bound = Tolerance::relative(4 * n.unsigned_abs() as usize);
         assert_close([law.raw_moment(n)], [truth], bound.clone());
         assert_close([law.reciprocal().raw_moment(-n)], [truth], bound);
     }
@@ -142,7 +142,7 @@ fn cumulants_and_central_moments_of_high_orders_meet_their_golden_values() {
         let n: u32 = row["n"].parse().expect("orders are integers");
         // A golden value beyond f64's range is read as infinity, one below as 0.
         let truth = [number(&row, "cumulant"), number(&row, "central")];
-        let bound = Bound::relative(4 * n as usize).or_absolute(f64::MIN_POSITIVE);
+        let bound = Tolerance::relative(4 * n as usize).or_absolute(f64::MIN_POSITIVE);
         assert_close([law.cumulant(n), law.central_moment(n)], truth, bound);
     }
 }
@@ -163,7 +163,7 @@ fn huge_orders_are_settled_without_their_steps() {
 fn the_cumulant_generating_function_keeps_its_digits_next_to_the_end() {
     for row in table("cgf.csv") {
         let found = law(&row).cgf(number(&row, "t"));
-        assert_close([found], [number(&row, "cgf")], Bound::relative(8));
+        assert_close([found], [number(&row, "cgf")], Tolerance::relative(8));
     }
 }
 
@@ -185,17 +185,17 @@ fn transforms_have_limits_far_out() {
         assert_close(
             [found.re, found.im],
             [-1e145, sign * 1e145],
-            Bound::relative(4),
+            Tolerance::relative(4),
         );
         let found = law.ln_characteristic_function(sign * f64::INFINITY);
         let end = [f64::NEG_INFINITY, sign * f64::INFINITY];
-        assert_close([found.re, found.im], end, Bound::exact());
+        assert_close([found.re, found.im], end, Tolerance::exact());
         let found = law.characteristic_function(sign * f64::INFINITY);
-        assert_close([found.re, found.im], [0.0, 0.0], Bound::exact());
+        assert_close([found.re, found.im], [0.0, 0.0], Tolerance::exact());
     }
     let found = law.characteristic_function(f64::NAN);
     assert!(found.re.is_nan() && found.im.is_nan());
-    assert_close([law.cgf(-2e290)], [-2e145], Bound::relative(4));
+    assert_close([law.cgf(-2e290)], [-2e145], Tolerance::relative(4));
     assert_eq!(law.cgf(f64::NEG_INFINITY), f64::NEG_INFINITY);
 }
 
@@ -210,7 +210,7 @@ fn transforms_have_no_seam_where_the_limit_takes_over() {
     assert_close(
         parts(seam * (1.0 - 1e-15)),
         parts(seam),
-        Bound::relative(10),
+        Tolerance::relative(10),
     );
 }
 

@@ -10,7 +10,7 @@ mod support;
 use distributions::normality::{self, constants};
 use distributions::{Error, InverseGaussian};
 use support::table;
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 type Distance = fn(f64) -> Result<f64, Error>;
 
@@ -38,7 +38,7 @@ fn distances_are_those_of_the_golden_tables() {
                 .map(|row| distance(number(row, "k")).unwrap())
                 .collect();
             let truth: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
-            let summary = compare(found, truth, &Bound::relative(GATE))
+            let summary = compare(found, truth, &Tolerance::relative(GATE))
                 .unwrap_or_else(|mismatch| panic!("{column} of {file}: {mismatch}"));
             let error = summary.max_share * GATE as f64 * f64::EPSILON;
             println!("{column} of {file}: {error:.1e}");
@@ -54,7 +54,7 @@ fn bounds_of_kolmogorov_hold_to_a_rounding_for_large_k() {
         assert_close(
             [found, found],
             [low, high],
-            Bound::relative(2).or_absolute(high - low),
+            Tolerance::relative(2).or_absolute(high - low),
         );
     }
 }
@@ -75,7 +75,7 @@ fn the_constants_are_the_limits() {
         };
         // The next term is of order 1/k²; Richardson extrapolation removes it.
         let extrapolated = (4.0 * scaled(2e4) - scaled(1e4)) / 3.0;
-        assert_close([extrapolated], [limit], Bound::relative(GATE));
+        assert_close([extrapolated], [limit], Tolerance::relative(GATE));
     }
     let normal = |x: f64| (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
     let formulas = [
@@ -85,7 +85,7 @@ fn the_constants_are_the_limits() {
         0.75,
         2.0 * normal(1.0),
     ];
-    assert_close(limits, formulas, Bound::relative(2));
+    assert_close(limits, formulas, Tolerance::relative(2));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_closed_form_of_kolmogorov_holds_from_its_threshold_on() {
     let closed = |k: f64| 0.5 * puruspe::error::erfcx(std::f64::consts::SQRT_2 * k);
     for k in [1.208_56, 2.0, 30.0, 1e3] {
         let found = normality::kolmogorov(k).unwrap();
-        assert_close([found], [closed(k)], Bound::relative(10));
+        assert_close([found], [closed(k)], Tolerance::relative(10));
         let [low, high] = normality::kolmogorov_bounds(k).unwrap();
         assert!(low < found && found < high, "{k}");
         assert!(normality::total_variation(k).unwrap() >= low);
@@ -107,7 +107,7 @@ fn kolmogorov_is_the_difference_at_the_mean() {
     let k = 3.0;
     let law = InverseGaussian::new(1.0, k * k).unwrap();
     let found = normality::kolmogorov(k).unwrap();
-    assert_close([found], [law.cdf(1.0) - 0.5], Bound::relative(20));
+    assert_close([found], [law.cdf(1.0) - 0.5], Tolerance::relative(20));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use distributions::{InverseGaussian, Real};
 use proptest::prelude::*;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Twice the tolerance of each function, 4e-15.
 const TWO_GATES: usize = 36;
@@ -23,7 +23,7 @@ fn ratio(t: f64) -> f64 {
 }
 
 #[track_caller]
-fn close(actual: f64, expected: f64, bound: Bound) {
+fn close(actual: f64, expected: f64, bound: Tolerance) {
     if let Err(mismatch) = compare([actual], [expected], &bound) {
         panic!("{mismatch}");
     }
@@ -34,9 +34,9 @@ proptest! {
 
     #[test]
     fn both_tails_make_one((law, x) in law_and_point()) {
-        close(law.cdf(x) + law.sf(x), 1.0, Bound::relative(2));
+        close(law.cdf(x) + law.sf(x), 1.0, Tolerance::relative(2));
         let (lower, upper) = (law.ln_cdf(x), law.ln_sf(x));
-        close(lower.exp() + upper.exp(), 1.0, Bound::relative(8));
+        close(lower.exp() + upper.exp(), 1.0, Tolerance::relative(8));
     }
 
     #[test]
@@ -52,24 +52,24 @@ proptest! {
         let shift = 3.0 * step.ln();
         let [far, near] = [law.ln_pdf(x) + shift, law.ln_pdf(mirrored)];
         let size = 1.0 + near.abs() + far.abs() + shift;
-        close(far, near, Bound::relative(TWO_GATES).scaled_by([size]));
+        close(far, near, Tolerance::relative(TWO_GATES).scaled_by([size]));
         // F(μ²/x) - P(X > x) = exp(-E) erfcx(v/√2).
         let exponent = 0.5 * law.shape() / mean * (step - 1.0).powi(2) / step;
         let v = (exponent + 2.0 * (law.shape() / mean)).sqrt();
         let (tail, difference) = (law.cdf(mirrored), (-exponent).exp() * puruspe::error::erfcx(v));
-        let bound = Bound::relative(TWO_GATES).scaled_by([(1.0 + exponent).min(1e3) * tail]);
+        let bound = Tolerance::relative(TWO_GATES).scaled_by([(1.0 + exponent).min(1e3) * tail]);
         close(tail - law.sf(x), difference, bound.or_absolute(f64::MIN_POSITIVE));
     }
 
     #[test]
     fn logarithms_are_those_of_the_functions((law, x) in law_and_point()) {
         // The exponential multiplies an error by the size of the logarithm, at most 500 here.
-        let bound = || Bound::relative(2000).or_absolute(f64::MIN_POSITIVE);
+        let bound = || Tolerance::relative(2000).or_absolute(f64::MIN_POSITIVE);
         close(law.ln_pdf(x).exp(), law.pdf(x), bound());
         close(law.ln_cdf(x).exp(), law.cdf(x), bound());
         close(law.ln_sf(x).exp(), law.sf(x), bound());
         close(law.ln_pdf(x) - law.ln_sf(x), law.hazard(x).ln(),
-            Bound::relative(TWO_GATES).scaled_by([law.ln_pdf(x).abs().max(1.0)]));
+            Tolerance::relative(TWO_GATES).scaled_by([law.ln_pdf(x).abs().max(1.0)]));
     }
 
     #[test]
@@ -89,12 +89,12 @@ proptest! {
         let lower = law.ln_cdf(x);
         if lower < -1e-12 {
             close(law.inverse_ln_cdf(lower), x,
-                Bound::relative(TWO_GATES).scaled_by([x * (1.0 + condition(lower))]));
+                Tolerance::relative(TWO_GATES).scaled_by([x * (1.0 + condition(lower))]));
         }
         let upper = law.ln_sf(x);
         if upper < -1e-12 {
             close(law.inverse_ln_sf(upper), x,
-                Bound::relative(TWO_GATES).scaled_by([x * (1.0 + condition(upper))]));
+                Tolerance::relative(TWO_GATES).scaled_by([x * (1.0 + condition(upper))]));
         }
     }
 
@@ -107,9 +107,9 @@ proptest! {
         prop_assert_eq!(scaled.ln_sf(x * c), law.ln_sf(x));
         // A subnormal density has fewer digits, and scaling makes that error visible.
         let floor = f64::max(1e-290, 1e-323 * c);
-        close(scaled.pdf(x * c) * c, law.pdf(x), Bound::relative(2).or_absolute(floor));
+        close(scaled.pdf(x * c) * c, law.pdf(x), Tolerance::relative(2).or_absolute(floor));
         let median = scaled.median() / c;
-        close(median, law.median(), Bound::relative(8));
+        close(median, law.median(), Tolerance::relative(8));
     }
 
     #[test]
@@ -121,9 +121,9 @@ proptest! {
         let sum = InverseGaussian::new(n * mean, n * n * shape).unwrap();
         let (whole, part) = (sum.ln_characteristic_function(t), one.ln_characteristic_function(t));
         let size = whole.norm().max(1e-300);
-        close(whole.re, n * part.re, Bound::relative(20).scaled_by([size]));
-        close(whole.im, n * part.im, Bound::relative(20).scaled_by([size]));
-        close(sum.variance(), n * one.variance(), Bound::relative(8));
+        close(whole.re, n * part.re, Tolerance::relative(20).scaled_by([size]));
+        close(whole.im, n * part.im, Tolerance::relative(20).scaled_by([size]));
+        close(sum.variance(), n * one.variance(), Tolerance::relative(8));
     }
 
     #[test]
@@ -159,7 +159,7 @@ proptest! {
         let in_shape = slope(&|c| law(mean, shape * c).inverse_cdf(p));
         let x = law(mean, shape).inverse_cdf(p);
         // Central differences leave an error of the square of the step, relative to the size of x.
-        let bound = || Bound::relative(1).or_absolute(1e-6 * x.max(by_mean));
+        let bound = || Tolerance::relative(1).or_absolute(1e-6 * x.max(by_mean));
         close(by_mean * mean, in_mean, bound());
         close(by_shape * shape, in_shape, bound());
     }

@@ -14,7 +14,7 @@ use statrs::statistics::{Distribution, Median, Mode};
 use std::collections::HashMap;
 use support::gate::{GATE, golden, worst};
 use support::kolmogorov;
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 type Row = HashMap<String, String>;
 
@@ -160,7 +160,7 @@ fn heavy_upper_tails_have_quantiles_to_the_last_digits() {
             passage.inverse_sf(p),
             passage.inverse_ln_cdf(-p),
         ];
-        assert_close(found, [truth; 4], Bound::relative(8));
+        assert_close(found, [truth; 4], Tolerance::relative(8));
     }
 }
 
@@ -171,7 +171,7 @@ fn the_ends_of_the_support_have_their_limits() {
     let towards = FirstPassage::new(1.0, 2.0, 0.5).unwrap();
     let away = FirstPassage::new(1.0, -0.125, 0.5).unwrap();
     let hit = away.hitting_probability();
-    assert_close([hit], [(-1.0_f64).exp()], Bound::relative(1));
+    assert_close([hit], [(-1.0_f64).exp()], Tolerance::relative(1));
     let laws: [(&dyn Functions, f64, f64); 4] = [
         (&reciprocal, 1.0, 1.5),
         (&levy, 1.0, 0.0),
@@ -196,14 +196,14 @@ fn the_ends_of_the_support_have_their_limits() {
         assert_close(
             names.map(|name| at(name, end)),
             expected,
-            Bound::relative(2),
+            Tolerance::relative(2),
         );
         let expected = [f64::NEG_INFINITY, reached.ln(), (1.0 - reached).ln()];
         let names = ["ln_pdf", "ln_cdf", "ln_sf"];
         assert_close(
             names.map(|name| at(name, end)),
             expected,
-            Bound::relative(2),
+            Tolerance::relative(2),
         );
         let names = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "hazard"];
         assert!(names.iter().all(|name| at(name, f64::NAN).is_nan()));
@@ -221,7 +221,7 @@ fn a_slice_gets_the_bits_of_single_numbers() {
         let mut out = vec![-7.0; xs.len()];
         into(&xs, &mut out);
         let single: Vec<f64> = xs.iter().map(|&x| law.function(name, x)).collect();
-        assert_close(&out, &single, Bound::bits());
+        assert_close(&out, &single, Tolerance::bits());
     }
     let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
     check(&reciprocal, "cdf", |xs, out| {
@@ -293,11 +293,11 @@ fn a_levy_law_is_the_limit_of_large_means() {
     let xs = [1e-2, 0.1, 1.0, 10.0, 1e5];
     for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
         let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
-        assert_close(of(&levy), of(&near), Bound::relative(8));
+        assert_close(of(&levy), of(&near), Tolerance::relative(8));
     }
     let ps = [1e-5, 0.1, 0.5, 0.9];
     let of = |law: &dyn Functions| ps.map(|p| law.function("inverse_cdf", p));
-    assert_close(of(&levy), of(&near), Bound::relative(16));
+    assert_close(of(&levy), of(&near), Tolerance::relative(16));
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_first_passage_has_the_law_of_its_drift() {
         let law = FirstPassage::new(2.0, drift, 0.5).unwrap();
         for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
             let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
-            assert_close(of(&law), of(&*other), Bound::relative(8));
+            assert_close(of(&law), of(&*other), Tolerance::relative(8));
         }
         assert_eq!(law.ln_hitting_probability(), 0.0);
         assert_eq!(law.given_hit(), law);
@@ -322,7 +322,7 @@ fn a_first_passage_has_the_law_of_its_drift() {
     let given_hit = away.given_hit();
     assert_eq!(given_hit, FirstPassage::new(2.0, 0.5, 0.5).unwrap());
     let scaled = xs.map(|x| given_hit.cdf(x) * away.hitting_probability());
-    assert_close(xs.map(|x| away.cdf(x)), scaled, Bound::relative(4));
+    assert_close(xs.map(|x| away.cdf(x)), scaled, Tolerance::relative(4));
 }
 
 #[test]
@@ -341,13 +341,13 @@ fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() 
         law.excess_kurtosis(),
     ];
     let expected = [k1, k2, k2.sqrt(), k3 / k2.powf(1.5), k4 / k2 / k2];
-    assert_close(found, expected, Bound::relative(8));
+    assert_close(found, expected, Tolerance::relative(8));
     let second = law.raw_moment(2);
-    assert_close([second], [k2 + k1 * k1], Bound::relative(8));
+    assert_close([second], [k2 + k1 * k1], Tolerance::relative(8));
     // The variance in the limit in which one of the two terms dominates.
     for (mean, shape) in [(1e-150, 1e150), (1e150, 1e-150)] {
         let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
-        assert_close([law.mean()], [1e150], Bound::relative(4));
+        assert_close([law.mean()], [1e150], Tolerance::relative(4));
     }
 }
 
@@ -361,13 +361,13 @@ fn modes_are_peaks_and_medians_are_halves() {
         let median = Median::median(&law);
         // The change caused by an epsilon of the median.
         let scale = 1.0 + median * law.pdf(median);
-        let bound = Bound::relative(2).scaled_by([scale]);
+        let bound = Tolerance::relative(2).scaled_by([scale]);
         assert_close([law.cdf(median)], [0.5], bound);
     }
     let levy = Levy::new(2.0).unwrap();
     let beside = [0.999, 1.001].map(|factor| levy.pdf(levy.mode() * factor));
     assert!(beside.iter().all(|pdf| *pdf < levy.pdf(levy.mode())));
-    assert_close([levy.cdf(levy.median())], [0.5], Bound::relative(4));
+    assert_close([levy.cdf(levy.median())], [0.5], Tolerance::relative(4));
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn entropies_meet_their_golden_values() {
     for (mean, shape, truth) in reciprocal {
         let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
         let scale: f64 = 1.0 + mean.ln().abs() + shape.ln().abs();
-        let bound = Bound::relative(4).scaled_by([scale]);
+        let bound = Tolerance::relative(4).scaled_by([scale]);
         assert_close([law.entropy()], [truth], bound);
     }
     let levy = [
@@ -392,7 +392,7 @@ fn entropies_meet_their_golden_values() {
     ];
     for (scale, truth) in levy {
         let law = Levy::new(scale).unwrap();
-        let bound = Bound::relative(4).scaled_by([1.0 + f64::ln(scale).abs()]);
+        let bound = Tolerance::relative(4).scaled_by([1.0 + f64::ln(scale).abs()]);
         assert_close([law.entropy()], [truth], bound);
         assert_eq!(Distribution::entropy(&law), Some(law.entropy()));
     }
@@ -405,7 +405,7 @@ fn a_first_passage_has_the_moments_and_the_mode_of_its_law() {
     assert_close(
         [law.mean(), law.variance(), law.std_dev(), law.mode()],
         [same.mean(), same.variance(), same.std_dev(), same.mode()],
-        Bound::relative(4),
+        Tolerance::relative(4),
     );
     assert_eq!(Distribution::mean(&law), Some(law.mean()));
     assert_eq!(Distribution::variance(&law), Some(law.variance()));
@@ -423,7 +423,7 @@ fn a_first_passage_has_the_moments_and_the_mode_of_its_law() {
     }
     let without = FirstPassage::new(2.0, 0.0, 0.5).unwrap();
     let levy = Levy::new(16.0).unwrap();
-    assert_close([without.mode()], [levy.mode()], Bound::relative(6));
+    assert_close([without.mode()], [levy.mode()], Tolerance::relative(6));
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn the_traits_of_statrs_give_the_same_numbers() {
         assert_close(
             [theirs],
             [ours.cdf(x)],
-            Bound::exact().or_absolute(1e-9 * theirs),
+            Tolerance::exact().or_absolute(1e-9 * theirs),
         );
     }
 }
@@ -519,7 +519,7 @@ fn draws_follow_the_laws() {
         let draws = draw(&|rng| law.sample(rng));
         let share = draws.iter().filter(|t| t.is_finite()).count() as f64 / 20_000.0;
         // Four standard deviations of a binomial fraction.
-        let deviations = Bound::exact().or_absolute(4.0 * (0.25 / 20_000.0_f64).sqrt());
+        let deviations = Tolerance::exact().or_absolute(4.0 * (0.25 / 20_000.0_f64).sqrt());
         assert_close([share], [law.hitting_probability()], deviations);
         assert!(draws.iter().all(|t| *t > 0.0));
         let finite = draws.into_iter().filter(|t| t.is_finite()).collect();
@@ -538,7 +538,7 @@ proptest! {
         let x = 2_f64.powf(f64::from(exponent) + mean.log2().round());
         let found = [law.reciprocal().cdf(1.0 / x), law.reciprocal().ln_sf(1.0 / x)];
         let floor = f64::MIN_POSITIVE;
-        prop_assert!(compare(found, [law.sf(x), law.ln_cdf(x)], &Bound::relative(GATE).or_absolute(floor)).is_ok());
+        prop_assert!(compare(found, [law.sf(x), law.ln_cdf(x)], &Tolerance::relative(GATE).or_absolute(floor)).is_ok());
     }
 
     #[test]
@@ -550,7 +550,7 @@ proptest! {
             // Time scaled by c: drift by 1/c, volatility by 1/sqrt(c).
             FirstPassage::new(1.5, drift / (c * c), 1.0 / c).unwrap().cdf(x * c * c),
         ];
-        prop_assert!(compare(cdfs(c), cdfs(1.0), &Bound::relative(4)).is_ok());
+        prop_assert!(compare(cdfs(c), cdfs(1.0), &Tolerance::relative(4)).is_ok());
     }
 
     #[test]
@@ -562,16 +562,16 @@ proptest! {
         if p < law.hitting_probability() * (1.0 - 1e-9) {
             // The change caused by an epsilon of t.
             let steepness = t * law.pdf(t) / p;
-            let bound = Bound::exact().or_absolute(1e-14 * p * (1.0 + steepness));
+            let bound = Tolerance::exact().or_absolute(1e-14 * p * (1.0 + steepness));
             prop_assert!(compare([law.cdf(t)], [p], &bound).is_ok());
-            prop_assert!(compare([law.cdf(t) + law.sf(t)], [1.0], &Bound::relative(4)).is_ok());
+            prop_assert!(compare([law.cdf(t) + law.sf(t)], [1.0], &Tolerance::relative(4)).is_ok());
         } else {
             prop_assert!(t > 0.0);
         }
         let q = 1.0 - p;
         let u = law.inverse_sf(q);
         if u < f64::INFINITY {
-            let bound = Bound::exact().or_absolute(1e-13 * (1.0 + u * law.pdf(u)));
+            let bound = Tolerance::exact().or_absolute(1e-13 * (1.0 + u * law.pdf(u)));
             prop_assert!(compare([law.sf(u)], [q], &bound).is_ok());
         }
     }

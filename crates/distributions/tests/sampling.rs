@@ -6,7 +6,7 @@ use distributions::estimate::GoodnessOfFit;
 use rand::distr::Distribution;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Means and shapes at the ends of the parameter plane, and beyond.
 const EXTREMES: [[f64; 2]; 8] = [
@@ -40,7 +40,7 @@ fn the_first_draws_of_a_seed_stay_what_they_are() {
         4.291304454631981,
         1.5765725726843824,
     ];
-    assert_close(draws, known, Bound::relative(4));
+    assert_close(draws, known, Tolerance::relative(4));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn moments_of_draws_are_those_of_the_law() {
     // Five standard errors.
     let error = 5.0 / (N as f64).sqrt();
     let spread = (law.central_moment(4) - law.variance().powi(2)).sqrt();
-    let within = |allowed| Bound::exact().or_absolute(allowed);
+    let within = |allowed| Tolerance::exact().or_absolute(allowed);
     assert_close([mean], [law.mean()], within(error * law.std_dev()));
     assert_close([variance], [law.variance()], within(error * spread));
 }

@@ -11,7 +11,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use statrs::statistics::{Distribution, Max, Min};
 use support::kolmogorov;
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 fn law(shift: f64, mean: f64, shape: f64) -> ShiftedInverseGaussian {
     ShiftedInverseGaussian::new(shift, mean, shape).expect("parameters of a distribution")
@@ -46,7 +46,7 @@ fn an_exact_difference_has_the_bits_of_the_unshifted_distribution() {
             plain.ln_sf(y),
             plain.hazard(y),
         ];
-        assert_close(found, expected, Bound::relative(2));
+        assert_close(found, expected, Tolerance::relative(2));
     }
     for p in [1e-300, 0.25, 0.75] {
         assert_eq!(shifted.inverse_sf(p), plain.inverse_sf(p) - 0.5);
@@ -151,7 +151,7 @@ fn invalid_parameters_are_rejected() {
     assert!(matches!(error, Error::ShapeInvalid { .. }));
     // The cube of the mean is beyond f64's range, the shape is not.
     let large = InverseGaussian::from_mean_variance(1e150, 1e300).unwrap();
-    assert_close([large.shape()], [1e150], Bound::relative(4));
+    assert_close([large.shape()], [1e150], Tolerance::relative(4));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_shift_is_found_to_its_standard_error() {
         assert_close(
             parameters,
             [shift, 1.0, 1.5],
-            Bound::exact().or_absolute(0.3),
+            Tolerance::exact().or_absolute(0.3),
         );
         let at_truth: f64 = xs.iter().map(|&x| law(shift, 1.0, 1.5).ln_pdf(x)).sum();
         let gain = fit.ln_likelihood() - at_truth;
@@ -236,7 +236,7 @@ proptest! {
         let x = law.inverse_cdf(p);
         // Change of the probability within the rounding error of x.
         let steepness = (x.abs() + shift.abs()) * law.pdf(x);
-        let bound = Bound::relative(8).scaled_by([p + steepness]);
+        let bound = Tolerance::relative(8).scaled_by([p + steepness]);
         prop_assert!(compare([law.cdf(x)], [p], &bound).is_ok());
     }
 }

@@ -10,7 +10,7 @@ mod support;
 use distributions::{Decision, Error, FirstPassage, Sprt};
 use std::collections::HashMap;
 use support::table;
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
@@ -51,7 +51,7 @@ fn every_figure_meets_its_gate() {
         let scale = truth
             .iter()
             .map(|value| value.abs() * (1.0 + value.abs().ln().abs()));
-        let bound = Bound::relative(GATE).scaled_by(scale);
+        let bound = Tolerance::relative(GATE).scaled_by(scale);
         let share = compare(&found, &truth, &bound)
             .unwrap_or_else(|mismatch| panic!("{name}: {mismatch}"))
             .max_share;
@@ -66,11 +66,11 @@ fn expected_sizes_are_slopes_of_the_transform() {
         assert_close(
             [test.laplace_transform(mean, 0.0)],
             [1.0],
-            Bound::relative(4),
+            Tolerance::relative(4),
         );
         let (size, u) = (test.expected_sample_size(mean), 1e-7);
         let slope = (1.0 - test.laplace_transform(mean, u)) / u;
-        assert_close([slope], [size], Bound::exact().or_absolute(1e-4 * size));
+        assert_close([slope], [size], Tolerance::exact().or_absolute(1e-4 * size));
     }
     assert!(test.laplace_transform(0.0, -1.0).is_nan());
 }
@@ -91,7 +91,7 @@ fn the_transform_is_defined_for_every_size_of_its_argument() {
     assert_close(
         [steep.laplace_transform(0.0, 1e308)],
         [plain.laplace_transform(0.0, 1e-12)],
-        Bound::relative(4),
+        Tolerance::relative(4),
     );
 }
 
@@ -112,7 +112,7 @@ fn infinite_means_decide_at_once_and_nan_stays() {
         test.laplace_transform(f64::NAN, f64::INFINITY),
         test.laplace_transform(0.0, f64::NAN),
     ];
-    assert_close(at_nan, [f64::NAN; 6], Bound::exact());
+    assert_close(at_nan, [f64::NAN; 6], Tolerance::exact());
 }
 
 #[test]
@@ -127,12 +127,16 @@ fn without_drift_nothing_jumps() {
             let (found, limit) = (figure(&test, tiny), figure(&test, 0.0));
             // The results change by less than 20 times the mean.
             let allowed = limit * (20.0 * tiny + 4.0 * f64::EPSILON);
-            assert_close([found], [limit], Bound::exact().or_absolute(allowed));
+            assert_close([found], [limit], Tolerance::exact().or_absolute(allowed));
         }
     }
     let squared = test.volatility() * test.volatility();
     let size = -test.upper() * test.lower() / squared;
-    assert_close([test.expected_sample_size(0.0)], [size], Bound::relative(4));
+    assert_close(
+        [test.expected_sample_size(0.0)],
+        [size],
+        Tolerance::relative(4),
+    );
 }
 
 #[test]
@@ -140,12 +144,12 @@ fn one_sided_tests_stop_by_the_law_of_a_first_passage() {
     let test = Sprt::new(1.0, 3.0, 2.0, 0.05, 0.1).unwrap();
     let stop = test.passage_to_upper(3.0).unwrap();
     assert_eq!(stop, FirstPassage::new(test.upper(), 0.5, 1.0).unwrap());
-    assert_close([stop.mean()], [2.0 * test.upper()], Bound::relative(2));
+    assert_close([stop.mean()], [2.0 * test.upper()], Tolerance::relative(2));
     let never = test.passage_to_lower(3.0).unwrap();
     assert_close(
         [never.ln_hitting_probability()],
         [test.lower()],
-        Bound::relative(2),
+        Tolerance::relative(2),
     );
     assert!(test.passage_to_upper(f64::INFINITY).is_err());
 }
@@ -161,7 +165,11 @@ fn increments_sum_to_a_decision() {
     // The alternative may be the smaller mean.
     let mirrored = Sprt::new(1.0, 0.0, 1.0, 0.1, 0.2).unwrap();
     assert_eq!(mirrored.increment(2.0), -1.5);
-    assert_close([mirrored.power(0.0)], [test.power(1.0)], Bound::relative(4));
+    assert_close(
+        [mirrored.power(0.0)],
+        [test.power(1.0)],
+        Tolerance::relative(4),
+    );
 }
 
 #[test]

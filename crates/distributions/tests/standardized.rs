@@ -7,7 +7,7 @@ use distributions::{Error, InverseGaussian, Standardized};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use support::table;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
@@ -38,7 +38,7 @@ fn functions_meet_their_golden_values() {
         }
         let at_least = if column == "logpdf" { 1.0 } else { 0.0 };
         let scales: Vec<f64> = truth.iter().map(|t| t.abs().max(at_least)).collect();
-        let bound = Bound::relative(GATE).scaled_by(scales);
+        let bound = Tolerance::relative(GATE).scaled_by(scales);
         assert_close(found, truth, bound.or_absolute(f64::MIN_POSITIVE));
     }
 }
@@ -58,7 +58,7 @@ fn quantiles_lead_back_however_large_k_is() {
                 let size = p.ln().abs() + slope;
                 // Twice the tolerance of ln P, for the search and for this check, plus one or two
                 // roundings of y.
-                let bound = Bound::relative(2 * GATE + 4).scaled_by([size]);
+                let bound = Tolerance::relative(2 * GATE + 4).scaled_by([size]);
                 assert_close([tail], [p.ln()], bound);
             }
         }
@@ -75,7 +75,7 @@ fn it_is_the_inverse_gaussian_moved_and_scaled() {
         let found = [standardized.cdf(y), standardized.hazard(y)];
         let truth = [law.cdf(x), law.hazard(x) * law.std_dev()];
         // A rounding error of y changes a tail by a factor of up to y², 200 here.
-        assert_close(found, truth, Bound::relative(1000));
+        assert_close(found, truth, Tolerance::relative(1000));
     }
     assert_close(
         [
@@ -88,7 +88,7 @@ fn it_is_the_inverse_gaussian_moved_and_scaled() {
             (law.median() - law.mean()) / law.std_dev(),
             (law.mode() - law.mean()) / law.std_dev(),
         ],
-        Bound::relative(50),
+        Tolerance::relative(50),
     );
 }
 
@@ -133,7 +133,7 @@ fn draws_have_mean_zero_and_variance_one() {
         let square = draws.iter().map(|y| y * y).sum::<f64>() / N as f64;
         // Five standard errors; that of the square from a kurtosis of 3 + 15/k².
         let error = 5.0 / (N as f64).sqrt();
-        let within = |allowed| Bound::exact().or_absolute(allowed);
+        let within = |allowed| Tolerance::exact().or_absolute(allowed);
         assert_close([mean], [0.0], within(error));
         let spread = (2.0 + 15.0 / k / k).sqrt();
         assert_close([square], [1.0], within(error * spread));

@@ -523,7 +523,7 @@ struct Judged {
 mod tests {
     use super::*;
     use pulp::Scalar;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
     use tensor_core::rng::Philox;
 
     /// Returns every rule of a batch: each kind of discount with and without prediction, and both
@@ -588,7 +588,7 @@ mod tests {
                         let all = group.rows.into_iter().chain(group.cols).chain(judged);
                         all.flat_map(|numbers| numbers.0).collect()
                     };
-                    assert_close(numbers(wide), numbers(plain), Bound::bits());
+                    assert_close(numbers(wide), numbers(plain), Tolerance::bits());
                 }
             }
         }

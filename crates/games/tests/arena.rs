@@ -7,7 +7,7 @@
 
 use games::extensive::{Arena, ExtensiveGame, Node, Sequences, Tree, TreeBuilder, Turn};
 use games::{Dynamics, Error, Profile, Run, Updates, best_response, solve};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 
 /// A random game: random players to move, observations and payoffs.
@@ -187,7 +187,7 @@ fn values_and_best_responses_are_those_of_a_walk() {
         let form = arena.sequences();
         let profile = random_profile(&arena, seed);
         let answers = best_response(&arena, &profile).unwrap();
-        let bound = Bound::exact().or_absolute(1e-12);
+        let bound = Tolerance::exact().or_absolute(1e-12);
         assert_close(
             &answers.values,
             walk(&tree, &places(&tree, form, &profile), 0),
@@ -331,7 +331,7 @@ fn cfr_in_the_arena_is_cfr_on_the_tree() {
             let total: f64 = sums.iter().sum();
             if total > 1e-9 {
                 let plain: Vec<f64> = sums.iter().map(|sum| sum / total).collect();
-                assert_close(&ours[set], plain, Bound::exact().or_absolute(1e-9));
+                assert_close(&ours[set], plain, Tolerance::exact().or_absolute(1e-9));
             }
         }
     }

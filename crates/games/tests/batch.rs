@@ -5,7 +5,7 @@ mod support;
 use games::ndarray::{Array3, Axis};
 use games::{Batch, Dynamics, MatrixGame, Rule, Updates, solve};
 use support::random_gains;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 #[test]
 fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
@@ -31,7 +31,7 @@ fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
             for (game, gains) in gains.axis_iter(Axis(0)).enumerate() {
                 let alone =
                     solve(&MatrixGame::zero_sum(gains.to_owned()).unwrap(), &dynamics).unwrap();
-                let bound = Bound::exact().or_absolute(1e-10);
+                let bound = Tolerance::exact().or_absolute(1e-10);
                 assert_close(together.rows.row(game), &alone.strategies[0], bound.clone());
                 assert_close(together.cols.row(game), &alone.strategies[1], bound.clone());
                 assert_close([together.values[game]], [alone.value], bound.clone());

@@ -10,7 +10,7 @@ mod support;
 use games::extensive::{Arena, Kuhn, Leduc, LiarsDice};
 use games::{Dynamics, Profile, Run, Updates, nash_conv};
 use serde_json::Value;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// Absolute tolerance for reference rows up to which rounding decides no ties between regrets.
 const GATE: f64 = 1e-9;
@@ -65,7 +65,7 @@ fn check(game: &Arena, name: &str, rows: &[Value]) -> usize {
             );
         }
     }
-    assert_close(&ours, &theirs, Bound::exact().or_absolute(GATE));
+    assert_close(&ours, &theirs, Tolerance::exact().or_absolute(GATE));
     ours.len()
 }
 
@@ -92,7 +92,7 @@ fn uniform_profiles_have_the_published_nash_conv() {
         let game = arena(entry["game"].as_str().unwrap());
         let found = nash_conv(&game, &uniform(&game)).unwrap();
         let expected = entry["uniform_nash_conv"].as_f64().unwrap();
-        assert_close([found], [expected], Bound::exact().or_absolute(1e-14));
+        assert_close([found], [expected], Tolerance::exact().or_absolute(1e-14));
     }
 }
 
@@ -111,7 +111,7 @@ fn liars_dice_of_four_faces_follows_cfr_plus_as_published() {
     for (iteration, expected) in published {
         run.advance(iteration - run.state().iteration);
         let found = nash_conv(&game, &run.average()).unwrap();
-        assert_close([found], [expected], Bound::exact().or_absolute(1e-12));
+        assert_close([found], [expected], Tolerance::exact().or_absolute(1e-12));
     }
 }
 
@@ -123,6 +123,6 @@ fn nash_conv_of_liars_dice_falls_as_one_over_the_iterations() {
         run.advance(iteration - run.state().iteration);
         let found = nash_conv(&game, &run.average()).unwrap();
         let expected = 1.692_485_180_050_863_4 / iteration as f64;
-        assert_close([found], [expected], Bound::exact().or_absolute(1e-14));
+        assert_close([found], [expected], Tolerance::exact().or_absolute(1e-14));
     }
 }

@@ -13,7 +13,7 @@ use games::{
     Updates, best_response, exploitability, nash_conv, solve,
 };
 use support::random_game;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 
 #[test]
@@ -35,7 +35,7 @@ fn every_rule_learns_to_play() {
         for (dynamics, bound) in sure {
             let solution = solve(&game, &dynamics.iterations(4000)).unwrap();
             if let Some(regrets) = solution.regret_nash_conv {
-                let bound = Bound::exact().or_absolute(1e-12);
+                let bound = Tolerance::exact().or_absolute(1e-12);
                 assert_close([regrets], [solution.nash_conv], bound);
             }
             assert!(
@@ -69,7 +69,7 @@ fn hedge_plays_in_proportion_to_exponentials() {
     assert_close(
         [run.average()[0][0]],
         [f64::midpoint(0.5, second)],
-        Bound::relative(4),
+        Tolerance::relative(4),
     );
 }
 
@@ -100,7 +100,7 @@ fn follows(dynamics: Dynamics, mut next: impl FnMut(usize, &mut [f64], &[f64], u
     let mut run = Run::new(&game, &dynamics).unwrap();
     let mut played = [vec![1.0 / 2.0; 2], vec![1.0 / 3.0; 3]];
     let mut sums = [vec![0.0; 2], vec![0.0; 3]];
-    let bound = Bound::relative(0).or_absolute(1e-13);
+    let bound = Tolerance::relative(0).or_absolute(1e-13);
     for t in 1..=12 {
         run.advance(1);
         let worths = worths(&payoffs, &played);
@@ -193,7 +193,7 @@ fn products_of_three_players_are_sums_over_all_cells() {
         }
         let mut values = vec![0.0; shape[player]];
         game.action_values(player, &profile, &mut values);
-        assert_close(values, expected, Bound::relative(64));
+        assert_close(values, expected, Tolerance::relative(64));
     }
     let solution = solve(&game, &Dynamics::regret_matching().iterations(2000)).unwrap();
     assert_eq!(solution.values.len(), 3);
@@ -221,7 +221,7 @@ fn one_pass_gives_the_bits_of_two() {
             .chunks(n_cols)
             .map(|row| row.iter().sum::<f64>() / n_cols as f64)
             .collect();
-        assert_close(&together[0], by_hand, Bound::exact().or_absolute(1e-14));
+        assert_close(&together[0], by_hand, Tolerance::exact().or_absolute(1e-14));
     }
 }
 

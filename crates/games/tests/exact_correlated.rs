@@ -16,7 +16,7 @@ use games::ndarray::{self, Array2, ArrayD, array};
 use games::{Bimatrix, Error, MatrixGame, NormalForm, Number, Rational, StrategicGame, exact};
 use num_traits::{One, Signed, Zero};
 use serde_json::Value;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 fn chicken() -> Bimatrix {
     Bimatrix::new(array![[6, 2], [7, 0]], array![[6, 7], [2, 0]]).unwrap()
@@ -173,7 +173,7 @@ fn objectives_agree_with_another_solver() {
                 given[format!("coarse_{name}")].as_f64().unwrap(),
             ];
             // The other solver's tolerance is 1e-7; it meets these games to a few ulps.
-            let bound = Bound::relative(8).or_absolute(1e-13);
+            let bound = Tolerance::relative(8).or_absolute(1e-13);
             assert_close(floats(&[best.objective, coarse.objective]), expected, bound);
 
             let regret = correlated_regret(&game, &floats(&best.distribution)).unwrap();

@@ -15,7 +15,7 @@ use games::{Error, MatrixGame, Number, Rational, exact};
 use num_traits::{One, Signed};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// A player's best response, found by walking the tree: at each information set the action that is
 /// worth most over all nodes of the set, weighted by what the others and chance do.
@@ -194,7 +194,7 @@ fn leduc_of_suits_is_solved_to_the_last_float() {
     assert_close(
         [solution.value],
         [-0.085_606_424_078_00],
-        Bound::relative(0).or_absolute(1e-14),
+        Tolerance::relative(0).or_absolute(1e-14),
     );
     assert!(solution.nash_conv.abs() < 1e-14, "{:e}", solution.nash_conv);
     let floats = &solution.strategies;

@@ -83,7 +83,7 @@ fn two_dice_are_rolled_together() {
 #[test]
 fn merging_suits_changes_no_trajectory() {
     use games::{Dynamics, Run, nash_conv};
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
     let (full, merged) = (
         Arena::of(&Leduc::new()).unwrap(),
         Arena::of(&Leduc::isomorphic()).unwrap(),
@@ -101,7 +101,7 @@ fn merging_suits_changes_no_trajectory() {
             other.advance(iteration - other.state().iteration);
             let found = nash_conv(&merged, &other.average()).unwrap();
             // As close as the reference's own implementations are.
-            let bound = Bound::exact().or_absolute(1e-10);
+            let bound = Tolerance::exact().or_absolute(1e-10);
             assert_close([found], [nash_conv(&full, &one.average()).unwrap()], bound);
         }
     }

@@ -14,10 +14,10 @@ use games::{Batch, BatchSolution, Dynamics, Error, MatrixGame, Run, Updates, nas
 use gpu_wgsl::check::every_adapter;
 use support::fractions::exact;
 use support::{random_gains, random_game};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 fn assert_same(found: &BatchSolution, truth: &BatchSolution, tolerance: f64) {
-    let bound = Bound::exact().or_absolute(tolerance);
+    let bound = Tolerance::exact().or_absolute(tolerance);
     assert_close(
         found.rows.as_slice().unwrap(),
         truth.rows.as_slice().unwrap(),
@@ -106,7 +106,7 @@ fn gains_may_be_moved_and_scaled() {
         let plain = solve(gains.clone());
         for (factor, summand) in [(2_f64.powi(400), 0.0), (2_f64.powi(-400), 0.0), (1.0, 1e6)] {
             let other = solve(gains.mapv(|gain| factor * gain + summand));
-            let bound = Bound::exact().or_absolute(1e-4);
+            let bound = Tolerance::exact().or_absolute(1e-4);
             assert_close(
                 other.rows.as_slice().unwrap(),
                 plain.rows.as_slice().unwrap(),
@@ -122,9 +122,13 @@ fn gains_may_be_moved_and_scaled() {
         assert_close(
             still.rows.as_slice().unwrap(),
             [1.0 / 3.0; 6],
-            Bound::exact().or_absolute(1e-7),
+            Tolerance::exact().or_absolute(1e-7),
         );
-        assert_close(&still.values, [7.0; 2], Bound::exact().or_absolute(1e-12));
+        assert_close(
+            &still.values,
+            [7.0; 2],
+            Tolerance::exact().or_absolute(1e-12),
+        );
     }
 }
 
@@ -146,7 +150,7 @@ fn games_beyond_one_buffer_go_in_parts_that_join() {
             .unwrap();
         for game in 0..5 {
             let rows = whole.rows.row(n_games - 5 + game);
-            assert_close(rows, last.rows.index_axis(Axis(0), game), Bound::bits());
+            assert_close(rows, last.rows.index_axis(Axis(0), game), Tolerance::bits());
         }
         assert_eq!(whole.nash_conv[n_games - 5..], last.nash_conv);
     }
@@ -218,7 +222,7 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
                     run.advance(stretch);
                     let pairs = learner.average().unwrap().into_iter().zip(run.average());
                     for (found, truth) in pairs {
-                        assert_close(found, truth, Bound::exact().or_absolute(1e-5));
+                        assert_close(found, truth, Tolerance::exact().or_absolute(1e-5));
                     }
                 }
                 assert_eq!(learner.iteration(), 10);
@@ -242,7 +246,7 @@ fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
             learner.average().unwrap()
         };
         for (found, truth) in average(&moved).into_iter().zip(average(&plain)) {
-            assert_close(found, truth, Bound::exact().or_absolute(1e-5));
+            assert_close(found, truth, Tolerance::exact().or_absolute(1e-5));
         }
     }
 }
@@ -275,7 +279,7 @@ fn assert_follows(gpu: &gpu_wgsl::Gpu, arena: &Arena, dynamics: &Dynamics, toler
     assert_close(
         [found / truth],
         [1.0],
-        Bound::exact().or_absolute(tolerance),
+        Tolerance::exact().or_absolute(tolerance),
     );
 }
 
@@ -347,7 +351,7 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
             assert_eq!(alone[0], profile);
             let found = nash_conv(arena, &profile).unwrap();
             let truth = solve(arena, &dynamics).unwrap().nash_conv;
-            assert_close([found], [truth], Bound::exact().or_absolute(1e-5));
+            assert_close([found], [truth], Tolerance::exact().or_absolute(1e-5));
         }
     }
 }

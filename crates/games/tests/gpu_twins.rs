@@ -13,7 +13,7 @@ use games::ndarray::{Array2, Array3};
 use games::{Batch, BatchSolution, Dynamics, Rule, Updates};
 use shaders::params::{MatchingKeep, MatrixGamesParams};
 use shaders::{Kernel, layout, twin};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 
 type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
@@ -143,7 +143,7 @@ fn few_iterations_are_those_of_f64_by_every_rule() {
             let truth = batch.solve(&dynamics).unwrap();
             for &twin in &twins {
                 let [rows, cols] = learn(twin, &batch, &dynamics);
-                let bound = Bound::exact().or_absolute(2e-5);
+                let bound = Tolerance::exact().or_absolute(2e-5);
                 assert_close(
                     rows.flatten().as_slice().unwrap(),
                     truth.rows.as_slice().unwrap(),

@@ -9,7 +9,7 @@ mod support;
 
 use games::{Dynamics, MatrixGame, Profile, Run, SourceOrder, Updates, nash_conv, ndarray::array};
 use serde_json::Value;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 fn game() -> MatrixGame {
     MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]]).unwrap()
@@ -26,7 +26,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 
 /// Compares a profile and its NashConv with a row of a trace.
 fn check(game: &MatrixGame, profile: &Profile, row: &Value) {
-    let bound = Bound::exact().or_absolute(1e-13);
+    let bound = Tolerance::exact().or_absolute(1e-13);
     assert_close(&profile[0], numbers(&row["row"]), bound.clone());
     assert_close(&profile[1], numbers(&row["col"]), bound.clone());
     let found = nash_conv(game, profile).unwrap();
@@ -63,7 +63,7 @@ fn every_trace_of_the_reference_is_followed() {
                 assert_close(
                     [run.estimate()],
                     [estimate],
-                    Bound::exact().or_absolute(1e-13),
+                    Tolerance::exact().or_absolute(1e-13),
                 );
                 run.average()
             };
@@ -80,7 +80,7 @@ fn a_target_in_a_matrix_game_is_reached_by_linear_algebra() {
     assert_close(
         &solution.strategies[0],
         [0.25, 0.5, 0.25],
-        Bound::relative(8),
+        Tolerance::relative(8),
     );
     let average = games::solve(&game, &Dynamics::default().until(1e-6).unpolished()).unwrap();
     // The first iteration with at most 1e-6 is 354; checkpoints are a 32nd apart.
@@ -97,12 +97,12 @@ fn regrets_are_nash_conv_in_the_textbook_order_alone() {
     assert_close(
         [solution.regret_nash_conv.unwrap()],
         [solution.nash_conv],
-        Bound::exact().or_absolute(1e-14),
+        Tolerance::exact().or_absolute(1e-14),
     );
     assert_close(
         [solution.nash_conv],
         [0.067_650_054_381_51],
-        Bound::exact().or_absolute(1e-14),
+        Tolerance::exact().or_absolute(1e-14),
     );
     let alternating = games::solve(&game, &Dynamics::regret_matching()).unwrap();
     assert_eq!(alternating.regret_nash_conv, None);

@@ -15,7 +15,7 @@ use shaders::{Access, Element, Kernel, Params};
 use std::fmt::Debug;
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
-use tensor_core::compare::{self, Bound, Mismatch};
+use tensor_core::compare::{self, Mismatch, Tolerance};
 use tensor_core::exec::{Executor, Storage, against_reference};
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
@@ -92,13 +92,13 @@ macro_rules! data_access {
             }
 
             /// Reads a guarded output and compares it and its guard zone with the expected values.
-            fn compare(&self, gpu: &Gpu, buffer: &AnyBuffer, bound: &Bound) -> Result<(), Fault> {
+            fn compare(&self, gpu: &Gpu, buffer: &AnyBuffer, bound: &Tolerance) -> Result<(), FailureCause> {
                 match self {
                     $(Self::$variant(expected) => {
                         let actual = gpu.read(&typed::<$ty>(buffer)?)?;
                         let (actual, guard) = actual.split_at(expected.len());
                         compare::compare(actual, expected, bound)?;
-                        compare::compare(guard, &[GUARD as $ty; GUARD_LEN], &Bound::bits()).map_err(Fault::Guard)?;
+                        compare::compare(guard, &[GUARD as $ty; GUARD_LEN], &Tolerance::bits()).map_err(FailureCause::Guard)?;
                         Ok(())
                     })+
                 }
@@ -190,7 +190,7 @@ pub struct KernelCase<'a, P> {
     pub twin: fn(&Kernel, &P, &[Data], &mut [Data]),
     /// Returns the tolerance for parameters and inputs. An empty output passes where the domain is
     /// empty.
-    pub bound: fn(&P, &[Data]) -> Bound,
+    pub tolerance: fn(&P, &[Data]) -> Tolerance,
     /// Adapters on which the case is known to fail.
     pub fails_on: &'a [ExpectedFailure],
 }
@@ -208,12 +208,12 @@ pub struct Failure {
     /// Kind of values in the inputs.
     pub values: Values,
     /// Cause of the failure.
-    pub fault: Fault,
+    pub fault: FailureCause,
 }
 
 /// The cause of a failed case.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum FailureCause {
     /// The device returned an error or was lost.
     #[error(transparent)]
     Device(#[from] Error),
@@ -226,7 +226,7 @@ pub enum Fault {
 }
 
 /// Returns an open device for every adapter of this machine. Each device is opened once per process
-/// and fills new buffers with the sentinel ([`Gpu::mark_unwritten`]).
+/// and fills new buffers with the sentinel ([`Gpu::poison_allocations`]).
 ///
 /// # Panics
 /// If a device cannot be opened, or if there is no adapter and `REQUIRE_GPU=1` is set.
@@ -235,7 +235,7 @@ pub fn every_adapter() -> &'static [Gpu] {
     let devices = DEVICES.get_or_init(|| {
         let open = |adapter: crate::Adapter| match Gpu::open(Select::Index(adapter.index)) {
             Ok(gpu) => {
-                gpu.mark_unwritten(true);
+                gpu.poison_allocations(true);
                 gpu
             }
             Err(error) => panic!("{}: {error}", adapter.name),
@@ -271,7 +271,7 @@ pub fn skip(why: &str) {
 /// The first step that differs, fails or is rejected, as text, with the explained plan.
 pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
     let (plan, data) =
-        Plan::of(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
+        Plan::new(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
     let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
     let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
     let mut walk = || {
@@ -363,7 +363,7 @@ fn check_once<P: Params>(
     case: &KernelCase<'_, P>,
     params: &P,
     values: Values,
-) -> Result<(), Fault> {
+) -> Result<(), FailureCause> {
     let inputs = (case.inputs)(params, values);
     let mut expected = Vec::new();
     let mut buffers = Vec::new();
@@ -391,7 +391,7 @@ fn check_once<P: Params>(
         .filter(|(written, _)| *written)
         .map(|(_, buffer)| buffer);
     for (expected, buffer) in expected.iter().zip(outputs) {
-        let bound = (case.bound)(params, &inputs);
+        let bound = (case.tolerance)(params, &inputs);
         // An empty comparison is correct only if the domain is empty.
         let bound = if params.domain().contains(&0) {
             bound.allow_empty()

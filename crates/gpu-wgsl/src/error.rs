@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// A buffer does not fit into the device's memory or into the budget set on the device.
     #[error(
-        "alloc: out of memory for {name} {shape:?} ({bytes} bytes, in addition to {live_bytes} live bytes): {reason}{}", Held(.holders)
+        "alloc: out of memory for {name} {shape:?} ({bytes} bytes, in addition to {live_bytes} live bytes): {reason}{}", LargestHolders(.holders)
     )]
     OutOfMemory {
         /// Name of the buffer.
@@ -166,9 +166,9 @@ pub struct Holder {
 }
 
 /// Display helper for the largest holders of memory; prints nothing if there are none.
-struct Held<'a>(&'a [Holder]);
+struct LargestHolders<'a>(&'a [Holder]);
 
-impl fmt::Display for Held<'_> {
+impl fmt::Display for LargestHolders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, holder) in self.0.iter().enumerate() {
             let before = if place == 0 {

@@ -20,13 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tensor_core::exec::{Accuracy, DeviceTimes, Executor, Kept, MemoryUse, Storage};
+use tensor_core::exec::{Accuracy, Cache, DeviceTimes, Executor, MemoryUse, Storage};
 use tensor_core::ir::{LoopNest, Value};
 use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::{Generated, Measuring};
-use crate::nest::{self, Division, Emitted, NestParams, Numbers, Parts, Room, Schedule, Window};
+use crate::nest::{
+    self, Division, Emitted, NestParams, Numbers, Schedule, ScheduleLimits, SplitReduction, SubNest,
+};
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
 use array::{Faults, Gathered};
@@ -36,24 +38,26 @@ const MAX_LEN: usize = i32::MAX as usize;
 
 /// The kernel caches of a device.
 #[derive(Debug, Default)]
-pub(crate) struct Nests {
+pub(crate) struct KernelCache {
     /// Execution of each nest whose arrays can all be bound whole.
-    whole: Kept<Arc<LoopNest>, Ready>,
+    whole: Cache<Arc<LoopNest>, Ready>,
     /// Kernels by form. For a kernel that binds chunks, the key includes the last axis whose loop
     /// may start at an index other than 0.
-    kernels: Kept<(LoopNest, Option<usize>), Compiled>,
+    kernels: Cache<(LoopNest, Option<usize>), Compiled>,
     n_compiled: AtomicU64,
-    refusals: Mutex<BTreeMap<Refusal, u64>>,
+    fallbacks: Mutex<BTreeMap<FallbackReason, u64>>,
 }
 
-impl Nests {
-    fn note_refusal(&self, why: Refusal) {
-        *self.lock_refusals().entry(why).or_default() += 1;
+impl KernelCache {
+    fn note_refusal(&self, why: FallbackReason) {
+        *self.lock_fallbacks().entry(why).or_default() += 1;
     }
 
-    fn lock_refusals(&self) -> MutexGuard<'_, BTreeMap<Refusal, u64>> {
+    fn lock_fallbacks(&self) -> MutexGuard<'_, BTreeMap<FallbackReason, u64>> {
         // A panic cannot leave a counter half updated, so a poisoned lock is safe.
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fallbacks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,7 +73,7 @@ pub(crate) struct Compiled {
 /// The reason why a step runs on the host and not on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum FallbackReason {
     /// The step computes in `f64`, which the device does not support.
     F64,
     /// The step computes a function of `f64` that WGSL does not have: an exponential, a logarithm,
@@ -82,7 +86,7 @@ pub enum Refusal {
     Indivisible,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for FallbackReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::F64 => "f64 is not supported by the device",
@@ -99,7 +103,7 @@ impl fmt::Display for Refusal {
 #[derive(Debug)]
 enum Ready {
     Kernel(Arc<Compiled>, Numbers),
-    Parts(Parts),
+    Parts(SplitReduction),
     /// A nest that exceeds the limit of operations and runs in windows, which depend on the array
     /// lengths.
     Long,
@@ -150,13 +154,13 @@ impl Executor for Gpu {
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> tensor_core::Result<()> {
         let room = self.check_room(step.nest.dtype(), step.nest.output_len());
         room.or_else(|error| match refusal(&step.nest, input_lens, self.room()) {
-            Some(Refusal::F64 | Refusal::FunctionOfF64) => Ok(()),
+            Some(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
             _ => Err(error),
         })
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
-        Array::of(storage).is_some_and(|array| array.is_on(self))
+        Array::downcast(storage).is_some_and(|array| array.is_on(self))
     }
 
     fn upload(&self, data: HostData) -> tensor_core::Result<Arc<dyn Storage>> {
@@ -171,7 +175,7 @@ impl Executor for Gpu {
     ) -> tensor_core::Result<Arc<dyn Storage>> {
         let mut arrays = Vec::with_capacity(inputs.len());
         for input in inputs {
-            let array = Array::of(input.as_ref()).filter(|array| array.is_on(self));
+            let array = Array::downcast(input.as_ref()).filter(|array| array.is_on(self));
             arrays.push(array.ok_or(tensor_core::Error::ForeignStorage)?);
         }
         let lens: Vec<(DType, usize)> = inputs
@@ -234,8 +238,8 @@ impl DeviceTimes for Timed<'_> {
 impl Gpu {
     /// Returns the number of steps that ran on the host since the device was opened, by reason.
     #[must_use]
-    pub fn refusals(&self) -> BTreeMap<Refusal, u64> {
-        self.nests().lock_refusals().clone()
+    pub fn fallbacks(&self) -> BTreeMap<FallbackReason, u64> {
+        self.nests().lock_fallbacks().clone()
     }
 
     /// Returns the number of tensor kernels compiled since the device was opened.
@@ -298,7 +302,7 @@ impl Gpu {
 
     fn run_parts(
         &self,
-        parts: &Parts,
+        parts: &SplitReduction,
         origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
@@ -317,7 +321,7 @@ impl Gpu {
     fn run_windows(
         &self,
         nest: &LoopNest,
-        windows: &[Window],
+        windows: &[SubNest],
         origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
@@ -482,20 +486,24 @@ impl Output {
 }
 
 /// Returns the reason why a nest cannot run on the device, or `None` if it can.
-pub(crate) fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
+pub(crate) fn refusal(
+    nest: &LoopNest,
+    lens: &[usize],
+    room: &ScheduleLimits,
+) -> Option<FallbackReason> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
     if dtypes.any(|dtype| *dtype == DType::F64) && !room.has_f64 {
-        return Some(Refusal::F64);
+        return Some(FallbackReason::F64);
     }
     if !nest::has_text(nest) {
-        return Some(Refusal::FunctionOfF64);
+        return Some(FallbackReason::FunctionOfF64);
     }
     let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
     if !are_short || !guards_fit(nest) {
-        return Some(Refusal::TooLong);
+        return Some(FallbackReason::TooLong);
     }
-    (!nest::fits(nest, lens, room)).then_some(Refusal::Indivisible)
+    (!nest::fits(nest, lens, room)).then_some(FallbackReason::Indivisible)
 }
 
 /// Returns whether the positions and extents of all guards fit into `i32`.

@@ -34,7 +34,7 @@ impl Gpu {
     /// # if gpu_wgsl::adapters().is_empty() { return Ok(()) }
     /// let gpu = Gpu::open(Select::Best)?;
     /// let x = Tensor::from_vec(&[3, 4], vec![1.0_f32; 12]);
-    /// let (plan, _) = Plan::of(&[&(x * 2.0).sum(1)], &gpu.target())?;
+    /// let (plan, _) = Plan::new(&[&(x * 2.0).sum(1)], &gpu.target())?;
     /// let kernels = gpu.explain(&plan);
     /// assert_eq!(kernels[0].name, "nest_mul_sum");
     /// println!("{}\n{}", plan.explain(), kernels[0].wgsl);

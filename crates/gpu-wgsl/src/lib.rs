@@ -20,7 +20,7 @@
 //! whose learning rate changes needs no new compilation ([`Gpu::compiled_kernels`]).
 //! Limits: kernels count in 32 bits. [`Gpu::dispatch`] binds each buffer whole, so a buffer may not
 //! exceed the adapter's binding limit. Tensor programs run on longer arrays in parts if their loops
-//! can be split, otherwise on the host ([`Gpu::refusals`]).
+//! can be split, otherwise on the host ([`Gpu::fallbacks`]).
 //!
 //! ```
 //! use gpu_wgsl::{Error, Gpu, Select};
@@ -73,7 +73,7 @@ pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
 pub use device::foreign::*;
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
-pub use executor::Refusal;
+pub use executor::FallbackReason;
 pub use explain::{Explained, spirv};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use nest::{ShapeClass, Tile};

@@ -24,10 +24,10 @@ mod tile;
 mod window;
 
 pub(crate) use numbers::{Numbers, split};
-pub(crate) use parts::Parts;
-pub(crate) use schedule::{Division, Room, Schedule, division, fits, schedule};
+pub(crate) use parts::SplitReduction;
+pub(crate) use schedule::{Division, Schedule, ScheduleLimits, division, fits, schedule};
 pub use tile::{ShapeClass, Tile};
-pub(crate) use window::{Binding, Window, bytes, is_whole};
+pub(crate) use window::{Binding, SubNest, bytes, is_whole};
 
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest};
@@ -111,13 +111,13 @@ mod tests {
             max_values: 96,
             ..Reference.target()
         };
-        let (plan, _) = Plan::of(&[tensor], &target).unwrap();
+        let (plan, _) = Plan::new(&[tensor], &target).unwrap();
         let steps = plan.steps.iter();
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
     }
 
-    fn room() -> Room {
-        Room {
+    fn room() -> ScheduleLimits {
+        ScheduleLimits {
             binding: Binding {
                 bytes: 1 << 27,
                 alignment: 256,

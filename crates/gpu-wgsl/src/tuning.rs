@@ -12,7 +12,7 @@
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use tensor_core::compare::{Bound, Mismatch, compare};
+use tensor_core::compare::{Mismatch, Tolerance, compare};
 use tensor_core::exec::against_reference;
 use tensor_core::gemm::oracle;
 use tensor_core::plan::{Plan, Step};
@@ -35,7 +35,7 @@ pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct TableEntry {
     vendor: Option<u32>,
     device: Option<u32>,
     driver: String,
@@ -51,7 +51,7 @@ impl Default for Tiles {
 
 impl Tiles {
     /// Returns the sizes for an adapter.
-    pub(crate) fn of(adapter: &Adapter) -> Self {
+    pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
         Self::fitting(|line| line.fits(adapter))
     }
 
@@ -61,8 +61,8 @@ impl Tiles {
         self.0[class as usize]
     }
 
-    fn fitting(fits: impl Fn(&Line) -> bool) -> Self {
-        static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| lines(TABLE).collect());
+    fn fitting(fits: impl Fn(&TableEntry) -> bool) -> Self {
+        static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
         let tile = |class| {
             let line = LINES.iter().find(|line| line.class == class && fits(line));
             line.map_or_else(|| default(class), |line| line.tile)
@@ -71,7 +71,7 @@ impl Tiles {
     }
 }
 
-impl Line {
+impl TableEntry {
     fn fits(&self, adapter: &Adapter) -> bool {
         self.vendor.is_none_or(|vendor| vendor == adapter.vendor)
             && self.device.is_none_or(|device| device == adapter.device)
@@ -161,7 +161,7 @@ pub struct Product {
 impl Product {
     /// Returns the product used to tune a class.
     #[must_use]
-    pub fn of(class: ShapeClass) -> Self {
+    pub fn for_class(class: ShapeClass) -> Self {
         let [batch, rows, inner, cols] = match class {
             ShapeClass::Large => [1, 4096, 4096, 4096],
             ShapeClass::Square => [1, 1000, 1000, 1000],
@@ -252,7 +252,7 @@ impl<'a> Tuner<'a> {
         let actual = timed.run(self.gpu, &large).and_then(|array| array.f32s());
         let actual = actual.map_err(told)?;
         let compared = match &self.expected {
-            Some(expected) => compare(&actual, expected, &Bound::bits()).map(drop),
+            Some(expected) => compare(&actual, expected, &Tolerance::bits()).map(drop),
             None => timed.check_rows(&actual)?,
         };
         compared.map_err(|what| {
@@ -307,7 +307,7 @@ impl Trial {
         ];
         let a = Tensor::from_vec(&[batch, rows, inner], factors[0].clone());
         let b = Tensor::from_vec(&[batch, inner, cols], factors[1].clone());
-        let (plan, data) = Plan::of(&[&a.matmul(&b)], &gpu.target())?;
+        let (plan, data) = Plan::new(&[&a.matmul(&b)], &gpu.target())?;
         let read = data.into_iter().map(|data| pollster::block_on(data.read()));
         let data: Vec<HostData> = read.collect::<tensor_core::Result<_>>()?;
         let arrays = data.iter().map(|data| Array::upload(gpu, data));
@@ -355,7 +355,7 @@ impl Trial {
             let b = row / rows * inner * cols;
             let own = &self.factors[0][row * inner..(row + 1) * inner];
             let oracle = oracle(own, &self.factors[1][b..b + inner * cols], [1, inner, cols])?;
-            let bound = Bound::relative(inner + 1).scaled_by(oracle.magnitudes);
+            let bound = Tolerance::relative(inner + 1).scaled_by(oracle.magnitudes);
             let actual = &actual[row * cols..(row + 1) * cols];
             if let Err(mismatch) = compare(actual, &oracle.product[..], &bound) {
                 return Ok(Err(mismatch));
@@ -411,14 +411,14 @@ pub(crate) fn default(class: ShapeClass) -> Tile {
 }
 
 /// Parses the lines of a table; lines that begin with `#` are comments.
-fn lines(table: &str) -> impl Iterator<Item = Line> {
+fn lines(table: &str) -> impl Iterator<Item = TableEntry> {
     let lines = table.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     // Invalid lines are skipped; a test parses every line of the built-in table.
     lines.filter_map(|line| line.parse().ok())
 }
 
-impl FromStr for Line {
+impl FromStr for TableEntry {
     type Err = String;
 
     fn from_str(line: &str) -> std::result::Result<Self, String> {
@@ -476,7 +476,7 @@ mod tests {
         let lines = TABLE.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         for line in lines {
-            line.parse::<Line>().unwrap();
+            line.parse::<TableEntry>().unwrap();
         }
         for class in ShapeClass::ALL {
             assert_eq!(default(class).fault(), None);
@@ -527,7 +527,7 @@ mod tests {
             ("* * * round 64 64 16 4 4", "shape class"),
             ("g0 * * square 64 64 16 4 4", "invalid digit"),
         ] {
-            let error = line.parse::<Line>().unwrap_err();
+            let error = line.parse::<TableEntry>().unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }

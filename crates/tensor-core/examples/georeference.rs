@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Tensor};
@@ -123,7 +123,7 @@ fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
     let back = georeference
         .map(&georeference.pixels(&Tensor::from_array(map.clone())))
         .eval::<f64>(host)?;
-    assert_close(back, map, Bound::relative(4));
+    assert_close(back, map, Tolerance::relative(4));
 
     // A point less than half a pixel from a centre, on either side, is in the pixel of this centre.
     let cells = (uniform(1, &[N_POINTS, 2]) * &size).floor();
@@ -132,14 +132,18 @@ fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
     assert_close(
         found.eval::<i32>(host)?,
         cells.cast(DType::I32).eval::<i32>(host)?,
-        Bound::exact(),
+        Tolerance::exact(),
     );
 
     let edges = Tensor::from_array(array![[-0.500_001, -0.499_999], [0.499_999, 0.500_001]]);
     let found = georeference
         .cells(&georeference.map(&edges))
         .eval::<i32>(host)?;
-    assert_close(found, array![[-1, 0], [0, 1]].into_dyn(), Bound::exact());
+    assert_close(
+        found,
+        array![[-1, 0], [0, 1]].into_dyn(),
+        Tolerance::exact(),
+    );
     Ok(error)
 }
 

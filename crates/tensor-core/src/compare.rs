@@ -1,7 +1,7 @@
 //! The comparison of computed and expected numbers; the only one in this workspace.
 //!
 //! Role: tests, benches and the self-check of executors pass actual and expected numbers, with a
-//! [`Bound`] that states the tolerance.
+//! [`Tolerance`] that states the tolerance.
 //! Method: first, comparisons that prove nothing are rejected: different lengths or shapes, no
 //! elements, one buffer on both sides, a tolerance or a magnitude that is not a finite number, or a
 //! [`sentinel`](Element::SENTINEL) that was not overwritten. Then every element is compared with
@@ -27,9 +27,9 @@ const LISTED: usize = 5;
 /// The tolerance of a comparison.
 ///
 /// The tolerance of an element is `max(n · ε · scale, absolute)`. `ε` is the machine epsilon of the
-/// actual type; `scale` is the magnitude of the expected value, or as set by [`Bound::scaled_by`];
-/// `absolute` is 0, or as set by [`Bound::or_absolute`]. A NaN matches a NaN, an infinity matches
-/// only itself, and -0 matches 0.
+/// actual type; `scale` is the magnitude of the expected value, or as set by
+/// [`Tolerance::scaled_by`]; `absolute` is 0, or as set by [`Tolerance::or_absolute`]. A NaN
+/// matches a NaN, an infinity matches only itself, and -0 matches 0.
 ///
 /// # Sums of products
 /// A tolerance should be derived from the number of roundings. `ε` is the distance between adjacent
@@ -40,19 +40,19 @@ const LISTED: usize = 5;
 /// fused multiply-add omits a rounding. Hence the result is `Σ a·b·(1 + θ)` with `|θ| ≤ γ = n·u /
 /// (1 − n·u)`, and its error is at most `γ · Σ|a·b|`, in any order.
 ///
-/// In tests this is `Bound::relative(n / 2 + 1).scaled_by(|A|·|B|)`: `(n / 2 + 1) · ε` is `(n + 2)
-/// · u`, or `(n + 1) · u` for odd `n`, and the excess over `n·u` covers the second-order term of
+/// In tests this is `Tolerance::relative(n / 2 + 1).scaled_by(|A|·|B|)`: `(n / 2 + 1) · ε` is `(n +
+/// 2) · u`, or `(n + 1) · u` for odd `n`, and the excess over `n·u` covers the second-order term of
 /// `γ` up to `n` = 4096 in f32. Beyond that, `n·u` itself is still an error bound if products and
 /// sums are rounded separately (Jeannerod and Rump 2013). Results that underflow also need
-/// [`Bound::or_absolute`].
+/// [`Tolerance::or_absolute`].
 ///
 /// # Source
 /// Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.1 and 4.2; Jeannerod
 /// and Rump 2013, "Improved error bounds for inner products in floating-point arithmetic", SIAM
 /// Journal on Matrix Analysis and Applications 34(2).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
-    rule: Rule,
+pub struct Tolerance {
+    rule: Criterion,
     absolute: Option<f64>,
     magnitudes: Option<Vec<f64>>,
     allow_empty: bool,
@@ -60,12 +60,12 @@ pub struct Bound {
 
 /// The relative part of a tolerance: equal bits, or a number of epsilons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
+enum Criterion {
     Bits,
     Relative(usize),
 }
 
-impl Bound {
+impl Tolerance {
     /// Creates a tolerance of zero: values must be equal, where NaN equals NaN and -0 equals 0.
     #[must_use]
     pub fn exact() -> Self {
@@ -77,7 +77,7 @@ impl Bound {
     #[must_use]
     pub fn bits() -> Self {
         Self {
-            rule: Rule::Bits,
+            rule: Criterion::Bits,
             ..Self::relative(0)
         }
     }
@@ -88,7 +88,7 @@ impl Bound {
     #[must_use]
     pub fn relative(n: usize) -> Self {
         Self {
-            rule: Rule::Relative(n),
+            rule: Criterion::Relative(n),
             absolute: None,
             magnitudes: None,
             allow_empty: false,
@@ -123,17 +123,17 @@ impl Bound {
     fn check(&self, epsilon: f64, len: usize) -> Result<(), Mismatch> {
         let invalid = |why: String| Err(Mismatch::InvalidBound { why });
         match self.rule {
-            Rule::Bits if self.absolute.is_some() || self.magnitudes.is_some() => {
+            Criterion::Bits if self.absolute.is_some() || self.magnitudes.is_some() => {
                 return invalid(
                     "a comparison of bits takes no absolute tolerance and no magnitudes".into(),
                 );
             }
-            Rule::Relative(n) if n as f64 * epsilon >= 1.0 => {
+            Criterion::Relative(n) if n as f64 * epsilon >= 1.0 => {
                 return invalid(format!(
                     "{n} epsilons of {epsilon:e} are 1 or more, so zero would pass for any value"
                 ));
             }
-            Rule::Relative(0) if self.magnitudes.is_some() => {
+            Criterion::Relative(0) if self.magnitudes.is_some() => {
                 return invalid("magnitudes need a relative tolerance to scale".into());
             }
             _ => {}
@@ -168,8 +168,8 @@ impl Bound {
             None => expected.abs(),
         };
         let relative = match self.rule {
-            Rule::Bits => 0.0,
-            Rule::Relative(n) => n as f64 * epsilon * scale,
+            Criterion::Bits => 0.0,
+            Criterion::Relative(n) => n as f64 * epsilon * scale,
         };
         relative.max(self.absolute.unwrap_or(0.0))
     }
@@ -203,18 +203,18 @@ pub struct Summary {
 ///
 /// # Examples
 /// ```
-/// use tensor_core::compare::{Bound, Mismatch, compare};
+/// use tensor_core::compare::{Tolerance, Mismatch, compare};
 /// let expected = [1.0_f64 / 3.0, 2.0, 3.0];
-/// let summary = compare([1.0_f32 / 3.0, 2.0, 3.0], expected, &Bound::relative(1))?;
+/// let summary = compare([1.0_f32 / 3.0, 2.0, 3.0], expected, &Tolerance::relative(1))?;
 /// assert!(summary.max_share < 0.5);
-/// let error = compare([1.0_f32 / 3.0, 2.0, 3.1], expected, &Bound::relative(1)).unwrap_err();
+/// let error = compare([1.0_f32 / 3.0, 2.0, 3.1], expected, &Tolerance::relative(1)).unwrap_err();
 /// assert!(matches!(error, Mismatch::Elements { n_bad: 1, .. }));
 /// # Ok::<(), Mismatch>(())
 /// ```
 pub fn compare(
     actual: impl Values,
     expected: impl Values,
-    bound: &Bound,
+    bound: &Tolerance,
 ) -> Result<Summary, Mismatch> {
     compare_views(&actual, &expected, bound)
 }
@@ -226,11 +226,11 @@ pub fn compare(
 ///
 /// # Examples
 /// ```
-/// use tensor_core::compare::{Bound, assert_close};
-/// assert_close(vec![0.1_f64 + 0.2], [0.3_f64], Bound::relative(1));
+/// use tensor_core::compare::{Tolerance, assert_close};
+/// assert_close(vec![0.1_f64 + 0.2], [0.3_f64], Tolerance::relative(1));
 /// ```
 #[track_caller]
-pub fn assert_close(actual: impl Values, expected: impl Values, bound: Bound) {
+pub fn assert_close(actual: impl Values, expected: impl Values, bound: Tolerance) {
     if let Err(mismatch) = compare(actual, expected, &bound) {
         panic!("{mismatch}");
     }
@@ -239,7 +239,7 @@ pub fn assert_close(actual: impl Values, expected: impl Values, bound: Bound) {
 fn compare_views<A: Values, E: Values>(
     actual: &A,
     expected: &E,
-    bound: &Bound,
+    bound: &Tolerance,
 ) -> Result<Summary, Mismatch> {
     // Structural checks come first, from cheap to expensive; elements are compared last.
     let (left, right) = (actual.values(), expected.values());
@@ -254,7 +254,7 @@ fn compare_views<A: Values, E: Values>(
         return Err(Mismatch::Shape { actual, expected });
     }
     bound.check(A::Element::EPSILON, left.len())?;
-    if bound.rule == Rule::Bits && A::Element::NAME != E::Element::NAME {
+    if bound.rule == Criterion::Bits && A::Element::NAME != E::Element::NAME {
         let (actual, expected) = (A::Element::NAME, E::Element::NAME);
         return Err(Mismatch::BitsOfTwoTypes { actual, expected });
     }
@@ -308,7 +308,7 @@ fn compare_elements<A: Element, E: Element>(
     actual: &ArrayViewD<'_, A>,
     expected: &ArrayViewD<'_, E>,
     shape: &[usize],
-    bound: &Bound,
+    bound: &Tolerance,
 ) -> Result<Summary, Mismatch> {
     let n_elements = actual.len();
     let mut summary = Summary {
@@ -367,8 +367,8 @@ struct Difference {
 }
 
 impl Difference {
-    fn new<A: Element, E: Element>(actual: A, expected: E, at: usize, bound: &Bound) -> Self {
-        if bound.rule == Rule::Bits {
+    fn new<A: Element, E: Element>(actual: A, expected: E, at: usize, bound: &Tolerance) -> Self {
+        if bound.rule == Criterion::Bits {
             let passes = actual.bits() == expected.bits();
             let error = if passes {
                 0.0

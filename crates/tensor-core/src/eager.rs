@@ -122,7 +122,7 @@ pub(crate) fn made(tensor: Tensor) -> Tensor {
         | Op::Data(_)
         | Op::Const(_)
         | Op::Index
-        | Op::Move { .. }
+        | Op::View { .. }
         | Op::Reshape
         | Op::Surrogate => false,
         Op::Random { .. }

@@ -13,7 +13,8 @@
 //! one at a time, in row-major order of the summed labels (by first appearance), all in the element
 //! type. The choice of the innermost loop changes neither this order nor the bits. With `n`
 //! products of two factors the error is that of any sum of products, at most about `n · EPSILON / 2
-//! · Σ|a·b|` (see [`Bound`](crate::compare::Bound)); each factor beyond two adds one rounding.
+//! · Σ|a·b|` (see [`Tolerance`](crate::compare::Tolerance)); each factor beyond two adds one
+//! rounding.
 //! Source: the rules are those of `NumPy`'s `einsum` without `optimize`.
 //! Limits: the running time of the functions in this module is proportional to the product of the
 //! sizes of all labels; they do not use the path.
@@ -127,7 +128,7 @@ pub fn oracle_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> 
     if !nest.sizes.contains(&0) {
         let lanes = operands
             .iter()
-            .map(|(_, data)| Lane {
+            .map(|(_, data)| OperandCursor {
                 data,
                 at: 0,
                 stride: 0,
@@ -188,7 +189,7 @@ struct Nest {
 }
 
 /// The state of one operand in the innermost loop.
-struct Lane<'a, T> {
+struct OperandCursor<'a, T> {
     data: &'a [T],
     at: usize,
     stride: isize,
@@ -232,7 +233,7 @@ impl Nest {
     }
 
     /// Adds all products to `out`, which must contain zeros. No size may be zero.
-    fn run<T: Float>(&self, mut lanes: Vec<Lane<'_, T>>, out: &mut [T]) {
+    fn run<T: Float>(&self, mut lanes: Vec<OperandCursor<'_, T>>, out: &mut [T]) {
         let rows = self.adds_rows();
         let n_labels = self.sizes.len();
         // Split the labels into three nested loops:
@@ -292,7 +293,7 @@ impl Nest {
     }
 }
 
-impl<T: Float> Lane<'_, T> {
+impl<T: Float> OperandCursor<'_, T> {
     /// Returns the element at a step of the innermost loop.
     fn get(&self, step: usize) -> T {
         self.data[self
@@ -307,7 +308,7 @@ impl<T: Float> Lane<'_, T> {
 }
 
 /// Returns the product of all operands at a step of the innermost loop.
-fn product<T: Float>(lanes: &[Lane<'_, T>], step: usize) -> T {
+fn product<T: Float>(lanes: &[OperandCursor<'_, T>], step: usize) -> T {
     match lanes {
         [first, rest @ ..] => rest
             .iter()
@@ -318,7 +319,7 @@ fn product<T: Float>(lanes: &[Lane<'_, T>], step: usize) -> T {
 
 /// Adds the products to a row of sums. The first match arms are faster versions of the last one for
 /// common strides.
-fn add_row<T: Float>(row: &mut [T], lanes: &[Lane<'_, T>]) {
+fn add_row<T: Float>(row: &mut [T], lanes: &[OperandCursor<'_, T>]) {
     let len = row.len();
     match lanes {
         [x, y] if matches!((x.stride, y.stride), (0, 1) | (1, 0)) => {
@@ -348,7 +349,7 @@ fn add_row<T: Float>(row: &mut [T], lanes: &[Lane<'_, T>]) {
 
 /// Adds the products to one sum, in order. The first match arms are faster versions of the last one
 /// for common strides.
-fn add_dot<T: Float>(sum: T, len: usize, lanes: &[Lane<'_, T>]) -> T {
+fn add_dot<T: Float>(sum: T, len: usize, lanes: &[OperandCursor<'_, T>]) -> T {
     match lanes {
         [x] if x.stride == 1 => x.run(len).iter().fold(sum, |sum, &x| sum + x),
         [x, y] if x.stride == 1 && y.stride == 1 => x
@@ -363,7 +364,7 @@ fn add_dot<T: Float>(sum: T, len: usize, lanes: &[Lane<'_, T>]) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Bound, assert_close};
+    use crate::compare::{Tolerance, assert_close};
     use crate::rng::Philox;
     use ndarray::{Array2, arr0, array, s};
 
@@ -379,7 +380,7 @@ mod tests {
         let (a, b) = (matrix(7, 33, 1), matrix(33, 9, 2));
         let rows = oracle("ik,kj->ij", &[&a, &b]).unwrap();
         let dots = oracle("ik,jk->ij", &[&a, &b.t().as_standard_layout()]).unwrap();
-        assert_close(&rows, &dots, Bound::bits());
+        assert_close(&rows, &dots, Tolerance::bits());
     }
 
     #[test]
@@ -398,11 +399,11 @@ mod tests {
             assert_eq!(matches!(buffer.data, Cow::Owned(_)), copied, "{view:?}");
             let expected = oracle("ik,kj->ij", &[&view.to_owned(), &b]).unwrap();
             let product = oracle("ik,kj->ij", &[&view, &b]).unwrap();
-            assert_close(product, expected, Bound::bits());
+            assert_close(product, expected, Tolerance::bits());
         }
         let one = arr0(1.0_f32);
         let sums = oracle("ij,j->i", &[&a, &one.broadcast(8).unwrap()]).unwrap();
-        assert_close(sums, oracle("ij->i", &[&a]).unwrap(), Bound::bits());
+        assert_close(sums, oracle("ij->i", &[&a]).unwrap(), Tolerance::bits());
     }
 
     #[test]
@@ -493,7 +494,7 @@ mod tests {
     fn a_nan_stays_in_the_sums_it_belongs_to() {
         let a = array![[f64::NAN, 1.0], [1.0, 1.0]];
         let sums = oracle("ij->i", &[&a]).unwrap();
-        assert_close(sums, [f64::NAN, 2.0], Bound::exact());
+        assert_close(sums, [f64::NAN, 2.0], Tolerance::exact());
     }
 
     #[test]

@@ -33,8 +33,8 @@ use crate::error::Result;
 use crate::plan::{Plan, Step, Target};
 
 pub use accuracy::Accuracy;
+pub use cache::Cache;
 pub use host::Host;
-pub use kept::Kept;
 pub use reference::Reference;
 pub(crate) use reference::low_bits;
 pub(crate) use schedule::run_and_wait;
@@ -45,8 +45,8 @@ pub use verify::against_reference;
 
 mod accuracy;
 pub(crate) mod analysis;
+mod cache;
 mod host;
-mod kept;
 mod pool;
 mod reference;
 mod schedule;

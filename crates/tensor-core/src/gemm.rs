@@ -21,10 +21,10 @@
 //! Accuracy: each element sums `inner` products in an order that the library chooses, with or
 //! without fused multiply-adds. Either way a product is rounded at most `inner` times, so the error
 //! is at most `γ · Σ|a·b|` with `γ = inner · u / (1 − inner · u)` and `u = EPSILON / 2`.
-//! [`Bound`](crate::compare::Bound) contains the derivation; tests use the form
-//! `Bound::relative(inner / 2 + 1)` scaled by [`magnitudes`](Oracle::magnitudes). NaN and infinity
-//! propagate as in IEEE arithmetic: `0 · ∞` is NaN. The threads split rows and columns, never a
-//! sum, so their number does not change the bits.
+//! [`Tolerance`](crate::compare::Tolerance) contains the derivation; tests use the form
+//! `Tolerance::relative(inner / 2 + 1)` scaled by [`magnitudes`](Oracle::magnitudes). NaN and
+//! infinity propagate as in IEEE arithmetic: `0 · ∞` is NaN. The threads split rows and columns,
+//! never a sum, so their number does not change the bits.
 
 pub use oracle::{Oracle, oracle};
 
@@ -101,7 +101,7 @@ pub(crate) fn multiply_into<T: Float>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Bound, assert_close};
+    use crate::compare::{Tolerance, assert_close};
     use crate::rng::Philox;
     use ndarray::{Array, Array1, Axis, s};
 
@@ -118,7 +118,7 @@ mod tests {
         let wide = |m: ArrayView2<'_, f32>| m.mapv(f64::from);
         let (a64, b64) = (wide(a), wide(b));
         let magnitudes = a64.mapv(f64::abs).dot(&b64.mapv(f64::abs));
-        let bound = Bound::relative(a.ncols() / 2 + 1).scaled_by(magnitudes.iter().copied());
+        let bound = Tolerance::relative(a.ncols() / 2 + 1).scaled_by(magnitudes.iter().copied());
         assert_close(&c, a64.dot(&b64), bound.allow_empty());
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn results_of_any_strides_are_written_where_they_belong() {
         let (a, b) = (random(37, 41, 0), random(41, 29, 1));
         let truth = oracle(a.as_slice().unwrap(), b.as_slice().unwrap(), [37, 41, 29]).unwrap();
-        let bound = Bound::relative(41 / 2 + 1).scaled_by(truth.magnitudes);
+        let bound = Tolerance::relative(41 / 2 + 1).scaled_by(truth.magnitudes);
         let mut buffer = Array2::from_elem((74, 58), 7.0_f32);
         for columns in [false, true] {
             let part = if columns {
@@ -185,10 +185,10 @@ mod tests {
         let (a64, b64) = (a.mapv(f64::from), b.mapv(f64::from));
         let expected = crate::einsum::oracle("ik,kj->ij", &[&a64, &b64]).unwrap();
         let doubles = matmul(a64.view(), b64.view()).unwrap();
-        assert_close(doubles.into_dyn(), &expected, Bound::exact());
+        assert_close(doubles.into_dyn(), &expected, Tolerance::exact());
         let (a32, b32) = (a.mapv(f32::from), b.mapv(f32::from));
         let singles = matmul(a32.view(), b32.view()).unwrap();
-        assert_close(singles.into_dyn(), &expected, Bound::exact());
+        assert_close(singles.into_dyn(), &expected, Tolerance::exact());
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
                 pool.install(both)
             });
             for other in others {
-                assert_close(&one.0, other.0, Bound::bits());
-                assert_close(&one.1, other.1, Bound::bits());
+                assert_close(&one.0, other.0, Tolerance::bits());
+                assert_close(&one.1, other.1, Tolerance::bits());
             }
         }
     }

@@ -30,8 +30,8 @@ pub(crate) mod fault;
 /// Integers, `bool`s, comparisons and step functions are treated as constants. The documentation of
 /// [`op`](crate::op) states the derivatives at corners and ties: 0 for `abs` and
 /// [`relu`](Tensor::relu) at 0, one half each for the `maximum` of equal arguments.
-/// [`stop_gradient`](Tensor::stop_gradient) and [`with_gradient_of`](Tensor::with_gradient_of)
-/// override the rules.
+/// [`stop_gradient`](Tensor::stop_gradient) and
+/// [`with_surrogate_gradient`](Tensor::with_surrogate_gradient) override the rules.
 ///
 /// To obtain the loss and its gradients, compute them together by [`value_and_grad`],
 /// [`Tensor::realize_all`] or a function under [`jit`](crate::jit()). Computing them one after the

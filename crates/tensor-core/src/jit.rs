@@ -67,7 +67,7 @@ where
 #[derive(Debug)]
 pub struct Compiled<F> {
     function: F,
-    programs: Mutex<HashMap<Signature, Arc<Program>>>,
+    programs: Mutex<HashMap<Signature, Arc<TracedPlan>>>,
     hits: AtomicU64,
     misses: AtomicU64,
     compile_ns: AtomicU64,
@@ -93,7 +93,7 @@ struct Signature {
 
 /// A plan with the sources of its inputs.
 #[derive(Debug)]
-struct Program {
+struct TracedPlan {
     plan: Plan,
     inputs: Vec<Source>,
     outputs: Vec<(DType, Vec<usize>)>,
@@ -171,13 +171,13 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Signature, Arc<Program>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Signature, Arc<TracedPlan>>> {
         // The table is consistent even after a panic, because entries are inserted complete.
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the program for the arguments, from the cache if possible.
-    fn program(&self, target: Target, arguments: &[&Tensor]) -> Result<Arc<Program>> {
+    fn program(&self, target: Target, arguments: &[&Tensor]) -> Result<Arc<TracedPlan>> {
         let mut signature = Signature {
             arguments: Vec::with_capacity(arguments.len()),
             target,
@@ -201,7 +201,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     }
 
     /// Runs the function on placeholders and plans its results.
-    fn trace(&self, signature: &Signature) -> Result<Program> {
+    fn trace(&self, signature: &Signature) -> Result<TracedPlan> {
         let stand_ins: Vec<Arc<dyn Storage>> = signature
             .arguments
             .iter()
@@ -218,7 +218,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
             .collect();
         let _lazily = eager::trace();
         let outputs = (self.function)(&arguments)?;
-        let (plan, data) = Plan::of(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
+        let (plan, data) = Plan::new(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
         // The inputs of the plan are placeholders and captured arrays, in any order. An argument
         // that the results do not depend on is not among them.
         let source = |storage: Arc<dyn Storage>| {
@@ -229,7 +229,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
             }
         };
         let output = |tensor: &Tensor| (tensor.node().dtype, tensor.node().shape.clone());
-        Ok(Program {
+        Ok(TracedPlan {
             plan,
             inputs: data.into_iter().map(source).collect(),
             outputs: outputs.iter().map(output).collect(),

@@ -23,12 +23,12 @@
 //! // How often are two columns closer than 1? The difference has shape (256, 300, 300), but is
 //! // never stored: the plan has one step and needs no memory for intermediate results.
 //! let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0).sum(0);
-//! let (plan, _) = Plan::of(&[&near], &host.target())?;
+//! let (plan, _) = Plan::new(&[&near], &host.target())?;
 //! assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
 //! assert_eq!(near.eval::<u32>(&host)?[[7, 7]], 256);
 //!
 //! // Reductions can keep their axes, views copy nothing, matrix products use a matrix library.
-//! let centred = &x - x.mean(Axes::keep(0));
+//! let centred = &x - x.mean(Axes::keepdims(0));
 //! let covariance = einsum("ni,nj->ij", &[&centred, &centred]) / 255.0;
 //! let largest = covariance.argmax(1).eval::<u32>(&host)?;
 //! assert!(largest.iter().enumerate().all(|(i, &j)| i as u32 == j));

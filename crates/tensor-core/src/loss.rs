@@ -73,8 +73,8 @@ pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     // The shift cancels in the loss, so its derivative is not needed. The shift is subtracted from
     // the label's logit separately, because a gather of the shifted logits would store all of them
     // in memory.
-    let shift = logits.max(Axes::keep(-1)).stop_gradient();
-    let sum = (logits - &shift).exp().sum(Axes::keep(-1));
+    let shift = logits.max(Axes::keepdims(-1)).stop_gradient();
+    let sum = (logits - &shift).exp().sum(Axes::keepdims(-1));
     let label = logits.take_along_axis(&classes.expand_dims(-1), -1) - shift;
     let loss = (sum.ln() - label).mean(..);
     loss.composed("softmax_cross_entropy", &[logits, labels])

@@ -91,7 +91,7 @@ pub trait Optimizer {
     /// [`OptimError::NotTrainable`] and [`Error::OutOfMemory`], with the source line of the caller;
     /// any error of building a parameter.
     #[track_caller]
-    fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>>;
+    fn init(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>>;
 
     /// Creates the tensors of one update of `parameters`, given their gradients and the state after
     /// the previous step. Nothing is computed.
@@ -106,12 +106,12 @@ pub trait Optimizer {
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
-    ) -> Result<Updated>;
+    ) -> Result<StepResult>;
 }
 
 /// The result of a step.
 #[derive(Debug, Clone)]
-pub struct Updated {
+pub struct StepResult {
     /// The new parameters, in the order of the arguments.
     pub parameters: Vec<Tensor>,
     /// The state to pass to the next step.

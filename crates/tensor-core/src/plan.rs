@@ -1,6 +1,6 @@
 //! Plans: the steps that compute some tensors, their order and their buffers.
 //!
-//! Role: between a lazy program and an executor. [`Plan::of`] is a pure function of the program's
+//! Role: between a lazy program and an executor. [`Plan::new`] is a pure function of the program's
 //! structure and a [`Target`]. A plan contains no data and can run again on other inputs of the
 //! same shapes.
 //! Method: `graph` collects the distinct nodes. `lower` and `keep` decide which nodes are fused and
@@ -22,7 +22,7 @@ use crate::ir::{Contract, LoopNest};
 use crate::shape::{count_in_bytes, max_count};
 use crate::tensor::{Op, Tensor};
 use graph::Graph;
-use lower::Draft;
+use lower::Lowering;
 pub(crate) use lower::contiguous;
 
 mod arena;
@@ -185,24 +185,24 @@ impl Plan {
     ///
     /// let x = Tensor::from_vec(&[256, 300], vec![0.5_f32; 256 * 300]);
     /// let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0);
-    /// let (plan, _inputs) = Plan::of(&[&near.sum(0)], &Host::new().target())?;
+    /// let (plan, _inputs) = Plan::new(&[&near.sum(0)], &Host::new().target())?;
     /// assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
     /// println!("{}", plan.explain());
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
-    pub fn of(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
+    pub fn new(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
         /// The maximum number of drafts; a plan that would still change after so many rounds is
         /// good enough.
         const MAX_ROUNDS: usize = 6;
         let target = &target.workable();
-        let graph = Graph::of(tensors)?;
+        let graph = Graph::from_outputs(tensors)?;
         let mut kept = BTreeSet::new();
         let mut n_rounds = 0;
         // Each draft may reveal nodes that are cheaper to store than to compute again. The next
         // draft stores these nodes.
         let plan = loop {
             n_rounds += 1;
-            let mut draft = Draft::of(&graph, target, &kept);
+            let mut draft = Lowering::new(&graph, target, &kept);
             let outputs = draft.outputs();
             let more = draft.worth_keeping();
             if more.is_empty() || n_rounds == MAX_ROUNDS {
@@ -230,7 +230,7 @@ impl Plan {
 
     /// Builds the plan from the last draft: sets the kinds of buffers and sorts the steps into
     /// waves.
-    fn finished(draft: Draft<'_>, outputs: Vec<BufferId>) -> Self {
+    fn finished(draft: Lowering<'_>, outputs: Vec<BufferId>) -> Self {
         let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
         for output in &outputs {
             if buffers[output.0].kind == Kind::Temporary {

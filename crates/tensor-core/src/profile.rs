@@ -67,7 +67,7 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::exec::{Accuracy, DeviceTimes, Executor, MemoryUse, Storage};
 use crate::plan::{Plan, Step, Target};
-use recorder::{Known, Open, Recorder};
+use recorder::{Open, Recorder, StepCosts};
 use tracked::{Tracked, bare};
 
 pub use memory::{Memory, MemoryRow};
@@ -188,11 +188,11 @@ impl<'e> Profiler<'e> {
         &self,
         step: &Step,
         inputs: &[Arc<dyn Storage>],
-        known: Known,
+        costs: StepCosts,
         parent: Option<usize>,
     ) -> Result<Arc<dyn Storage>> {
         let inputs: Vec<Arc<dyn Storage>> = inputs.iter().map(bare).collect();
-        let writing = self.recorder.write(known, step.wave, parent);
+        let writing = self.recorder.write(costs, step.wave, parent);
         let inner = self.inner.run(step, &inputs)?;
         let held = writing.wrote(self.inner.memory());
         Ok(Arc::new(Tracked::new(inner, held)))
@@ -204,11 +204,11 @@ impl<'e> Profiler<'e> {
         times: &dyn DeviceTimes,
         (number, step): (usize, &Step),
         inputs: &[Arc<dyn Storage>],
-        known: Known,
+        costs: StepCosts,
         parent: Option<usize>,
     ) -> Result<Arc<dyn Storage>> {
         let inputs: Vec<Arc<dyn Storage>> = inputs.iter().map(bare).collect();
-        let queueing = self.recorder.queue(known, step.wave, parent);
+        let queueing = self.recorder.queue(costs, step.wave, parent);
         let inner = times.run(number, step, &inputs)?;
         let held = queueing.wrote(self.inner.memory());
         Ok(Arc::new(Tracked::new(inner, held)))
@@ -217,8 +217,8 @@ impl<'e> Profiler<'e> {
     /// Uploads data in a span, and wraps the array.
     fn upload_in(&self, data: HostData, parent: Option<usize>) -> Result<Arc<dyn Storage>> {
         let bytes = (data.len() * data.dtype().bytes()) as u64;
-        let known = self.recorder.known_upload(bytes);
-        let writing = self.recorder.write(known, 0, parent);
+        let costs = self.recorder.upload_costs(bytes);
+        let writing = self.recorder.write(costs, 0, parent);
         let inner = self.inner.upload(data)?;
         let held = writing.wrote(self.inner.memory());
         Ok(Arc::new(Tracked::new(inner, held)))
@@ -264,8 +264,8 @@ impl Executor for Profiler<'_> {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
-        let known = self.recorder.known(step, &lens);
-        self.run_known(step, inputs, known, self.recorder.current())
+        let costs = self.recorder.costs(step, &lens);
+        self.run_known(step, inputs, costs, self.recorder.current())
     }
 
     fn submit(&self) -> Result<()> {
@@ -279,7 +279,7 @@ impl Executor for Profiler<'_> {
         Some(Box::new(Run {
             profiler: self,
             plan,
-            known: self.recorder.known_steps(plan),
+            costs: self.recorder.step_costs(plan),
             times: self.inner.device_times(),
             open,
         }))
@@ -300,7 +300,7 @@ impl Executor for Profiler<'_> {
 struct Run<'a> {
     profiler: &'a Profiler<'a>,
     plan: &'a Plan,
-    known: Arc<[Known]>,
+    costs: Arc<[StepCosts]>,
     times: Option<Box<dyn DeviceTimes + 'a>>,
     open: Open<'a>,
 }
@@ -345,14 +345,14 @@ impl Executor for Run<'_> {
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         match self.plan.steps.element_offset(step) {
             Some(number) => {
-                let (known, parent) = (self.known[number], self.open.slot());
+                let (costs, parent) = (self.costs[number], self.open.slot());
                 match &self.times {
-                    None => self.profiler.run_known(step, inputs, known, parent),
+                    None => self.profiler.run_known(step, inputs, costs, parent),
                     Some(times) => {
                         let step = (number, step);
                         let times = times.as_ref();
                         self.profiler
-                            .queue_known(times, step, inputs, known, parent)
+                            .queue_known(times, step, inputs, costs, parent)
                     }
                 }
             }
@@ -367,11 +367,11 @@ impl Executor for Run<'_> {
         };
         let recorder = &self.profiler.recorder;
         for (number, [start, end]) in times.finish()? {
-            let known = &self.known[number];
+            let costs = &self.costs[number];
             let span = [start, end].map(|time| recorder.clock_ns(time));
             recorder.ran(
                 self.name(),
-                known,
+                costs,
                 self.plan.steps[number].wave,
                 self.open.slot(),
                 span,
@@ -421,14 +421,14 @@ impl Profile {
     /// name of a span.
     #[must_use]
     pub fn table(&self, by: By, sorted_by: Column) -> Table {
-        table::of(self, by, sorted_by)
+        table::summarize(self, by, sorted_by)
     }
 
     /// Returns the memory by step, operation, line or name of a span: at the peak, at the snapshot,
     /// and allocated in total.
     #[must_use]
     pub fn memory(&self, by: By) -> Memory {
-        memory::of(self, by)
+        memory::summarize(self, by)
     }
 
     /// Returns the live bytes of arrays after each allocation and release, as pairs of time in

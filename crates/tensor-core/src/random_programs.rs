@@ -30,13 +30,13 @@ use std::time::SystemTime;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::compare::{Bound, compare};
+use crate::compare::{Tolerance, compare};
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Accuracy, Executor, Storage, verify};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
 use oracle::{Array, Oracle};
-use program::{Program, programs};
+use program::{RandomProgram, programs};
 
 mod apply;
 #[cfg(test)]
@@ -139,7 +139,7 @@ impl Tally {
 /// A report of the first program with a wrong result, shrunk as far as the result stays wrong.
 pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let mut check = |program: Program| {
+    let mut check = |program: RandomProgram| {
         let tensors = program.tensors();
         let expected = expected(&tensors, executor.accuracy(), &mut tally);
         let on = On {
@@ -172,7 +172,7 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
 /// Computes the expected elements of some tensors with the oracle, with error bounds for executors
 /// of some accuracy.
 fn expected(tensors: &[Tensor], accuracy: Accuracy, tally: &mut Tally) -> Vec<Rc<Array>> {
-    let mut oracle = Oracle::of(accuracy);
+    let mut oracle = Oracle::new(accuracy);
     let expected: Vec<_> = tensors.iter().map(|tensor| oracle.array(tensor)).collect();
     expected.iter().for_each(|array| tally.count(array));
     expected
@@ -199,7 +199,7 @@ impl On<'_> {
         let own = self.executor.target();
         for target in [own.clone(), within_limits(limits, &own)] {
             let asked: Vec<&Tensor> = tensors.iter().collect();
-            let (plan, data) = Plan::of(&asked, &target).map_err(|error| error.to_string())?;
+            let (plan, data) = Plan::new(&asked, &target).map_err(|error| error.to_string())?;
             let products = plan
                 .steps
                 .iter()
@@ -294,7 +294,7 @@ fn same_scalars(
     };
     let (actual, expected): (Vec<f64>, Vec<f64>) =
         (actual.map(plain).collect(), expected.map(plain).collect());
-    let compared = compare(&actual, &expected, &Bound::bits().allow_empty());
+    let compared = compare(&actual, &expected, &Tolerance::bits().allow_empty());
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }
 

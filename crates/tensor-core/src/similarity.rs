@@ -46,29 +46,29 @@ use crate::tensor::Tensor;
 mod sink;
 mod tile;
 
-pub use sink::{BitFile, Count, Sink};
-pub use tile::{Place, Tile};
+pub use sink::{BitFile, PairCount, Sink};
+pub use tile::{Tile, TilePosition};
 
 /// The number of bits of a word.
 const WORD: usize = 32;
 
 /// The definition of similarity, and the size of the tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Alike {
+pub struct Similarity {
     limit: f32,
     side: usize,
 }
 
 /// The error that ended a computation.
 #[derive(Debug)]
-pub enum Failed<E> {
+pub enum StreamError<E> {
     /// An error of the tensors or of the executor.
     Tensor(Error),
     /// An error of the sink.
     Sink(E),
 }
 
-impl<E: fmt::Display> fmt::Display for Failed<E> {
+impl<E: fmt::Display> fmt::Display for StreamError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(error) => error.fmt(f),
@@ -77,7 +77,7 @@ impl<E: fmt::Display> fmt::Display for Failed<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for Failed<E> {
+impl<E: std::error::Error + 'static> std::error::Error for StreamError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Tensor(error) => Some(error),
@@ -86,26 +86,26 @@ impl<E: std::error::Error + 'static> std::error::Error for Failed<E> {
     }
 }
 
-impl<E> From<Error> for Failed<E> {
+impl<E> From<Error> for StreamError<E> {
     fn from(error: Error) -> Self {
         Self::Tensor(error)
     }
 }
 
 /// Streams the pairwise results for the columns of `x`, an `[n, d]` matrix of f32: two columns are
-/// similar if they differ by less than 1 in all rows. See [`Alike::stream`].
+/// similar if they differ by less than 1 in all rows. See [`Similarity::stream`].
 ///
 /// # Errors
-/// As [`Alike::stream`].
+/// As [`Similarity::stream`].
 pub fn all_pairs<S: Sink>(
     executor: &dyn Executor,
     x: &Tensor,
     sink: &mut S,
-) -> Result<(), Failed<S::Error>> {
-    Alike::within(1.0).stream(executor, x, sink)
+) -> Result<(), StreamError<S::Error>> {
+    Similarity::within(1.0).stream(executor, x, sink)
 }
 
-impl Alike {
+impl Similarity {
     /// Creates the condition that two columns differ by less than `limit` in all rows. With a limit
     /// of NaN no columns are similar.
     #[must_use]
@@ -118,7 +118,7 @@ impl Alike {
     /// Sets the number of rows and columns of a tile (default 8192), rounded up to a multiple of
     /// 32.
     #[must_use]
-    pub fn by_tiles_of(self, side: usize) -> Self {
+    pub fn with_tile_size(self, side: usize) -> Self {
         let side = side.clamp(1, u32::MAX as usize).next_multiple_of(WORD);
         Self { side, ..self }
     }
@@ -171,14 +171,14 @@ impl Alike {
     /// Streams the results for `x` to a sink, tile by tile.
     ///
     /// # Errors
-    /// [`Failed::Tensor`] with an error of [`Alike::columns`] or of the executor; [`Failed::Sink`]
-    /// with an error of the sink, after which no further tile is computed.
+    /// [`StreamError::Tensor`] with an error of [`Similarity::columns`] or of the executor;
+    /// [`StreamError::Sink`] with an error of the sink, after which no further tile is computed.
     pub fn stream<S: Sink>(
         &self,
         executor: &dyn Executor,
         x: &Tensor,
         sink: &mut S,
-    ) -> Result<(), Failed<S::Error>> {
+    ) -> Result<(), StreamError<S::Error>> {
         self.columns(executor, x)?.stream(sink)
     }
 }
@@ -204,17 +204,18 @@ impl Columns<'_> {
     /// Streams the results to a sink, tile by tile.
     ///
     /// # Errors
-    /// As [`Alike::stream`].
-    pub fn stream<S: Sink>(&self, sink: &mut S) -> Result<(), Failed<S::Error>> {
+    /// As [`Similarity::stream`].
+    pub fn stream<S: Sink>(&self, sink: &mut S) -> Result<(), StreamError<S::Error>> {
         /// The number of tiles in flight.
         const DEPTH: usize = 3;
-        let mut under_way: VecDeque<(Place, Reading)> = VecDeque::new();
-        let mut deliver = |(place, reading): (Place, Reading)| {
-            let words = pollster::block_on(reading).map_err(Failed::Tensor)?;
+        let mut under_way: VecDeque<(TilePosition, Reading)> = VecDeque::new();
+        let mut deliver = |(place, reading): (TilePosition, Reading)| {
+            let words = pollster::block_on(reading).map_err(StreamError::Tensor)?;
             let HostData::U32(words) = words else {
                 unreachable!("words are u32");
             };
-            sink.take(Tile::of(place, words)).map_err(Failed::Sink)
+            sink.take(Tile::new(place, words))
+                .map_err(StreamError::Sink)
         };
         self.each(|place, bits| {
             if under_way.len() >= DEPTH
@@ -238,16 +239,16 @@ impl Columns<'_> {
     /// meaningless.
     ///
     /// # Errors
-    /// As [`Alike::stream`]; any error of `take`.
+    /// As [`Similarity::stream`]; any error of `take`.
     pub fn each<E>(
         &self,
-        mut take: impl FnMut(Place, Tensor) -> Result<(), Failed<E>>,
-    ) -> Result<(), Failed<E>> {
+        mut take: impl FnMut(TilePosition, Tensor) -> Result<(), StreamError<E>>,
+    ) -> Result<(), StreamError<E>> {
         let n_tiles = self.blocks.len() * (self.blocks.len() + 1) / 2;
         let mut number = 0;
         for (upper, (row, rows, left)) in self.blocks.iter().enumerate() {
             for (col, cols, right) in &self.blocks[upper..] {
-                let place = Place {
+                let place = TilePosition {
                     row: *row,
                     rows: *rows,
                     col: *col,
@@ -329,8 +330,8 @@ mod tests {
             let (data, x) = matrix(n, d);
             for executor in executors {
                 let mut file = BitFile::new(Cursor::new(Vec::new()), d);
-                let mut count = Count::default();
-                let job = Alike::within(1.25).by_tiles_of(side);
+                let mut count = PairCount::default();
+                let job = Similarity::within(1.25).with_tile_size(side);
                 job.stream(executor, &x, &mut file).unwrap();
                 job.stream(executor, &x, &mut count).unwrap();
                 let bytes = file.finish().unwrap().into_inner();
@@ -366,7 +367,7 @@ mod tests {
             places.push(tile.place);
             Ok::<(), io::Error>(())
         };
-        let job = Alike::within(1.0).by_tiles_of(20);
+        let job = Similarity::within(1.0).with_tile_size(20);
         job.stream(&Host::new(), &x, &mut sink).unwrap();
         let seen: Vec<_> = places
             .iter()
@@ -392,7 +393,7 @@ mod tests {
             n_taken += 1;
             Err(io::Error::other("the disk is full"))
         };
-        let job = Alike::within(1.0).by_tiles_of(32);
+        let job = Similarity::within(1.0).with_tile_size(32);
         let failed = job.stream(&Host::new(), &x, &mut sink).unwrap_err();
         assert_eq!(
             failed.to_string(),
@@ -408,14 +409,14 @@ mod tests {
     #[test]
     fn what_is_no_matrix_of_floats_is_refused_and_an_empty_one_is_nothing() {
         let host = Host::new();
-        let mut count = Count::default();
+        let mut count = PairCount::default();
         for x in [Tensor::arange(4), Tensor::arange(4).reshape(&[2, 2])] {
             let failed = all_pairs(&host, &x, &mut count).unwrap_err();
             assert!(failed.to_string().contains("all_pairs"), "{failed}");
         }
         let empty = Tensor::from_vec(&[3, 0], Vec::<f32>::new());
         all_pairs(&host, &empty, &mut count).unwrap();
-        assert_eq!(count, Count::default());
+        assert_eq!(count, PairCount::default());
         // Without rows all columns are similar.
         let all = Tensor::from_vec(&[0, 3], Vec::<f32>::new());
         all_pairs(&host, &all, &mut count).unwrap();

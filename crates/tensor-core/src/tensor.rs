@@ -128,7 +128,7 @@ pub(crate) enum Op {
     /// An elementwise conversion to the type of the node.
     Cast,
     /// A view: reads the source at affine coordinates, one map per axis of the source.
-    Move {
+    View {
         name: &'static str,
         rows: Vec<IndexMap>,
     },
@@ -160,11 +160,11 @@ impl Op {
             Self::Compare(op) => op.name(),
             Self::Select => "select",
             Self::Cast => "cast",
-            Self::Move { name, .. } => name,
+            Self::View { name, .. } => name,
             Self::Reshape => "reshape",
             Self::Pad { .. } => "pad",
             Self::Gather { .. } => "gather",
-            Self::Surrogate => "with_gradient_of",
+            Self::Surrogate => "with_surrogate_gradient",
             Self::Reduce { op, .. } => op.name(),
         }
     }
@@ -194,7 +194,7 @@ impl PartialEq for Op {
             (Self::Unary(a), Self::Unary(b)) => a == b,
             (Self::Binary(a), Self::Binary(b)) => a == b,
             (Self::Compare(a), Self::Compare(b)) => a == b,
-            (Self::Move { rows: a, .. }, Self::Move { rows: b, .. }) => a == b,
+            (Self::View { rows: a, .. }, Self::View { rows: b, .. }) => a == b,
             (
                 Self::Pad { before, fill },
                 Self::Pad {
@@ -235,7 +235,7 @@ impl Hash for Op {
             Self::Unary(op) => op.hash(state),
             Self::Binary(op) => op.hash(state),
             Self::Compare(op) => op.hash(state),
-            Self::Move { rows, .. } => rows.hash(state),
+            Self::View { rows, .. } => rows.hash(state),
             Self::Pad { before, fill } => (before, fill).hash(state),
             Self::Gather { axis, rows } => (axis, rows).hash(state),
             Self::Reduce { op, n_reduced } => (op, n_reduced).hash(state),
@@ -357,7 +357,7 @@ impl std::fmt::Debug for Tensor {
                 write!(f, "Tensor({} {dtype} {shape:?}", op.name())?;
                 if let Some(data) = self
                     .storage()
-                    .and_then(|storage| HostStorage::of(&**storage))
+                    .and_then(|storage| HostStorage::downcast(&**storage))
                 {
                     let elements = (0..data.len().min(SHOWN)).filter_map(|at| data.get(at));
                     let words: Vec<String> = elements.map(|element| element.to_string()).collect();

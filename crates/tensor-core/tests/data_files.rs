@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ::safetensors::tensor::{Dtype, TensorView};
 use half::f16;
 use proptest::prelude::*;
-use tensor_core::compare::{self, Bound, assert_close};
+use tensor_core::compare::{self, Tolerance, assert_close};
 use tensor_core::data::safetensors::Reader;
 use tensor_core::data::{DataError, FileType, npy, safetensors};
 use tensor_core::ndarray::{ArrayD, array};
@@ -56,7 +56,7 @@ fn host<T: Element>(tensor: &Tensor) -> ArrayD<T> {
 }
 
 fn assert_holds<T: Element + compare::Element>(tensor: &Tensor, expected: &ArrayD<T>) {
-    assert_close(host::<T>(tensor), expected, Bound::bits().allow_empty());
+    assert_close(host::<T>(tensor), expected, Tolerance::bits().allow_empty());
 }
 
 /// Two rows of floats that all float types can represent exactly, with values that reveal a wrong
@@ -79,7 +79,7 @@ fn files_of_numpy_are_read_in_every_type_byte_order_and_layout() {
     assert_close(
         bits,
         six().mapv(|x| f16::from_f32(x).to_bits()),
-        Bound::exact(),
+        Tolerance::exact(),
     );
     assert_holds(
         &read("i32_big_endian.npy"),
@@ -108,7 +108,7 @@ fn what_numpy_wrote_in_row_major_order_is_written_byte_for_byte() {
         let expected = fs::read(golden(name)).unwrap();
         let mut actual = Vec::new();
         npy::write_to(&mut actual, &npy::read_from(&expected[..]).unwrap()).unwrap();
-        assert_close(actual, expected, Bound::exact());
+        assert_close(actual, expected, Tolerance::exact());
     }
 }
 
@@ -212,7 +212,7 @@ fn assert_same(actual: &Tensor, expected: &Tensor) {
         DType::F16 => assert_close(
             host::<f16>(actual).mapv(f16::to_bits),
             host::<f16>(expected).mapv(f16::to_bits),
-            Bound::exact(),
+            Tolerance::exact(),
         ),
     }
 }
@@ -254,7 +254,7 @@ fn the_crate_of_the_format_reads_what_we_write_and_the_other_way_round() {
     let long = views.tensor("u32 \"long\"\n").unwrap();
     assert_eq!((long.dtype(), long.shape()), (Dtype::U32, &[7, 5003][..]));
     let expected: Vec<u8> = (0..7 * 5003_u32).flat_map(u32::to_le_bytes).collect();
-    assert_close(long.data(), expected, Bound::exact());
+    assert_close(long.data(), expected, Tolerance::exact());
 
     let theirs = ::safetensors::serialize(views.iter(), None).unwrap();
     let back = safetensors::read_from(&theirs[..]).unwrap();

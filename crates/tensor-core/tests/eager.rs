@@ -14,7 +14,7 @@ use tensor_core::{
 fn net(parameters: &[Tensor; 2], x: &Tensor) -> Tensor {
     let hidden = x.matmul(&parameters[0]).relu();
     let scores = einsum("bh,hc->bc", &[&hidden, &parameters[1]]);
-    let shifted = &scores - scores.max(Axes::keep(1));
+    let shifted = &scores - scores.max(Axes::keepdims(1));
     (shifted.exp().sum(1).ln() - shifted.slice(1, 0..1).squeeze(1)).mean(..)
 }
 
@@ -39,7 +39,7 @@ fn a_scope_gives_the_same_losses_and_gradients() {
     });
     let close = |a: &Tensor, b: &Tensor| {
         let (a, b) = (a.to_host::<f32>().unwrap(), b.eval::<f32>(&host).unwrap());
-        let bound = tensor_core::compare::Bound::relative(100).or_absolute(1e-6);
+        let bound = tensor_core::compare::Tolerance::relative(100).or_absolute(1e-6);
         tensor_core::compare::assert_close(a.as_slice().unwrap(), b.as_slice().unwrap(), bound);
     };
     close(&at_once, &lazy);
@@ -186,7 +186,7 @@ impl Executor for Broken {
 fn lines_are_right_after_a_panic_in_an_executor() {
     let x = Tensor::from_array(array![1.0_f32, 2.0]);
     let adam = Adam::new(0.1).unwrap();
-    let state = adam.start(&[&x]).unwrap();
+    let state = adam.init(&[&x]).unwrap();
     let step = || adam.step(&[&x], std::slice::from_ref(&x), &state);
     let panicked = catch_unwind(AssertUnwindSafe(|| Eager::new(Broken::Panics).run(step)));
     assert!(panicked.is_err());

@@ -5,7 +5,7 @@
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::einsum::{Contraction, EinsumSpec, Groups, Label, Product, Step, oracle_views};
 use tensor_core::view::View;
 use tensor_core::{Executor, Host, Reference, Tensor, array, einsum, ndarray};
@@ -110,7 +110,7 @@ fn numpy_gives_the_same() {
             .map(|word| word.parse().unwrap())
             .collect();
         let expected = array::from_vec(&sizes(out_shape), values).unwrap();
-        let exact = Bound::exact().allow_empty();
+        let exact = Tolerance::exact().allow_empty();
         assert_close(sum_of(spec, &operands), &expected, exact.clone());
         assert_close(
             lazily(spec, &operands, &Host::new()),
@@ -249,7 +249,7 @@ proptest! {
         }).collect();
         let contraction = resolve(&spec, &operands);
         let expected = naive(&contraction, &operands);
-        let exact = Bound::exact().allow_empty();
+        let exact = Tolerance::exact().allow_empty();
         assert_close(sum_of(&text, &operands), &expected, exact.clone());
         assert_close(lazily(&text, &operands, &Host::new()), &expected, exact.clone());
         assert_close(stepwise(&contraction, &operands), expected, exact);
@@ -290,7 +290,7 @@ fn views_of_a_buffer_are_summed_without_a_copy() {
         &[(&windows, &signal), (&kernel, &[1.0, 10.0, 100.0])],
     )
     .unwrap();
-    assert_close(out, [124.0, 248.0, 496.0], Bound::exact());
+    assert_close(out, [124.0, 248.0, 496.0], Tolerance::exact());
     let error = oracle_views(&spec, &[(&windows, &signal[..4]), (&kernel, &[1.0; 3])]).unwrap_err();
     assert!(
         error

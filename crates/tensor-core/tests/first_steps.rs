@@ -2,7 +2,7 @@
 //! compound assignment, lists, single elements.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::half::f16;
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::{Axes, DType, Eager, Error, Host, Tensor, grad, value_and_grad};
@@ -14,7 +14,7 @@ fn evaluated(tensor: &Tensor) -> ArrayD<f32> {
 #[track_caller]
 fn assert_equal(actual: &Tensor, expected: &Tensor) {
     assert_eq!(actual.shape().unwrap(), expected.shape().unwrap());
-    assert_close(evaluated(actual), evaluated(expected), Bound::exact());
+    assert_close(evaluated(actual), evaluated(expected), Tolerance::exact());
 }
 
 fn cube() -> Tensor {
@@ -42,7 +42,7 @@ fn axes_are_integers_of_any_type_alone_or_in_any_list() {
     ] {
         assert_equal(&sum, &expected);
     }
-    assert_equal(&x.max(Axes::keep(rank - 1)), &x.max(Axes::keep(2)));
+    assert_equal(&x.max(Axes::keepdims(rank - 1)), &x.max(Axes::keepdims(2)));
     let last = rank - 1;
     assert_equal(&x.softmax(last), &x.softmax(-1));
     assert_equal(&x.flip(last).expand_dims(rank).squeeze(rank), &x.flip(-1));
@@ -196,7 +196,10 @@ fn parts_that_do_not_divide_an_axis_are_errors_of_that_number() {
 fn one_element_is_read_of_any_rank_and_of_one_only() {
     let host = Host::new();
     assert_eq!(cube().sum(..).item::<f32>(&host).unwrap(), 276.0);
-    assert_eq!(cube().max(Axes::keep(..)).item::<f32>(&host).unwrap(), 23.0);
+    assert_eq!(
+        cube().max(Axes::keepdims(..)).item::<f32>(&host).unwrap(),
+        23.0
+    );
     let line = line!() + 1;
     let error = cube().item::<f32>(&host).unwrap_err();
     assert!(
@@ -227,7 +230,7 @@ fn one_element_is_read_of_any_rank_and_of_one_only() {
 fn lists_are_realized_together_and_keep_their_form() {
     let host = Host::new();
     let x = cube().realize(&host).unwrap();
-    let expensive = x.exp().sum(Axes::keep(0));
+    let expensive = x.exp().sum(Axes::keepdims(0));
     let many: Vec<Tensor> = (0..5).map(|n| &expensive * n).collect();
     let borrowed: Vec<&Tensor> = many.iter().collect();
     let [a, b]: [Tensor; 2] = Tensor::realize_all([&many[0], &many[4]], &host).unwrap();
@@ -257,12 +260,12 @@ fn a_loss_and_its_gradients_are_computed_in_one_pass() {
     assert_close(
         value.to_host::<f32>().unwrap(),
         evaluated(&loss),
-        Bound::relative(4),
+        Tolerance::relative(4),
     );
     assert_close(
         gradients[0].to_host::<f32>().unwrap(),
         evaluated(&gradient),
-        Bound::relative(16),
+        Tolerance::relative(16),
     );
     let line = line!() + 1;
     let error = value_and_grad(&w, &[&w], &host).unwrap_err();
@@ -289,6 +292,10 @@ fn composed_operations_are_one_operation_each_in_an_eager_scope() {
     let lazy = lazy.each_ref().map(evaluated);
     let eager = Eager::new(host).run(|| [x.log1p(), x.expm1(), x.exp2(), x.log_softmax(0)]);
     for (eager, lazy) in eager.iter().zip(lazy) {
-        assert_close(eager.to_host::<f32>().unwrap(), lazy, Bound::relative(4));
+        assert_close(
+            eager.to_host::<f32>().unwrap(),
+            lazy,
+            Tolerance::relative(4),
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Gradients of single operations, compared with central differences in f64.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::ndarray::array;
 use tensor_core::rng::Philox;
 use tensor_core::view::Slice;
@@ -53,7 +53,7 @@ fn check(name: &str, shapes: &[&[usize]], f: impl Fn(&[Tensor]) -> Tensor) {
         let slope = |element| (moved(element, STEP) - moved(element, -STEP)) / (2.0 * STEP);
         let slopes: Vec<f64> = (0..data[input].len()).map(slope).collect();
         let gradient = gradient.eval::<f64>(&host).unwrap();
-        let bound = Bound::relative(1 << 26).or_absolute(1e-7);
+        let bound = Tolerance::relative(1 << 26).or_absolute(1e-7);
         if let Err(mismatch) = compare(gradient, slopes, &bound) {
             panic!("{name}, input {input}: {mismatch}");
         }
@@ -152,7 +152,7 @@ fn products_and_sums_have_their_gradients() {
         einsum("i,j->ij", &[&x[0], &x[1]])
     });
     check("sum", &[&[2, 3, 4]], |x| x[0].sum([0, 2]));
-    check("sum kept", &[&[2, 3]], |x| x[0].sum(Axes::keep(1)));
+    check("sum kept", &[&[2, 3]], |x| x[0].sum(Axes::keepdims(1)));
     check("mean", &[&[2, 3]], |x| x[0].mean(0));
     check("prod", &[&[2, 3]], |x| x[0].prod(1));
     check("max, min", &[&[3, 4]], |x| x[0].max(1) - x[0].min(1));
@@ -178,7 +178,7 @@ fn functions_broadcast_and_choose() {
             + x[0].recip()
     });
     check("cast to f32 and back", &[&[3]], |x| {
-        x[0].with_gradient_of(&x[0]) * 2.0 + x[0].cast(DType::F32).cast(DType::F64) * 0.0
+        x[0].with_surrogate_gradient(&x[0]) * 2.0 + x[0].cast(DType::F32).cast(DType::F64) * 0.0
     });
     check("gather", &[&[4, 3]], |x| {
         x[0].gather(&Tensor::from_array(array![[2, -1], [0, 2]]), 0)
@@ -244,7 +244,7 @@ fn powers_have_second_derivatives_at_and_below_zero() {
     );
     let by_exponent = second(&b, &b);
     let expected = array![0.0, 0.0, 0.0, 0.0, 4.0_f64.ln().powi(2)].into_dyn();
-    let bound = Bound::relative(8);
+    let bound = Tolerance::relative(8);
     assert!(compare(by_exponent, expected, &bound).is_ok());
     assert_eq!(second(&b, &a)[[4]], 0.25);
     assert_eq!(second(&a, &b)[[4]], 0.25);
@@ -257,7 +257,7 @@ fn gradients_can_be_stopped_and_replaced() {
     let gradient = |loss: &Tensor| grad(loss, &[&x]).unwrap()[0].eval::<f64>(&host).unwrap();
     let stopped = (x.stop_gradient() * &x).sum(..);
     assert_eq!(gradient(&stopped), x.eval::<f64>(&host).unwrap());
-    let through = x.round().with_gradient_of(&(&x * 2.0)).sum(..);
+    let through = x.round().with_surrogate_gradient(&(&x * 2.0)).sum(..);
     assert_eq!(gradient(&through), array![2.0, 2.0, 2.0].into_dyn());
     assert_eq!(through.eval::<f64>(&host).unwrap()[[]], -1.0);
     assert_eq!(

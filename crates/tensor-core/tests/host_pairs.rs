@@ -2,7 +2,7 @@
 //! combination, at sizes around their tile sizes.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Reference, Tensor, einsum};
 
@@ -22,7 +22,7 @@ fn same(name: &str, tensor: &Tensor) {
     let as_f64 = tensor.cast(DType::F64);
     let host = as_f64.eval::<f64>(&Host::new()).unwrap();
     let oracle = as_f64.eval::<f64>(&Reference).unwrap();
-    if let Err(mismatch) = compare(host, oracle, &Bound::exact()) {
+    if let Err(mismatch) = compare(host, oracle, &Tolerance::exact()) {
         panic!("{name}: {mismatch}");
     }
 }

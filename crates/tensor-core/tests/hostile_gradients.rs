@@ -118,7 +118,7 @@ fn apply(x: &Tensor, change: &Change) -> Tensor {
         Change::ExpandDims(axis) => x.expand_dims(*axis),
         Change::Squeeze(axis) => x.squeeze(*axis),
         Change::Reduce(0, axis) => x.sum(*axis),
-        Change::Reduce(1, axis) => x.prod(Axes::keep(*axis)),
+        Change::Reduce(1, axis) => x.prod(Axes::keepdims(*axis)),
         Change::Reduce(2, axis) => x.max(*axis),
         Change::Reduce(3, axis) => x.std(*axis, 1),
         Change::Reduce(_, axis) => x.mean(*axis),

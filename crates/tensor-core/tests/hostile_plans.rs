@@ -13,7 +13,7 @@ use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
 fn planned() -> (Plan, Vec<Arc<dyn Storage>>) {
     let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
     let sum = (&x * 2.0).sum(1).expand_dims(1) + x.max(0).exp().sum(0);
-    Plan::of(&[&sum], &Host::new().target()).unwrap()
+    Plan::new(&[&sum], &Host::new().target()).unwrap()
 }
 
 fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
@@ -92,7 +92,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
             min_product: Some(1),
             ..Host::new().target()
         };
-        Plan::of(&[&a.matmul(&b)], &target).unwrap()
+        Plan::new(&[&a.matmul(&b)], &target).unwrap()
     };
     let (plan, data) = matrices(DType::F32);
     let contract = plan.steps[0].nest.contract.clone().unwrap();
@@ -112,7 +112,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
 #[test]
 fn what_is_generated_is_kept_where_many_read_it() {
     let x = Tensor::randn(Philox::new(1), &[300, 300]);
-    let (plan, _) = Plan::of(&[&x.matmul(&x)], &Host::new().target()).unwrap();
+    let (plan, _) = Plan::new(&[&x.matmul(&x)], &Host::new().target()).unwrap();
     assert!(
         plan.steps.iter().any(|step| step.nest.contract.is_some()),
         "{}",

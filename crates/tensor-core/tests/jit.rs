@@ -1,7 +1,7 @@
 //! Functions that are planned once: the cost of later calls, and error messages.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, Error, Executor, Host, Reference, Result, Tensor, grad, jit};
@@ -11,7 +11,7 @@ fn step(args: &[Tensor]) -> Result<Vec<Tensor>> {
     let (w1, w2, x, y) = (&args[0], &args[1], &args[2], &args[3]);
     let hidden = x.matmul(w1).relu();
     let scores = hidden.matmul(w2);
-    let shifted = &scores - scores.max(Axes::keep(1));
+    let shifted = &scores - scores.max(Axes::keepdims(1));
     let losses = shifted.exp().sum(1).ln() - (&shifted * y).sum(1);
     let loss = losses.mean(..);
     let gradients = grad(&loss, &[w1, w2])?;
@@ -48,7 +48,7 @@ fn a_call_that_was_made_before_allocates_nothing_but_outputs() {
     for _ in 0..20 {
         run(&mut args);
         assert_eq!(host.live_bytes(), live);
-        assert!(host.kept_bytes() <= host.peak_bytes());
+        assert!(host.cached_bytes() <= host.peak_bytes());
     }
     // Outputs need no allocation either, because the outputs of the previous call were dropped.
     assert_eq!(host.n_allocations(), before);
@@ -114,7 +114,7 @@ fn other_shapes_types_and_targets_have_plans_of_their_own() {
 fn a_nest_is_checked_anew_for_inputs_of_another_length() {
     let host = Host::new();
     let first_three = |len: usize| Tensor::arange(len).realize(&host).unwrap().slice(0, ..3);
-    let (plan, data) = Plan::of(&[&(first_three(5) + 1)], &host.target()).unwrap();
+    let (plan, data) = Plan::new(&[&(first_three(5) + 1)], &host.target()).unwrap();
     let step = &plan.steps[0];
     for len in [5, 4, 3] {
         let data = tensor_core::HostData::I32((0..len).collect());
@@ -214,12 +214,16 @@ fn a_compiled_function_called_by_another_one_is_inlined() {
         outputs.push(loss);
         outputs
     };
-    let (expected, _) = Plan::of(&plain.iter().collect::<Vec<_>>(), &host.target()).unwrap();
+    let (expected, _) = Plan::new(&plain.iter().collect::<Vec<_>>(), &host.target()).unwrap();
     let actual = loss.plan(&host, &args).unwrap();
     assert_eq!(actual.steps.len(), expected.steps.len());
     for (output, plain) in loss.call(&host, &args).unwrap().iter().zip(&plain) {
         let expected = plain.eval::<f32>(&host).unwrap();
-        assert_close(output.to_host::<f32>().unwrap(), expected, Bound::bits());
+        assert_close(
+            output.to_host::<f32>().unwrap(),
+            expected,
+            Tolerance::bits(),
+        );
     }
     // The inner function was neither planned nor counted, and still works on its own.
     assert_eq!((layer.counters().misses, layer.counters().hits), (0, 0));

@@ -1,7 +1,7 @@
 //! `expm1`, `log1p`, `exp2` and `log_softmax`: accuracy over all magnitudes of arguments, and
 //! derivatives.
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::ndarray::{Array1, ArrayD, array};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Executor, Host, Reference, Tensor, grad};
@@ -42,7 +42,7 @@ fn digits_are_kept_at_every_size_of_the_argument() {
             let x: Vec<f64> = x.into_iter().filter(|&x| !definition(x).is_nan()).collect();
             let expected: Vec<f64> = x.iter().map(|&x| definition(x)).collect();
             let doubles = function(&Tensor::from_vec(&[x.len()], x.clone()));
-            let bound = Bound::relative(ULPS);
+            let bound = Tolerance::relative(ULPS);
             assert_close(
                 doubles.eval::<f64>(&*executor).unwrap(),
                 Array1::from(expected).into_dyn(),
@@ -57,7 +57,7 @@ fn digits_are_kept_at_every_size_of_the_argument() {
             let expected: Vec<f64> = x.iter().map(|&x| definition(f64::from(x))).collect();
             let singles = function(&Tensor::from_vec(&[x.len()], x));
             // Below the smallest normal number the relative spacing of numbers grows.
-            let bound = Bound::relative(ULPS).or_absolute(f64::from(f32::MIN_POSITIVE) * 1e-6);
+            let bound = Tolerance::relative(ULPS).or_absolute(f64::from(f32::MIN_POSITIVE) * 1e-6);
             assert_close(
                 singles.eval::<f32>(&*executor).unwrap(),
                 Array1::from(expected).into_dyn(),
@@ -86,9 +86,9 @@ fn ends_of_the_range_are_those_of_the_definitions() {
             let actual = function(&Tensor::from_vec(&[x.len()], x.to_vec()))
                 .eval::<f64>(&*executor)
                 .unwrap();
-            assert_close(&actual, &expected, Bound::relative(ULPS));
+            assert_close(&actual, &expected, Tolerance::relative(ULPS));
             let signs = |array: &ArrayD<f64>| array.mapv(|x| x.is_sign_negative() && !x.is_nan());
-            assert_close(signs(&actual), signs(&expected), Bound::exact());
+            assert_close(signs(&actual), signs(&expected), Tolerance::exact());
         }
     }
 }
@@ -106,7 +106,7 @@ fn derivatives_are_those_of_the_definitions() {
         assert_close(
             first.eval::<f64>(&host).unwrap(),
             expected,
-            Bound::relative(ULPS),
+            Tolerance::relative(ULPS),
         );
         // The second derivative, compared with a difference of first derivatives.
         let second = grad(&first.sum(..), &[&tensor]).unwrap().remove(0);
@@ -126,7 +126,7 @@ fn derivatives_are_those_of_the_definitions() {
     assert_close(
         gradient.eval::<f64>(&host).unwrap(),
         expected,
-        Bound::relative(ULPS),
+        Tolerance::relative(ULPS),
     );
 }
 
@@ -138,7 +138,11 @@ fn log_softmax_is_the_logarithm_of_softmax_and_stays_finite() {
         for axis in [0, 1, -1] {
             let actual = x.log_softmax(axis).eval::<f64>(&*executor).unwrap();
             let expected = x.softmax(axis).ln().eval::<f64>(&*executor).unwrap();
-            assert_close(actual, expected, Bound::relative(ULPS).or_absolute(1e-14));
+            assert_close(
+                actual,
+                expected,
+                Tolerance::relative(ULPS).or_absolute(1e-14),
+            );
             let gradient = |y: Tensor| grad(&(y * &weights).sum(..), &[&x]).unwrap().remove(0);
             let actual = gradient(x.log_softmax(axis))
                 .eval::<f64>(&*executor)
@@ -146,14 +150,18 @@ fn log_softmax_is_the_logarithm_of_softmax_and_stays_finite() {
             let expected = gradient(x.softmax(axis).ln())
                 .eval::<f64>(&*executor)
                 .unwrap();
-            assert_close(actual, expected, Bound::relative(ULPS).or_absolute(1e-13));
+            assert_close(
+                actual,
+                expected,
+                Tolerance::relative(ULPS).or_absolute(1e-13),
+            );
         }
         let far = Tensor::from_array(array![[0.0_f32, -1e4, f32::NEG_INFINITY]]).log_softmax(1);
         let expected = array![[0.0, -1e4, f64::NEG_INFINITY]].into_dyn();
         assert_close(
             far.eval::<f32>(&*executor).unwrap(),
             expected,
-            Bound::exact(),
+            Tolerance::exact(),
         );
     }
 }

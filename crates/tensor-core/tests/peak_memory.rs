@@ -123,7 +123,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
         ("softmax", table.softmax(1), 4 * 2000 * 1200),
         (
             "variance",
-            (&table - table.mean(Axes::keep(1))).square().mean(1),
+            (&table - table.mean(Axes::keepdims(1))).square().mean(1),
             4 * 2000 * 1200,
         ),
         (

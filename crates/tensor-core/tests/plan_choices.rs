@@ -2,7 +2,7 @@
 //! remain.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::exec::{self, Executor};
 use tensor_core::ir::{Guard, Value};
 use tensor_core::op::{Binary, Unary};
@@ -10,7 +10,7 @@ use tensor_core::plan::{Plan, Step, Target};
 use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor, einsum};
 
 fn planned(tensors: &[&Tensor]) -> Plan {
-    Plan::of(tensors, &Host::new().target()).unwrap().0
+    Plan::new(tensors, &Host::new().target()).unwrap().0
 }
 
 /// Returns integers below 23: the results of the stencils here are exact.
@@ -45,7 +45,7 @@ fn is_same_on_both_executors(tensor: &Tensor) {
     let [host, reference] = [&Host::new() as &dyn Executor, &Reference]
         .map(|executor| tensor.eval::<f32>(executor).unwrap());
     let (host, reference) = (host.as_slice().unwrap(), reference.as_slice().unwrap());
-    assert_close(host, reference, Bound::bits());
+    assert_close(host, reference, Tolerance::bits());
 }
 
 /// Returns an expensive value in several steps; the tests check which of them are stored.
@@ -229,7 +229,7 @@ fn cheap_factors_are_left_to_a_target_that_computes_them() {
     };
     let weights = (numbers(&[200, 300]) - numbers(&[300])) * numbers(&[300]);
     let product = numbers(&[100, 200]).matmul(&weights);
-    let (plan, _) = Plan::of(&[&product], &target).unwrap();
+    let (plan, _) = Plan::new(&[&product], &target).unwrap();
     assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
     assert!(plan.steps[0].nest.contract.is_some(), "{}", plan.explain());
 }
@@ -267,7 +267,7 @@ fn joined_pieces_stand_in_their_order_whatever_their_number() {
             .collect();
         let joined = Tensor::concat(&tensors.iter().collect::<Vec<_>>(), 0);
         let actual = joined.eval::<f32>(&Host::new()).unwrap();
-        let bound = Bound::bits().allow_empty();
+        let bound = Tolerance::bits().allow_empty();
         assert_close(actual.as_slice().unwrap(), lines.concat(), bound);
         if (2..=8).contains(&n_pieces) {
             assert_eq!(planned(&[&joined]).steps.len(), 1);
@@ -308,9 +308,9 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
         min_product: Some(1),
         computes_factors: true,
     };
-    let (least, data) = Plan::of(&[&program], &capped(4, 3)).unwrap();
+    let (least, data) = Plan::new(&[&program], &capped(4, 3)).unwrap();
     for target in [capped(0, 0), capped(1, 0), capped(0, 2)] {
-        assert_eq!(Plan::of(&[&program], &target).unwrap().0, least);
+        assert_eq!(Plan::new(&[&program], &target).unwrap().0, least);
     }
     let result = exec::run(&Reference, &least, &data);
     let result = pollster::block_on(result).unwrap().remove(0);
@@ -318,7 +318,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
         panic!("the program returns f32");
     };
     let expected = program.eval::<f32>(&Reference).unwrap();
-    assert_close(elements, expected.flatten(), Bound::bits());
+    assert_close(elements, expected.flatten(), Tolerance::bits());
 }
 
 #[test]

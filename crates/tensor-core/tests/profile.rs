@@ -77,7 +77,7 @@ fn bytes_read_are_those_that_explain_counts() {
     let profiler = Profiler::new(&host);
     let (x, row) = (random(&[200, 300]), random(&[300]));
     let sum = (&x.slice(0, ..50) * &row).sum(1);
-    let (plan, _) = Plan::of(&[&sum], &host.target()).unwrap();
+    let (plan, _) = Plan::new(&[&sum], &host.target()).unwrap();
     let text = plan.explain().to_string();
     assert!(text.contains("reads 61.20 kB, writes 200 B"), "{text}");
     sum.realize(&profiler).unwrap();

@@ -44,7 +44,7 @@ fn a_row_tells_its_share_of_what_the_machine_can_do() {
     };
     assert_eq!(row.share_of(by_bytes), 0.5);
     assert_eq!(row.share_of(by_operations), 0.25);
-    let text = table.beside(by_bytes).to_string();
+    let text = table.with_peak(by_bytes).to_string();
     assert!(text.contains("of peak") && text.contains("50.0%"), "{text}");
 }
 

@@ -8,7 +8,7 @@
 //! extreme of the values that `eval` returns.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::plan::{Plan, Step};
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, DType, Executor, Host, Reference, Tensor};
@@ -64,8 +64,8 @@ fn check(name: &str, x: &Tensor, axis: isize, executor: &dyn Executor) {
     let size = x.shape().unwrap()[axis.unsigned_abs()];
     let kept = x.realize(executor).unwrap();
     for (found, extreme) in [
-        (x.argmax(axis), kept.max(Axes::keep(axis))),
-        (x.argmin(axis), kept.min(Axes::keep(axis))),
+        (x.argmax(axis), kept.max(Axes::keepdims(axis))),
+        (x.argmin(axis), kept.min(Axes::keepdims(axis))),
     ] {
         let found = found.realize(executor).unwrap();
         let positions = found.to_host::<u32>().unwrap();
@@ -79,7 +79,7 @@ fn check(name: &str, x: &Tensor, axis: isize, executor: &dyn Executor) {
         assert_close(
             there.flatten(),
             extreme.flatten(),
-            Bound::relative(64).or_absolute(1e-5),
+            Tolerance::relative(64).or_absolute(1e-5),
         );
     }
 }
@@ -91,7 +91,7 @@ fn a_sum_is_not_computed_again_to_find_its_extreme() {
         .unwrap();
     for sums in [deep.sum(2), deep.sum(1).exp(), deep.sum(0).t()] {
         for axis in [0, 1] {
-            let (plan, _) = Plan::of(&[&sums.argmax(axis)], &Host::new().target()).unwrap();
+            let (plan, _) = Plan::new(&[&sums.argmax(axis)], &Host::new().target()).unwrap();
             let is_sum = |step: &&Step| step.origins.iter().any(|origin| origin.operation == "sum");
             assert_eq!(
                 plan.steps.iter().filter(is_sum).count(),

@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use half::f16;
-use tensor_core::compare::{self, Bound, Mismatch, assert_close, compare};
+use tensor_core::compare::{self, Mismatch, Tolerance, assert_close, compare};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
@@ -72,7 +72,7 @@ impl<'a> Step<'a> {
             Axes::from(&self.numbers::<isize>()[..])
         };
         if self.name.ends_with("_keep") {
-            Axes::keep(axes)
+            Axes::keepdims(axes)
         } else {
             axes
         }
@@ -276,11 +276,15 @@ where
 {
     let expected = array::from_vec(shape, parsed::<T>(words)).unwrap();
     let epsilons = program.iter().map(Step::epsilons).max().unwrap();
-    compare(actual, &expected, &Bound::relative(epsilons).allow_empty())?;
+    compare(
+        actual,
+        &expected,
+        &Tolerance::relative(epsilons).allow_empty(),
+    )?;
     if program.iter().all(Step::zeros_have_a_sign) {
         let is_negative_zero = |&x: &T| 1.0 / x.into() == f64::NEG_INFINITY;
         let (actual, expected) = (actual.map(is_negative_zero), expected.map(is_negative_zero));
-        compare(actual, expected, &Bound::exact().allow_empty())?;
+        compare(actual, expected, &Tolerance::exact().allow_empty())?;
     }
     Ok(())
 }
@@ -291,7 +295,7 @@ fn check_exact<T: Element + compare::Element>(
     expected: Vec<T>,
 ) -> Result<(), Mismatch> {
     let expected = array::from_vec(shape, expected).unwrap();
-    compare(actual, expected, &Bound::exact().allow_empty()).map(drop)
+    compare(actual, expected, &Tolerance::exact().allow_empty()).map(drop)
 }
 
 fn check(
@@ -414,7 +418,7 @@ fn assert_refused(tensor: &Tensor, expected: &str) {
 fn assert_gives<T: Element + compare::Element, const N: usize>(tensor: &Tensor, expected: [T; N]) {
     for executor in executors() {
         let actual = tensor.eval::<T>(executor.as_ref()).unwrap();
-        assert_close(actual.flatten(), expected, Bound::exact());
+        assert_close(actual.flatten(), expected, Tolerance::exact());
     }
 }
 
@@ -550,7 +554,7 @@ fn the_oracle_adds_floats_in_f64() {
     assert_close(
         x.sum(..).eval::<f32>(&Reference).unwrap().flatten(),
         [1.0_f32],
-        Bound::exact(),
+        Tolerance::exact(),
     );
 }
 

@@ -1,6 +1,6 @@
 //! The number of threads does not change any bit.
 
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Tensor, einsum};
 
@@ -54,7 +54,7 @@ fn one_two_three_and_eight_threads_give_the_same_bits() {
         };
         let one = with(1);
         for threads in [2, 3, 8] {
-            if let Err(mismatch) = compare(with(threads), &one, &Bound::bits()) {
+            if let Err(mismatch) = compare(with(threads), &one, &Tolerance::bits()) {
                 panic!("{name} on {threads} threads: {mismatch}");
             }
         }

@@ -2,7 +2,7 @@
 //! `jit`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 use tensor_core::ndarray::array;
 use tensor_core::optim::{Adam, Optimizer, Sgd};
 use tensor_core::plan::Plan;
@@ -34,7 +34,8 @@ fn values(tensor: &Tensor) -> Vec<f64> {
 #[track_caller]
 fn assert_like_torch(actual: &[f64], case: &str) {
     let bits = if case.ends_with("f64") { 12 } else { 32 };
-    let bound = Bound::relative(1 << bits).or_absolute(0.1 * f64::EPSILON * (1_u64 << bits) as f64);
+    let bound =
+        Tolerance::relative(1 << bits).or_absolute(0.1 * f64::EPSILON * (1_u64 << bits) as f64);
     if let Err(mismatch) = compare(actual, &golden(case)[..], &bound) {
         panic!("{case}: {mismatch}");
     }
@@ -56,7 +57,7 @@ fn five_steps(optimizer: &dyn Optimizer, dtype: DType) -> Vec<f64> {
         Ok([vec![loss], next.parameters, next.state].concat())
     });
     let mut at = vec![w, b];
-    at.extend(optimizer.start(&[&at[0], &at[1]]).unwrap());
+    at.extend(optimizer.init(&[&at[0], &at[1]]).unwrap());
     let mut trace = Vec::new();
     for _ in 0..5 {
         let args: Vec<&Tensor> = [&x, &y].into_iter().chain(&at).collect();
@@ -168,7 +169,7 @@ fn gradients_of_losses_are_central_differences() {
             .map(|element| (at(element, STEP) - at(element, -STEP)) / (2.0 * STEP))
             .collect();
         let gradient = values(&grad(&loss(&x), &[&x]).unwrap()[0]);
-        let bound = Bound::relative(1 << 26).or_absolute(1e-8);
+        let bound = Tolerance::relative(1 << 26).or_absolute(1e-8);
         assert_close(&gradient[..], &slopes[..], bound);
     }
 }
@@ -357,7 +358,7 @@ fn lists_that_do_not_belong_together_are_errors_with_the_callers_line() {
     let (a, b) = (Tensor::full(&[2, 3], 1.0_f32), Tensor::full(&[3], 1.0_f64));
     let parameters = [&a, &b];
     let gradients = [a.clone(), b.clone()];
-    let state = adam.start(&parameters).unwrap();
+    let state = adam.init(&parameters).unwrap();
     let wrong_count = [vec![Tensor::scalar(0)], state[1..].to_vec()].concat();
     let swapped = [&gradients[1], &gradients[0]].map(Tensor::clone);
     for (result, expected) in [
@@ -398,12 +399,12 @@ fn lists_that_do_not_belong_together_are_errors_with_the_callers_line() {
         assert_eq!(error.root().to_string(), expected);
         assert_eq!(error.location().unwrap().file(), file!());
     }
-    let error = adam.start(&[&a.cast(DType::F16)]).unwrap_err();
+    let error = adam.init(&[&a.cast(DType::F16)]).unwrap_err();
     let expected = "adam: parameter 0 has type f16 (expected f32 or f64)";
     assert_eq!(error.root().to_string(), expected);
     assert_eq!(error.location().unwrap().line(), line!() - 3);
     let huge = Tensor::full(&[1 << 30, 1 << 30], 1.0_f32);
-    let error = adam.start(&[&huge]).unwrap_err();
+    let error = adam.init(&[&huge]).unwrap_err();
     assert!(matches!(error.root(), Error::OutOfMemory { .. }), "{error}");
     assert_eq!(error.location().unwrap().line(), line!() - 2);
 }
@@ -445,7 +446,7 @@ fn errors_inside_of_a_compiled_step_name_the_line() {
 fn an_update_is_fused_with_what_it_reads() {
     let target = Host::new().target();
     let steps = |tensors: &[Tensor]| {
-        let (plan, _) = Plan::of(&tensors.iter().collect::<Vec<_>>(), &target).unwrap();
+        let (plan, _) = Plan::new(&tensors.iter().collect::<Vec<_>>(), &target).unwrap();
         plan.steps.len()
     };
     let x = numbers(&[40, 3], 7, 11, 4.0);
@@ -458,7 +459,7 @@ fn an_update_is_fused_with_what_it_reads() {
     assert_eq!(n_gradients, 6);
     let n_with = |optimizer: &dyn Optimizer| {
         let parameters = [&w, &b];
-        let state = optimizer.start(&parameters).unwrap();
+        let state = optimizer.init(&parameters).unwrap();
         let next = optimizer.step(&parameters, &gradients, &state).unwrap();
         steps(&[next.parameters, next.state].concat())
     };

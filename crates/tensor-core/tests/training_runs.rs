@@ -1,7 +1,7 @@
 //! Complete trainings: repeated, interrupted and resumed, on the reference executor, and fused.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::data::safetensors;
 use tensor_core::optim::{Adam, Optimizer, Sgd};
 use tensor_core::rng::Philox;
@@ -28,7 +28,7 @@ fn training(optimizer: &dyn Optimizer) -> Training<impl Fn(&[Tensor]) -> Result<
         init::glorot_normal(seed.stream(1), &[32, 4], 32, 4),
         Tensor::full(&[4], 0.0_f32),
     ];
-    at.extend(optimizer.start(&at.iter().collect::<Vec<_>>()).unwrap());
+    at.extend(optimizer.init(&at.iter().collect::<Vec<_>>()).unwrap());
     let step = jit(move |args: &[Tensor]| {
         let [x, labels, w1, b1, w2, b2, state @ ..] = args else {
             unreachable!("there are at least six")
@@ -138,7 +138,7 @@ fn a_step_is_the_same_on_the_oracle() {
             // A different order of a sum changes a small element by a share of the largest
             // elements.
             let largest = theirs.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-            let bound = Bound::relative(1 << 34).or_absolute(1e-5 * largest);
+            let bound = Tolerance::relative(1 << 34).or_absolute(1e-5 * largest);
             if let Err(mismatch) = compare(&ours[..], &theirs[..], &bound) {
                 panic!("{name}, result {number}: {mismatch}");
             }

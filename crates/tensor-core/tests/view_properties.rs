@@ -7,7 +7,7 @@
 
 use ndarray::{ArrayD, Axis, IxDyn};
 use proptest::prelude::*;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::shape::broadcast;
 use tensor_core::view::{Reshape, Slice, View};
 use tensor_core::{Error, array, ndarray};
@@ -228,7 +228,7 @@ proptest! {
             }
             view.check_within(data.len()).unwrap();
             prop_assert_eq!(view.len(), view.offsets().len());
-            assert_close(view.gather(&data).unwrap(), &array, Bound::exact().allow_empty());
+            assert_close(view.gather(&data).unwrap(), &array, Tolerance::exact().allow_empty());
         }
     }
 
@@ -244,7 +244,7 @@ proptest! {
                 let data: Vec<i32> = array.iter().copied().collect();
                 let view = View::contiguous(from).unwrap().broadcast_to(shape).unwrap();
                 let expected = array.broadcast(IxDyn(shape)).unwrap();
-                assert_close(view.gather(&data).unwrap(), expected, Bound::exact().allow_empty());
+                assert_close(view.gather(&data).unwrap(), expected, Tolerance::exact().allow_empty());
             }
         }
         let disagree = a.iter().rev().zip(b.iter().rev()).any(|(&m, &n)| m != n && m != 1 && n != 1);

@@ -11,7 +11,7 @@ use crate::{Kernel, params::BufferCopyParams};
 /// # Panics
 /// If `x` or `y` is too short.
 pub fn buffer_copy(kernel: &Kernel, params: &BufferCopyParams, x: &[f32], y: &mut [f32]) {
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let i = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
         if i < u64::from(params.n_vec4) {
             let first = index(4 * i);

@@ -56,7 +56,7 @@ pub fn extensive_games_solve(
 ) {
     let [n, n_decisions, n_pairs] =
         [params.sequences, params.decisions, params.pairs].map(|count| count as usize);
-    for game in 0..Grid::of(kernel, params).n_workgroups {
+    for game in 0..Grid::for_kernel(kernel, params).n_workgroups {
         let game = index(game);
         let n_items = 4 * n + n_decisions;
         let own = &mut state[game * n_items..][..n_items];

@@ -16,7 +16,7 @@ const STEPS_PER_ROUND: u64 = 8;
 /// If `y` is too short.
 pub fn fma_peak(kernel: &Kernel, params: &FmaPeakParams, y: &mut [f32]) {
     let group = u64::from(kernel.workgroup_size[0]);
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let i = at.workgroup * group + u64::from(at.lid[0]);
         if i >= u64::from(params.n) {
             return;

@@ -5,7 +5,7 @@
 pub(super) const LANES: usize = 256;
 
 /// Returns the sum of one number per invocation.
-pub(super) fn of(mut terms: [f32; LANES]) -> f32 {
+pub(super) fn group_sum(mut terms: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {

@@ -57,7 +57,7 @@ pub fn inverse_gaussian_eval(
 ) {
     let n = params.n as usize;
     let (xs, ys) = (&xs[..n], &mut ys[..n]);
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let i = index(at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]));
         if let Some(y) = ys.get_mut(i) {
             *y = value_at(params, xs[i]);
@@ -75,7 +75,7 @@ fn value_at(params: &InverseGaussianEvalParams, x: f32) -> f32 {
     if x > f32::MAX {
         return value_at_end(params, true);
     }
-    let point = Point::of(params, x);
+    let point = Intermediates::new(params, x);
     if point.is_far {
         return value_at_end(params, x > params.mean[0]);
     }
@@ -103,7 +103,7 @@ fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
 }
 
 /// Intermediate results at one `x`, shared by the functions.
-struct Point {
+struct Intermediates {
     /// `x 2^-lift` and its inverse.
     x: f32,
     inverse: Sum,
@@ -123,8 +123,8 @@ struct Tail {
     factor: f32,
 }
 
-impl Point {
-    fn of(params: &InverseGaussianEvalParams, x: f32) -> Self {
+impl Intermediates {
+    fn new(params: &InverseGaussianEvalParams, x: f32) -> Self {
         let is_large = x > LARGE;
         let scale = if is_large { 0.0625 } else { 1.0 };
         let inverse = split::inverse(x * scale);
@@ -135,7 +135,7 @@ impl Point {
         let (p, g) = if x > params.mean[0] {
             (
                 split::product(d.times(scale), inverse),
-                split::product(params.rate.into(), Sum::of(x)),
+                split::product(params.rate.into(), Sum::from_f32(x)),
             )
         } else {
             (

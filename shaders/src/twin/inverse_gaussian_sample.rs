@@ -39,7 +39,7 @@ pub fn inverse_gaussian_sample(
     draws: &mut [f32],
 ) {
     let draws = &mut draws[..params.n as usize];
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let i = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
         if let (Some(draw), Ok(i)) = (draws.get_mut(index(i)), u32::try_from(i)) {
             let counter = [

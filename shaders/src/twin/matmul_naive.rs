@@ -11,7 +11,7 @@ use crate::{Kernel, params::MatmulParams};
 /// If a slice is shorter than its shape.
 pub fn matmul_naive(kernel: &Kernel, params: &MatmulParams, a: &[f32], b: &[f32], c: &mut [f32]) {
     let [rows, inner, cols] = params.shape();
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let (row, col) = row_and_col(at, kernel.workgroup_size, params.cols);
         if row >= rows || col >= cols {
             return;

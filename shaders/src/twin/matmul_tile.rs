@@ -21,7 +21,7 @@ pub fn matmul_tile(kernel: &Kernel, params: &MatmulParams, a: &[f32], b: &[f32],
             0.0
         }
     };
-    launch_workgroups(Grid::of(kernel, params), |workgroup| {
+    launch_workgroups(Grid::for_kernel(kernel, params), |workgroup| {
         let mut wg_a = [[0.0_f32; TILE]; TILE];
         let mut wg_b = [[0.0_f32; TILE]; TILE];
         let mut sums = [[0.0_f32; TILE]; TILE];

@@ -25,7 +25,7 @@ pub fn matrix_game_update(
         terms[i % LANES] += values[i] * strategy[i];
         average[i] += params.share * (strategy[i] - average[i]);
     }
-    let worth = group_sum::of(terms);
+    let worth = group_sum::group_sum(terms);
     terms = [0.0; LANES];
     for i in 0..n_actions {
         let last = values[i] - worth;
@@ -33,7 +33,7 @@ pub fn matrix_game_update(
         strategy[i] = (regrets[i] + params.predictive * last).max(0.0);
         terms[i % LANES] += strategy[i];
     }
-    let total = group_sum::of(terms);
+    let total = group_sum::group_sum(terms);
     for p in &mut strategy[..n_actions] {
         *p = if total > NOTHING {
             *p * (1.0 / total)

@@ -22,6 +22,6 @@ pub fn matrix_game_value(
         for other in 0..n_others {
             sums[other % LANES] += payoffs[action * n_others + other] * strategy[other];
         }
-        values[action] = group_sum::of(sums);
+        values[action] = group_sum::group_sum(sums);
     }
 }

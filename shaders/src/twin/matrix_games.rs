@@ -64,7 +64,7 @@ pub(super) fn one_an_invocation<const N: usize>(
     params: &MatrixGamesParams,
     buffers: &mut Buffers<'_>,
 ) {
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let game = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
         if game < params.games.into() {
             solve::<N>(params, buffers, Order::ItemsFirst, index(game));

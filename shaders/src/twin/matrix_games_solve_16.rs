@@ -25,7 +25,7 @@ pub fn matrix_games_solve_16(
         state,
         averages,
     };
-    for game in 0..Grid::of(kernel, params).n_workgroups {
+    for game in 0..Grid::for_kernel(kernel, params).n_workgroups {
         solve::<16>(params, &mut buffers, Order::GamesFirst, index(game));
     }
 }

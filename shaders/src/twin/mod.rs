@@ -58,7 +58,7 @@ pub struct Grid {
 impl Grid {
     /// Returns the grid of a dispatch of `kernel` with `params`.
     #[must_use]
-    pub fn of(kernel: &Kernel, params: &impl Params) -> Self {
+    pub fn for_kernel(kernel: &Kernel, params: &impl Params) -> Self {
         Self {
             n_workgroups: kernel.n_workgroups(params.domain()),
             workgroup_size: kernel.workgroup_size,

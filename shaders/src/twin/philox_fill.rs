@@ -17,7 +17,7 @@ const ROUNDS: u32 = 10;
 /// If `words` is too short.
 pub fn philox_fill(kernel: &Kernel, params: &PhiloxFillParams, words: &mut [u32]) {
     let words = &mut words[..params.n_words as usize];
-    launch(Grid::of(kernel, params), |at| {
+    launch(Grid::for_kernel(kernel, params), |at| {
         let block = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
         let Some(out) = words.get_mut(index(4 * block)..) else {
             return;

@@ -25,7 +25,7 @@ pub(super) struct Sum {
 
 impl Sum {
     /// Splits a number without error.
-    pub(super) fn of(x: f32) -> Self {
+    pub(super) fn from_f32(x: f32) -> Self {
         let head = head(x);
         Self {
             head,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::reporter::{Outcome, Reporter};
 use crate::data;
-use crate::process::{self, Finished, Line, tail, watch};
+use crate::process::{self, Finished, OutputLine, tail, watch};
 use crate::workspace::Workspace;
 
 /// Prefix of every id.
@@ -27,7 +27,7 @@ pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter)
         .args(["run", "--quiet", "--package", "benches", "--bin", "claims"])
         .envs([data::variable(workspace)?]);
     let Finished { status, out, err } = watch(&mut cargo, |line| {
-        if let Line::Err(text) = line {
+        if let OutputLine::Err(text) = line {
             reporter.note(text);
         }
     })?;

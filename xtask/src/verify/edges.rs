@@ -60,7 +60,7 @@ const fn rule(
 }
 
 impl Rule {
-    fn of(name: &str) -> Option<&'static Self> {
+    fn for_crate(name: &str) -> Option<&'static Self> {
         RULES.iter().find(|rule| rule.name == name)
     }
 
@@ -71,7 +71,7 @@ impl Rule {
     fn allows(&self, dependency: &Dependency) -> bool {
         let name = dependency.name.as_str();
         match self.may {
-            Uses::All => Self::of(name).is_some_and(Self::is_library),
+            Uses::All => Self::for_crate(name).is_some_and(Self::is_library),
             Uses::Only(may) => {
                 let by_feature = self.optional_gpu && dependency.optional;
                 may.contains(&name) || (by_feature && GPU_CRATES.contains(&name))
@@ -86,7 +86,7 @@ pub(super) fn faults(packages: &[Package]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in packages {
         let name = &package.name;
-        let Some(rule) = Rule::of(name) else {
+        let Some(rule) = Rule::for_crate(name) else {
             faults.push(format!("{name} is not in the table of edges"));
             continue;
         };
@@ -108,12 +108,12 @@ pub(super) fn faults(packages: &[Package]) -> Vec<String> {
 pub(super) fn libraries(packages: &[Package]) -> impl Iterator<Item = &Package> {
     packages
         .iter()
-        .filter(|package| Rule::of(&package.name).is_none_or(Rule::is_library))
+        .filter(|package| Rule::for_crate(&package.name).is_none_or(Rule::is_library))
 }
 
 /// Returns the packages that a library must not depend on.
 pub(super) fn never(library: &str) -> &'static [&'static str] {
-    Rule::of(library).map_or(&[], |rule| rule.never)
+    Rule::for_crate(library).map_or(&[], |rule| rule.never)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::reporter::Reporter;
-use crate::process::{self, Line, tail, watch};
+use crate::process::{self, OutputLine, tail, watch};
 
 /// Maximum number of displayed lines of a failing command's output.
 const TAIL_LINES: usize = 60;
@@ -40,7 +40,7 @@ pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
 /// Runs a command to its end. Returns the last lines of its output as a fault if it fails.
 pub(super) fn faults(command: &mut Command, reporter: &Reporter) -> Result<Vec<String>> {
     let finished = watch(command, |line| {
-        if let Line::Err(text) = line {
+        if let OutputLine::Err(text) = line {
             reporter.note(text);
         }
     })?;

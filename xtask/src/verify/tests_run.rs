@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
 use crate::artifact::{self, Executable};
-use crate::process::{self, Finished, Line, tail, watch};
+use crate::process::{self, Finished, OutputLine, tail, watch};
 use crate::workspace::{Package, Workspace};
 
 /// Maximum number of displayed lines of a failed test's output, from its beginning, because the
@@ -38,7 +38,7 @@ const LANES: usize = 2;
 pub(super) const PREFIX: &str = "test/";
 
 /// The selection of tests, and their environment.
-pub(super) struct Plan<'a> {
+pub(super) struct Selection<'a> {
     /// Part of the id of the selected tests.
     pub(super) pattern: &'a str,
     /// Environment variables for every test.
@@ -46,7 +46,11 @@ pub(super) struct Plan<'a> {
 }
 
 /// Builds and runs the selected tests, and reports each test.
-pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
+pub(super) fn run(
+    workspace: &Workspace,
+    plan: &Selection<'_>,
+    reporter: &mut Reporter,
+) -> Result<()> {
     const BUILD: &str = "test/build";
     reporter.begin_long(BUILD)?;
     let mut cargo = process::cargo();
@@ -54,7 +58,7 @@ pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporte
         .args(["test", "--workspace", "--no-run"])
         .arg("--message-format=json-render-diagnostics");
     let built = watch(&mut cargo, |line| {
-        if let Line::Err(text) = line {
+        if let OutputLine::Err(text) = line {
             reporter.note(text);
         }
     })?;
@@ -92,7 +96,7 @@ enum Event {
 /// Runs all jobs, `LANES` at a time, and reports each outcome when its process has ended.
 fn run_jobs(
     workspace: &Workspace,
-    plan: &Plan<'_>,
+    plan: &Selection<'_>,
     jobs: Vec<Job>,
     reporter: &mut Reporter,
 ) -> Result<()> {
@@ -133,7 +137,7 @@ fn run_jobs(
 fn run_executable(
     workspace: &Workspace,
     executable: &Executable,
-    plan: &Plan<'_>,
+    plan: &Selection<'_>,
     events: &Sender<Event>,
 ) -> Result<()> {
     let package = workspace
@@ -178,7 +182,7 @@ fn prefix(package: &Package, executable: &Executable) -> String {
     format!("test/{}/{target}", package.name)
 }
 
-fn command(executable: &Executable, package: &Package, plan: &Plan<'_>) -> Command {
+fn command(executable: &Executable, package: &Package, plan: &Selection<'_>) -> Command {
     let mut command = Command::new(&executable.path);
     command
         .current_dir(package.folder())
@@ -198,7 +202,7 @@ fn watch_tests(
     events.send(Event::Started(format!("{prefix} ({n_tests} tests)")))?;
     let mut n_done = 0;
     watch(tests, |line| {
-        if let Line::Out(text) = line
+        if let OutputLine::Out(text) = line
             && libtest::is_result(text)
         {
             n_done += 1;
@@ -270,7 +274,11 @@ fn head(output: &str) -> String {
     }
 }
 
-fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, events: &Sender<Event>) -> Result<()> {
+fn run_doc_tests(
+    workspace: &Workspace,
+    plan: &Selection<'_>,
+    events: &Sender<Event>,
+) -> Result<()> {
     const DOC_TESTS: &str = "test/doc";
     let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
     let is_asked = DOC_TESTS.contains(plan.pattern);
@@ -289,7 +297,7 @@ fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, events: &Sender<Event>)
         }
     }
     let finished = watch(&mut doc_command(plan, &[]), |line| {
-        if let Line::Out(text) = line
+        if let OutputLine::Out(text) = line
             && libtest::is_result(text)
         {
             progress(events, text.clone());
@@ -313,7 +321,7 @@ fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, events: &Sender<Event>)
     Ok(())
 }
 
-fn doc_command(plan: &Plan<'_>, harness_args: &[&str]) -> Command {
+fn doc_command(plan: &Selection<'_>, harness_args: &[&str]) -> Command {
     let mut cargo = process::cargo();
     cargo
         .args(["test", "--workspace", "--doc", "--no-fail-fast", "--"])

@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_file_without_a_header_is_named() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("a.rs", "//! Header.\n"),
             ("b.rs", "// Comment.\n"),
             ("c.wgsl", "// Header.\n"),
@@ -203,7 +203,7 @@ mod tests {
         let text = ["TODO: x", "TODO(#12): x", "AUTODOC", "FIXME(me)", "XXX"]
             .map(|comment| format!("let a = 1; // {comment}\n"))
             .concat();
-        let faults = unfinished(&Tree::of(&[("a.rs", &text)]));
+        let faults = unfinished(&Tree::from_files(&[("a.rs", &text)]));
         let places: Vec<_> = faults.iter().map(|fault| &fault[..6]).collect();
         assert_eq!(places, ["a.rs:1", "a.rs:4", "a.rs:5"]);
     }
@@ -213,7 +213,7 @@ mod tests {
         let nap = concat!("std::thread::", "sleep(d);\n");
         let off = concat!("    #[ig", "nore]\n");
         let tested = format!("{nap}#[cfg(test)]\nmod tests {{\n{off}{nap}}}\n");
-        let tree = Tree::of(&[("a/src/x.rs", &tested), ("a/tests/y.rs", nap)]);
+        let tree = Tree::from_files(&[("a/src/x.rs", &tested), ("a/tests/y.rs", nap)]);
         assert_eq!(ignored(&tree), ["a/src/x.rs:4: a test has `#[ignore]`"]);
         assert_eq!(
             sleep(&tree),
@@ -225,7 +225,7 @@ mod tests {
     fn shader_text_stays_in_its_crate_and_free_of_the_directive() {
         let read = "include_str!(\"a.wgsl\")\n";
         let directive = concat!("enable ", "subgroups;\n");
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("shaders/src/source.rs", read),
             ("crates/g/src/x.rs", read),
             ("shaders/wgsl/a.wgsl", directive),
@@ -243,7 +243,7 @@ mod tests {
         let path = concat!("let limits = wg", "pu::Limits::default();\n");
         let import = concat!("pub use wg", "pu as gpu;\n");
         let innocent = "// wgpu::Limits\n/// use wgpu\nlet names = [\"wgpu\"]; by_wgpu::f();\n";
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("crates/gpu-wgsl/src/device/open.rs", path),
             ("crates/gpu-wgsl/src/pool.rs", path),
             ("crates/games/src/gpu.rs", import),
@@ -265,7 +265,7 @@ mod tests {
             [target.'cfg(unix)'.dev-dependencies]\napprox.workspace = true\nd = { path = \"x\" }\n";
         let apart = "[workspace]\n\n[dependencies]\ne = \"1\"\n";
         let root = "[workspace]\n[workspace.dependencies]\na = \"1\"\nfloat-cmp = \"0.10\"\n";
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("Cargo.toml", root),
             ("apart/Cargo.toml", apart),
             ("m/Cargo.toml", member),

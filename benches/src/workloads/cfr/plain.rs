@@ -1,8 +1,8 @@
 //! Counterfactual regret minimisation as in papers: a recursive walk over the game tree, one node
 //! after the other.
 //!
-//! Role: the oracle of the extensive games, and their slowest rung. It uses the rules of the games
-//! and shares nothing with the solver: no sequence form, no compiled game, no SIMD vectors.
+//! Role: the oracle of the extensive games, and their slowest variant. It uses the rules of the
+//! games and shares nothing with the solver: no sequence form, no compiled game, no SIMD vectors.
 //! Method: the average sums the strategies played, weighted by the reach probability of their
 //! player.
 //! Source: Zinkevich, Johanson, Bowling and Piccione 2007; Tammelin 2014 (clipped regrets, weights
@@ -58,7 +58,7 @@ pub(super) struct Learning<'g> {
 
 impl Plain {
     /// Builds the tree of a game in one walk.
-    pub(super) fn of<G: ExtensiveGame>(game: &G) -> Self {
+    pub(super) fn new<G: ExtensiveGame>(game: &G) -> Self {
         let mut plain = Self::default();
         plain.add(game, &game.root());
         plain
@@ -366,7 +366,7 @@ mod tests {
     use games::extensive::{Arena, Kuhn, Leduc, LiarsDice};
     use games::{Dynamics, solve};
     use serde_json::Value;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     /// Returns the reference values of the games crate, computed with 80 bits.
     fn reference() -> Value {
@@ -381,7 +381,7 @@ mod tests {
         let games = reference["extensive_games"].as_array().unwrap();
         let entry = games.iter().find(|entry| entry["game"] == name).unwrap();
         let uniform = entry["uniform_nash_conv"].as_f64().unwrap();
-        let bound = || Bound::exact().or_absolute(1e-9);
+        let bound = || Tolerance::exact().or_absolute(1e-9);
         assert_close([game.uniform_nash_conv()], [uniform], bound());
         for (algorithm, plus, updates) in [
             ("cfr/alternating", false, Updates::Alternating),
@@ -401,19 +401,19 @@ mod tests {
 
     #[test]
     fn the_oracle_follows_the_reference() {
-        check(&Plain::of(&Kuhn), "kuhn_poker");
-        check(&Plain::of(&Leduc::new()), "leduc_poker");
+        check(&Plain::new(&Kuhn), "kuhn_poker");
+        check(&Plain::new(&Leduc::new()), "leduc_poker");
         let dice = LiarsDice::new(3, 1).unwrap();
-        check(&Plain::of(&dice), "liars_dice(dice_sides=3)");
+        check(&Plain::new(&dice), "liars_dice(dice_sides=3)");
     }
 
     #[test]
     fn a_profile_of_the_solver_is_judged_as_the_solver_judges_it() {
-        let (tree, plain) = (Tree::of(&Kuhn).unwrap(), Plain::of(&Kuhn));
+        let (tree, plain) = (Tree::of(&Kuhn).unwrap(), Plain::new(&Kuhn));
         let arena = Arena::from_tree(&tree).unwrap();
         let solution = solve(&arena, &Dynamics::regret_matching().iterations(50)).unwrap();
         let found = plain.nash_conv_of(&tree, &solution.strategies).unwrap();
-        let bound = Bound::exact().or_absolute(1e-12);
+        let bound = Tolerance::exact().or_absolute(1e-12);
         assert_close([found], [solution.nash_conv], bound);
         let other = Tree::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
         assert!(plain.nash_conv_of(&other, &solution.strategies).is_err());

@@ -1,10 +1,10 @@
-//! The rungs of `matmul` on the CPU, from three loops to the best library.
+//! The variants of `matmul` on the CPU, from three loops to the best library.
 //!
 //! Each function computes the leading rows of `c = a · b` into `c`; `c` determines the number of
 //! rows.
 
 use super::Product;
-use crate::workload::{Part, Rung};
+use crate::workload::{Portion, Variant};
 use anyhow::Result;
 use shaders::params::MatmulParams;
 use shaders::{layout, twin};
@@ -12,17 +12,17 @@ use std::hint::black_box;
 use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
 use tensor_core::{Reference, Tensor, einsum, gemm};
 
-/// Number of operations that every rung does in about a second; the complete product of the images
-/// is below it.
+/// Number of operations that every variant does in about a second; the complete product of the
+/// images is below it.
 const PLAIN_OPERATIONS: f64 = 0.8e9;
-/// Number of operations, as [`PLAIN_OPERATIONS`], for rungs that walk down the columns of a B that
-/// is larger than a core's caches.
+/// Number of operations, as [`PLAIN_OPERATIONS`], for variants that walk down the columns of a B
+/// that is larger than a core's caches.
 const STRIDING_OPERATIONS: f64 = 0.2e9;
 /// Number of elements of a B that fits a core's cache: 1 MiB.
 const NEAR_LEN: usize = 1 << 18;
 /// Number of operations of the reference executor, which interprets the program for every value.
 const REFERENCE_OPERATIONS: f64 = 3e6;
-/// Number of operations of rungs that walk along rows.
+/// Number of operations of variants that walk along rows.
 const STREAMING_OPERATIONS: f64 = 20e9;
 
 type Compute = fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>) -> Result<()>;
@@ -30,7 +30,7 @@ type Compute = fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, ArrayViewMut2<'_, f3
 /// Multiplies with three loops, one element at a time: the first version of the notebook.
 ///
 /// # Errors
-/// None; the signature is that of every rung.
+/// None; the signature is that of every variant.
 pub fn three_loops(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -50,7 +50,7 @@ pub fn three_loops(
 /// Multiplies with two loops and a dot product: `c[i, j] = a[i, :] · b[:, j]`.
 ///
 /// # Errors
-/// None; the signature is that of every rung.
+/// None; the signature is that of every variant.
 pub fn dot_products(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -69,7 +69,7 @@ pub fn dot_products(
 /// Multiplies by row broadcast: `c[i] = Σₖ a[i, k] · b[k, :]`, with a whole row of `b` at a time.
 ///
 /// # Errors
-/// None; the signature is that of every rung.
+/// None; the signature is that of every variant.
 pub fn row_broadcast(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -133,8 +133,8 @@ pub fn library(
     Ok(gemm::matmul_into(a, b, c)?)
 }
 
-/// Returns the rungs of the CPU in order.
-pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
+/// Returns the variants of the CPU in order.
+pub fn variants(product: &Product) -> Vec<Variant<'_>> {
     let striding = if product.b.len() > NEAR_LEN {
         STRIDING_OPERATIONS
     } else {
@@ -148,21 +148,21 @@ pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
         ("simulator", simulator, striding),
         ("gemm", library, f64::INFINITY),
     ];
-    let rung = |(executor, compute, operations)| {
+    let variant = |(executor, compute, operations)| {
         let part = product.part(operations);
         let len = part.rows * product.shape[2];
-        Rung::on_cpu(executor, product.extent(part), len, move |c| {
+        Variant::on_cpu(executor, product.extent(part), len, move |c| {
             multiply(product, part, compute, c)
         })
     };
-    let mut rungs: Vec<Rung<'_>> = plain.map(rung).into();
-    rungs.extend(tensors(product));
-    rungs
+    let mut variants: Vec<Variant<'_>> = plain.map(variant).into();
+    variants.extend(tensors(product));
+    variants
 }
 
-/// Returns the rungs of the lazy tensor's product: on the reference executor and on the host
+/// Returns the variants of the lazy tensor's product: on the reference executor and on the host
 /// executor.
-fn tensors(product: &Product) -> [Rung<'_>; 2] {
+fn tensors(product: &Product) -> [Variant<'_>; 2] {
     let [rows, inner, cols] = product.shape;
     let a = Tensor::from_vec(&[rows, inner], product.a.clone());
     let b = Tensor::from_vec(&[inner, cols], product.b.clone());
@@ -170,13 +170,13 @@ fn tensors(product: &Product) -> [Rung<'_>; 2] {
     let (few, weights) = (a.slice(0, ..part.rows.cast_signed()), b.clone());
     let (part, whole) = (product.extent(part), product.extent(product.whole()));
     [
-        Rung::evaluated::<f32>("reference", Reference, part, move || few.matmul(&weights)),
-        Rung::compiled::<f32>("host", whole, vec![a, b], |args| args[0].matmul(&args[1])),
+        Variant::evaluated::<f32>("reference", Reference, part, move || few.matmul(&weights)),
+        Variant::compiled::<f32>("host", whole, vec![a, b], |args| args[0].matmul(&args[1])),
     ]
 }
 
 /// Computes the rows of `part` into `c`.
-fn multiply(product: &Product, part: Part, compute: Compute, c: &mut [f32]) -> Result<()> {
+fn multiply(product: &Product, part: Portion, compute: Compute, c: &mut [f32]) -> Result<()> {
     let [rows, inner, cols] = product.shape;
     let a = ArrayView2::from_shape((rows, inner), &product.a[..])?;
     let (a, _) = a.split_at(Axis(0), part.rows);

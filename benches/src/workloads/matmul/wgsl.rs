@@ -1,9 +1,9 @@
-//! The rungs of `matmul` in WGSL: the naive kernel, 16 × 16 tiles, and the kernel generated for a
-//! tensor program.
+//! The variants of `matmul` in WGSL: the naive kernel, 16 × 16 tiles, and the kernel generated for
+//! a tensor program.
 
 use super::Product;
 use crate::on_gpu::{OnGpu, compiled, timer};
-use crate::workload::{Contestant, Part, Rung};
+use crate::workload::{Implementation, Portion, Variant};
 use anyhow::{Result, bail};
 use gpu_wgsl::{DeviceType, Gpu};
 use shaders::params::MatmulParams;
@@ -13,8 +13,8 @@ use tensor_core::Tensor;
 /// Number of operations of the fixed kernels on a software driver; about a second.
 const SOFTWARE_OPERATIONS: f64 = 0.8e9;
 
-/// Returns the rungs of one device in order.
-pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
+/// Returns the variants of one device in order.
+pub fn variants<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Variant<'a>> {
     let software = gpu.adapter().device_type == DeviceType::Cpu;
     let fitting = rows_that_fit(product, gpu);
     let slow = product.part(if software {
@@ -22,18 +22,18 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
     } else {
         f64::INFINITY
     });
-    let rungs = [
+    let variants = [
         ("wgsl-naive", Some(layout::MATMUL_NAIVE), slow.rows),
         ("wgsl-tile", Some(layout::MATMUL_TILE), slow.rows),
         ("wgsl", None, product.shape[0]),
     ];
-    rungs
+    variants
         .map(|(executor, kernel, rows)| {
-            let part = Part {
+            let part = Portion {
                 rows: rows.min(fitting),
                 of: product.shape[0],
             };
-            Rung {
+            Variant {
                 executor,
                 adapter: Some(gpu.adapter()),
                 timer: timer(gpu),
@@ -57,7 +57,11 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
 }
 
 /// Creates the contestant that runs the product as a tensor program.
-fn tensors<'a>(product: &Product, part: Part, gpu: &'a Gpu) -> Result<Box<dyn Contestant + 'a>> {
+fn tensors<'a>(
+    product: &Product,
+    part: Portion,
+    gpu: &'a Gpu,
+) -> Result<Box<dyn Implementation + 'a>> {
     let [_, inner, cols] = product.shape;
     let a = product.a[..part.rows * inner].to_vec();
     let arguments = vec![
@@ -72,10 +76,10 @@ fn tensors<'a>(product: &Product, part: Part, gpu: &'a Gpu) -> Result<Box<dyn Co
 /// Creates the contestant that runs the product with a fixed kernel.
 fn fixed<'a>(
     product: &Product,
-    part: Part,
+    part: Portion,
     gpu: &'a Gpu,
     kernel: Kernel,
-) -> Result<Box<dyn Contestant + 'a>> {
+) -> Result<Box<dyn Implementation + 'a>> {
     let [_, inner, cols] = product.shape;
     let sides = [part.rows, inner, cols].map(u32::try_from);
     let [Ok(rows), Ok(terms), Ok(columns)] = sides else {

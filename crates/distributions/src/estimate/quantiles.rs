@@ -150,7 +150,7 @@ fn student_of_many(freedom: f64, z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{chi_squared, student};
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     /// 2e-11, in epsilons.
     const BOUND: usize = 90_072;
@@ -169,7 +169,7 @@ mod tests {
             });
             expected.push(number(3));
         }
-        assert_close(&found, &expected, Bound::relative(BOUND));
+        assert_close(&found, &expected, Tolerance::relative(BOUND));
     }
 
     #[test]

@@ -183,7 +183,7 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     /// Numbers over a range, evenly on a logarithmic scale.
     fn spread(low: f64, high: f64) -> Vec<f64> {
@@ -202,29 +202,29 @@ mod tests {
             .collect();
         let found: Vec<f64> = xs.iter().map(|&x| exp(x, 0.0).value()).collect();
         let truth: Vec<f64> = xs.iter().map(|x| x.exp()).collect();
-        assert_close(found, truth, Bound::relative(2));
+        assert_close(found, truth, Tolerance::relative(2));
         let ends = [f64::NEG_INFINITY, -746.0, 710.0, f64::INFINITY].map(|x| exp(x, 0.0).value());
         assert_close(
             ends,
             [0.0, 0.0, f64::INFINITY, f64::INFINITY],
-            Bound::exact(),
+            Tolerance::exact(),
         );
         assert!(exp(f64::NAN, 0.0).value().is_nan());
         // Gradual underflow, and a second part that counts.
         assert_close(
             [exp(-740.0, 0.0).value()],
             [(-740_f64).exp()],
-            Bound::exact().or_absolute(1e-323),
+            Tolerance::exact().or_absolute(1e-323),
         );
         assert_close(
             [exp(3.0, 1e-10).value()],
             [(3.0 + 1e-10_f64).exp()],
-            Bound::relative(4),
+            Tolerance::relative(4),
         );
         assert_close(
             [exp(-1000.0, 0.0).times(1e200)],
             [5.075958897549457e-235],
-            Bound::relative(2),
+            Tolerance::relative(2),
         );
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let xs = spread(1e-300, 1e300);
         let found: Vec<f64> = xs.iter().map(|&x| ln_parts(x).plus(0.0, 0.0)).collect();
         let truth: Vec<f64> = xs.iter().map(|x| x.ln()).collect();
-        assert_close(found, truth, Bound::relative(2));
+        assert_close(found, truth, Tolerance::relative(2));
         let found = [0.0, 5e-324, 1e-310].map(ln);
         assert_close(
             found,
@@ -242,7 +242,7 @@ mod tests {
                 -744.440_071_921_381_2,
                 -713.801_378_828_154_2,
             ],
-            Bound::relative(2),
+            Tolerance::relative(2),
         );
         let zs: Vec<f64> = spread(1e-300, 0.9)
             .into_iter()
@@ -250,7 +250,7 @@ mod tests {
             .collect();
         let found: Vec<f64> = zs.iter().map(|&z| ln_1p(z)).collect();
         let truth: Vec<f64> = zs.iter().map(|z| z.ln_1p()).collect();
-        assert_close(found, truth, Bound::relative(2));
+        assert_close(found, truth, Tolerance::relative(2));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         assert_close(
             [found],
             [2.3747660028800243e-14],
-            Bound::relative(1).or_absolute(5.6e-17),
+            Tolerance::relative(1).or_absolute(5.6e-17),
         );
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn slope(a: f64, b: f64) -> f64 {
 mod tests {
     use super::{erfcx, slope};
     use puruspe::error::erfcx as oracle;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     /// Points from -1/2 on, dense where the function bends.
     fn points() -> Vec<f64> {
@@ -83,12 +83,12 @@ mod tests {
         let found: Vec<f64> = points().into_iter().map(erfcx).collect();
         let truth: Vec<f64> = points().into_iter().map(oracle).collect();
         // The tolerance includes the error of the library.
-        assert_close(found, truth, Bound::relative(7));
-        assert_close([erfcx(f64::INFINITY)], [0.0], Bound::exact());
+        assert_close(found, truth, Tolerance::relative(7));
+        assert_close([erfcx(f64::INFINITY)], [0.0], Tolerance::exact());
         assert_close(
             [erfcx(1e200) * 1e200],
             [0.564_189_583_547_756_3],
-            Bound::relative(4),
+            Tolerance::relative(4),
         );
     }
 
@@ -103,7 +103,7 @@ mod tests {
                 truth.push(low - high);
                 sizes.push(low);
             }
-            assert_close(found, truth, Bound::relative(8).scaled_by(sizes));
+            assert_close(found, truth, Tolerance::relative(8).scaled_by(sizes));
         }
     }
 
@@ -120,7 +120,7 @@ mod tests {
             (1000000.0, 5.6418958354691e-13),
         ];
         for (t, truth) in golden {
-            assert_close([slope(t, t)], [truth], Bound::relative(9));
+            assert_close([slope(t, t)], [truth], Tolerance::relative(9));
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn scaled_e1(x: f64, ln_x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::scaled_e1;
-    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::compare::{Tolerance, assert_close};
 
     #[test]
     fn values_are_the_golden_ones() {
@@ -61,16 +61,16 @@ mod tests {
             (100000000.0, 9.999999900000002e-09),
         ];
         for (x, truth) in golden {
-            assert_close([scaled_e1(x, x.ln())], [truth], Bound::relative(5));
+            assert_close([scaled_e1(x, x.ln())], [truth], Tolerance::relative(5));
         }
         let at_infinity = scaled_e1(f64::INFINITY, f64::INFINITY);
-        assert_close([at_infinity], [0.0], Bound::exact());
+        assert_close([at_infinity], [0.0], Tolerance::exact());
         // mpmath 1.3.0: e1(1e-400), whose argument is 0 in f64.
         let ln_x = -400.0 * 10.0_f64.ln();
         assert_close(
             [scaled_e1(0.0, ln_x)],
             [920.456_821_532_716_7],
-            Bound::relative(5),
+            Tolerance::relative(5),
         );
     }
 }

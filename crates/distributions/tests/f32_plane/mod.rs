@@ -4,7 +4,7 @@
 use distributions::InverseGaussian;
 use shaders::params::InverseGaussianFunction as Function;
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::rng::Philox;
 
 /// Largest absolute value of the base-10 logarithm of `μ/λ`.
@@ -91,7 +91,7 @@ pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32
     } else {
         0.0
     };
-    let bound = Bound::relative(max_epsilons(function))
+    let bound = Tolerance::relative(max_epsilons(function))
         .scaled_by(truth.iter().map(|y| y.abs().max(least)))
         .or_absolute(f32::MIN_POSITIVE.into());
     let actual: Vec<f32> = values.iter().map(|(.., y)| *y).collect();

@@ -6,7 +6,7 @@
 )]
 
 use std::path::Path;
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Tolerance, compare};
 
 /// Tolerance in epsilons: 4e-15.
 pub(crate) const GATE: usize = 18;
@@ -44,7 +44,7 @@ pub(crate) fn worst<'a>(rows: impl Iterator<Item = (&'a str, [f64; 3])>) -> Wors
         n_rows: 0,
     };
     for (id, [actual, truth, scale]) in rows {
-        let bound = Bound::relative(GATE)
+        let bound = Tolerance::relative(GATE)
             .scaled_by([scale])
             .or_absolute(f64::MIN_POSITIVE);
         let summary = compare([actual], [truth], &bound)

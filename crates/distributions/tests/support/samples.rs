@@ -5,7 +5,7 @@ use distributions::InverseGaussian;
 use distributions::estimate::Fit;
 use rand::rngs::Xoshiro256PlusPlus;
 use std::collections::HashMap;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 
 /// A sample of `estimate-samples.csv` with its expected results.
 pub(crate) struct Sample {
@@ -32,7 +32,7 @@ impl Sample {
 }
 
 /// Compares a result of every golden sample with its expected column.
-pub(crate) fn check(column: &str, bound: Bound, figure: impl Fn(&Sample, &Fit) -> f64) {
+pub(crate) fn check(column: &str, bound: Tolerance, figure: impl Fn(&Sample, &Fit) -> f64) {
     let samples = Sample::all();
     let found = samples.iter().map(|sample| {
         figure(

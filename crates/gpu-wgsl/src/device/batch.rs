@@ -10,7 +10,7 @@
 //!  uniform buffer: | params of run 0 | pad | params of run 1 | pad | ...    aligned offsets
 //! ```
 
-use super::memory::Bound;
+use super::memory::BufferHandle;
 use super::memory::create_buffer;
 use super::timing::{self, Measurement};
 use super::{AnyBuffer, Gpu, kernels::Pipeline, lock};
@@ -40,7 +40,7 @@ pub(super) struct Batch {
 pub(super) struct Run {
     pipeline: Arc<Pipeline>,
     params: Vec<u8>,
-    buffers: Vec<Bound>,
+    buffers: Vec<BufferHandle>,
     /// Bound byte ranges of the first buffers; the remaining buffers are bound whole.
     stretches: Vec<Range<u64>>,
     /// Number of operations; 0 if unknown.
@@ -122,7 +122,7 @@ impl Gpu {
     pub(super) fn record(&self, run: Run) -> Result<()> {
         let mut batch = lock(&self.shared.batch);
         // An output computed from a stale input is stale, too.
-        if let Some(why) = run.buffers.iter().find_map(Bound::staleness) {
+        if let Some(why) = run.buffers.iter().find_map(BufferHandle::staleness) {
             run.mark_outputs_stale(&why);
         }
         let limits = &self.adapter().limits;
@@ -145,7 +145,7 @@ impl Gpu {
     pub(super) fn is_recorded(&self, memory: &wgpu::Buffer) -> bool {
         let batch = lock(&self.shared.batch);
         let mut used = batch.runs.iter().flat_map(|run| &run.buffers);
-        used.any(|bound| bound.is(memory))
+        used.any(|bound| bound.is_same_buffer(memory))
     }
 
     pub(super) fn flush_batch(&self, batch: &mut Batch) -> Result<()> {
@@ -184,7 +184,7 @@ impl Gpu {
             uniform.extend_from_slice(&run.params);
             uniform.resize(uniform.len().next_multiple_of(alignment), 0);
         }
-        let refused = |fault: super::Fault| Error::Device {
+        let refused = |fault: super::ResourceError| Error::Device {
             operation: "flush",
             message: fault.into_message(),
         };

@@ -89,8 +89,8 @@ fn binding_misfit(
     }
     // WebGPU does not allow a buffer that is written to be bound twice.
     let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
-    let shared =
-        (0..place).find(|&other| buffers[other].is(buffer) && (writes(place) || writes(other)));
+    let shared = (0..place)
+        .find(|&other| buffers[other].is_same_buffer(buffer) && (writes(place) || writes(other)));
     shared.map(|other| format!("shares output {name} with binding {}", other + 1))
 }
 

@@ -1,6 +1,6 @@
 //! Buffers on a device: allocation from the pool, and upload.
 
-use super::{Fault, Gpu, Shared, lock};
+use super::{Gpu, ResourceError, Shared, lock};
 use crate::pool::Pool;
 use crate::{Error, Result};
 use shaders::Element;
@@ -108,7 +108,7 @@ impl AnyBuffer {
 
     /// Returns whether both buffers share the same memory.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_buffer(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.memory, &other.memory)
     }
 
@@ -117,8 +117,8 @@ impl AnyBuffer {
     }
 
     /// Returns the handle that recorded work keeps.
-    pub(super) fn bound(&self) -> Bound {
-        Bound {
+    pub(super) fn bound(&self) -> BufferHandle {
+        BufferHandle {
             buffer: self.handle().clone(),
             bytes: self.memory.bytes,
             class_bytes: self.memory.class_bytes,
@@ -147,16 +147,16 @@ impl AnyBuffer {
 /// Handle of recorded work to a buffer. It keeps the wgpu buffer alive, but not the allocation in
 /// the pool.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BufferHandle {
     buffer: wgpu::Buffer,
     bytes: u64,
     class_bytes: u64,
     memory: Weak<Memory>,
 }
 
-impl Bound {
+impl BufferHandle {
     /// Returns whether the handle refers to this buffer.
-    pub(super) fn is(&self, buffer: &wgpu::Buffer) -> bool {
+    pub(super) fn is_same_buffer(&self, buffer: &wgpu::Buffer) -> bool {
         self.buffer == *buffer
     }
 
@@ -246,7 +246,7 @@ impl Gpu {
         let class_bytes = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
         let name: Arc<str> = name.into();
         let acquired = match self.acquire(&name, bytes, class_bytes) {
-            Err(Fault::OutOfMemory(_))
+            Err(ResourceError::OutOfMemory(_))
                 if self.pool().reserved_bytes() > self.pool().live_bytes() =>
             {
                 // Free buffers of other classes may occupy the memory that is needed.
@@ -256,7 +256,7 @@ impl Gpu {
             other => other,
         };
         let (buffer, number) = acquired.map_err(|fault| match fault {
-            Fault::OutOfMemory(reason) => {
+            ResourceError::OutOfMemory(reason) => {
                 let pool = lock(&self.shared.pool);
                 Error::OutOfMemory {
                     name: name.to_string(),
@@ -267,7 +267,7 @@ impl Gpu {
                     holders: pool.largest_holders(),
                 }
             }
-            Fault::Refused(message) => Error::Device {
+            ResourceError::Refused(message) => Error::Device {
                 operation: "alloc",
                 message,
             },
@@ -308,10 +308,10 @@ impl Gpu {
         name: &Arc<str>,
         bytes: u64,
         class_bytes: u64,
-    ) -> std::result::Result<(wgpu::Buffer, u64), Fault> {
+    ) -> std::result::Result<(wgpu::Buffer, u64), ResourceError> {
         let mut pool = lock(&self.shared.pool);
         if let Some(budget) = pool.exceeded_budget(bytes) {
-            return Err(Fault::OutOfMemory(format!(
+            return Err(ResourceError::OutOfMemory(format!(
                 "budget exceeded (limit {budget} bytes)"
             )));
         }

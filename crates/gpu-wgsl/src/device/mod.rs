@@ -35,8 +35,8 @@ pub use timing::{Timer, Timing};
 use staging::Staging;
 
 use crate::adapter::{Adapter, Feature, Select};
-use crate::executor::Nests;
-use crate::nest::Room;
+use crate::executor::KernelCache;
+use crate::nest::ScheduleLimits;
 use crate::pool::{Pool, PoolCounters};
 use crate::{Error, Result};
 use shaders::{Kernel, Params};
@@ -63,8 +63,8 @@ struct Shared {
     timer: Timer,
     pool: Mutex<Pool<wgpu::Buffer>>,
     pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
-    nests: Nests,
-    room: Room,
+    nests: KernelCache,
+    room: ScheduleLimits,
     batch: Mutex<batch::Batch>,
     marks_unwritten: AtomicBool,
     staging: Mutex<Staging>,
@@ -121,17 +121,17 @@ impl Gpu {
 
     /// Returns whether both handles refer to the same open device.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_device(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Returns the caches of tensor kernels.
-    pub(crate) fn nests(&self) -> &Nests {
+    pub(crate) fn nests(&self) -> &KernelCache {
         &self.shared.nests
     }
 
     /// Returns the limits for kernels of nests.
-    pub(crate) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &ScheduleLimits {
         &self.shared.room
     }
 
@@ -155,7 +155,7 @@ impl Gpu {
     /// Sets whether new buffers are filled with the comparator's sentinel (default: only with
     /// `TENSOR_VERIFY=1`). A kernel that does not write all elements then cannot produce correct
     /// results from old contents.
-    pub fn mark_unwritten(&self, marks: bool) {
+    pub fn poison_allocations(&self, marks: bool) {
         self.shared.marks_unwritten.store(marks, Ordering::Relaxed);
     }
 
@@ -258,7 +258,10 @@ impl Gpu {
     }
 
     /// Runs `create` inside error scopes; returns its result, or the first error.
-    fn scoped<T>(&self, create: impl FnOnce(&wgpu::Device) -> T) -> std::result::Result<T, Fault> {
+    fn scoped<T>(
+        &self,
+        create: impl FnOnce(&wgpu::Device) -> T,
+    ) -> std::result::Result<T, ResourceError> {
         let device = &self.shared.device;
         let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
@@ -317,12 +320,12 @@ impl Gpu {
 
 /// Error of wgpu while creating a resource.
 #[derive(Debug)]
-enum Fault {
+enum ResourceError {
     OutOfMemory(String),
     Refused(String),
 }
 
-impl From<wgpu::Error> for Fault {
+impl From<wgpu::Error> for ResourceError {
     fn from(error: wgpu::Error) -> Self {
         match error {
             wgpu::Error::OutOfMemory { source } => Self::OutOfMemory(source.to_string()),
@@ -331,7 +334,7 @@ impl From<wgpu::Error> for Fault {
     }
 }
 
-impl Fault {
+impl ResourceError {
     fn into_message(self) -> String {
         match self {
             Self::OutOfMemory(message) | Self::Refused(message) => message,
@@ -354,12 +357,17 @@ mod tests {
         let room = wgpu::Error::OutOfMemory {
             source: "heap 0 is full".into(),
         };
-        assert!(matches!(Fault::from(room), Fault::OutOfMemory(text) if text == "heap 0 is full"));
+        assert!(
+            matches!(ResourceError::from(room), ResourceError::OutOfMemory(text) if text == "heap 0 is full")
+        );
         let refused = wgpu::Error::Validation {
             source: "no".into(),
             description: "usage".to_owned(),
         };
-        assert!(matches!(Fault::from(refused), Fault::Refused(_)));
+        assert!(matches!(
+            ResourceError::from(refused),
+            ResourceError::Refused(_)
+        ));
     }
 
     #[test]

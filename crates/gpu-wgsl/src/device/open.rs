@@ -2,8 +2,8 @@
 
 use super::{Gpu, Shared, Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
-use crate::executor::Nests;
-use crate::nest::{Binding, Room};
+use crate::executor::KernelCache;
+use crate::nest::{Binding, ScheduleLimits};
 use crate::tuning::Tiles;
 use crate::{Error, Result};
 use std::sync::atomic::AtomicBool;
@@ -167,7 +167,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         DeviceType::DiscreteGpu => 1e12,
         _ => 1e11,
     };
-    let room = Room {
+    let room = ScheduleLimits {
         has_f64: adapter.features.contains(&Feature::F64),
         operations,
         binding: Binding {
@@ -179,7 +179,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
         invocations: adapter.limits.max_compute_invocations_per_workgroup,
         loop_iterations: adapter.max_loop_iterations,
-        tiles: Tiles::of(&adapter),
+        tiles: Tiles::for_adapter(&adapter),
     };
     Gpu {
         shared: Arc::new(Shared {
@@ -189,7 +189,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             timer,
             pool: Mutex::default(),
             pipelines: Mutex::default(),
-            nests: Nests::default(),
+            nests: KernelCache::default(),
             room,
             batch: Mutex::default(),
             marks_unwritten: AtomicBool::new(is_verifying),
@@ -323,7 +323,7 @@ mod tests {
             let stacked = Tensor::stack(&sums, 0).matmul(&x.t()).sum(0);
             let on_device = stacked.eval::<f32>(&gpu).unwrap();
             let on_host = stacked.eval::<f32>(&tensor_core::Host::new()).unwrap();
-            let bound = tensor_core::compare::Bound::relative(2000);
+            let bound = tensor_core::compare::Tolerance::relative(2000);
             tensor_core::compare::assert_close(on_device, on_host, bound);
             // Destroying the application's device must be visible through `gpu`.
             device.destroy();
@@ -372,7 +372,7 @@ mod tests {
             let program = (0..200).fold(x.clone(), |y, _| &y - y.max(0));
             let expected = program.eval::<i32>(&Host::new()).unwrap();
             assert_eq!(program.eval::<i32>(&gpu).unwrap(), expected);
-            assert!(!gpu.refusals().is_empty());
+            assert!(!gpu.fallbacks().is_empty());
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Staging(Vec<wgpu::Buffer>);
 
 /// A copy in flight.
 #[derive(Debug)]
-struct Piece {
+struct PendingCopy {
     staging: wgpu::Buffer,
     bytes: u64,
     submission: wgpu::SubmissionIndex,
@@ -81,7 +81,7 @@ pub struct Read<T: Scalar> {
 pub(crate) struct Coming {
     gpu: Gpu,
     len: usize,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<PendingCopy>,
 }
 
 impl<T: Scalar> Read<T> {
@@ -216,7 +216,7 @@ impl Gpu {
     }
 
     /// Submits a copy of the piece of `source` that begins at byte `start`.
-    fn stage(&self, source: &wgpu::Buffer, start: u64, end: u64) -> Result<Piece> {
+    fn stage(&self, source: &wgpu::Buffer, start: u64, end: u64) -> Result<PendingCopy> {
         let bytes = (end - start).min(PIECE_BYTES);
         let staging = self.staging(bytes)?;
         let device = &self.shared.device;
@@ -229,7 +229,7 @@ impl Gpu {
         staging
             .slice(..bytes)
             .map_async(wgpu::MapMode::Read, move |_| signal.raise());
-        Ok(Piece {
+        Ok(PendingCopy {
             staging,
             bytes,
             submission,
@@ -257,7 +257,7 @@ impl Gpu {
 
     /// Waits for a piece, copies it to the beginning of `out`, and returns the remaining part of
     /// `out`.
-    async fn take_out<'o>(&self, piece: Piece, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
+    async fn take_out<'o>(&self, piece: PendingCopy, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
         Mapped {
             gpu: self,
             piece: &piece,
@@ -293,14 +293,14 @@ fn starts(bytes: u64) -> impl Iterator<Item = u64> {
 /// A future that is ready when a piece is mapped, or when mapping has failed.
 struct Mapped<'a> {
     gpu: &'a Gpu,
-    piece: &'a Piece,
+    piece: &'a PendingCopy,
 }
 
 impl Future for Mapped<'_> {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let Piece {
+        let PendingCopy {
             submission, mapped, ..
         } = self.piece;
         {

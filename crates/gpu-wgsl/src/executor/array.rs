@@ -45,13 +45,13 @@ pub(super) struct Gathered {
 
 impl Array {
     /// Returns the array behind a storage; `None` for a storage of another executor.
-    pub(super) fn of(storage: &dyn Storage) -> Option<&Self> {
+    pub(super) fn downcast(storage: &dyn Storage) -> Option<&Self> {
         let any: &dyn Any = storage;
         any.downcast_ref()
     }
 
     pub(super) fn is_on(&self, gpu: &Gpu) -> bool {
-        self.gpu.is(gpu)
+        self.gpu.is_same_device(gpu)
     }
 
     /// Allocates the output of `origin`.

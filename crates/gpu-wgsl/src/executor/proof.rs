@@ -11,7 +11,7 @@ use tensor_core::{DType, Host, HostData, Tensor};
 use super::{Array, Compiled};
 use crate::check::{compare_steps, every_adapter};
 use crate::nest::{self, Division, Emitted, Schedule, ShapeClass};
-use crate::{Gpu, Refusal, Select, tuning};
+use crate::{FallbackReason, Gpu, Select, tuning};
 
 fn normal(shape: &[usize], stream: u64) -> Tensor {
     let mut data = vec![0.0; shape.iter().product()];
@@ -21,7 +21,7 @@ fn normal(shape: &[usize], stream: u64) -> Tensor {
 
 /// Returns the only step of a program, and its inputs.
 fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
-    let (plan, data) = Plan::of(&[program], &gpu.target()).unwrap();
+    let (plan, data) = Plan::new(&[program], &gpu.target()).unwrap();
     assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
     let read = data.into_iter().map(|data| pollster::block_on(data.read()));
     (plan.steps[0].clone(), read.map(Result::unwrap).collect())
@@ -61,7 +61,7 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
     for gpu in every_adapter() {
         // Bindings of 4096 bytes: about a thousand elements.
         let gpu = Gpu::limited(Select::Index(gpu.adapter().index), 4096, f64::INFINITY).unwrap();
-        gpu.mark_unwritten(true);
+        gpu.poison_allocations(true);
         let long = normal(&[5003], 0);
         let table = normal(&[70, 61], 1);
         let (a, b) = (normal(&[300, 17], 2), normal(&[17, 40], 3));
@@ -108,7 +108,7 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
         let beyond = table.gather(&(Tensor::arange(40) * 31), 0);
         let on_host = beyond.eval::<f32>(&Host::new()).unwrap();
         assert_eq!(beyond.eval::<f32>(&gpu).unwrap(), on_host);
-        assert!(gpu.refusals().contains_key(&Refusal::Indivisible));
+        assert!(gpu.fallbacks().contains_key(&FallbackReason::Indivisible));
     }
 }
 
@@ -117,7 +117,7 @@ fn what_might_take_too_long_runs_in_parts_and_leaves_in_several_submissions() {
     for gpu in every_adapter() {
         let index = Select::Index(gpu.adapter().index);
         let gpu = Gpu::limited(index, 1 << 27, 10_000.0).unwrap();
-        gpu.mark_unwritten(true);
+        gpu.poison_allocations(true);
         let (a, b) = (normal(&[70, 37], 0), normal(&[37, 75], 1));
         let close = (a.expand_dims(1) - &a).abs().lt(2.0);
         for (name, program) in [

@@ -58,7 +58,7 @@ pub(super) fn shares_words(nest: &LoopNest, block: &Block) -> bool {
 impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     pub(super) fn new(to: &'s mut Statements<'n>, block: &'b Block) -> Self {
         Self {
-            roles: Roles::of(to.nest, &to.placement),
+            roles: Roles::new(to.nest, &to.placement),
             counts: [0, 1].map(|side| block.count(to.nest, side)),
             to,
             block,

@@ -106,7 +106,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
         to.line(format!("starts: array<vec4<u32>, {}>,", MAX_AXES / 4));
         to.line(format!("bases: array<vec4<u32>, {}>,", MAX_INPUTS / 4));
     }
-    for member in Counts::of(nest).members() {
+    for member in Counts::new(nest).members() {
         to.line(member);
     }
     to.close();

@@ -105,7 +105,7 @@ impl Numbers {
 
 impl Counts {
     /// Counts the parameters of a form.
-    pub(super) fn of(form: &LoopNest) -> Self {
+    pub(super) fn new(form: &LoopNest) -> Self {
         let mut counts = Self::default();
         let mut keys = BTreeSet::new();
         for value in &form.values {

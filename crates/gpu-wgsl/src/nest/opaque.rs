@@ -133,7 +133,7 @@ mod tests {
 
     /// Returns the number of copied operands in the only step of a program.
     fn n_copies(program: &Tensor) -> usize {
-        let (plan, _) = Plan::of(&[program], &Reference.target()).unwrap();
+        let (plan, _) = Plan::new(&[program], &Reference.target()).unwrap();
         assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
         let nest = &plan.steps[0].nest;
         let operands = (0..nest.values.len()).flat_map(|id| [(id, 0), (id, 1)]);

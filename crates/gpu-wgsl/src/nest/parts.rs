@@ -25,7 +25,7 @@ use super::contiguous;
 
 /// A nest that is divided into two steps.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct SplitReduction {
     /// The folds, each with the indices of its inputs among the inputs of the nest.
     pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
     /// The nest that combines the partial results. Its inputs are some inputs of the original nest
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
 
 /// Splits the longest reduced axis into at most `n_parts` parts; `None` for less than two parts,
 /// or if the axis has less than two elements per part.
-pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
+pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
     let (axis, &size) = nest
         .reduce
         .iter()
@@ -68,7 +68,7 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
         .map(|(fold, inputs)| (Arc::new(fold), inputs));
     let folds = folds.collect();
     let (rest, rest_inputs) = cut.rest(&epilogue);
-    Some(Parts {
+    Some(SplitReduction {
         folds,
         rest: Arc::new(rest),
         rest_inputs,
@@ -85,13 +85,13 @@ struct Cut<'n> {
 
 /// The values and inputs of a nest under construction.
 #[derive(Default)]
-struct Draft {
+struct NestBuilder {
     values: Vec<Value>,
     dtypes: Vec<DType>,
     inputs: Vec<usize>,
 }
 
-impl Draft {
+impl NestBuilder {
     fn push(&mut self, value: Value, dtype: DType) -> ValueId {
         self.values.push(value);
         self.dtypes.push(dtype);
@@ -137,7 +137,7 @@ impl Cut<'_> {
     fn fold(&self, op: Reduce, operand: ValueId) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let beyond: Vec<Guard> = self.last_piece().into_iter().collect();
-        let mut draft = Draft::default();
+        let mut draft = NestBuilder::default();
         let mut places = vec![None; nest.values.len()];
         let needed = reached(nest, operand);
         // Copies only the values on which the fold's operand depends.
@@ -181,7 +181,7 @@ impl Cut<'_> {
             offset: map.offset,
             strides: [&map.strides[..n_domain], &[0]].concat(),
         };
-        let mut draft = Draft::default();
+        let mut draft = NestBuilder::default();
         let mut places = vec![None; nest.values.len()];
         let mut joined: Vec<(usize, DType)> = Vec::new();
         for id in (0..nest.values.len()).filter(|&id| epilogue[id]) {
@@ -334,7 +334,7 @@ mod tests {
         ];
         let mut n_cut = 0;
         for program in &programs {
-            let (plan, data) = Plan::of(&[program], &Reference.target()).unwrap();
+            let (plan, data) = Plan::new(&[program], &Reference.target()).unwrap();
             let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
             for (input, storage) in plan.inputs.iter().zip(data) {
                 arrays[input.0] = Some(storage);

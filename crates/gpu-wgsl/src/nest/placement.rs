@@ -23,7 +23,7 @@ pub(super) struct Placement {
 impl Placement {
     /// Computes the placement. `sides` are the axes of the rows and the columns of a block; both
     /// are empty for a kernel without blocks.
-    pub(super) fn of(nest: &LoopNest, sides: &[Vec<usize>; 2]) -> Self {
+    pub(super) fn new(nest: &LoopNest, sides: &[Vec<usize>; 2]) -> Self {
         let (body, epilogue) = (nest.body(), nest.epilogue());
         Self {
             levels: levels(nest),

@@ -7,14 +7,14 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
-use super::parts::{self, Parts};
+use super::parts::{self, SplitReduction};
 use super::tile::{Block, ENOUGH_BLOCKS, ShapeClass, Tile};
-use super::window::{Binding, Window, bytes, is_whole, windows};
+use super::window::{Binding, SubNest, bytes, is_whole, windows};
 use crate::tuning::Tiles;
 
 /// The limits of a device that affect schedules.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct ScheduleLimits {
     pub(crate) binding: Binding,
     /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
     /// watchdog.
@@ -67,12 +67,12 @@ impl Schedule {
 ///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
 ///    neighbouring addresses.
 /// 3. Otherwise one invocation per element.
-pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
+pub(crate) fn schedule(nest: &LoopNest, room: &ScheduleLimits) -> Schedule {
     /// From this number of elements on, one invocation for each is enough.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
-    if let Some(block) = Block::of(nest, room) {
+    if let Some(block) = Block::new(nest, room) {
         return Schedule::Blocks(block);
     }
     let most = match bits(nest.dtype()) {
@@ -104,7 +104,7 @@ pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
 
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
-fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
+fn cut(nest: &LoopNest, room: &ScheduleLimits) -> Option<SplitReduction> {
     /// A split is considered if an invocation has more than `LONG` iterations; it leaves about
     /// `LEFT` iterations per invocation.
     const LONG: u64 = 1024;
@@ -138,19 +138,19 @@ pub(crate) enum Division {
     /// A single kernel, which binds whole arrays.
     Whole,
     /// Several kernels in sequence, each with a chunk of every array.
-    Windows(Vec<Window>),
+    Windows(Vec<SubNest>),
     /// Two steps: partial results, then their combination.
-    Parts(Parts),
+    Parts(SplitReduction),
 }
 
 /// Returns whether a kernel might exceed the watchdog's limit.
-fn is_long(nest: &LoopNest, room: &Room) -> bool {
+fn is_long(nest: &LoopNest, room: &ScheduleLimits) -> bool {
     nest.operations() > room.operations
 }
 
 /// Chooses how to run a nest whose inputs have these lengths, in elements; `None` if no division
 /// makes its arrays fit into bindings.
-pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Division> {
+pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -> Option<Division> {
     if let Some(parts) = cut(nest, room) {
         return Some(Division::Parts(parts));
     }
@@ -176,7 +176,7 @@ pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<D
 
 /// Returns whether a nest can run, divided or not: its loops stay within the driver's limit, and
 /// its arrays within the binding limit.
-pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
+pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -> bool {
     let ends = |nest: &LoopNest| {
         let schedule = schedule(nest, room);
         let runs = iterations(nest, &schedule);
@@ -204,7 +204,7 @@ pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
 
 /// Returns whether a workgroup has enough invocations and memory for a schedule. Blocks are chosen
 /// within these limits, so only `Lanes` are checked.
-fn has_room(nest: &LoopNest, schedule: &Schedule, room: &Room) -> bool {
+fn has_room(nest: &LoopNest, schedule: &Schedule, room: &ScheduleLimits) -> bool {
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
     let Schedule::Lanes(lanes) = schedule else {

@@ -39,7 +39,7 @@ impl<'n> Statements<'n> {
     pub(super) fn new(nest: &'n LoopNest, sides: [Vec<usize>; 2], window: Option<usize>) -> Self {
         Self {
             nest,
-            placement: Placement::of(nest, &sides),
+            placement: Placement::new(nest, &sides),
             text: Text::default(),
             names: (0..nest.sizes().len()).map(axis_name).collect(),
             stays: vec![false; nest.sizes().len()],

@@ -20,7 +20,7 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::access::{WORD_BITS, bits};
 use super::placement::Placement;
-use super::schedule::Room;
+use super::schedule::ScheduleLimits;
 use crate::tuning;
 
 /// Bytes of a value in workgroup memory, except `f64`.
@@ -214,7 +214,7 @@ impl ShapeClass {
     }
 
     /// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
-    fn of([rows, cols]: [usize; 2], batch: usize, room: &Room) -> Option<Self> {
+    fn new([rows, cols]: [usize; 2], batch: usize, room: &ScheduleLimits) -> Option<Self> {
         if rows.min(cols) < room.least_side {
             return None;
         }
@@ -242,7 +242,7 @@ impl ShapeClass {
 impl Block {
     /// Returns the blocks of a nest's output; `None` if the nest cannot be computed in
     /// blocks, or if blocks would not be faster.
-    pub(super) fn of(nest: &LoopNest, room: &Room) -> Option<Self> {
+    pub(super) fn new(nest: &LoopNest, room: &ScheduleLimits) -> Option<Self> {
         /// Minimum number of reduced terms.
         const LONG: usize = 2;
         /// Maximum number of values of the nest, and maximum number of statements per term in one
@@ -261,8 +261,8 @@ impl Block {
             return None;
         }
         let sides = sides(nest)?;
-        let placement = Placement::of(nest, &sides);
-        let roles = Roles::of(nest, &placement);
+        let placement = Placement::new(nest, &sides);
+        let roles = Roles::new(nest, &placement);
         let count = |side: &Vec<usize>| side.iter().map(|&axis| nest.domain[axis]).product();
         let counts: [usize; 2] = [count(&sides[0]), count(&sides[1])];
         let batch = nest.output_len() / (counts[0] * counts[1]);
@@ -270,7 +270,7 @@ impl Block {
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
-        let class = match ShapeClass::of(counts, batch, room)? {
+        let class = match ShapeClass::new(counts, batch, room)? {
             ShapeClass::Large if n_both > PLAIN || bits(nest.dtype()).is_some() => {
                 ShapeClass::Square
             }
@@ -368,7 +368,7 @@ impl Block {
 }
 
 impl Roles {
-    pub(super) fn of(nest: &LoopNest, placement: &Placement) -> Self {
+    pub(super) fn new(nest: &LoopNest, placement: &Placement) -> Self {
         let n_values = nest.values.len();
         let mut roles = Self {
             staged: [Vec::new(), Vec::new()],

@@ -47,7 +47,7 @@ pub(crate) struct WindowParams {
 
 /// A part of a nest, run by one kernel.
 #[derive(Debug, Clone)]
-pub(crate) struct Window {
+pub(crate) struct SubNest {
     /// The loops of the window, starting at 0.
     pub(crate) nest: Arc<LoopNest>,
     /// The last axis whose loop may start at an index other than 0.
@@ -92,7 +92,7 @@ pub(crate) fn windows(
     lens: &[usize],
     binding: Binding,
     operations: f64,
-) -> Option<Vec<Window>> {
+) -> Option<Vec<SubNest>> {
     /// Maximum number of windows. More windows take longer to start than the host takes to compute
     /// the nest.
     const MOST: usize = 1 << 12;
@@ -136,7 +136,7 @@ pub(crate) fn windows(
 
 /// Returns the whole nest as one window, if it reads at most one binding of each array, e.g. a few
 /// elements of a long array.
-fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<Window> {
+fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<SubNest> {
     let mut part = nest.clone();
     part.contract = None;
     window(nest, &Arc::new(part), lens, binding, 0, [0; MAX_AXES], 0)
@@ -162,7 +162,7 @@ fn parts(
     binding: Binding,
     axis: usize,
     step: usize,
-) -> Option<Vec<Window>> {
+) -> Option<Vec<SubNest>> {
     let size = nest.domain[axis];
     let below: usize = nest.domain[axis + 1..].iter().product();
     // At most two lengths occur: the last window may be shorter.
@@ -208,7 +208,7 @@ fn window(
     axis: usize,
     starts: [usize; MAX_AXES],
     first: usize,
-) -> Option<Window> {
+) -> Option<SubNest> {
     let mut stretches = Vec::with_capacity(lens.len() + 1);
     let mut params = WindowParams {
         starts: starts.map(word),
@@ -235,7 +235,7 @@ fn window(
     let local = contiguous(&part.domain).at(&starts[..part.domain.len().min(MAX_AXES)]);
     params.shift = i32::try_from((first - base).cast_signed() - local).ok()?;
     stretches.push(written);
-    Some(Window {
+    Some(SubNest {
         nest: Arc::clone(part),
         axis,
         params,

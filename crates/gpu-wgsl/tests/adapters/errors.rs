@@ -7,7 +7,7 @@ use shaders::{Kernel, layout};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tensor_core::compare::{self, Bound};
+use tensor_core::compare::{self, Tolerance};
 use tensor_core::exec::{Executor, Storage};
 use tensor_core::plan::{Step, Target};
 use tensor_core::{DType, Host, HostData, Tensor};
@@ -189,7 +189,7 @@ fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
             assert!(error.to_string().contains("errors.rs"), "{error}");
         }
         assert_eq!(
-            gpu.refusals().len(),
+            gpu.fallbacks().len(),
             0,
             "a step was counted as run on the host"
         );
@@ -439,9 +439,9 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             assert!(on_device.to_host::<f32>().is_err());
             // Host data stay valid and can be used on a new device.
             let anew = fragile.gpu.reopen().unwrap();
-            assert!(!anew.is(&fragile.gpu));
+            assert!(!anew.is_same_device(&fragile.gpu));
             let again = program.eval::<f32>(&anew).unwrap();
-            compare::assert_close(again, &expected, Bound::relative(300));
+            compare::assert_close(again, &expected, Tolerance::relative(300));
         }
         assert!(n_lost >= 2, "{n_lost}");
     }

@@ -3,12 +3,12 @@
 
 use super::kernels::broken;
 use gpu_wgsl::check::{
-    Data, Fault, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
+    Data, FailureCause, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
 };
 use shaders::params::{ExtensiveGamesParams, MatchingKeep};
 use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::{Kernel, layout, twin};
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Tolerance between the numbers of an adapter and the twin: some iterations amplify a rounding
 /// error a thousandfold.
@@ -152,7 +152,7 @@ fn case(kernel: &Kernel) -> KernelCase<'_, ExtensiveGamesParams> {
         shapes: shapes(),
         inputs,
         twin: run,
-        bound: |_, _| Bound::exact().or_absolute(TOLERANCE),
+        tolerance: |_, _| Tolerance::exact().or_absolute(TOLERANCE),
         fails_on: &[],
     }
 }
@@ -187,7 +187,7 @@ fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
         for (fault, from, to) in faults {
             let kernel = broken(&layout::EXTENSIVE_GAMES_SOLVE, from, to);
             let failure = check_on(gpu, &case(&kernel)).expect_err(fault);
-            let is_seen = matches!(failure.fault, Fault::Mismatch(_));
+            let is_seen = matches!(failure.fault, FailureCause::Mismatch(_));
             assert!(is_seen, "{fault}: {failure}");
         }
     }
@@ -216,7 +216,7 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
                 };
             }
             run(&layout::EXTENSIVE_GAMES_SOLVE, &params, &inputs, &mut after);
-            let bound = Bound::exact().or_absolute(STEADY).allow_empty();
+            let bound = Tolerance::exact().or_absolute(STEADY).allow_empty();
             for (before, after) in before.iter().zip(&after) {
                 let moved = compare(after.f32s(), before.f32s(), &bound);
                 assert!(moved.is_ok(), "{params:?} {values:?}: {moved:?}");
@@ -297,7 +297,7 @@ fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
                 }
                 learnt.map(|buffer| gpu.read(&buffer).unwrap()).concat()
             };
-            assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Bound::bits());
+            assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Tolerance::bits());
         }
     }
 }
@@ -313,6 +313,6 @@ fn a_twin_in_stretches_has_the_bits_of_a_whole_run() {
             }
             learnt.map(|data| data.f32s().to_vec()).concat()
         };
-        assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Bound::bits());
+        assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Tolerance::bits());
     }
 }

@@ -9,7 +9,7 @@ use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Error, Gpu};
 use shaders::twin::{float, half, int};
 use shaders::{Field, Kernel, Params, source};
-use tensor_core::compare::{Bound, assert_close, sentinel_filled};
+use tensor_core::compare::{Tolerance, assert_close, sentinel_filled};
 use tensor_core::rng::Philox;
 
 /// Number of random pairs, in addition to the pairs of special values. The total is not a multiple
@@ -147,7 +147,8 @@ fn check(
 }
 
 fn check_words(part: &str, expression: &str, twin: impl Fn(u32, u32) -> u32) {
-    let same = |actual: Vec<u32>, expected: Vec<u32>| assert_close(actual, expected, Bound::bits());
+    let same =
+        |actual: Vec<u32>, expected: Vec<u32>| assert_close(actual, expected, Tolerance::bits());
     check(part, expression, twin, |_, _| true, same);
 }
 
@@ -170,7 +171,7 @@ fn check_floats(name: &str, arguments: &str, n_ulps: usize, twin: impl Fn(f32, f
         |_, _| true,
         |actual, expected| {
             let expected = floats(expected);
-            let bound = Bound::relative(n_ulps)
+            let bound = Tolerance::relative(n_ulps)
                 .scaled_by(expected.iter().map(unit))
                 .or_absolute(f32::MIN_POSITIVE.into());
             assert_close(floats(actual), &expected, bound);
@@ -203,7 +204,7 @@ fn check_float_bits(name: &str, twin: fn(f32, f32) -> f32) {
             let [x, y] = [x, y].map(f32::from_bits);
             is_kept(x) && is_kept(y) && is_kept(twin(x, y))
         },
-        |actual, expected| assert_close(canonical(actual), canonical(expected), Bound::bits()),
+        |actual, expected| assert_close(canonical(actual), canonical(expected), Tolerance::bits()),
     );
 }
 

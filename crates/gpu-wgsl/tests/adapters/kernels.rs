@@ -2,7 +2,7 @@
 
 use gpu_wgsl::Error;
 use gpu_wgsl::check::{
-    Data, Fault, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
+    Data, FailureCause, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
 };
 use shaders::params::{
     BufferCopyParams, FmaPeakParams, InverseGaussianEvalParams, InverseGaussianFunction,
@@ -13,7 +13,7 @@ use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
 use shaders::{Kernel, layout, twin};
 use std::borrow::Cow;
 use std::f64::consts::FRAC_PI_2;
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::gemm::oracle;
 use tensor_core::rng::Philox;
 
@@ -62,10 +62,10 @@ fn matmul_twin(kernel: &Kernel, params: &MatmulParams, inputs: &[Data], outputs:
 /// Returns the tolerance of a matrix product. Each term of a sum passes at most `inner` roundings
 /// of ε/2, fused or not. Two sums of the same terms therefore differ by at most `inner · ε ·
 /// Σ|a·b|`; one more ε covers second-order terms.
-fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Bound {
+fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Tolerance {
     let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape())
         .expect("the inputs match the shape");
-    Bound::relative(params.shape()[1] + 1).scaled_by(truth.magnitudes)
+    Tolerance::relative(params.shape()[1] + 1).scaled_by(truth.magnitudes)
 }
 
 fn matmul_case(kernel: &Kernel) -> KernelCase<'_, MatmulParams> {
@@ -75,7 +75,7 @@ fn matmul_case(kernel: &Kernel) -> KernelCase<'_, MatmulParams> {
         shapes: matmul_shapes(),
         inputs: matmul_inputs,
         twin: matmul_twin,
-        bound: matmul_bound,
+        tolerance: matmul_bound,
         fails_on: &[],
     }
 }
@@ -114,7 +114,7 @@ fn philox_fill_matches_its_twin() {
             .to_vec(),
         inputs: |_, _| vec![],
         twin: |kernel, params, _, outputs| twin::philox_fill(kernel, params, outputs[0].u32s_mut()),
-        bound: |_, _| Bound::exact(),
+        tolerance: |_, _| Tolerance::exact(),
         fails_on: &[],
     });
 }
@@ -177,7 +177,7 @@ fn inverse_gaussian_case(kernel: &Kernel) -> KernelCase<'_, InverseGaussianEvalP
             let (xs, ys) = (inputs[0].f32s(), outputs[0].f32s_mut());
             twin::inverse_gaussian_eval(kernel, params, xs, ys);
         },
-        bound: inverse_gaussian_bound,
+        tolerance: inverse_gaussian_bound,
         fails_on: &[],
     }
 }
@@ -206,7 +206,7 @@ fn an_inverse_gaussian_kernel_that_loses_a_second_part_is_reported() {
             let kernel = broken(&layout::INVERSE_GAUSSIAN_EVAL, from, to);
             let failure = check_on(gpu, &inverse_gaussian_case(&kernel)).expect_err(loss);
             assert!(
-                matches!(failure.fault, Fault::Mismatch(_)),
+                matches!(failure.fault, FailureCause::Mismatch(_)),
                 "{loss}: {failure}"
             );
         }
@@ -216,9 +216,9 @@ fn an_inverse_gaussian_kernel_that_loses_a_second_part_is_reported() {
 /// Quotients and roots are corrected, so kernel and twin differ only by fused operations. Each is
 /// within its error bound of the exact value, hence within twice the bound of the other. The
 /// tolerance of the log-density is relative to at least 1.
-fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -> Bound {
+fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -> Tolerance {
     let function = InverseGaussianFunction::from_code(params.function);
-    let twice = Bound::relative(2 * max_epsilons(function));
+    let twice = Tolerance::relative(2 * max_epsilons(function));
     if function != InverseGaussianFunction::LnPdf {
         return twice.or_absolute(f32::MIN_POSITIVE.into());
     }
@@ -252,7 +252,7 @@ fn inverse_gaussian_sample_matches_its_twin() {
         twin: |kernel, params, _, outputs| {
             twin::inverse_gaussian_sample(kernel, params, outputs[0].f32s_mut());
         },
-        bound: |_, _| Bound::relative(2 * DRAW_EPSILONS),
+        tolerance: |_, _| Tolerance::relative(2 * DRAW_EPSILONS),
         fails_on: &[],
     });
 }
@@ -286,7 +286,7 @@ fn buffer_copy_matches_its_twin() {
         twin: |kernel, params, inputs, outputs| {
             twin::buffer_copy(kernel, params, inputs[0].f32s(), outputs[0].f32s_mut());
         },
-        bound: |_, _| Bound::exact(),
+        tolerance: |_, _| Tolerance::exact(),
         fails_on: &[],
     });
 }
@@ -304,7 +304,7 @@ fn fma_peak_matches_its_twin() {
         twin: |kernel, params, _, outputs| twin::fma_peak(kernel, params, outputs[0].f32s_mut()),
         // Each step halves the previous terms, so errors do not accumulate: one rounding per step,
         // two if the adapter does not fuse, and seven in the sum.
-        bound: |_, _| Bound::relative(8),
+        tolerance: |_, _| Tolerance::relative(8),
         fails_on: &[],
     });
 }
@@ -322,7 +322,7 @@ fn a_kernel_of_more_than_65535_workgroups_reaches_its_end() {
         gpu.dispatch(&layout::MATMUL_NAIVE, &params, &[&a, &b, &c])
             .unwrap();
         let twice: Vec<f32> = column.iter().map(|x| 2.0 * x).collect();
-        assert_close(gpu.read(&c).unwrap(), twice, Bound::exact());
+        assert_close(gpu.read(&c).unwrap(), twice, Tolerance::exact());
     }
 }
 
@@ -341,7 +341,7 @@ fn sums_longer_than_a_drivers_loops_are_refused_and_others_are_whole() {
             match gpu.dispatch(&layout::MATMUL_NAIVE, &params, &[&a, &b, &c]) {
                 Ok(()) => {
                     assert!(!refused);
-                    assert_close(gpu.read(&c).unwrap(), [inner as f64], Bound::exact());
+                    assert_close(gpu.read(&c).unwrap(), [inner as f64], Tolerance::exact());
                 }
                 Err(error) => assert!(
                     refused && matches!(error, Error::TooLarge { .. }),
@@ -411,7 +411,10 @@ fn broken_kernels_are_reported() {
             };
             let failure = check_on(gpu, &case).expect_err(fault);
             assert!(
-                matches!(failure.fault, Fault::Mismatch(_) | Fault::Guard(_)),
+                matches!(
+                    failure.fault,
+                    FailureCause::Mismatch(_) | FailureCause::Guard(_)
+                ),
                 "{fault}: {failure}"
             );
         }

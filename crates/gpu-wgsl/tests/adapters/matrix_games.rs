@@ -2,13 +2,13 @@
 
 use super::kernels::broken;
 use gpu_wgsl::check::{
-    Data, Fault, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
+    Data, FailureCause, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
 };
 use shaders::params::{
     MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParams, MatrixGamesParams,
 };
 use shaders::{Kernel, layout, twin};
-use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 
 type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 
@@ -93,7 +93,7 @@ macro_rules! case {
             twin: |kernel, params, inputs, outputs| {
                 run(twin::$stem, kernel, params, inputs, outputs)
             },
-            bound: |_, _| Bound::exact().or_absolute(TOLERANCE),
+            tolerance: |_, _| Tolerance::exact().or_absolute(TOLERANCE),
             fails_on: &[],
         }
     };
@@ -172,7 +172,7 @@ fn kernels_of_matrix_games_that_are_broken_are_reported() {
                 ..case!(MATRIX_GAMES_SOLVE_3, matrix_games_solve_3, 3, 64)
             };
             let failure = check_on(gpu, &case).expect_err(fault);
-            let is_seen = matches!(failure.fault, Fault::Mismatch(_));
+            let is_seen = matches!(failure.fault, FailureCause::Mismatch(_));
             assert!(is_seen, "{fault}: {failure}");
         }
     }
@@ -205,7 +205,7 @@ fn no_game_that_is_compared_hangs_by_a_rounding() {
                     };
                 }
                 (case.twin)(case.kernel, params, &inputs, &mut after);
-                let bound = Bound::exact().or_absolute(STEADY).allow_empty();
+                let bound = Tolerance::exact().or_absolute(STEADY).allow_empty();
                 for (before, after) in before.iter().zip(&after) {
                     let moved = compare(after.f32s(), before.f32s(), &bound);
                     assert!(moved.is_ok(), "{params:?} {values:?}: {moved:?}");
@@ -250,7 +250,7 @@ fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
                 }
                 [gpu.read(&state).unwrap(), gpu.read(&averages).unwrap()].concat()
             };
-            assert_close(learnt(&[1, 20, 39]), learnt(&[60]), Bound::bits());
+            assert_close(learnt(&[1, 20, 39]), learnt(&[60]), Tolerance::bits());
         }
     }
 }
@@ -296,14 +296,14 @@ fn matrix_game_value_matches_its_twin() {
             let [payoffs, strategy] = [inputs[0].f32s(), inputs[1].f32s()];
             twin::matrix_game_value(params, payoffs, strategy, outputs[0].f32s_mut());
         },
-        bound: |params, inputs| {
+        tolerance: |params, inputs| {
             let [payoffs, strategy] = [inputs[0].f32s(), inputs[1].f32s()];
             let magnitude = |line: &[f32]| -> f64 {
                 let terms = line.iter().zip(strategy);
                 terms.map(|(a, p)| f64::from((a * p).abs())).sum()
             };
             let lines = payoffs.chunks_exact(params.others as usize);
-            Bound::relative(n_roundings(params.others)).scaled_by(lines.map(magnitude))
+            Tolerance::relative(n_roundings(params.others)).scaled_by(lines.map(magnitude))
         },
         fails_on: &[],
     });
@@ -341,7 +341,7 @@ fn matrix_game_update_matches_its_twin() {
                 twin::matrix_game_update(&params, &values, numbers);
             }
             for (buffer, expected) in buffers.iter().zip(&learnt) {
-                let bound = Bound::exact().or_absolute(1e-5);
+                let bound = Tolerance::exact().or_absolute(1e-5);
                 assert_close(gpu.read(buffer).unwrap(), expected, bound);
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use gpu_wgsl::check::{compare_steps, every_adapter};
 use gpu_wgsl::{Gpu, Select};
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Tensor, grad, jit};
 
@@ -121,7 +121,7 @@ fn arguments_of_compiled_functions_need_no_new_kernel() {
             assert_close(
                 &drawn,
                 &expected,
-                Bound::relative(1 << 10).or_absolute(1e-5),
+                Tolerance::relative(1 << 10).or_absolute(1e-5),
             );
             n_compiled.push(gpu.compiled_kernels());
         }

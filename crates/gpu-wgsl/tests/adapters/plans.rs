@@ -2,13 +2,13 @@
 use std::time::Instant;
 
 use gpu_wgsl::check::{compare_steps, every_adapter};
-use gpu_wgsl::{Feature, Gpu, Refusal, Select};
+use gpu_wgsl::{FallbackReason, Feature, Gpu, Select};
 use tensor_core::exec::Executor;
 use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
 use tensor_core::profile::{By, Column, Profiler, Span};
 use tensor_core::rng::Philox;
-use tensor_core::similarity::{Alike, Count, Tile};
+use tensor_core::similarity::{PairCount, Similarity, Tile};
 use tensor_core::{Axes, DType, Error, Host, Tensor};
 
 fn check(gpu: &Gpu, name: &str, tensors: &[&Tensor]) {
@@ -61,7 +61,7 @@ fn programs_give_what_the_oracle_gives() {
             ("long count", long.lt(0.0).count(1)),
             (
                 "long mean with later operations",
-                (&long * long.mean(Axes::keep(1))).sum(1),
+                (&long * long.mean(Axes::keepdims(1))).sum(1),
             ),
             ("scalar", Tensor::scalar(2.0_f32) * 3.0),
             ("nothing", normal(&[0, 4], 0) * 2.0),
@@ -281,8 +281,8 @@ fn what_a_device_does_not_take_runs_on_the_host() {
     for gpu in every_adapter() {
         let x = normal(&[40], 0);
         let wide = x.cast(DType::F64).exp().sum(..);
-        let of = |why| gpu.refusals().get(&why).copied().unwrap_or(0);
-        let count = || of(Refusal::FunctionOfF64) + of(Refusal::F64);
+        let of = |why| gpu.fallbacks().get(&why).copied().unwrap_or(0);
+        let count = || of(FallbackReason::FunctionOfF64) + of(FallbackReason::F64);
         let before = count();
         let (on_host, on_device) = (wide.eval::<f64>(&Host::new()), wide.eval::<f64>(gpu));
         assert_eq!(on_device.unwrap(), on_host.unwrap());
@@ -373,8 +373,8 @@ fn pairs_of_few_columns_are_those_of_the_host() {
                     .eval::<f32>(&Host::new())
                     .unwrap(),
             );
-            let job = Alike::within(2.5).by_tiles_of(side);
-            let (mut on_host, mut on_device) = (Count::default(), Count::default());
+            let job = Similarity::within(2.5).with_tile_size(side);
+            let (mut on_host, mut on_device) = (PairCount::default(), PairCount::default());
             job.stream(&Host::new(), &x, &mut on_host).unwrap();
             job.stream(gpu, &x, &mut on_device).unwrap();
             assert_eq!(on_device, on_host, "{d} {side}");
@@ -386,13 +386,13 @@ fn pairs_of_few_columns_are_those_of_the_host() {
 fn arrays_on_the_way_take_each_others_place_before_anything_is_sent() {
     for shared in every_adapter() {
         let gpu = shared.reopen().unwrap();
-        gpu.mark_unwritten(false);
+        gpu.poison_allocations(false);
         let x = (normal(&[64, 64], 22) * 0.1).realize(&gpu).unwrap();
         gpu.finish().unwrap();
         gpu.reset_peak();
         let before = gpu.pool().live_bytes();
         let chain = (0..8).fold(x.clone(), |y, _| y.matmul(&x));
-        let (plan, _) = Plan::of(&[&chain], &gpu.target()).unwrap();
+        let (plan, _) = Plan::new(&[&chain], &gpu.target()).unwrap();
         let result = chain.realize(&gpu).unwrap();
         let array = 4 * 64 * 64;
         let extra = gpu.pool().peak_bytes() - before;
@@ -466,8 +466,8 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
         // Integer values, so that differences are exact.
         let x = (normal(&[n, d], 0) * 0.45).round() + (Tensor::arange(d) % 3).cast(DType::F32);
         let x = Tensor::from_array(x.eval::<f32>(&Host::new()).unwrap());
-        let job = Alike::within(1.5).by_tiles_of(side);
-        let (mut on_host, mut on_device) = (Count::default(), Count::default());
+        let job = Similarity::within(1.5).with_tile_size(side);
+        let (mut on_host, mut on_device) = (PairCount::default(), PairCount::default());
         job.stream(&Host::new(), &x, &mut on_host).unwrap();
         job.stream(&gpu, &x, &mut on_device).unwrap();
         assert_eq!(on_device, on_host);

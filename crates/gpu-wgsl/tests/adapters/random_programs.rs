@@ -21,7 +21,7 @@ fn random_programs_give_what_their_nodes_say() {
         let seed = seed();
         let compare = &|share: u32| {
             let gpu = Gpu::open(Select::Index(gpu.adapter().index)).unwrap();
-            gpu.mark_unwritten(true);
+            gpu.poison_allocations(true);
             // A failure report names this seed; run as the first share, it reproduces the same
             // programs.
             let seed = seed.wrapping_add(share.into());

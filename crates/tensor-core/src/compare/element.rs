@@ -153,10 +153,10 @@ impl Element for bool {
 ///
 /// # Examples
 /// ```
-/// use tensor_core::compare::{Bound, Mismatch, compare, sentinel_filled};
+/// use tensor_core::compare::{Tolerance, Mismatch, compare, sentinel_filled};
 /// let mut out = sentinel_filled::<f32>(4);
 /// out[..3].copy_from_slice(&[1.0, 2.0, 3.0]);
-/// let error = compare(&out, [1.0, 2.0, 3.0, 4.0], &Bound::relative(1)).unwrap_err();
+/// let error = compare(&out, [1.0, 2.0, 3.0, 4.0], &Tolerance::relative(1)).unwrap_err();
 /// assert!(matches!(error, Mismatch::Sentinel { .. }));
 /// ```
 #[must_use]

@@ -73,7 +73,8 @@ pub enum Mismatch {
         /// The expected shape.
         expected: Vec<usize>,
     },
-    /// There are no elements, and [`Bound::allow_empty`](super::Bound::allow_empty) was not set.
+    /// There are no elements, and [`Tolerance::allow_empty`](super::Tolerance::allow_empty) was not
+    /// set.
     #[error("compare: no elements to compare; use `allow_empty` if that is correct")]
     Empty,
     /// The two sides share memory.

@@ -59,7 +59,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> Values for ArrayBase<S, D> {
 
 /// Returns whether the two views share an element in memory.
 pub(super) fn share_memory<A, E>(actual: &ArrayViewD<'_, A>, expected: &ArrayViewD<'_, E>) -> bool {
-    let (left, right) = (Footprint::of(actual), Footprint::of(expected));
+    let (left, right) = (Footprint::from_view(actual), Footprint::from_view(expected));
     if left.addresses.start >= right.addresses.end || right.addresses.start >= left.addresses.end {
         return false;
     }
@@ -84,7 +84,7 @@ struct Footprint {
 }
 
 impl Footprint {
-    fn of<T>(view: &ArrayViewD<'_, T>) -> Self {
+    fn from_view<T>(view: &ArrayViewD<'_, T>) -> Self {
         if let Some(slice) = view.as_slice_memory_order() {
             let range = slice.as_ptr_range();
             return Self {

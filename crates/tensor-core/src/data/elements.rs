@@ -75,7 +75,7 @@ impl FileElement for bool {
 
 /// The description of an array according to its header.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Claim<'a> {
+pub(super) struct ArrayHeader<'a> {
     pub(super) format: &'static str,
     pub(super) dtype: &'a FileType,
     pub(super) shape: &'a [usize],
@@ -83,7 +83,7 @@ pub(super) struct Claim<'a> {
     pub(super) is_column_major: bool,
 }
 
-impl Claim<'_> {
+impl ArrayHeader<'_> {
     /// Returns the index of element number `at`, counted in the order of the file.
     fn index_of(&self, mut at: usize) -> Vec<usize> {
         let mut index = vec![0; self.shape.len()];
@@ -105,9 +105,9 @@ impl Claim<'_> {
 /// has another type.
 pub(super) fn read<T: FileElement>(
     input: &mut impl Read,
-    claim: &Claim<'_>,
+    claim: &ArrayHeader<'_>,
 ) -> Result<Vec<T>, DataError> {
-    let Claim { format, order, .. } = *claim;
+    let ArrayHeader { format, order, .. } = *claim;
     let not_a_bool = |byte| DataError::NotABool {
         format,
         byte,
@@ -150,10 +150,10 @@ pub(super) fn read<T: FileElement>(
 /// Reads the bytes of an array in chunks of whole elements.
 fn read_chunks(
     input: &mut impl Read,
-    claim: &Claim<'_>,
+    claim: &ArrayHeader<'_>,
     mut take: impl FnMut(&[u8]) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
-    let Claim { format, .. } = *claim;
+    let ArrayHeader { format, .. } = *claim;
     let element_bytes = claim.dtype.bytes().unwrap_or(1);
     let too_large = || DataError::TooLarge {
         format,
@@ -217,7 +217,8 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
 }
 
 /// Writes the elements of a tensor in memory, in row-major order. Elements in host memory are
-/// borrowed, so the write allocates only one chunk. `operation` is the name of the operation in errors.
+/// borrowed, so the write allocates only one chunk. `operation` is the name of the operation in
+/// errors.
 #[track_caller]
 pub(super) fn write<T: FileElement>(
     operation: &'static str,

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
-use super::elements::{self, Claim, FileElement};
+use super::elements::{self, ArrayHeader, FileElement};
 use super::error::DataError;
 use super::file::NewFile;
 use crate::dtype::{DType, with_element};
@@ -123,7 +123,7 @@ fn read_array(input: &mut impl Read, dtype: Option<DType>) -> Result<Tensor, Dat
 }
 
 fn typed<T: FileElement>(input: &mut impl Read, header: &Header) -> Result<Tensor, DataError> {
-    let claim = Claim {
+    let claim = ArrayHeader {
         format: FORMAT,
         dtype: &header.dtype,
         shape: &header.shape,

@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use super::elements::{self, ByteOrder, Claim};
+use super::elements::{self, ArrayHeader, ByteOrder};
 use super::error::DataError;
 use super::file::NewFile;
 use crate::dtype::{DType, with_element};
@@ -102,7 +102,7 @@ fn read_same(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError> 
 
 /// Reads a tensor and converts its elements to `dtype`.
 fn read_converted(input: &mut impl Read, entry: &Entry, dtype: DType) -> Result<Tensor, DataError> {
-    let claim = Claim {
+    let claim = ArrayHeader {
         format: FORMAT,
         dtype: &entry.dtype,
         shape: &entry.shape,

@@ -187,7 +187,7 @@ impl Contraction {
             if n_operands == 1 {
                 output = self.output().to_vec();
             } else {
-                output.retain(|label| uses.of(label) > 1);
+                output.retain(|label| uses.size(label) > 1);
             }
             let mut slot = Slot {
                 id,
@@ -226,7 +226,7 @@ impl Contraction {
 struct Uses(BTreeMap<Label, usize>);
 
 impl Uses {
-    fn of(&self, label: &Label) -> usize {
+    fn size(&self, label: &Label) -> usize {
         self.0.get(label).copied().unwrap_or(0)
     }
 
@@ -248,7 +248,7 @@ impl Uses {
         let rows = left.iter().filter(|label| !in_right.contains(label));
         let cols = right.iter().filter(|label| !in_left.contains(label));
         let all = batch.chain(rows).chain(cols);
-        let kept: Vec<Label> = all.filter(|label| self.of(label) > 0).copied().collect();
+        let kept: Vec<Label> = all.filter(|label| self.size(label) > 0).copied().collect();
         self.add(&kept);
         kept
     }

@@ -648,7 +648,7 @@ mod tests {
     fn a_number_in_the_place_of_a_sure_infinity_is_refused() {
         let x = Tensor::from_vec(&[3], vec![1000.0_f32, 1e30, 88.8]);
         for (tensor, at) in [(x.exp(), 0), (&x * 1e30, 1), (&x * 1e30 + 1.0, 1)] {
-            let (plan, data) = Plan::of(&[&tensor], &Reference.target()).unwrap();
+            let (plan, data) = Plan::new(&[&tensor], &Reference.target()).unwrap();
             let input = pollster::block_on(Arc::clone(&data[0]).read()).unwrap();
             let right = tensor.eval::<f32>(&Reference).unwrap();
             let step = &plan.steps[0];

@@ -57,7 +57,7 @@ mod step;
 ///
 /// Clones share their memory, its counters, and the cache of compiled nests. Memory of dropped
 /// arrays is reused for later arrays. The memory taken from the system may therefore reach twice
-/// [`peak_bytes`](Host::peak_bytes) until [`release_kept`](Host::release_kept) is called.
+/// [`peak_bytes`](Host::peak_bytes) until [`clear_cache`](Host::clear_cache) is called.
 ///
 /// # Examples
 /// ```
@@ -100,7 +100,7 @@ impl Host {
     /// Returns the bytes of dropped arrays whose memory is cached for reuse, at most
     /// [`peak_bytes`](Host::peak_bytes).
     #[must_use]
-    pub fn kept_bytes(&self) -> usize {
+    pub fn cached_bytes(&self) -> usize {
         self.pool.kept()
     }
 
@@ -113,8 +113,8 @@ impl Host {
 
     /// Frees the cached memory. The cached registers of threads, at most a quarter of a megabyte
     /// per thread, stay allocated.
-    pub fn release_kept(&self) {
-        self.pool.release_kept();
+    pub fn clear_cache(&self) {
+        self.pool.clear_cache();
     }
 
     /// Resets the peak to the bytes in use now, and frees the cached memory.
@@ -146,7 +146,7 @@ impl Executor for Host {
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
-        HostStorage::of(storage).is_some()
+        HostStorage::downcast(storage).is_some()
     }
 
     fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
@@ -155,7 +155,7 @@ impl Executor for Host {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
-        let kernel = self.kernels.of(&step.nest, &data)?;
+        let kernel = self.kernels.get(&step.nest, &data)?;
         Ok(Arc::new(kernel.run(&data, &self.pool)?))
     }
 }

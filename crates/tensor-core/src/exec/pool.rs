@@ -25,10 +25,10 @@ const MAX_KEPT: usize = 256;
 
 /// A shared pool of free arrays, with byte counters.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<State>);
+pub(super) struct Pool(Mutex<FreeLists>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FreeLists {
     /// The bytes of arrays in use.
     live: usize,
     /// The peak of `live`.
@@ -113,7 +113,7 @@ impl Pool {
     }
 
     /// Frees all arrays that the pool holds for reuse.
-    pub(super) fn release_kept(&self) {
+    pub(super) fn clear_cache(&self) {
         let freed = self.lock().forget();
         drop(freed);
     }
@@ -124,7 +124,7 @@ impl Pool {
         drop(freed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FreeLists> {
         // No code panics while it holds the lock, so a poisoned state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,7 +144,7 @@ fn sentinel(dtype: DType) -> Scalar {
 
 /// Functions that can change the sizes return the arrays that the pool no longer keeps, so that the
 /// caller frees them after releasing the lock.
-impl State {
+impl FreeLists {
     /// Removes and returns a free array that fits, or `None`. `kept` only shrinks, so no
     /// trimming is needed.
     fn take(&mut self, dtype: DType, len: usize) -> Option<HostData> {

@@ -48,7 +48,7 @@ impl Executor for Reference {
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
-        HostStorage::of(storage).is_some()
+        HostStorage::downcast(storage).is_some()
     }
 
     fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
@@ -76,7 +76,7 @@ pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>>
     let foreign = || Error::ForeignStorage;
     inputs
         .iter()
-        .map(|input| HostStorage::of(input.as_ref()).ok_or_else(foreign))
+        .map(|input| HostStorage::downcast(input.as_ref()).ok_or_else(foreign))
         .collect()
 }
 
@@ -93,7 +93,7 @@ pub(super) fn evaluate(
         let mut out: Vec<T> = zeros("reference", len)?;
         out.clear();
         let mut errors = Vec::new();
-        let mut point = Point::new(nest, inputs, accuracy);
+        let mut point = LoopPoint::new(nest, inputs, accuracy);
         for _ in 0..len {
             point.compute_all()?;
             let result = nest.result().0;
@@ -108,7 +108,7 @@ pub(super) fn evaluate(
 }
 
 /// A point of the loops, and the values at this point.
-struct Point<'n> {
+struct LoopPoint<'n> {
     nest: &'n LoopNest,
     inputs: &'n [&'n HostData],
     sizes: Vec<usize>,
@@ -121,7 +121,7 @@ struct Point<'n> {
     reductions: Vec<usize>,
 }
 
-impl<'n> Point<'n> {
+impl<'n> LoopPoint<'n> {
     fn new(nest: &'n LoopNest, inputs: &'n [&'n HostData], accuracy: Option<Accuracy>) -> Self {
         let sizes = nest.sizes();
         let is_reduction = |&id: &usize| matches!(nest.values[id], Value::Reduced(..));
@@ -174,10 +174,10 @@ impl<'n> Point<'n> {
     /// index of the reduction axes and folds the results.
     fn reduce(&mut self) -> Result<()> {
         let nest = self.nest;
-        let mut folds: Vec<(Fold, FoldError)> = self
+        let mut folds: Vec<(Accumulator, FoldError)> = self
             .reductions
             .iter()
-            .map(|&id| Fold::new(nest, id))
+            .map(|&id| Accumulator::new(nest, id))
             .collect();
         let loops = nest.domain.len()..self.sizes.len();
         // Every value of the body is computed at every point of the reduction, then folded.
@@ -344,7 +344,7 @@ pub(crate) fn low_bits(position: isize) -> u32 {
 }
 
 /// The accumulator of a reduction.
-struct Fold {
+struct Accumulator {
     op: Reduce,
     dtype: DType,
     /// The partial result, in the type of the result, except that sums and products of floats are
@@ -354,7 +354,7 @@ struct Fold {
     empty: Scalar,
 }
 
-impl Fold {
+impl Accumulator {
     fn new(nest: &LoopNest, id: usize) -> (Self, FoldError) {
         let Value::Reduced(op, operand) = nest.values[id] else {
             unreachable!("only reductions are folded");

@@ -90,7 +90,7 @@ fn is_large(plan: &Plan) -> bool {
 /// let [x, y, z] = [1.0_f32, 2.0, 3.0].map(|value| Tensor::from_vec(&[8, 8], vec![value; 64]));
 /// let sum = (x.matmul(&y) + 100.0) + (x.matmul(&z) + 1000.0);
 /// let (first, second) = (Host::new(), Host::new());
-/// let (plan, data) = Plan::of(&[&sum], &first.target())?;
+/// let (plan, data) = Plan::new(&[&sum], &first.target())?;
 /// let executors: [&dyn Executor; 2] = [&first, &second];
 /// let result =
 ///     pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;

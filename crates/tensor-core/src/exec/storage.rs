@@ -58,7 +58,7 @@ impl HostStorage {
     }
 
     /// Returns the elements of a storage, or `None` if it is not in host memory.
-    pub(crate) fn of(storage: &dyn Storage) -> Option<&HostData> {
+    pub(crate) fn downcast(storage: &dyn Storage) -> Option<&HostData> {
         let any: &dyn Any = storage;
         any.downcast_ref::<Self>().map(Self::data)
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::reference::evaluate;
 use super::{Executor, Storage};
-use crate::compare::{Bound, Mismatch, check_written, compare};
+use crate::compare::{Mismatch, Tolerance, check_written, compare};
 use crate::dtype::{HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::plan::Step;
@@ -81,7 +81,7 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
         let elements = kept.iter().filter_map(|&at| data.get(at));
         elements.map(Scalar::to_f64).collect()
     };
-    let bound = Bound::relative(1).scaled_by(widths).allow_empty();
+    let bound = Tolerance::relative(1).scaled_by(widths).allow_empty();
     let compared = compare(of(actual), of(expected), &bound);
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }

@@ -27,9 +27,9 @@ mod tests {
 
     /// A vector of numbers, along which reductions fold.
     #[derive(Clone, Debug)]
-    struct Line(Vec<f64>);
+    struct Vector(Vec<f64>);
 
-    impl Line {
+    impl Vector {
         fn map(&self, f: impl Fn(f64) -> f64) -> Self {
             Self(self.0.iter().map(|&x| f(x)).collect())
         }
@@ -53,7 +53,7 @@ mod tests {
         op.eval(Scalar::F64(a), Scalar::F64(b)).to_f64()
     }
 
-    impl Calculus for Line {
+    impl Calculus for Vector {
         fn number(&self, value: f64) -> Self {
             self.map(|_| value)
         }
@@ -112,7 +112,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|x| [x, if has_negative { -x } else { x }])
             {
-                let line = Line(vec![x]);
+                let line = Vector(vec![x]);
                 let derivative = op
                     .derivative(&line, &line.unary(op))
                     .map_or(0.0, |d| d.0[0]);
@@ -133,7 +133,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|a| [0.51, 1.13, -2.29].map(|b| (a, b)))
             {
-                let (x, y) = (Line(vec![a]), Line(vec![b]));
+                let (x, y) = (Vector(vec![a]), Vector(vec![b]));
                 let [by_a, by_b] = op.derivatives(&x, &y, &x.binary(op, &y));
                 let what = format!("{} at {a}, {b}", op.name());
                 assert_near(
@@ -163,13 +163,13 @@ mod tests {
                 if ties && op != Reduce::Prod && op != Reduce::Sum {
                     continue;
                 }
-                let x = Line(line.clone());
+                let x = Vector(line.clone());
                 let derivative = op.derivative(&x, &x.folded(op)).unwrap();
                 for at in 0..line.len() {
                     let moved = |value: f64| {
                         let mut line = line.clone();
                         line[at] = value;
-                        Line(line).folded(op).0[0]
+                        Vector(line).folded(op).0[0]
                     };
                     assert_near(
                         derivative.0[at],
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn corners_and_ties_are_shared_as_documented() {
-        let line = |x: f64| Line(vec![x]);
+        let line = |x: f64| Vector(vec![x]);
         assert_eq!(
             Unary::Abs.derivative(&line(0.0), &line(0.0)).unwrap().0,
             [0.0]
         );
         let halves = Binary::Maximum.derivatives(&line(2.0), &line(2.0), &line(2.0));
         assert!(halves.into_iter().all(|half| half.unwrap().0 == [0.5]));
-        let tied = Line(vec![3.0, 1.0, 3.0]);
+        let tied = Vector(vec![3.0, 1.0, 3.0]);
         assert_eq!(
             Reduce::Max.derivative(&tied, &tied.number(3.0)).unwrap().0,
             [0.5, 0.0, 0.5]

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{LARGEST, Optimizer, Parameters, Updated, bad_setting, fraction, not_negative};
+use super::{LARGEST, Optimizer, Parameters, StepResult, bad_setting, fraction, not_negative};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -179,7 +179,7 @@ impl Adam {
 }
 
 impl Optimizer for Adam {
-    fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
+    fn init(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
         let caller = Location::caller();
         let start = || {
             let parameters = Parameters::new(NAME, parameters)?;
@@ -194,7 +194,7 @@ impl Optimizer for Adam {
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
-    ) -> Result<Updated> {
+    ) -> Result<StepResult> {
         let caller = Location::caller();
         let (count, first, second) =
             Self::parts(parameters, gradients, state).map_err(|error| error.at(caller))?;
@@ -209,7 +209,7 @@ impl Optimizer for Adam {
                 firsts.push(first);
                 seconds.push(second);
             }
-            Updated {
+            StepResult {
                 parameters: next,
                 state: [vec![step], firsts, seconds].concat(),
             }
@@ -228,7 +228,7 @@ fn correction(beta: f64, step: &Tensor) -> Tensor {
 mod tests {
     use super::*;
     use crate::Host;
-    use crate::compare::{Bound, assert_close};
+    use crate::compare::{Tolerance, assert_close};
 
     /// Betas close to 1, common values, and 0.
     const BETAS: [f64; 6] = [0.999_999_9, 0.9999, 0.999, 0.9, 0.5, 0.0];
@@ -245,7 +245,7 @@ mod tests {
                 let actual = actual.eval::<f64>(&Host::new()).unwrap();
                 // Six roundings: of ln β, its product with the step, both functions, the sum and
                 // the final product.
-                let bound = Bound::relative(3 * epsilon);
+                let bound = Tolerance::relative(3 * epsilon);
                 assert_close(actual, &expected[..], bound);
             }
         }
@@ -255,7 +255,7 @@ mod tests {
     fn the_number_of_steps_ends_at_the_largest() {
         let w = Tensor::scalar(1.0_f32);
         let adam = Adam::new(0.1).unwrap();
-        let mut state = adam.start(&[&w]).unwrap();
+        let mut state = adam.init(&[&w]).unwrap();
         state[0] = Tensor::scalar(u32::MAX);
         let next = adam.step(&[&w], std::slice::from_ref(&w), &state).unwrap();
         let count = next.state[0].eval::<u32>(&Host::new()).unwrap()[[]];

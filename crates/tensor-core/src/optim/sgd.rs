@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{Optimizer, Parameters, Updated, fraction, not_negative};
+use super::{Optimizer, Parameters, StepResult, fraction, not_negative};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -132,7 +132,7 @@ impl Sgd {
 }
 
 impl Optimizer for Sgd {
-    fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
+    fn init(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
         let caller = Location::caller();
         let start = || {
             let parameters = Parameters::new(NAME, parameters)?;
@@ -150,12 +150,12 @@ impl Optimizer for Sgd {
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
-    ) -> Result<Updated> {
+    ) -> Result<StepResult> {
         let caller = Location::caller();
         self.check(parameters, gradients, state)
             .map_err(|error| error.at(caller))?;
         Ok(Tensor::by_caller(|| {
-            let mut next = Updated {
+            let mut next = StepResult {
                 parameters: Vec::with_capacity(parameters.len()),
                 state: Vec::with_capacity(state.len()),
             };

@@ -22,7 +22,7 @@ use crate::view::reshaped_strides;
 
 /// Values with their types; operands precede their readers.
 #[derive(Default)]
-pub(super) struct Arena {
+pub(super) struct ExprArena {
     values: Vec<Value>,
     dtypes: Vec<DType>,
     ids: HashMap<Value, ValueId>,
@@ -64,7 +64,7 @@ impl Reached {
     }
 }
 
-impl Arena {
+impl ExprArena {
     pub(super) fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }

@@ -8,14 +8,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::lower::{Draft, Lowered, contiguous};
+use super::lower::{Lowered, Lowering, contiguous};
 use super::{BufferId, Kind, Step};
 use crate::dtype::DType;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce};
 
 /// Adds the step that computes an array, and returns the step's buffer.
-pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
+pub(super) fn step(draft: &mut Lowering<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
     let mut lowered = lowered.clone();
     let (mut nest, mut order, mut inputs) = nest_of(draft, &lowered, shape);
     let sizes = [shape, &lowered.reduce].concat();
@@ -47,14 +47,14 @@ pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) ->
 }
 
 /// Returns `true` if an array would be computed as a matrix product.
-pub(super) fn is_product(draft: &Draft<'_>, lowered: &Lowered, shape: &[usize]) -> bool {
+pub(super) fn is_product(draft: &Lowering<'_>, lowered: &Lowered, shape: &[usize]) -> bool {
     nest_of(draft, lowered, shape).0.contract.is_some()
 }
 
 /// Returns the nest of a computation, the arena's id of each of its values, and the buffers of its
 /// inputs.
 fn nest_of(
-    draft: &Draft<'_>,
+    draft: &Lowering<'_>,
     lowered: &Lowered,
     shape: &[usize],
 ) -> (LoopNest, Vec<ValueId>, Vec<BufferId>) {
@@ -185,7 +185,7 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
 
 /// Returns the factors of the nest's product that the target does not support, because they are
 /// computed, by their ids in the arena.
-fn unready_factors(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec<ValueId> {
+fn unready_factors(draft: &Lowering<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec<ValueId> {
     let Some(contract) = nest
         .contract
         .as_ref()
@@ -200,7 +200,7 @@ fn unready_factors(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec
 
 /// Returns `true` if the nest stays within the target's cap on inputs after the unsupported factors
 /// are stored and loaded from memory.
-fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
+fn has_room_for_factors(draft: &Lowering<'_>, nest: &LoopNest) -> bool {
     let Some(contract) = nest
         .contract
         .as_ref()
@@ -227,14 +227,14 @@ fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
 }
 
 /// Returns `true` if a factor, over the axes that it depends on, is larger than all its inputs.
-fn grows(draft: &Draft<'_>, factor: ValueId, sizes: &[usize]) -> bool {
+fn grows(draft: &Lowering<'_>, factor: ValueId, sizes: &[usize]) -> bool {
     let axes = axes_of(draft, factor, sizes);
     let len: usize = axes.iter().map(|&axis| sizes[axis]).product();
     draft.outgrows(factor, len)
 }
 
 /// Returns the loop axes that a value depends on, without axes of size 1.
-fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
+fn axes_of(draft: &Lowering<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
     let mut depends = vec![false; sizes.len()];
     for id in draft.arena.reachable(root) {
         for map in draft.arena.value(id).maps() {
@@ -250,7 +250,7 @@ fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
 
 /// Sorts axes in the memory order of the elements that a value reads, longest strides first. A
 /// factor and its transpose are thus stored as one array, written in the order in which it is read.
-fn as_it_lies(draft: &Draft<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
+fn as_it_lies(draft: &Lowering<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
     let values = draft.arena.reachable(root);
     let stride = |axis: usize| {
         let maps = values.iter().filter_map(|&id| match draft.arena.value(id) {
@@ -266,7 +266,7 @@ fn as_it_lies(draft: &Draft<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usi
 /// Computes a factor over the axes that it depends on, in a step of its own. Returns the
 /// computation with the factor loaded from memory.
 fn with_factor_in_memory(
-    draft: &mut Draft<'_>,
+    draft: &mut Lowering<'_>,
     lowered: &Lowered,
     shape: &[usize],
     factor: ValueId,

@@ -1,6 +1,6 @@
 //! The planner's deliberate faults, which tests activate to check the comparisons.
 
-use super::arena::Arena;
+use super::arena::ExprArena;
 use crate::fault::{Fault, is_planted};
 use crate::ir::{Value, ValueId};
 use crate::op::Binary;
@@ -23,7 +23,7 @@ pub(super) fn operands(op: Binary, a: ValueId, b: ValueId) -> (ValueId, ValueId)
 
 /// Returns the value that a step computes; with the fault `PlannedEpilogue` the last reduction
 /// instead of the result.
-pub(super) fn result(arena: &Arena, root: ValueId) -> ValueId {
+pub(super) fn result(arena: &ExprArena, root: ValueId) -> ValueId {
     let is_like_root = |id: &ValueId| {
         matches!(arena.value(*id), Value::Reduced(..)) && arena.dtype(*id) == arena.dtype(root)
     };

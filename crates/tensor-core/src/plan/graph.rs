@@ -51,7 +51,7 @@ fn computed(node: &Node) -> &[Tensor] {
 }
 
 impl<'t> Graph<'t> {
-    pub(super) fn of(outputs: &'t [&Tensor]) -> Result<Self> {
+    pub(super) fn from_outputs(outputs: &'t [&Tensor]) -> Result<Self> {
         let mut graph = Self {
             nodes: Vec::new(),
             inputs: Vec::new(),
@@ -113,14 +113,14 @@ impl<'t> Graph<'t> {
     pub(super) fn is_view(&self, node: usize) -> bool {
         matches!(
             self.nodes[node].op,
-            Op::Move { .. } | Op::Pad { .. } | Op::Reshape
+            Op::View { .. } | Op::Pad { .. } | Op::Reshape
         )
     }
 
     /// Returns the share of a view's elements that is left if each repetition by a broadcast counts
     /// once.
     fn distinct_share(&self, view: usize) -> f64 {
-        let Op::Move { rows, .. } = &self.nodes[view].op else {
+        let Op::View { rows, .. } = &self.nodes[view].op else {
             return 1.0;
         };
         // An axis is repeated if no row of the view depends on it.

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lower::{Draft, Lowered, len};
+use super::lower::{Lowered, Lowering, len};
 use crate::ir::{Value, ValueId};
 use crate::tensor::Op;
 
@@ -28,7 +28,7 @@ pub(super) struct Cost {
     reads: f64,
 }
 
-impl Draft<'_> {
+impl Lowering<'_> {
     /// Returns the cost of computing one element of an array.
     pub(super) fn cost(&self, lowered: &Lowered) -> Cost {
         let points = len(&lowered.reduce) as f64;

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::HashMap;
-use super::arena::Arena;
+use super::arena::ExprArena;
 use super::emit;
 use super::graph::Graph;
 use super::keep::Cost;
@@ -39,12 +39,12 @@ pub(super) struct Lowered {
 }
 
 /// A plan under construction.
-pub(super) struct Draft<'g> {
+pub(super) struct Lowering<'g> {
     pub(super) graph: &'g Graph<'g>,
     pub(super) target: &'g Target,
     /// Nodes that are stored because an earlier draft found computing them again more expensive.
     pub(super) kept: &'g BTreeSet<usize>,
-    pub(super) arena: Arena,
+    pub(super) arena: ExprArena,
     pub(super) lowered: Vec<Lowered>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) inputs: Vec<BufferId>,
@@ -62,14 +62,14 @@ pub(super) struct Draft<'g> {
     pub(super) grown: Vec<bool>,
 }
 
-impl<'g> Draft<'g> {
+impl<'g> Lowering<'g> {
     /// Lowers all nodes of a graph, and creates the steps that this needs.
-    pub(super) fn of(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
+    pub(super) fn new(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
         let mut draft = Self {
             graph,
             target,
             kept,
-            arena: Arena::default(),
+            arena: ExprArena::default(),
             lowered: Vec::with_capacity(graph.nodes.len()),
             buffers: Vec::new(),
             inputs: Vec::new(),
@@ -168,7 +168,7 @@ impl<'g> Draft<'g> {
                 arena.select(ids[0], ids[1], ids[2])
             }),
             Op::Cast => self.combined(node, inputs, |arena, ids| arena.cast(this.dtype, ids[0])),
-            Op::Move { rows, .. } => {
+            Op::View { rows, .. } => {
                 let grows = len(&this.shape) > len(self.shape(inputs[0]));
                 // A view with more elements than its array would repeat the reduction for each
                 // copy.
@@ -227,7 +227,7 @@ impl<'g> Draft<'g> {
     }
 
     /// Returns a computation that covers no nodes.
-    fn leaf(&mut self, make: impl FnOnce(&mut Arena) -> ValueId) -> Lowered {
+    fn leaf(&mut self, make: impl FnOnce(&mut ExprArena) -> ValueId) -> Lowered {
         Lowered {
             value: make(&mut self.arena),
             reduce: Vec::new(),
@@ -252,7 +252,7 @@ impl<'g> Draft<'g> {
         &mut self,
         node: usize,
         inputs: &[usize],
-        make: impl Fn(&mut Arena, &[ValueId]) -> ValueId,
+        make: impl Fn(&mut ExprArena, &[ValueId]) -> ValueId,
     ) -> Lowered {
         self.separate_reductions(inputs);
         loop {

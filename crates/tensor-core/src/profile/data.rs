@@ -138,7 +138,7 @@ impl What {
 
 impl StepInfo {
     /// Returns the facts about a step on inputs of these lengths.
-    pub(super) fn of(step: &Step, lens: &[usize]) -> Self {
+    pub(super) fn from_step(step: &Step, lens: &[usize]) -> Self {
         let nest = &step.nest;
         let inputs: Vec<(DType, usize)> = nest
             .inputs

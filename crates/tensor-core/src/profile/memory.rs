@@ -138,7 +138,7 @@ impl Arrays {
     }
 }
 
-pub(super) fn of(profile: &Profile, by: By) -> Memory {
+pub(super) fn summarize(profile: &Profile, by: By) -> Memory {
     let data = &profile.data;
     let mut rows = grouped(data, by, |row: &mut MemoryRow, number, subject, is_last| {
         if !is_last {

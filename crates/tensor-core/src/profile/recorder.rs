@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::data::{Data, Ended, ExecutorPeak, Recorded, StepInfo, Subject, Totals, What};
 use super::memory::ArraysOf;
-use super::tracked::Held;
+use super::tracked::LiveBytes;
 use super::{Span, SpanId};
 use crate::exec::MemoryUse;
 use crate::plan::{Plan, Step};
@@ -30,22 +30,22 @@ pub(super) struct Recorder {
     id: u64,
     start: Instant,
     /// The subject of a run of a plan.
-    run: Known,
-    state: Mutex<State>,
+    run: StepCosts,
+    state: Mutex<Recording>,
     plans: Mutex<HashMap<usize, KnownPlan>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Recording {
     data: Data,
     subjects: HashMap<What, u32>,
-    tracks: HashMap<Place, u32>,
+    tracks: HashMap<TrackId, u32>,
 }
 
 /// The facts about a step that are known before it runs: bytes read and written, and operations in
 /// additions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct StepCosts {
     pub(super) subject: u32,
     pub(super) read: u64,
     pub(super) written: u64,
@@ -57,12 +57,12 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct KnownPlan {
     plan: Plan,
-    steps: Arc<[Known]>,
+    steps: Arc<[StepCosts]>,
 }
 
 /// The place of a span: the thread that ran it, or a track by name.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum TrackId {
     Thread(ThreadId),
     Named(Arc<str>),
 }
@@ -75,7 +75,7 @@ pub(super) struct Open<'r> {
     /// The index of the span; `None` if the limit of spans is reached.
     slot: Option<usize>,
     start: u64,
-    known: Known,
+    costs: StepCosts,
     failed: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Open<'r> {
 #[derive(Debug)]
 pub(super) struct Writing<'r> {
     recorder: &'r Arc<Recorder>,
-    known: Known,
+    costs: StepCosts,
     /// Whether the span only measures queueing.
     is_queued: bool,
     wave: u32,
@@ -107,7 +107,7 @@ thread_local! {
 impl Recorder {
     pub(super) fn new(memory: Option<MemoryUse>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut state = State::default();
+        let mut state = Recording::default();
         let run = state.subject(What::Named("run".into()));
         state.data.executor = memory.map(|before| ExecutorPeak {
             before,
@@ -117,7 +117,7 @@ impl Recorder {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             start: Instant::now(),
-            run: Known::transfer(run, 0),
+            run: StepCosts::transfer(run, 0),
             state: Mutex::new(state),
             plans: Mutex::default(),
         }
@@ -134,7 +134,7 @@ impl Recorder {
         self.clock_ns(Instant::now())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Recording> {
         // Each change under the lock leaves the records readable, so a poisoned lock is still
         // usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -167,13 +167,13 @@ impl Recorder {
     pub(super) fn open_named(&self, name: &str, bytes: u64, parent: Option<usize>) -> Open<'_> {
         let mut state = self.lock();
         let subject = state.subject(What::Named(name.into()));
-        self.open(&mut state, Known::transfer(subject, bytes), parent)
+        self.open(&mut state, StepCosts::transfer(subject, bytes), parent)
     }
 
     /// Starts a span. The clock is read last, so that the time of storing the span is not included.
-    fn open(&self, state: &mut State, known: Known, parent: Option<usize>) -> Open<'_> {
+    fn open(&self, state: &mut Recording, costs: StepCosts, parent: Option<usize>) -> Open<'_> {
         let slot = state.keep(|state| Recorded {
-            subject: known.subject,
+            subject: costs.subject,
             track: state.track_of_thread(self.id),
             parent: number(parent),
             wave: 0,
@@ -190,7 +190,7 @@ impl Recorder {
             recorder: self,
             slot,
             start,
-            known,
+            costs,
             failed: true,
         }
     }
@@ -198,13 +198,13 @@ impl Recorder {
     /// Starts the span of an operation that writes an array.
     pub(super) fn write(
         self: &Arc<Self>,
-        known: Known,
+        costs: StepCosts,
         wave: usize,
         parent: Option<usize>,
     ) -> Writing<'_> {
         Writing {
             recorder: self,
-            known,
+            costs,
             is_queued: false,
             wave: u32::try_from(wave).unwrap_or(u32::MAX),
             parent,
@@ -217,11 +217,11 @@ impl Recorder {
     /// the device's times.
     pub(super) fn queue(
         self: &Arc<Self>,
-        known: Known,
+        costs: StepCosts,
         wave: usize,
         parent: Option<usize>,
     ) -> Writing<'_> {
-        let mut queueing = self.write(known, wave, parent);
+        let mut queueing = self.write(costs, wave, parent);
         queueing.is_queued = true;
         queueing
     }
@@ -230,7 +230,7 @@ impl Recorder {
     pub(super) fn ran(
         &self,
         device: &str,
-        known: &Known,
+        costs: &StepCosts,
         wave: usize,
         parent: Option<usize>,
         [start, end]: [u64; 2],
@@ -238,10 +238,10 @@ impl Recorder {
         let mut state = self.lock();
         // Device clocks are converted, so an end could come out before its start.
         let end = end.max(start).min(OPEN - 1);
-        state.count(known, end - start.min(end), false);
+        state.count(costs, end - start.min(end), false);
         state.keep(|state| Recorded {
-            subject: known.subject,
-            track: state.track(Place::Named(device.into()), || device.into()),
+            subject: costs.subject,
+            track: state.track(TrackId::Named(device.into()), || device.into()),
             parent: number(parent),
             wave: u32::try_from(wave).unwrap_or(u32::MAX),
             start: start.min(end),
@@ -256,13 +256,13 @@ impl Recorder {
         let mut state = self.lock();
         let subject = state.subject(What::Named(span.name));
         let end = span.end_ns.max(span.start_ns).min(OPEN - 1);
-        let known = Known::transfer(subject, 0);
-        state.count(&known, end - span.start_ns.min(end), false);
+        let costs = StepCosts::transfer(subject, 0);
+        state.count(&costs, end - span.start_ns.min(end), false);
         // A parent must have been stored before its part.
         let parent = span.parent.map(|SpanId(parent)| parent);
         state.keep(|state| Recorded {
             subject,
-            track: state.track(Place::Named(Arc::clone(&span.track)), || span.track),
+            track: state.track(TrackId::Named(Arc::clone(&span.track)), || span.track),
             parent: number(parent.filter(|&parent| parent < state.data.spans.len())),
             wave: 0,
             start: span.start_ns.min(end),
@@ -289,24 +289,24 @@ impl Recorder {
 
     /// Returns the facts about the steps of a plan that has passed its check; cached by the address
     /// of the steps.
-    pub(super) fn known_steps(&self, plan: &Plan) -> Arc<[Known]> {
+    pub(super) fn step_costs(&self, plan: &Plan) -> Arc<[StepCosts]> {
         let place = plan.steps.as_ptr().addr();
         let lock = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&place)
-            && known.is_of(plan)
+        if let Some(costs) = lock().get(&place)
+            && costs.is_of(plan)
         {
-            return Arc::clone(&known.steps);
+            return Arc::clone(&costs.steps);
         }
         let lens = |step: &Step| -> Vec<usize> {
             let buffers = step.inputs.iter();
             buffers.map(|input| plan.buffers[input.0].len()).collect()
         };
-        let steps: Arc<[Known]> = plan
+        let steps: Arc<[StepCosts]> = plan
             .steps
             .iter()
-            .map(|step| self.known(step, &lens(step)))
+            .map(|step| self.costs(step, &lens(step)))
             .collect();
-        let known = KnownPlan {
+        let costs = KnownPlan {
             plan: plan.clone(),
             steps: Arc::clone(&steps),
         };
@@ -314,22 +314,22 @@ impl Recorder {
         if plans.len() >= MAX_PLANS {
             plans.clear();
         }
-        plans.insert(place, known);
+        plans.insert(place, costs);
         steps
     }
 
     /// Returns the facts about an upload of some bytes.
-    pub(super) fn known_upload(&self, bytes: u64) -> Known {
+    pub(super) fn upload_costs(&self, bytes: u64) -> StepCosts {
         let subject = self.lock().subject(What::Named("upload".into()));
-        Known::transfer(subject, bytes)
+        StepCosts::transfer(subject, bytes)
     }
 
     /// Returns the facts about a step on inputs of these lengths.
-    pub(super) fn known(&self, step: &Step, lens: &[usize]) -> Known {
-        let info = StepInfo::of(step, lens);
+    pub(super) fn costs(&self, step: &Step, lens: &[usize]) -> StepCosts {
+        let info = StepInfo::from_step(step, lens);
         let (read, written) = (info.read, info.written);
         let operations = f64::from_bits(info.operations);
-        Known {
+        StepCosts {
             subject: self.lock().subject(What::Step(Arc::new(info))),
             read,
             written,
@@ -370,22 +370,22 @@ impl Open<'_> {
 impl Writing<'_> {
     /// Ends the span successfully. The array counts as live until the returned value is dropped.
     /// `memory` is the executor's memory use after the operation.
-    pub(super) fn wrote(mut self, memory: Option<MemoryUse>) -> Held {
+    pub(super) fn wrote(mut self, memory: Option<MemoryUse>) -> LiveBytes {
         self.end(Ended::Well, memory);
-        Held::new(self.recorder, self.known.subject, self.known.written)
+        LiveBytes::new(self.recorder, self.costs.subject, self.costs.written)
     }
 
     /// Ends the span. Records the time of queueing under the name `queue`, since the device reports
     /// the step's own time.
     fn end(&mut self, how: Ended, memory: Option<MemoryUse>) {
         self.is_over = true;
-        let (recorder, known, start) = (self.recorder, &self.known, self.start);
+        let (recorder, costs, start) = (self.recorder, &self.costs, self.start);
         let end = recorder.now();
         let mut state = recorder.lock();
         let timed = if self.is_queued {
-            Known::transfer(state.subject(What::Named("queue".into())), 0)
+            StepCosts::transfer(state.subject(What::Named("queue".into())), 0)
         } else {
-            *known
+            *costs
         };
         state.count(&timed, end - start, how == Ended::Failed);
         state.keep(|state| Recorded {
@@ -399,7 +399,7 @@ impl Writing<'_> {
             args: None,
         });
         if how == Ended::Well {
-            state.wrote(end, known, memory);
+            state.wrote(end, costs, memory);
         }
     }
 }
@@ -421,7 +421,7 @@ impl KnownPlan {
     }
 }
 
-impl Known {
+impl StepCosts {
     /// Returns the facts about a transfer of some bytes without any step.
     pub(super) fn transfer(subject: u32, bytes: u64) -> Self {
         Self {
@@ -437,7 +437,7 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         let end = self.recorder.now();
         let mut state = self.recorder.lock();
-        state.count(&self.known, end - self.start, self.failed);
+        state.count(&self.costs, end - self.start, self.failed);
         if let Some(slot) = self.slot {
             let span = &mut state.data.spans[slot];
             span.end = end;
@@ -459,7 +459,7 @@ impl Drop for Entered {
     }
 }
 
-impl State {
+impl Recording {
     /// Returns the number of a subject, which is added if it is new. Beyond [`MAX_SUBJECTS`]
     /// subjects lose their details, so that they merge.
     fn subject(&mut self, what: What) -> u32 {
@@ -491,7 +491,7 @@ impl State {
             return track;
         }
         let thread = thread::current();
-        let track = self.track(Place::Thread(thread.id()), || {
+        let track = self.track(TrackId::Thread(thread.id()), || {
             match (thread.name(), rayon::current_thread_index()) {
                 (Some(name), _) => name.into(),
                 (None, Some(index)) => format!("pool thread {index}").into(),
@@ -504,7 +504,7 @@ impl State {
 
     /// Returns the number of a track, which is added if it is new. Two threads of equal names have
     /// separate tracks.
-    fn track(&mut self, place: Place, name: impl FnOnce() -> Arc<str>) -> u32 {
+    fn track(&mut self, place: TrackId, name: impl FnOnce() -> Arc<str>) -> u32 {
         if let Some(&number) = self.tracks.get(&place) {
             return number;
         }
@@ -536,30 +536,30 @@ impl State {
     }
 
     /// Records an allocated array, and the executor's peak if it rose.
-    fn wrote(&mut self, now: u64, known: &Known, memory: Option<MemoryUse>) {
+    fn wrote(&mut self, now: u64, costs: &StepCosts, memory: Option<MemoryUse>) {
         let data = &mut self.data;
-        let arrays_of = &mut data.subjects[known.subject as usize].arrays;
-        data.arrays.allocated(now, arrays_of, known.written);
+        let arrays_of = &mut data.subjects[costs.subject as usize].arrays;
+        data.arrays.allocated(now, arrays_of, costs.written);
         if let (Some(executor), Some(memory)) = (&mut data.executor, memory)
             && memory.peak_bytes > executor.peak
         {
             executor.peak = memory.peak_bytes;
-            executor.subject = Some(known.subject);
+            executor.subject = Some(costs.subject);
         }
     }
 
     /// Adds a call to the totals of its subject.
-    fn count(&mut self, known: &Known, time: u64, failed: bool) {
-        let totals = &mut self.data.subjects[known.subject as usize].totals;
+    fn count(&mut self, costs: &StepCosts, time: u64, failed: bool) {
+        let totals = &mut self.data.subjects[costs.subject as usize].totals;
         // The completed share of a failed call is unknown, so it counts as 0.
         let done = |bytes: u64| if failed { 0 } else { bytes };
         totals.add(&Totals {
             calls: 1,
             failed: u64::from(failed),
             time,
-            read: done(known.read),
-            written: done(known.written),
-            operations: if failed { 0.0 } else { known.operations },
+            read: done(costs.read),
+            written: done(costs.written),
+            operations: if failed { 0.0 } else { costs.operations },
         });
     }
 }

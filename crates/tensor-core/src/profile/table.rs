@@ -161,7 +161,7 @@ impl Row {
     }
 }
 
-pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
+pub(super) fn summarize(profile: &Profile, by: By, sorted_by: Column) -> Table {
     let data = &profile.data;
     // Spans and steps are never in the same table.
     let is_asked_for = |what: &What| matches!(what, What::Named(_)) == (by == By::Span);
@@ -288,7 +288,7 @@ impl fmt::Display for Table {
 impl Table {
     /// Returns the table with an additional column: the share of measured peak rates.
     #[must_use]
-    pub fn beside(self, peak: Peak) -> Self {
+    pub fn with_peak(self, peak: Peak) -> Self {
         let peak = Some(peak);
         Self { peak, ..self }
     }

@@ -52,7 +52,7 @@ pub(super) fn json(profile: &Profile) -> String {
 
 /// A part of a track whose spans nest.
 #[derive(Default)]
-struct Lane {
+struct TrackLane {
     name: String,
     spans: Vec<usize>,
     /// The ends of the spans that are open at the start of the next span.
@@ -61,9 +61,9 @@ struct Lane {
 
 /// Distributes the spans of each track over lanes. Each span goes to the first lane in which it is
 /// either inside or after the earlier spans.
-fn lanes(profile: &Profile) -> Vec<Lane> {
+fn lanes(profile: &Profile) -> Vec<TrackLane> {
     let data = &profile.data;
-    let mut tracks: Vec<Vec<Lane>> = data.tracks.iter().map(|_| Vec::new()).collect();
+    let mut tracks: Vec<Vec<TrackLane>> = data.tracks.iter().map(|_| Vec::new()).collect();
     let mut order: Vec<usize> = (0..data.spans.len()).collect();
     // By start; of equal starts the longest span first, because it encloses the others.
     order.sort_by_key(|&number| {
@@ -77,13 +77,13 @@ fn lanes(profile: &Profile) -> Vec<Lane> {
         let place = place.unwrap_or_else(|| {
             let name = &data.tracks[span.track as usize];
             let count = lanes.len() + 1;
-            lanes.push(Lane {
+            lanes.push(TrackLane {
                 name: if count == 1 {
                     name.to_string()
                 } else {
                     format!("{name} ({count})")
                 },
-                ..Lane::default()
+                ..TrackLane::default()
             });
             count - 1
         });
@@ -93,7 +93,7 @@ fn lanes(profile: &Profile) -> Vec<Lane> {
     tracks.into_iter().flatten().collect()
 }
 
-impl Lane {
+impl TrackLane {
     /// Returns `true` if a span nests with the spans of this lane. Spans arrive sorted by start.
     fn takes(&mut self, span: &Recorded) -> bool {
         while self.open.last().is_some_and(|&end| end <= span.start) {
@@ -103,7 +103,7 @@ impl Lane {
     }
 }
 
-fn name_of_track(out: &mut String, tid: usize, lane: &Lane) {
+fn name_of_track(out: &mut String, tid: usize, lane: &TrackLane) {
     put(
         out,
         format_args!(

@@ -14,19 +14,19 @@ pub(super) struct Tracked {
     // Dropped before `held`, so that the live bytes of the profiler never fall below those of the
     // executor.
     inner: Arc<dyn Storage>,
-    held: Held,
+    held: LiveBytes,
 }
 
 /// Bytes that count as live until this value is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LiveBytes {
     recorder: Arc<Recorder>,
     subject: u32,
     bytes: u64,
 }
 
 impl Tracked {
-    pub(super) fn new(inner: Arc<dyn Storage>, held: Held) -> Self {
+    pub(super) fn new(inner: Arc<dyn Storage>, held: LiveBytes) -> Self {
         Self { inner, held }
     }
 
@@ -44,7 +44,7 @@ pub(super) fn bare(storage: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     Arc::clone(any.downcast_ref().map_or(storage, |it: &Tracked| &it.inner))
 }
 
-impl Held {
+impl LiveBytes {
     /// Creates a guard for bytes that are already recorded as allocated.
     pub(super) fn new(recorder: &Arc<Recorder>, subject: u32, bytes: u64) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LiveBytes {
     fn drop(&mut self) {
         self.recorder.released(self.subject, self.bytes);
     }

@@ -362,7 +362,7 @@ fn reduce(fold: Fold, x: &Tensor, axes: u8, keep: bool) -> Option<Tensor> {
     }
     let axes = || {
         if keep {
-            Axes::keep(&folded[..])
+            Axes::keepdims(&folded[..])
         } else {
             Axes::from(&folded[..])
         }

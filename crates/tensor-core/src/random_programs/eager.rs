@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::oracle::Oracle;
 use super::own::check_all;
-use super::program::{Program, programs};
+use super::program::{RandomProgram, programs};
 use super::{computed, is_full, same_scalars, scalars, seed, within_bounds};
 use crate::op::Reduce;
 use crate::plan::Plan;
@@ -27,19 +27,20 @@ struct Outcomes {
 }
 
 /// Compares the eager outputs of a program.
-fn check(program: &Program, outcomes: &mut Outcomes) -> Result<(), String> {
+fn check(program: &RandomProgram, outcomes: &mut Outcomes) -> Result<(), String> {
     outcomes.programs += 1;
     let (host, lazy) = (Host::new(), program.tensors());
     let eager = Eager::new(host.clone()).run(|| program.tensors());
     let asked: Vec<&Tensor> = lazy.iter().collect();
-    let (plan, data) = Plan::of(&asked, &host.target()).map_err(|error| error.to_string())?;
+    let (plan, data) = Plan::new(&asked, &host.target()).map_err(|error| error.to_string())?;
     let in_one = computed(&plan, &data, &host)?;
     let (mut oracle, mut sums) = (Oracle::default(), HashMap::new());
     for ((lazy, eager), in_one) in lazy.iter().zip(&eager).zip(&in_one) {
         if !is_computed(eager) {
             return Err(format!("{eager:?} was not computed"));
         }
-        let (plan, data) = Plan::of(&[eager], &host.target()).map_err(|error| error.to_string())?;
+        let (plan, data) =
+            Plan::new(&[eager], &host.target()).map_err(|error| error.to_string())?;
         let actual = &computed(&plan, &data, &host)?[0];
         within_bounds(actual, &oracle.array(lazy)).map_err(|what| {
             format!("{lazy:?}, computed at once, differs from the oracle: {what}")
@@ -63,7 +64,7 @@ fn is_computed(tensor: &Tensor) -> bool {
     tensor.storage().is_some()
         || match node.op {
             Op::Const(_) | Op::Index => true,
-            Op::Move { .. } | Op::Reshape | Op::Surrogate => is_computed(&node.inputs[0]),
+            Op::View { .. } | Op::Reshape | Op::Surrogate => is_computed(&node.inputs[0]),
             _ => false,
         }
 }

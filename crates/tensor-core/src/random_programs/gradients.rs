@@ -77,7 +77,7 @@ fn differentiables() -> impl Strategy<Value = Differentiable> {
 }
 
 /// A function at one point: its inputs and value.
-struct Place {
+struct Sample {
     inputs: Vec<Tensor>,
     /// The results of the kept instructions.
     made: Vec<Tensor>,
@@ -134,7 +134,7 @@ impl Differentiable {
 
     /// Returns the loss, or for order 2 its slope along the first direction, with the inputs moved
     /// by `by` along the direction of this order. Returns `None` if no instruction made a float.
-    fn place(&self, kept: &[usize], order: u16, by: f64) -> Result<Option<Place>, String> {
+    fn place(&self, kept: &[usize], order: u16, by: f64) -> Result<Option<Sample>, String> {
         let moved = |(input, along): (&Input, &Input)| {
             let numbers = input.numbers().into_iter().zip(along.numbers());
             Tensor::from_vec(input.shape(), numbers.map(|(x, d)| x + by * d).collect())
@@ -167,7 +167,7 @@ impl Differentiable {
                 .reduce(|a, b| a + b)
                 .ok_or("a program without inputs")?;
         }
-        Ok(Some(Place {
+        Ok(Some(Sample {
             inputs,
             made,
             value,
@@ -242,7 +242,7 @@ impl Differentiable {
     fn count(
         &self,
         kept: &[usize],
-        place: &Place,
+        place: &Sample,
         reached: &Reached,
         kinds: &mut BTreeMap<&'static str, usize>,
     ) {
@@ -291,7 +291,7 @@ fn rounding(gradients: &[Tensor], along: &[f64]) -> f64 {
 /// Computes some `f64` tensors on the host and returns their elements in order.
 fn on_host(tensors: &[Tensor]) -> Result<Vec<f64>, String> {
     let (host, asked) = (Host::new(), tensors.iter().collect::<Vec<_>>());
-    let (plan, data) = Plan::of(&asked, &host.target()).map_err(|error| error.to_string())?;
+    let (plan, data) = Plan::new(&asked, &host.target()).map_err(|error| error.to_string())?;
     let arrays = computed(&plan, &data, &host)?;
     let elements = arrays.iter().flat_map(scalars);
     Ok(elements.map(crate::dtype::Scalar::to_f64).collect())
@@ -335,7 +335,7 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
 /// Returns `true` if a tensor is a view of windows that share elements.
 fn overlaps(tensor: &Tensor) -> bool {
     let node = tensor.node();
-    let Op::Move { rows, .. } = &node.op else {
+    let Op::View { rows, .. } = &node.op else {
         return false;
     };
     rows.iter().any(|row| {

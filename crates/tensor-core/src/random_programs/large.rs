@@ -8,7 +8,7 @@
 use proptest::prelude::*;
 
 use super::inputs::{Input, Values};
-use super::program::{Instruction, Program, target};
+use super::program::{Instruction, RandomProgram, target};
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor};
@@ -113,7 +113,7 @@ pub(super) struct Flags {
 
 /// Returns the strategies of the families. The number is the ratio: one program of the family for
 /// so many small programs.
-pub(super) fn families() -> Vec<(u32, BoxedStrategy<Program>)> {
+pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
     let compare = prop::sample::select(vec![Compare::Lt, Compare::Le]);
     // Some bounds decide no comparison, and some decide all.
     let bound = prop::sample::select(vec![-10.0, 0.5, 1.0, 2.0, 10.0]);
@@ -135,8 +135,8 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<Program>)> {
     ]
 }
 
-fn programs(large: impl Strategy<Value = Large> + 'static) -> BoxedStrategy<Program> {
-    let program = |(large, target)| Program::of(vec![Instruction::Large(large)], target);
+fn programs(large: impl Strategy<Value = Large> + 'static) -> BoxedStrategy<RandomProgram> {
+    let program = |(large, target)| RandomProgram::new(vec![Instruction::Large(large)], target);
     (large, target()).prop_map(program).boxed()
 }
 
@@ -359,7 +359,7 @@ impl Large {
 }
 
 impl Join {
-    fn of(self, x: &Tensor, y: &Tensor) -> Tensor {
+    fn apply(self, x: &Tensor, y: &Tensor) -> Tensor {
         match self {
             Self::First => x.clone(),
             Self::With(op) => x.binary(op, y),
@@ -386,7 +386,7 @@ fn folded(op: Reduce, x: &Tensor, axes: &Axes) -> Tensor {
 
 impl Fold {
     fn tensor(&self) -> Tensor {
-        let joined = self.join.of(&self.x.tensor(), &self.y.tensor());
+        let joined = self.join.apply(&self.x.tensor(), &self.y.tensor());
         folded(
             self.op,
             &joined,
@@ -404,7 +404,7 @@ impl Pairs {
             rows
         };
         let [rows, lanes] = [rows, lanes].map(|x| if self.backward { x.flip(1) } else { x });
-        let joined = self.join.of(&rows.expand_dims(3), &lanes.expand_dims(2));
+        let joined = self.join.apply(&rows.expand_dims(3), &lanes.expand_dims(2));
         let joined = match self.bound {
             Some((op, bound)) => {
                 let bound = super::apply::constant(bound, joined.node().dtype);

@@ -29,13 +29,13 @@ pub(super) struct Oracle {
 
 impl Default for Oracle {
     fn default() -> Self {
-        Self::of(Accuracy::IEEE)
+        Self::new(Accuracy::IEEE)
     }
 }
 
 impl Oracle {
     /// Creates an oracle for executors of some accuracy.
-    pub(super) fn of(accuracy: Accuracy) -> Self {
+    pub(super) fn new(accuracy: Accuracy) -> Self {
         Self {
             known: HashMap::new(),
             accuracy,
@@ -111,7 +111,7 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
             with_error(value, accuracy.cast(x, value))
         }),
         Op::Reshape | Op::Surrogate => inputs[0].to_vec(),
-        Op::Move { rows, .. } => moved(node, rows, &inputs[0]),
+        Op::View { rows, .. } => moved(node, rows, &inputs[0]),
         Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
         Op::Reduce { op, .. } => {

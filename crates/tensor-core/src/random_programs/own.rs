@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::coverage::Coverage;
-use super::program::{Program, programs};
+use super::program::{RandomProgram, programs};
 use super::{
     Failure, MAX_SHRINK_ITERS, On, Tally, expected, is_full, large, same_bits, search, seed,
     within_bounds,
@@ -58,7 +58,7 @@ pub(super) fn check(
 fn outputs<'t>(
     tally: &'t mut Tally,
     coverage: &'t mut Coverage,
-) -> impl FnMut(Program) -> Result<(), String> + 't {
+) -> impl FnMut(RandomProgram) -> Result<(), String> + 't {
     |program| check(&program.tensors(), &program.target, tally, coverage)
 }
 
@@ -161,7 +161,7 @@ fn a_value_that_is_folded_and_read_by_another_fold_is_kept_for_it() {
 fn what_stands_beside_a_reduction_of_nothing_is_still_read() {
     let empty = Tensor::from_vec(&[0, 2, 0, 1], Vec::<f32>::new());
     let beside = Tensor::from_vec(&[1], vec![-1.0_f32]);
-    let sums = (-empty).sum(Axes::keep([0, 2, 3]));
+    let sums = (-empty).sum(Axes::keepdims([0, 2, 3]));
     is_right(&[sums + beside], &SMALL_PRODUCTS);
 }
 

@@ -24,7 +24,7 @@ pub(super) const MAX_RANK: usize = 6;
 
 /// A program, and an additional target to plan it for.
 #[derive(Debug, Clone)]
-pub(super) struct Program {
+pub(super) struct RandomProgram {
     inputs: Vec<Input>,
     instructions: Vec<Instruction>,
     /// The outputs besides the last tensor.
@@ -150,11 +150,11 @@ pub(super) enum Extreme {
 }
 
 /// Returns the strategy of all small programs.
-pub(super) fn programs() -> impl Strategy<Value = Program> {
+pub(super) fn programs() -> impl Strategy<Value = RandomProgram> {
     let instructions = prop::collection::vec(instruction(), 1..24);
     let outputs = prop::collection::vec(0_usize..8, 0..3);
     (inputs(), instructions, outputs, target()).prop_map(
-        |(inputs, instructions, outputs, target)| Program {
+        |(inputs, instructions, outputs, target)| RandomProgram {
             inputs,
             instructions,
             outputs,
@@ -304,9 +304,9 @@ pub(super) fn made(
     made
 }
 
-impl Program {
+impl RandomProgram {
     /// Creates a program of instructions that need no inputs.
-    pub(super) fn of(instructions: Vec<Instruction>, target: Target) -> Self {
+    pub(super) fn new(instructions: Vec<Instruction>, target: Target) -> Self {
         Self {
             inputs: Vec::new(),
             instructions,

@@ -228,7 +228,7 @@ fn fill<T: Copy, const N: usize>(first: u64, out: &mut [T], block: impl Fn(u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Bound, assert_close};
+    use crate::compare::{Tolerance, assert_close};
     use std::collections::HashSet;
 
     /// The known-answer vectors of the Random123 library. A second implementation, written from the
@@ -301,7 +301,7 @@ mod tests {
         for first in [0, 1, 2, 3, 5, (1 << 34) - 2, u64::MAX - 4] {
             for len in [0, 1, 2, 3, 4, 5, 11] {
                 let indices = (0..len as u64).map(|i| first.wrapping_add(i));
-                let bound = || Bound::bits().allow_empty();
+                let bound = || Tolerance::bits().allow_empty();
                 let (mut words, mut singles, mut doubles) =
                     (vec![0; len], vec![0.0; len], vec![0.0; len]);
                 random.fill_words(first, &mut words);
@@ -376,7 +376,8 @@ mod tests {
         let mean = |f: &dyn Fn(f64) -> f64, draws: &[f64]| {
             draws.iter().map(|&x| f(x)).sum::<f64>() / n as f64
         };
-        let within = |variance: f64| Bound::exact().or_absolute(5.0 * (variance / n as f64).sqrt());
+        let within =
+            |variance: f64| Tolerance::exact().or_absolute(5.0 * (variance / n as f64).sqrt());
         let random = Philox::new(2024);
         random.fill_normal_f64(0, &mut draws);
         let moments = [1, 2, 3, 4].map(|k| mean(&|x| x.powi(k), &draws));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::{Place, Tile};
+use super::{Tile, TilePosition};
 
 /// A consumer of tiles, in order. A sink receives only the tiles on and above the diagonal;
 /// [`Tile::transposed`] converts a tile above the diagonal to the one below.
@@ -19,7 +19,7 @@ pub trait Sink {
 
 /// A sink that counts similar pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct PairCount {
     /// The number of similar pairs, of all `d²` ordered pairs.
     pub alike: u64,
     /// The number of pairs compared.
@@ -35,7 +35,7 @@ pub struct BitFile<W> {
     row_bytes: u64,
 }
 
-impl Sink for Count {
+impl Sink for PairCount {
     type Error = std::convert::Infallible;
 
     fn take(&mut self, tile: Tile) -> Result<(), Self::Error> {
@@ -72,7 +72,7 @@ impl<W: Write + Seek> BitFile<W> {
     }
 
     fn write(&mut self, tile: &Tile) -> io::Result<()> {
-        let Place { row, col, cols, .. } = tile.place;
+        let TilePosition { row, col, cols, .. } = tile.place;
         let end = (row + tile.place.rows).max(col + cols);
         if end > self.n_cols {
             let what = format!(

@@ -4,7 +4,7 @@ use super::WORD;
 
 /// The position of a tile in the matrix of all results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TilePosition {
     /// The index of the first row.
     pub row: usize,
     /// The number of rows.
@@ -26,14 +26,14 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tile {
     /// The position of the tile.
-    pub place: Place,
+    pub place: TilePosition,
     /// The number of words per row.
     pub words_per_row: usize,
     /// The packed results.
     pub words: Vec<u32>,
 }
 
-impl Place {
+impl TilePosition {
     /// Returns whether the tile is on the diagonal. Such a tile contains both orders of each of its
     /// pairs.
     #[must_use]
@@ -44,7 +44,7 @@ impl Place {
 
 impl Tile {
     /// Creates a tile from words whose bits beyond the last row and column are arbitrary.
-    pub(super) fn of(place: Place, mut words: Vec<u32>) -> Self {
+    pub(super) fn new(place: TilePosition, mut words: Vec<u32>) -> Self {
         let words_per_row = place.cols.div_ceil(WORD);
         words.truncate(place.rows * words_per_row);
         let n_last = place.cols % WORD;
@@ -79,7 +79,7 @@ impl Tile {
     /// Returns the transposed tile, on the other side of the diagonal.
     #[must_use]
     pub fn transposed(&self) -> Self {
-        let Place {
+        let TilePosition {
             row,
             rows,
             col,
@@ -109,7 +109,7 @@ impl Tile {
             }
         }
         Self {
-            place: Place {
+            place: TilePosition {
                 row: col,
                 rows: cols,
                 col: row,

@@ -23,7 +23,7 @@ struct Elements {
 }
 
 impl Elements {
-    fn of(tensor: &Tensor, n_folded: usize) -> Self {
+    fn new(tensor: &Tensor, n_folded: usize) -> Self {
         let tensor = tensor.clone();
         Self { tensor, n_folded }
     }
@@ -59,7 +59,7 @@ impl Calculus for Elements {
         let axes: Vec<isize> = (rank - self.n_folded..rank)
             .map(usize::cast_signed)
             .collect();
-        let folded = self.tensor.reduced(op, &Axes::keep(&axes[..]));
+        let folded = self.tensor.reduced(op, &Axes::keepdims(&axes[..]));
         self.with(folded.broadcast_to(&self.tensor.0.shape))
     }
 }
@@ -91,12 +91,12 @@ impl Tensor {
             | Op::Random { .. }
             | Op::Compare(_) => vec![None; inputs.len()],
             Op::Unary(op) => {
-                let [x, y] = [&inputs[0], self].map(|tensor| Elements::of(tensor, 0));
+                let [x, y] = [&inputs[0], self].map(|tensor| Elements::new(tensor, 0));
                 vec![scaled(op.derivative(&x, &y))]
             }
             Op::Binary(op) => {
                 let [a, b, y] =
-                    [&inputs[0], &inputs[1], self].map(|tensor| Elements::of(tensor, 0));
+                    [&inputs[0], &inputs[1], self].map(|tensor| Elements::new(tensor, 0));
                 let derivatives = op.derivatives(&a, &b, &y);
                 #[cfg(test)]
                 let derivatives = crate::grad::fault::derivatives(*op, derivatives);
@@ -110,7 +110,7 @@ impl Tensor {
             Op::Surrogate => vec![None, Some(cotangent.clone())],
             Op::Reshape => vec![Some(cotangent.reshape(&inputs[0].0.shape))],
             Op::Pad { before, .. } => vec![Some(unpadded(cotangent, before, &inputs[0].0.shape))],
-            Op::Move { rows, .. } => vec![Some(unmoved(cotangent, rows, &inputs[0].0.shape))],
+            Op::View { rows, .. } => vec![Some(unmoved(cotangent, rows, &inputs[0].0.shape))],
             Op::Gather { axis, rows } => {
                 let table = &inputs[0].0.shape;
                 vec![
@@ -119,7 +119,7 @@ impl Tensor {
                 ]
             }
             Op::Reduce { op, n_reduced } => {
-                let x = Elements::of(&inputs[0], *n_reduced);
+                let x = Elements::new(&inputs[0], *n_reduced);
                 // The result and its cotangent lack the reduced axes; repeat them along these axes,
                 // which are the last ones of the input.
                 let repeated = |tensor: &Self| {
@@ -203,7 +203,7 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
             return Ok(Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to));
         }
         // After these steps every axis of the tensor is an axis of the source.
-        let mut undone = Undone::of(cotangent, rows, to);
+        let mut undone = Undone::new(cotangent, rows, to);
         undone.sum_what_repeats()?;
         undone.separate_diagonals()?;
         for axis in 0..to.len() {
@@ -235,7 +235,7 @@ struct Undone<'a> {
 }
 
 impl<'a> Undone<'a> {
-    fn of(cotangent: &Tensor, rows: &[IndexMap], to: &'a [usize]) -> Self {
+    fn new(cotangent: &Tensor, rows: &[IndexMap], to: &'a [usize]) -> Self {
         let shape = &cotangent.0.shape;
         let mut rows = rows.to_vec();
         for row in &mut rows {
@@ -449,7 +449,7 @@ impl<'a> Undone<'a> {
         element_count("grad", &shape)?;
         let (dtype, rows) = (wide.0.dtype, rows.collect());
         let name = "window";
-        let summed = Tensor::new(Op::Move { name, rows }, vec![wide], shape, dtype).sum(-1);
+        let summed = Tensor::new(Op::View { name, rows }, vec![wide], shape, dtype).sum(-1);
         // Move v next to u, then merge both into one axis.
         let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != within).collect();
         let place = at - usize::from(within < at);

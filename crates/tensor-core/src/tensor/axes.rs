@@ -38,7 +38,7 @@ impl From<i32> for Axis {
 }
 
 /// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`, `&[0, 2]`, `vec![0, 2]`) or all
-/// (`..`). By default the reduced axes are removed; [`Axes::keep`] keeps them with size 1.
+/// (`..`). By default the reduced axes are removed; [`Axes::keepdims`] keeps them with size 1.
 ///
 /// # Examples
 /// ```
@@ -49,7 +49,7 @@ impl From<i32> for Axis {
 /// assert_eq!(x.sum(..).shape()?, [0_usize; 0]);
 /// let rank = x.shape()?.len();
 /// assert_eq!(x.sum(rank - 1).shape()?, [2, 3]);
-/// assert_eq!(x.max(Axes::keep(1)).shape()?, [2, 1, 4]);
+/// assert_eq!(x.max(Axes::keepdims(1)).shape()?, [2, 1, 4]);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,14 +62,14 @@ pub struct Axes {
 impl Axes {
     /// Keeps the reduced axes with size 1, so that the result broadcasts against the operand.
     #[must_use]
-    pub fn keep(axes: impl Into<Self>) -> Self {
+    pub fn keepdims(axes: impl Into<Self>) -> Self {
         Self {
             keep: true,
             ..axes.into()
         }
     }
 
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn keeps_dims(&self) -> bool {
         self.keep
     }
 

@@ -144,7 +144,7 @@ impl Tensor {
                 .collect(),
         };
         let rows = slot.labels.iter().map(row).collect();
-        let op = Op::Move {
+        let op = Op::View {
             name: "einsum",
             rows,
         };

@@ -113,7 +113,7 @@ impl Tensor {
         let above = self.gt(0).select(self, self.like(0.0));
         drop(lazily);
         self.maximum(0)
-            .with_gradient_of(&above)
+            .with_surrogate_gradient(&above)
             .composed("relu", &[self])
     }
 
@@ -129,15 +129,15 @@ impl Tensor {
     /// use tensor_core::ndarray::array;
     /// use tensor_core::{Host, Tensor, grad};
     /// let x = Tensor::from_array(array![0.2_f32, 1.7]);
-    /// let rounded = x.round().with_gradient_of(&x);
+    /// let rounded = x.round().with_surrogate_gradient(&x);
     /// let gradient = &grad(&rounded.square().sum(..), &[&x])?[0];
     /// assert_eq!(gradient.eval::<f32>(&Host::new())?, array![0.0, 4.0].into_dyn());
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     #[track_caller]
     #[must_use]
-    pub fn with_gradient_of(&self, surrogate: &Self) -> Self {
-        let operation = "with_gradient_of";
+    pub fn with_surrogate_gradient(&self, surrogate: &Self) -> Self {
+        let operation = "with_surrogate_gradient";
         let operands = [self.clone(), surrogate.clone()];
         let [value, surrogate] = or_error_node!(Self::aligned(operation, operands, |_| true));
         if value.0.shape != self.0.shape {
@@ -166,7 +166,7 @@ impl Tensor {
         if self.check().is_err() {
             return self.clone();
         }
-        self.with_gradient_of(&self.like(0.0))
+        self.with_surrogate_gradient(&self.like(0.0))
     }
 
     /// Returns `x * x`.

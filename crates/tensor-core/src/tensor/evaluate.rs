@@ -232,7 +232,7 @@ impl Tensor {
         take: impl FnOnce(&[T]) -> R,
     ) -> Result<R> {
         let storage = self.in_memory::<T>(operation)?;
-        if let Some(elements) = HostStorage::of(&**storage).and_then(T::slice) {
+        if let Some(elements) = HostStorage::downcast(&**storage).and_then(T::slice) {
             return Ok(take(elements));
         }
         let line = Location::caller();
@@ -277,7 +277,7 @@ pub(crate) fn computed(
 }
 
 fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Storage>>> {
-    let (plan, data) = Plan::of(tensors, &executor.target())?;
+    let (plan, data) = Plan::new(tensors, &executor.target())?;
     exec::run_and_wait(executor, &plan, &data)
 }
 

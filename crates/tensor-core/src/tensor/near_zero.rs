@@ -72,7 +72,10 @@ impl Tensor {
         let t = (self * 0.5).tanh();
         let near = (&t * 2.0) / (1.0 - &t);
         let far = self.exp() - 1.0;
-        let value = self.lt(1.0).select(near, &far).with_gradient_of(&far);
+        let value = self
+            .lt(1.0)
+            .select(near, &far)
+            .with_surrogate_gradient(&far);
         drop(lazily);
         eager::finished(value.composed(operation, &[self]))
     }
@@ -115,7 +118,7 @@ impl Tensor {
         }
         let far = (self + 1.0).ln();
         let is_near = self.abs().le(SERIES_END);
-        let value = is_near.select(s * sum, &far).with_gradient_of(&far);
+        let value = is_near.select(s * sum, &far).with_surrogate_gradient(&far);
         drop(lazily);
         eager::finished(value.composed(operation, &[self]))
     }

@@ -2,7 +2,7 @@
 //!
 //! Role: sums, products, extremes, logical reductions, counts, means, variances, and the positions
 //! of extremes.
-//! Shapes: the reduced axes are removed, or kept with size 1 by [`Axes::keep`].
+//! Shapes: the reduced axes are removed, or kept with size 1 by [`Axes::keepdims`].
 //! Accuracy: the order of the additions of a sum is determined by the step of the plan, never by
 //! the number of threads. The reference executor adds floats in f64.
 
@@ -50,7 +50,7 @@ impl Tensor {
             n_reduced: folded.len(),
         };
         let mut result = Self::new(operation, vec![self.permute(&order)], out, op.result(dtype));
-        if axes.is_kept() {
+        if axes.keeps_dims() {
             for &axis in &folded {
                 result = result.expand_dims(axis.cast_signed());
             }
@@ -154,7 +154,7 @@ impl Tensor {
         );
         let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
         let x = self.to_float();
-        let squares = (&x - x.mean(Axes::keep(axes.clone()))).square();
+        let squares = (&x - x.mean(Axes::keepdims(axes.clone()))).square();
         (squares.sum(axes) / count.saturating_sub(ddof) as f64).composed(operation, &[self])
     }
 
@@ -221,7 +221,7 @@ impl Tensor {
         let others = (0..self.0.shape.len()).filter(|&other| other != at);
         let order: Vec<isize> = others.chain([at]).map(usize::cast_signed).collect();
         let lines = self.permute(&order);
-        let mut hit = lines.eq(lines.reduced(extreme, &Axes::keep(-1)));
+        let mut hit = lines.eq(lines.reduced(extreme, &Axes::keepdims(-1)));
         if self.0.dtype.is_float() {
             // A plan starts with the last operand. With this order the test for NaN also reads the
             // array that was stored for the extreme.
@@ -239,8 +239,8 @@ impl Tensor {
     #[must_use]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Self {
         let axis = axis.into();
-        let exp = (self - self.max(Axes::keep(axis))).exp();
-        (&exp / exp.sum(Axes::keep(axis))).composed("softmax", &[self])
+        let exp = (self - self.max(Axes::keepdims(axis))).exp();
+        (&exp / exp.sum(Axes::keepdims(axis))).composed("softmax", &[self])
     }
 
     /// Returns the logarithm of [`softmax`](Tensor::softmax) of a float tensor along `axis`: `x -
@@ -260,8 +260,8 @@ impl Tensor {
     pub fn log_softmax(&self, axis: impl Into<Axis>) -> Self {
         let axis = axis.into();
         // The shift cancels in the result, so its derivative is not needed.
-        let shifted = self - self.max(Axes::keep(axis)).stop_gradient();
-        let sum = shifted.exp().sum(Axes::keep(axis));
+        let shifted = self - self.max(Axes::keepdims(axis)).stop_gradient();
+        let sum = shifted.exp().sum(Axes::keepdims(axis));
         (&shifted - sum.ln()).composed("log_softmax", &[self])
     }
 }

@@ -27,7 +27,7 @@ impl Tensor {
             return self.clone();
         }
         Self::new(
-            Op::Move { name, rows },
+            Op::View { name, rows },
             vec![self.clone()],
             shape,
             self.0.dtype,

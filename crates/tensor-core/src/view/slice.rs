@@ -67,23 +67,23 @@ fn after(last: isize) -> Option<isize> {
 
 /// A bound of a range, converted to `isize`. Values beyond the limits of `isize` saturate, because
 /// every axis is shorter.
-trait Bound: Copy {
+trait SliceEnd: Copy {
     fn place(self) -> isize;
 }
 
-impl Bound for isize {
+impl SliceEnd for isize {
     fn place(self) -> isize {
         self
     }
 }
 
-impl Bound for usize {
+impl SliceEnd for usize {
     fn place(self) -> isize {
         isize::try_from(self).unwrap_or(isize::MAX)
     }
 }
 
-impl Bound for i32 {
+impl SliceEnd for i32 {
     fn place(self) -> isize {
         isize::try_from(self).unwrap_or(isize::MAX)
     }

@@ -137,7 +137,7 @@ mod tests {
             |// Gives another."
             .replace("            |", "")
             .replace('|', "");
-        let faults = faults(&Tree::of(&[("a.rs", &text)]));
+        let faults = faults(&Tree::from_files(&[("a.rs", &text)]));
         let expected = [
             "a.rs:1: a doc comment begins with \"What\"",
             "a.rs:3: a doc comment begins with \"Gives\"",
@@ -153,7 +153,7 @@ mod tests {
             "//! A table.\n// {wide}\n// https://{wide}\n/// | a | {wide}\nlet x = \"{wide}\";\n\
              /\u{2f} As in S2; not S20, `S1`.\nlet s3 = \"S3\"; // S3\n"
         );
-        let faults = faults(&Tree::of(&[("a.rs", &text)]));
+        let faults = faults(&Tree::from_files(&[("a.rs", &text)]));
         let expected = [
             "a.rs:2: the comment has 103 columns (limit 100)",
             "a.rs:6: S2 instead of the source's title",

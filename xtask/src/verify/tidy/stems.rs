@@ -5,7 +5,7 @@
 //! Method: a kernel test is a file below `crates/*/tests` that calls `KERNEL_CHECK`. A use is
 //! non-test code of a crate (the wrapper) or of benches (the bench).
 
-use super::tree::{Line, SourceFile, Tree, names};
+use super::tree::{SourceFile, SourceLine, Tree, names};
 
 /// The function that compares a kernel with its twin.
 const KERNEL_CHECK: &str = "check_on_every_adapter";
@@ -30,7 +30,7 @@ pub(super) fn faults(tree: &Tree) -> Vec<String> {
 
 fn faults_of(tree: &Tree, stem: &str) -> Vec<String> {
     let constant = stem.to_uppercase();
-    let is_laid_out = |line: Line<'_>| names(line.code, "layout", &constant);
+    let is_laid_out = |line: SourceLine<'_>| names(line.code, "layout", &constant);
     let has_twin = tree.has(&format!("shaders/src/twin/{stem}.rs"));
     let is_twin_tested = rust(tree, "shaders/tests/")
         .any(|file| file.lines().any(|line| names(line.code, "twin", stem)));
@@ -91,13 +91,13 @@ mod tests {
         for used in [WRAPPER, ("benches/src/sums.rs", WRAPPER.1)] {
             let shared = ("shaders/wgsl/shared/grid.wgsl", "");
             let files = [(WGSL, ""), (TWIN, ""), TWIN_TEST, KERNEL_TEST, used, shared];
-            assert_eq!(faults(&Tree::of(&files)), Vec::<String>::new());
+            assert_eq!(faults(&Tree::from_files(&files)), Vec::<String>::new());
         }
     }
 
     #[test]
     fn a_stem_of_which_only_a_longer_one_has_everything_is_named() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("shaders/wgsl/row.wgsl", ""),
             (TWIN, ""),
             TWIN_TEST,
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn tests_are_no_use_and_other_tests_no_kernel_test() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             (WGSL, ""),
             (TWIN, ""),
             TWIN_TEST,
@@ -157,9 +157,9 @@ mod tests {
             (TWIN_TEST.0, &twin_test),
             (KERNEL_TEST.0, &layout),
         ];
-        assert_eq!(faults(&Tree::of(&files)), Vec::<String>::new());
+        assert_eq!(faults(&Tree::from_files(&files)), Vec::<String>::new());
         files.push((WRAPPER.0, &layout));
         let fault = format!("{stem}: is used; remove it from the list of unused stems");
-        assert_eq!(faults(&Tree::of(&files)), [fault]);
+        assert_eq!(faults(&Tree::from_files(&files)), [fault]);
     }
 }

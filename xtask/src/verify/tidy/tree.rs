@@ -34,7 +34,7 @@ impl Tree {
 
     /// Creates a tree from paths and texts, for the tests of rules.
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(super) fn from_files(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| SourceFile {
             path: path.into(),
             text: text.into(),
@@ -85,8 +85,8 @@ impl SourceFile {
     }
 
     /// Returns the lines, each split into code and comment.
-    pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        self.text.lines().enumerate().map(|(idx, text)| Line {
+    pub(super) fn lines(&self) -> impl Iterator<Item = SourceLine<'_>> {
+        self.text.lines().enumerate().map(|(idx, text)| SourceLine {
             place: format!("{}:{}", self.path, idx + 1),
             code: text.split("//").next().unwrap_or(""),
             comment: text.split_once("//").map_or("", |(_, comment)| comment),
@@ -100,28 +100,28 @@ impl SourceFile {
 
     /// Returns the lines that only tests compile: all lines of a test file, else the lines from
     /// `cfg(test)` on.
-    pub(super) fn test_lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub(super) fn test_lines(&self) -> impl Iterator<Item = SourceLine<'_>> {
         let is_test = self.is_test();
         self.lines()
             .skip_while(move |line| !is_test && !line.opens_tests())
     }
 
     /// Returns the lines before those that only tests compile.
-    pub(super) fn shipped_lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub(super) fn shipped_lines(&self) -> impl Iterator<Item = SourceLine<'_>> {
         let is_test = self.is_test();
         self.lines()
             .take_while(move |line| !is_test && !line.opens_tests())
     }
 }
 
-pub(super) struct Line<'a> {
+pub(super) struct SourceLine<'a> {
     /// `path:number`, the format that editors open.
     pub(super) place: String,
     pub(super) code: &'a str,
     pub(super) comment: &'a str,
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     fn opens_tests(&self) -> bool {
         self.code.trim() == "#[cfg(test)]"
     }
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn every_line_is_shipped_or_of_a_test() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("a/src/x.rs", "one\n#[cfg(test)]\ntwo\n"),
             ("a/src/x/tests.rs", "three\n"),
             ("a/tests/y.rs", "four\n"),
         ]);
-        let texts = |lines: &mut dyn Iterator<Item = Line<'_>>| {
+        let texts = |lines: &mut dyn Iterator<Item = SourceLine<'_>>| {
             lines.map(|line| line.code.to_owned()).collect::<Vec<_>>()
         };
         let shipped = texts(&mut tree.files.iter().flat_map(SourceFile::shipped_lines));

@@ -96,14 +96,14 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
 
 /// The unchecked description of a tensor in the header.
 #[derive(Debug)]
-struct Claim {
+struct RawEntry {
     name: String,
     dtype: String,
     shape: Vec<usize>,
     place: [usize; 2],
 }
 
-impl Claim {
+impl RawEntry {
     /// Checks that the range has exactly the size of the elements and begins at `end`, and advances
     /// `end`.
     fn checked(self, end: &mut usize) -> Result<Entry, DataError> {
@@ -150,7 +150,7 @@ impl Claim {
 }
 
 /// Parses `{"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}`.
-fn parse(text: &str) -> Result<Vec<Claim>, DataError> {
+fn parse(text: &str) -> Result<Vec<RawEntry>, DataError> {
     let (mut claims, mut names) = (Vec::new(), BTreeSet::new());
     let mut scan = Scan::new(FORMAT, text);
     scan.list("{", "}", |scan| {
@@ -169,7 +169,7 @@ fn parse(text: &str) -> Result<Vec<Claim>, DataError> {
     Ok(claims)
 }
 
-fn claim(scan: &mut Scan<'_>, name: String) -> Result<Claim, DataError> {
+fn claim(scan: &mut Scan<'_>, name: String) -> Result<RawEntry, DataError> {
     let (mut dtype, mut shape, mut place) = (None, None, None);
     scan.list("{", "}", |scan| {
         let key = string(scan)?;
@@ -183,7 +183,7 @@ fn claim(scan: &mut Scan<'_>, name: String) -> Result<Claim, DataError> {
         Ok(())
     })?;
     match (dtype, shape, place) {
-        (Some(dtype), Some(shape), Some(place)) => Ok(Claim {
+        (Some(dtype), Some(shape), Some(place)) => Ok(RawEntry {
             name,
             dtype,
             shape,

@@ -11,12 +11,12 @@ use crate::op::{Binary, Reduce, Unary};
 
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
-use super::program::{Access, Accumulator, Code, Instruction, Phase, Place, Program};
+use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Slot};
 
 /// The state of one compilation.
 pub(super) struct Compiler<'n> {
     nest: &'n LoopNest,
-    program: Program,
+    program: Bytecode,
     /// The phase in which each value is computed; `None` for reductions and unused values.
     phases: Vec<Option<Phase>>,
     /// Whether a value differs between lanes, for each value.
@@ -24,7 +24,7 @@ pub(super) struct Compiler<'n> {
     /// Whether the instruction of a value's only reader computes the value, for each value.
     merged: Vec<bool>,
     /// The place of each value while it is live.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Slot>>,
     /// The last read of each value: the phase, and the reader's number. Tuples compare in program
     /// order.
     last_use: Vec<(Phase, usize)>,
@@ -47,7 +47,7 @@ impl<'n> Compiler<'n> {
         };
         // 8-byte lanes halve the number of lanes, so that a register keeps its size in bytes.
         let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
-        let program = Program {
+        let program = Bytecode {
             sizes: nest.sizes(),
             n_domain: nest.domain.len(),
             lanes: LaneAxes::choose(nest),
@@ -62,7 +62,7 @@ impl<'n> Compiler<'n> {
             accumulators: Vec::new(),
             registers: Vec::new(),
             constants: Vec::new(),
-            result: Place::Uniform(0),
+            result: Slot::Uniform(0),
             before: None,
             pairs: None,
             // A reduction may stop early if its operation has an annihilator (`All`, `Any`).
@@ -92,7 +92,7 @@ impl<'n> Compiler<'n> {
 
     /// Emits the instructions phase by phase. Values are emitted in the order of the nest, so
     /// operands precede their readers.
-    pub(super) fn compile(mut self) -> Program {
+    pub(super) fn compile(mut self) -> Bytecode {
         self.find_phases();
         self.find_uses();
         for phase in [Phase::Setup, Phase::Body, Phase::Epilogue] {
@@ -217,15 +217,15 @@ impl<'n> Compiler<'n> {
     fn destination(&mut self, id: usize) -> usize {
         let register = self.register(!self.varies[id]);
         self.places[id] = Some(if self.varies[id] {
-            Place::Lanes(register)
+            Slot::Lanes(register)
         } else {
-            Place::Uniform(register)
+            Slot::Uniform(register)
         });
         register
     }
 
     fn release(&mut self, id: usize) {
-        if let Some(Place::Lanes(register)) = self.places[id] {
+        if let Some(Slot::Lanes(register)) = self.places[id] {
             self.places[id] = None;
             self.free.push(register);
         }
@@ -240,7 +240,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    fn place(&self, id: ValueId) -> Place {
+    fn place(&self, id: ValueId) -> Slot {
         match self.places[id.0] {
             Some(place) => place,
             None => unreachable!("operands are computed before their uses"),
@@ -259,9 +259,9 @@ impl<'n> Compiler<'n> {
                     register
                 };
                 self.places[id] = Some(if self.program.lanes.reduced {
-                    Place::Uniform(total)
+                    Slot::Uniform(total)
                 } else {
-                    Place::Lanes(register)
+                    Slot::Lanes(register)
                 });
                 let dtype = self.nest.dtypes[id];
                 self.program.accumulators.push(Accumulator {
@@ -389,7 +389,7 @@ impl<'n> Compiler<'n> {
             Value::Const(scalar) => {
                 let register = self.register(true);
                 self.program.constants.push((register, *scalar));
-                self.places[id] = Some(Place::Uniform(register));
+                self.places[id] = Some(Slot::Uniform(register));
                 return None;
             }
             Value::Index(map) => (
@@ -412,7 +412,7 @@ impl<'n> Compiler<'n> {
                 if let (Some(register), true) =
                     (self.program.before, *input + 1 == nest.inputs.len())
                 {
-                    self.places[id] = Some(Place::Lanes(register));
+                    self.places[id] = Some(Slot::Lanes(register));
                     return None;
                 }
                 let access = self.access(*input, dtype, map, guards);
@@ -421,7 +421,7 @@ impl<'n> Compiler<'n> {
                 // them in place, without a copy into a register.
                 let walks_memory = flat_stride(map, lanes.first, &lanes.sizes) == Some(1);
                 if self.varies[id] && walks_memory && guards.is_empty() && are_lanes(dtype) {
-                    self.places[id] = Some(Place::Input(access));
+                    self.places[id] = Some(Slot::Input(access));
                     self.program.streams.push(access);
                     return None;
                 }
@@ -486,7 +486,7 @@ impl<'n> Compiler<'n> {
         uniform: bool,
     ) -> Instruction {
         // Unused operands name the destination; no instruction reads them.
-        let mut places = [Place::Uniform(destination); 3];
+        let mut places = [Slot::Uniform(destination); 3];
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.place(operand);
         }

@@ -15,7 +15,7 @@ pub(super) struct Factor<'a, T> {
 
 impl<'a, T: Element> Factor<'a, T> {
     /// Returns the factor that a value of the nest loads.
-    pub(super) fn of(nest: &'a LoopNest, value: ValueId, inputs: &[&'a HostData]) -> Self {
+    pub(super) fn new(nest: &'a LoopNest, value: ValueId, inputs: &[&'a HostData]) -> Self {
         let Value::Load { input, map, guards } = &nest.values[value.0] else {
             unreachable!("`takes` accepts only products whose factors are loads");
         };

@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::exec::reference::{gathered_place, low_bits};
 use crate::ir::Guard;
 
-use super::lanes::{Lane, Stored};
+use super::lanes::{LaneType, Stored};
 use super::loops::View;
 use super::machine::Machine;
-use super::program::{Access, Place};
+use super::program::{Access, Slot};
 use super::register::Destination;
 
 impl Machine<'_> {
@@ -144,10 +144,10 @@ impl Machine<'_> {
     /// Loads elements at positions that depend on the index operand. Returns an error if an index
     /// is outside the axis.
     #[inline(never)]
-    pub(super) fn gather<T: Stored, I: Lane + Element>(
+    pub(super) fn gather<T: Stored, I: LaneType + Element>(
         &self,
         access: usize,
-        at: Place,
+        at: Slot,
         stride: isize,
         extent: usize,
         destination: &mut Destination<'_>,

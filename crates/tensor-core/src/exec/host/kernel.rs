@@ -3,7 +3,7 @@
 //! Role: between a step and the code that runs it. To check and compile a nest takes longer than
 //! the loops of a small nest, so an executor caches kernels: the same nest on inputs of the same
 //! lengths is compiled once, whichever plan contains it.
-//! Memory: some kilobytes per nest, for as many nests as [`Kept`] holds.
+//! Memory: some kilobytes per nest, for as many nests as [`Cache`] holds.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::product::{self, Product};
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
-use crate::exec::kept::Kept;
+use crate::exec::cache::Cache;
 use crate::exec::pool::Pool;
 use crate::exec::storage::HostStorage;
 use crate::ir::LoopNest;
@@ -34,14 +34,14 @@ enum Form {
 impl Kernel {
     /// Checks and compiles a nest. Returns [`Error::BadStep`] if it breaks a rule of the
     /// intermediate representation.
-    fn of(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
+    fn new(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
         nest.check(inputs).map_err(|what| Error::BadStep { what })?;
         let form = match &nest.contract {
             _ if nest.output_len() == 0 => Form::Nothing,
             Some(contract) if product::takes(nest, contract) => {
-                Form::Product(Box::new(Product::of(nest, contract)))
+                Form::Product(Box::new(Product::new(nest, contract)))
             }
-            _ => Form::Loops(Box::new(Loops::of(nest))),
+            _ => Form::Loops(Box::new(Loops::new(nest))),
         };
         Ok(Self {
             nest: Arc::clone(nest),
@@ -68,7 +68,7 @@ type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
 
 /// The kernel cache of an executor.
 #[derive(Debug, Default)]
-pub(super) struct Kernels(Kept<Key, Kernel>);
+pub(super) struct Kernels(Cache<Key, Kernel>);
 
 impl Kernels {
     /// Returns the kernel of a nest for such inputs, and compiles the nest if the cache has no such
@@ -76,9 +76,9 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::BadStep`] for a nest that breaks a rule of the intermediate representation.
-    pub(super) fn of(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
+    pub(super) fn get(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
         let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
         let key = (Arc::clone(nest), lens.collect());
-        self.0.get(key, |(nest, lens)| Kernel::of(nest, lens))
+        self.0.get(key, |(nest, lens)| Kernel::new(nest, lens))
     }
 }

@@ -13,7 +13,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 
 /// Folds lanes of the same type as the accumulators.
 #[inline(always)]
-fn fold_by<T: Lane>(
+fn fold_by<T: LaneType>(
     op: Reduce,
     how: Fold,
     d: &mut [T],
@@ -24,7 +24,7 @@ fn fold_by<T: Lane>(
 }
 
 /// A type of lanes.
-pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
+pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     /// Applies an operation of one operand that keeps the type.
     fn unary(op: Unary, d: &mut [Self], a: &[Self]);
     /// Applies an operation of two operands.
@@ -49,7 +49,7 @@ pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
 
 /// Computes comparisons as 0 or 1; a comparison with NaN is 0, except that `Ne` is 1.
 #[inline(always)]
-pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: View<'_, T>) {
+pub(super) fn compare<T: LaneType>(op: Compare, d: &mut [u8], a: View<'_, T>, b: View<'_, T>) {
     match op {
         Compare::Lt => map2(d, a, b, |a, b| u8::from(a < b)),
         Compare::Le => map2(d, a, b, |a, b| u8::from(a <= b)),
@@ -62,7 +62,7 @@ pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: Vie
 /// is one number for all lanes, a single comparison is enough: `wins` returns `true` if that number
 /// is the result. It is `false` for a NaN lane, so the lane's NaN is kept.
 #[inline(always)]
-fn extreme<T: Lane>(
+fn extreme<T: LaneType>(
     d: &mut [T],
     a: View<'_, T>,
     b: View<'_, T>,
@@ -80,23 +80,23 @@ fn extreme<T: Lane>(
 
 /// Returns NaN if either operand is NaN, otherwise the larger operand.
 #[inline(always)]
-pub(super) fn larger<T: Lane>(a: T, b: T) -> T {
+pub(super) fn larger<T: LaneType>(a: T, b: T) -> T {
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     if a > b || a != a { a } else { b }
 }
 
 /// Returns NaN if either operand is NaN, otherwise the smaller operand.
 #[inline(always)]
-pub(super) fn smaller<T: Lane>(a: T, b: T) -> T {
+pub(super) fn smaller<T: LaneType>(a: T, b: T) -> T {
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     if a < b || a != a { a } else { b }
 }
 
-/// Implements [`Lane`] for a float type. Each arm is a closure in a generic loop, so the compiler
-/// vectorizes each operation separately.
+/// Implements [`LaneType`] for a float type. Each arm is a closure in a generic loop, so the
+/// compiler vectorizes each operation separately.
 macro_rules! float_lane {
     ($type:ident) => {
-        impl Lane for $type {
+        impl LaneType for $type {
             #[inline(always)]
             fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
                 match op {
@@ -230,10 +230,10 @@ macro_rules! conversions {
 float_lane! { f32 }
 float_lane! { f64 }
 
-/// Implements [`Lane`] for an integer type; `$definition` evaluates the rare operations.
+/// Implements [`LaneType`] for an integer type; `$definition` evaluates the rare operations.
 macro_rules! integer_lane {
     ($type:ident, $definition:ident, $negate:expr, $abs:expr) => {
-        impl Lane for $type {
+        impl LaneType for $type {
             #[inline(always)]
             fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
                 match op {
@@ -300,7 +300,7 @@ macro_rules! integer_lane {
 integer_lane! { i32, on_i32, i32::wrapping_neg, i32::wrapping_abs }
 integer_lane! { u32, on_u32, u32::wrapping_neg, |x| x }
 
-impl Lane for u8 {
+impl LaneType for u8 {
     #[inline(always)]
     fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
         match op {
@@ -353,7 +353,7 @@ impl Lane for u8 {
 /// An element type with its lane type.
 pub(super) trait Stored: Element {
     /// The lane type of the elements.
-    type Lane: Lane;
+    type Lane: LaneType;
     /// Returns the lane of an element.
     fn load(self) -> Self::Lane;
     /// Returns the element of a lane.

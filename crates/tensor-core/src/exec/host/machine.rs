@@ -21,10 +21,10 @@ use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
 use crate::op::Reduce;
 
-use super::lanes::{Lane, Stored};
+use super::lanes::{LaneType, Stored};
 use super::loops::{FOLDED_LANES, Fold, View};
 use super::prefetch::prefetch;
-use super::program::{Instruction, Phase, Place, Program};
+use super::program::{Bytecode, Instruction, Phase, Slot};
 use super::register::{Destination, Register, with_lane};
 use super::step::input_lanes;
 
@@ -33,7 +33,7 @@ const FETCHED_AHEAD: usize = 1 << 20;
 
 /// The registers, and the current index in the loops of a program.
 pub(super) struct Machine<'p> {
-    pub(super) program: &'p Program,
+    pub(super) program: &'p Bytecode,
     pub(super) inputs: &'p [&'p HostData],
     pub(super) arch: pulp::Arch,
     pub(super) registers: Vec<Register>,
@@ -65,7 +65,7 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
 }
 
 impl<'p> Machine<'p> {
-    pub(super) fn new(program: &'p Program, inputs: &'p [&'p HostData]) -> Self {
+    pub(super) fn new(program: &'p Bytecode, inputs: &'p [&'p HostData]) -> Self {
         // Registers are no longer than the lanes in use: clearing more takes longer than the steps
         // of a small program.
         let used = program.block.min(program.lanes.len);
@@ -387,7 +387,7 @@ impl<'p> Machine<'p> {
         let ends_in_result = program
             .epilogue
             .last()
-            .is_some_and(|last| !last.uniform && program.result == Place::Lanes(last.destination));
+            .is_some_and(|last| !last.uniform && program.result == Slot::Lanes(last.destination));
         // If the last instruction computes the result and lanes need no conversion, it writes to
         // the output directly.
         if let (true, Some(out)) = (ends_in_result, T::as_bytes_mut(out)) {

@@ -20,9 +20,9 @@
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce};
 
-use super::lanes::{Lane, larger, smaller};
+use super::lanes::{LaneType, larger, smaller};
 use super::machine::{Machine, Wide};
-use super::program::{Code, Instruction, Place, Program};
+use super::program::{Bytecode, Code, Instruction, Slot};
 use super::rows::Row;
 use super::step::input_of;
 
@@ -33,7 +33,7 @@ pub(super) const LANES: usize = 64;
 
 /// The function that is reduced, of an element `x` of the row and an element `y` of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum PairFunction {
     /// `x * y`.
     Product,
     /// `x + y`.
@@ -44,7 +44,7 @@ pub(super) enum Function {
 
 /// The reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fold {
+pub(super) enum Reduction {
     /// A reduction of the function's values.
     Number(Reduce),
     /// A reduction of comparisons of the function's values with the constant in a register.
@@ -55,8 +55,8 @@ pub(super) enum Fold {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pairs {
     pub(super) dtype: DType,
-    pub(super) function: Function,
-    pub(super) fold: Fold,
+    pub(super) function: PairFunction,
+    pub(super) fold: Reduction,
     /// The access that reads one element for all lanes.
     pub(super) row: usize,
     /// The access that reads the lanes.
@@ -66,7 +66,7 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Returns the reduction over pairs that a program computes, or `None` if the program has
     /// another form. The body must be exactly: fetch the row's element, apply the function, fold.
-    pub(super) fn of(program: &Program) -> Option<Self> {
+    pub(super) fn from_program(program: &Bytecode) -> Option<Self> {
         // One reduced axis, no padding, and no values before the reduction.
         let one_axis = program.sizes.len() == program.n_domain + 1;
         let plain = program.setup.is_empty()
@@ -85,32 +85,32 @@ impl Pairs {
             return None;
         };
         let lane = lane_beside(function, fetch.destination)?;
-        let is_result = |place: Place| place == Place::Lanes(function.destination);
+        let is_result = |place: Slot| place == Slot::Lanes(function.destination);
         let fold = match fold.code {
-            Code::Accumulate(op) if is_result(fold.operands[0]) => Fold::Number(op),
+            Code::Accumulate(op) if is_result(fold.operands[0]) => Reduction::Number(op),
             Code::AccumulateCompare(op, compare @ (Compare::Lt | Compare::Le))
                 if is_result(fold.operands[0]) =>
             {
                 // The comparison must be with a constant, which all rows share.
-                let is_bound = |place: &Place| {
+                let is_bound = |place: &Slot| {
                     program
                         .constants
                         .iter()
-                        .any(|(register, _)| Place::Uniform(*register) == *place)
+                        .any(|(register, _)| Slot::Uniform(*register) == *place)
                 };
-                let Place::Uniform(bound) = Some(fold.operands[1]).filter(is_bound)? else {
+                let Slot::Uniform(bound) = Some(fold.operands[1]).filter(is_bound)? else {
                     return None;
                 };
-                Fold::Compared(op, compare, bound)
+                Reduction::Compared(op, compare, bound)
             }
             _ => return None,
         };
         let pairs = Self {
             dtype: function.dtype,
             function: match function.code {
-                Code::Binary(Binary::Mul) => Function::Product,
-                Code::Binary(Binary::Add) => Function::Sum,
-                Code::AbsDifference => Function::AbsDifference,
+                Code::Binary(Binary::Mul) => PairFunction::Product,
+                Code::Binary(Binary::Add) => PairFunction::Sum,
+                Code::AbsDifference => PairFunction::AbsDifference,
                 _ => return None,
             },
             fold,
@@ -131,12 +131,12 @@ impl Pairs {
     fn has_a_loop(self) -> bool {
         let number = matches!(
             self.fold,
-            Fold::Number(Reduce::Sum | Reduce::Max | Reduce::Min)
+            Reduction::Number(Reduce::Sum | Reduce::Max | Reduce::Min)
         );
         match self.dtype {
-            DType::F32 => number || matches!(self.fold, Fold::Compared(..)),
+            DType::F32 => number || matches!(self.fold, Reduction::Compared(..)),
             DType::F64 => number,
-            DType::I32 | DType::U32 => number && self.function != Function::AbsDifference,
+            DType::I32 | DType::U32 => number && self.function != PairFunction::AbsDifference,
             DType::Bool | DType::F16 => false,
         }
     }
@@ -145,8 +145,7 @@ impl Pairs {
 /// Returns the access whose lanes an instruction combines with the value in a register.
 fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
     match instruction.operands {
-        [Place::Uniform(row), Place::Input(lane), _]
-        | [Place::Input(lane), Place::Uniform(row), _]
+        [Slot::Uniform(row), Slot::Input(lane), _] | [Slot::Input(lane), Slot::Uniform(row), _]
             if row == register =>
         {
             Some(lane)
@@ -158,7 +157,7 @@ fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
 /// The positions of four rows and the lanes in their inputs, and the distance to the next element
 /// along the reduced axis.
 pub(super) struct Tile<'a, T> {
-    pub(super) function: Function,
+    pub(super) function: PairFunction,
     pub(super) rows: &'a [T],
     pub(super) row_starts: [usize; ROWS],
     pub(super) row_stride: usize,
@@ -168,7 +167,7 @@ pub(super) struct Tile<'a, T> {
     pub(super) n: usize,
 }
 
-impl<T: Lane> Tile<'_, T> {
+impl<T: LaneType> Tile<'_, T> {
     /// Folds all pairs: `fold(accumulator, function(x, y))`. Stops when `decided` returns `true`
     /// for the accumulators of every row, because then no further element can change the result.
     #[inline(always)]
@@ -217,9 +216,9 @@ impl<T: Lane> Tile<'_, T> {
         decided: impl Fn(&[A; LANES]) -> bool,
     ) -> [[A; LANES]; ROWS] {
         match self.function {
-            Function::Product => self.run(start, T::times, fold, decided),
-            Function::Sum => self.run(start, T::plus, fold, decided),
-            Function::AbsDifference => self.run(start, T::distance, fold, decided),
+            PairFunction::Product => self.run(start, T::times, fold, decided),
+            PairFunction::Sum => self.run(start, T::plus, fold, decided),
+            PairFunction::AbsDifference => self.run(start, T::distance, fold, decided),
         }
     }
 
@@ -272,31 +271,31 @@ impl Machine<'_> {
         arch.dispatch(Wide(
             #[inline(always)]
             || match (pairs.dtype, pairs.fold) {
-                (DType::F64, Fold::Number(op)) => self.fold_tiles(
+                (DType::F64, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
                     |tile: &Tile<'_, f64>| tile.numbers(op),
                 ),
-                (DType::I32, Fold::Number(op)) => self.fold_tiles(
+                (DType::I32, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
                     |tile: &Tile<'_, i32>| tile.numbers(op),
                 ),
-                (DType::U32, Fold::Number(op)) => self.fold_tiles(
+                (DType::U32, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
                     |tile: &Tile<'_, u32>| tile.numbers(op),
                 ),
-                (_, Fold::Number(op)) => self.fold_tiles(
+                (_, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
                     |tile: &Tile<'_, f32>| tile.numbers(op),
                 ),
-                (_, Fold::Compared(Reduce::Sum, compare, bound)) => {
+                (_, Reduction::Compared(Reduce::Sum, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
                     self.fold_tiles(
                         &pairs,
@@ -305,7 +304,7 @@ impl Machine<'_> {
                         |tile: &Tile<'_, f32>| tile.compared(Reduce::Sum, compare, bound),
                     );
                 }
-                (_, Fold::Compared(op, compare, bound)) => {
+                (_, Reduction::Compared(op, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
                     self.fold_tiles(
                         &pairs,
@@ -326,7 +325,7 @@ impl Machine<'_> {
     /// Folds the block tile by tile. The last tile may overlap the one before: the overlap is
     /// computed twice, with equal results.
     #[inline(always)]
-    fn fold_tiles<T: Lane, A: Lane>(
+    fn fold_tiles<T: LaneType, A: LaneType>(
         &self,
         pairs: &Pairs,
         rows: &mut [Row],

@@ -46,7 +46,7 @@ pub(super) struct Product {
 
 impl Product {
     /// Prepares the product of a nest.
-    pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
+    pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
         // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
         let strides = strides_in_memory(nest, contract).filter(|_| same_type);
@@ -59,7 +59,7 @@ impl Product {
         Self {
             contract: contract.clone(),
             in_memory,
-            ranges: Ranges::of(nest, contract),
+            ranges: Ranges::new(nest, contract),
         }
     }
 
@@ -138,8 +138,8 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
     let batch: Vec<usize> = (0..contract.batch.len()).collect();
     let (lhs, rhs) = (
-        Factor::<T>::of(nest, contract.lhs, inputs),
-        Factor::<T>::of(nest, contract.rhs, inputs),
+        Factor::<T>::new(nest, contract.lhs, inputs),
+        Factor::<T>::new(nest, contract.rhs, inputs),
     );
     let (rows, cols) = (&contract.rows, &contract.cols);
     let [m, k, n] = [

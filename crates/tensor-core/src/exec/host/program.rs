@@ -14,7 +14,7 @@ use super::pairs::Pairs;
 
 /// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Slot {
     /// Different lanes, in this register.
     Lanes(usize),
     /// An equal value for all lanes, in the first lane of this register.
@@ -68,7 +68,7 @@ pub(super) struct Instruction {
     pub(super) code: Code,
     /// The type of the operands; for instructions that load, the type of the elements.
     pub(super) dtype: DType,
-    pub(super) operands: [Place; 3],
+    pub(super) operands: [Slot; 3],
     pub(super) destination: usize,
     /// Whether only the first lane is computed, which holds the value of all lanes.
     pub(super) uniform: bool,
@@ -97,7 +97,7 @@ pub(super) struct Accumulator {
 
 /// A compiled nest.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct Bytecode {
     /// The sizes of all loop axes, domain axes first.
     pub(super) sizes: Vec<usize>,
     pub(super) n_domain: usize,
@@ -122,7 +122,7 @@ pub(super) struct Program {
     pub(super) registers: Vec<bool>,
     /// Constants, with the numbers of the registers that hold these values.
     pub(super) constants: Vec<(usize, Scalar)>,
-    pub(super) result: Place,
+    pub(super) result: Slot,
     /// The register into which the old elements of the output are loaded, for programs that run in
     /// place.
     pub(super) before: Option<usize>,
@@ -140,11 +140,11 @@ pub(super) enum Phase {
     Epilogue,
 }
 
-impl Program {
+impl Bytecode {
     /// Compiles a nest.
-    pub(super) fn of(nest: &LoopNest) -> Self {
+    pub(super) fn compile(nest: &LoopNest) -> Self {
         let mut program = Compiler::new(nest).compile();
-        program.pairs = Pairs::of(&program);
+        program.pairs = Pairs::from_program(&program);
         program
     }
 

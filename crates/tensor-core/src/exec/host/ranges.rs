@@ -13,7 +13,7 @@ use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
 use super::machine::Machine;
 use super::product::epilogue_of;
-use super::program::Program;
+use super::program::Bytecode;
 use crate::dtype::{Element, HostData};
 use crate::error::Result;
 use crate::exec::pool::Pool;
@@ -57,13 +57,13 @@ pub(super) struct Ranges {
     /// The factor with the rows, and the factor with the columns.
     factors: [ValueId; 2],
     /// The rest of the nest, which reads the sums as its last input.
-    rest: Program,
+    rest: Bytecode,
 }
 
 impl Ranges {
     /// Chooses the division for a product. The factor whose axes lead the output further provides
     /// the rows.
-    pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
+    pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
         let sizes = nest.sizes();
         let n_domain = nest.domain.len();
         let leading = |own: &[usize]| {
@@ -141,7 +141,7 @@ impl Ranges {
             batch,
             factors,
             max_rows,
-            rest: Program::of(&rest),
+            rest: Bytecode::compile(&rest),
         }
     }
 
@@ -171,7 +171,7 @@ impl Ranges {
                             index[axis] = number * rows;
                             n_rows = rows.min(self.sizes[axis] - index[axis]);
                         }
-                        let factors = self.factors.map(|id| Factor::<T>::of(nest, id, inputs));
+                        let factors = self.factors.map(|id| Factor::<T>::new(nest, id, inputs));
                         let sums = self.sums(&factors, &mut index, n_rows, pool)?;
                         // The epilogue reads the sums as one more input.
                         let mut with_sums = inputs.to_vec();
@@ -318,7 +318,7 @@ impl Ranges {
             inputs: vec![T::DTYPE],
             contract: None,
         };
-        Machine::new(&Program::of(&nest), &[factor.data]).fill(0, out)
+        Machine::new(&Bytecode::compile(&nest), &[factor.data]).fill(0, out)
     }
 }
 

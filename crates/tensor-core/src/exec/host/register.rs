@@ -5,24 +5,24 @@
 
 use std::cell::RefCell;
 
-use super::lanes::Lane;
+use super::lanes::LaneType;
 
 /// The maximum number of cached registers for each thread; the largest take 8 KiB.
 const MAX_FREE: usize = 32;
 
 thread_local! {
     /// Memory of dropped registers, ready for reuse.
-    static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Vec<CacheLine>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A cache line; its alignment keeps vectors from straddling two lines.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-struct Line([u32; 16]);
+struct CacheLine([u32; 16]);
 
 /// Memory for a block of lanes of any type.
 #[derive(Default)]
-pub(super) struct Register(Vec<Line>);
+pub(super) struct Register(Vec<CacheLine>);
 
 impl Register {
     /// Returns a register of zeros with room for `lanes` lanes of any type, 8 bytes each at most.
@@ -30,13 +30,13 @@ impl Register {
         const LANES_A_LINE: usize = 8;
         let n_lines = lanes.div_ceil(LANES_A_LINE);
         let mut lines = Self::empty(n_lines);
-        lines.resize(n_lines, Line([0; 16]));
+        lines.resize(n_lines, CacheLine([0; 16]));
         Self(lines)
     }
 
     /// Returns an empty list with room for `n_lines` lines, from the cache if the latest entry is
     /// large enough.
-    fn empty(n_lines: usize) -> Vec<Line> {
+    fn empty(n_lines: usize) -> Vec<CacheLine> {
         let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
         if lines.capacity() < n_lines {
             return Vec::with_capacity(n_lines);
@@ -47,13 +47,13 @@ impl Register {
 
     /// Returns the lanes as elements of type `T`.
     #[inline(always)]
-    pub(super) fn lanes<T: Lane>(&self) -> &[T] {
+    pub(super) fn lanes<T: LaneType>(&self) -> &[T] {
         bytemuck::cast_slice(&self.0)
     }
 
     /// Returns the lanes as elements of type `T` for writing.
     #[inline(always)]
-    pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
+    pub(super) fn lanes_mut<T: LaneType>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(&mut self.0)
     }
 
@@ -94,7 +94,7 @@ pub(super) struct Destination<'a>(pub(super) &'a mut [u8]);
 impl Destination<'_> {
     /// Returns the destination as lanes of type `T`.
     #[inline(always)]
-    pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
+    pub(super) fn lanes_mut<T: LaneType>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(self.0)
     }
 }

@@ -11,7 +11,7 @@ use rayon::slice::ParallelSliceMut;
 use super::lanes::Stored;
 use super::machine::Machine;
 use super::pairs;
-use super::program::{Phase, Program};
+use super::program::{Bytecode, Phase};
 use super::register::Register;
 use super::rows::MAX_ROWS;
 use crate::dtype::HostData;
@@ -31,7 +31,7 @@ const MAX_PARTS: usize = 64;
 /// A compiled nest, and its split over threads.
 #[derive(Debug)]
 pub(super) struct Loops {
-    program: Program,
+    program: Bytecode,
     /// The number of output elements of one task.
     elements: usize,
     /// The number of parts of the reduction; 1 if it is not split.
@@ -40,8 +40,8 @@ pub(super) struct Loops {
 
 impl Loops {
     /// Compiles a nest and chooses its split.
-    pub(super) fn of(nest: &LoopNest) -> Self {
-        let program = Program::of(nest);
+    pub(super) fn new(nest: &LoopNest) -> Self {
+        let program = Bytecode::compile(nest);
         let elements = elements_a_task(nest, &program);
         let n_tasks = nest.output_len().div_ceil(elements);
         Self {
@@ -54,7 +54,7 @@ impl Loops {
     /// Compiles a nest without reductions whose last input is the output itself: each element is
     /// computed from the old element at the same position.
     pub(super) fn in_place(nest: &LoopNest) -> Self {
-        let program = Program::in_place(nest);
+        let program = Bytecode::in_place(nest);
         Self {
             elements: elements_a_task(nest, &program),
             n_parts: 1,
@@ -82,7 +82,7 @@ impl Loops {
 }
 
 /// Returns the number of output elements of one task.
-fn elements_a_task(nest: &LoopNest, program: &Program) -> usize {
+fn elements_a_task(nest: &LoopNest, program: &Bytecode) -> usize {
     let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
     let wish = TASK_VALUES.div_ceil(values_an_element.max(1));
     task_len(program, nest.output_len(), wish)
@@ -91,7 +91,7 @@ fn elements_a_task(nest: &LoopNest, program: &Program) -> usize {
 /// Returns the number of output elements of one task, at least `wish`. Rounds up to whole groups of
 /// rows of lanes if enough tasks remain or the task grows little, otherwise to whole rows,
 /// otherwise to blocks.
-fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
+fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
     let lanes = if program.lanes.reduced {
         1
     } else {
@@ -107,7 +107,7 @@ fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
 
 /// Returns the number of parts of the reduction for each output block: 1, unless there are too few
 /// tasks and each block reduces many values.
-fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize) -> usize {
+fn n_parts(nest: &LoopNest, program: &Bytecode, n_elements: usize, n_tasks: usize) -> usize {
     let values = nest
         .values
         .len()
@@ -129,7 +129,7 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
 
 /// Computes all output elements with the reduction split into parts, block by block.
 fn fill_in_parts<T: Stored>(
-    program: &Program,
+    program: &Bytecode,
     inputs: &[&HostData],
     out: &mut [T],
     n_parts: usize,

@@ -7,20 +7,20 @@ use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
 use crate::op::{Compare, Reduce};
 
-use super::lanes::{Lane, compare, lanes_of};
+use super::lanes::{LaneType, compare, lanes_of};
 use super::loops::{View, choose, fold, map, map2, mul_add, update2};
 use super::machine::Machine;
-use super::program::{Code, Instruction, Place};
+use super::program::{Code, Instruction, Slot};
 use super::register::{Destination, with_lane};
 
 impl Machine<'_> {
     /// Returns an operand of the current block.
     #[inline(always)]
-    pub(super) fn view<T: Lane>(&self, place: Place) -> View<'_, T> {
+    pub(super) fn view<T: LaneType>(&self, place: Slot) -> View<'_, T> {
         match place {
-            Place::Lanes(register) => View::Lanes(&self.registers[register].lanes()[..self.len]),
-            Place::Uniform(register) => View::Uniform(self.registers[register].lanes()[0]),
-            Place::Input(access) => {
+            Slot::Lanes(register) => View::Lanes(&self.registers[register].lanes()[..self.len]),
+            Slot::Uniform(register) => View::Uniform(self.registers[register].lanes()[0]),
+            Slot::Input(access) => {
                 let access = &self.program.accesses[access];
                 let from = self.positions[access.maps.start].wrapping_add(self.start.cast_signed());
                 let input = self.inputs[access.input];
@@ -31,11 +31,11 @@ impl Machine<'_> {
 
     /// Returns the only operand of an instruction, with as many lanes as the instruction computes.
     #[inline(always)]
-    fn lanes<T: Lane>(&self, place: Place) -> &[T] {
+    fn lanes<T: LaneType>(&self, place: Slot) -> &[T] {
         match place {
-            Place::Uniform(register) => &self.registers[register].lanes()[..1],
-            Place::Lanes(register) => &self.registers[register].lanes()[..self.len],
-            Place::Input(_) => match self.view(place) {
+            Slot::Uniform(register) => &self.registers[register].lanes()[..1],
+            Slot::Lanes(register) => &self.registers[register].lanes()[..self.len],
+            Slot::Input(_) => match self.view(place) {
                 View::Lanes(lanes) => lanes,
                 View::Uniform(_) => &[],
             },
@@ -44,9 +44,9 @@ impl Machine<'_> {
 
     /// Returns one of several operands. The operands of a uniform instruction have one lane each.
     #[inline(always)]
-    fn operand<T: Lane>(&self, instruction: &Instruction, number: usize) -> View<'_, T> {
+    fn operand<T: LaneType>(&self, instruction: &Instruction, number: usize) -> View<'_, T> {
         match instruction.operands[number] {
-            Place::Uniform(register) if instruction.uniform => {
+            Slot::Uniform(register) if instruction.uniform => {
                 View::Lanes(&self.registers[register].lanes()[..1])
             }
             place => self.view(place),
@@ -184,7 +184,7 @@ impl Machine<'_> {
 /// Returns all elements of an input as lanes, or an empty slice if elements must be converted or
 /// are of another type.
 #[inline(always)]
-pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
+pub(super) fn input_of<T: LaneType>(input: &HostData) -> &[T] {
     let lanes: Option<&[T]> = match input {
         HostData::F32(_) => lanes_of::<f32>(input).map(same_lanes),
         HostData::F64(_) => lanes_of::<f64>(input).map(same_lanes),
@@ -199,7 +199,7 @@ pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
 /// Returns some elements of an input as lanes. The planner keeps positions inside the input; an
 /// invalid range yields an empty slice.
 #[inline(always)]
-pub(super) fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) -> &[T] {
+pub(super) fn input_lanes<T: LaneType>(input: &HostData, from: isize, len: usize) -> &[T] {
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     input_of(input)
         .get(from..from.saturating_add(len))
@@ -208,13 +208,13 @@ pub(super) fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) ->
 
 /// Returns lanes as lanes of an identical type under another generic name.
 #[inline(always)]
-fn same_lanes<A: Lane, B: Lane>(lanes: &[A]) -> &[B] {
+fn same_lanes<A: LaneType, B: LaneType>(lanes: &[A]) -> &[B] {
     bytemuck::try_cast_slice(lanes).unwrap_or_default()
 }
 
 /// Converts lanes to the lane type of `to`.
 #[inline(always)]
-fn cast<T: Lane>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usize) {
+fn cast<T: LaneType>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usize) {
     match to {
         DType::F32 => map(&mut destination.lanes_mut()[..len], a, T::to_f32),
         DType::F64 => map(&mut destination.lanes_mut()[..len], a, T::to_f64),
@@ -227,14 +227,14 @@ fn cast<T: Lane>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usi
 
 /// Rounds lanes to half precision. The lanes of halves are `f32`.
 #[inline(never)]
-fn to_half<T: Lane>(d: &mut [f32], a: &[T]) {
+fn to_half<T: LaneType>(d: &mut [f32], a: &[T]) {
     map(d, a, |x| half_of(x.to_f64()).to_f32());
 }
 
 /// Folds a comparison into accumulators, without a register for the flags. The macro creates one
 /// branch-free loop for each comparison.
 #[inline(always)]
-fn accumulate_compare<T: Lane>(
+fn accumulate_compare<T: LaneType>(
     op: Reduce,
     comparison: Compare,
     destination: &mut Destination<'_>,

@@ -14,7 +14,7 @@ const GENERATION: usize = 512;
 /// A map from keys to shared values that drops the entries not used for longest, a generation at a
 /// time.
 #[derive(Debug)]
-pub struct Kept<K, V>(Mutex<Generations<K, V>>);
+pub struct Cache<K, V>(Mutex<Generations<K, V>>);
 
 #[derive(Debug)]
 struct Generations<K, V> {
@@ -22,7 +22,7 @@ struct Generations<K, V> {
     older: HashMap<K, Arc<V>>,
 }
 
-impl<K, V> Default for Kept<K, V> {
+impl<K, V> Default for Cache<K, V> {
     fn default() -> Self {
         Self(Mutex::new(Generations {
             younger: HashMap::new(),
@@ -31,7 +31,7 @@ impl<K, V> Default for Kept<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Kept<K, V> {
+impl<K: Eq + Hash, V> Cache<K, V> {
     /// Returns the value of a key, and creates it with `make` if it is missing. Two threads may
     /// create the same value at once; then the cache holds one of the two results.
     ///
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_again_stays_and_the_rest_is_forgotten() {
-        let kept = Kept::default();
+        let kept = Cache::default();
         let mut n_made = 0;
         let mut get = |key: usize| {
             let made = kept.get(key, |key| {

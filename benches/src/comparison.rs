@@ -1,11 +1,11 @@
-//! Display form of a record: one ladder per workload and size, with the rivals as lines next to the
-//! rungs.
+//! Display form of a record: one comparison per workload and size, with the rivals as lines next to
+//! the variants.
 //!
 //! Role: table, bars and roofline are all drawn from these lines, so they agree on the set of
-//! rungs, their numbers and the rates of the rivals.
-//! Method: ladders keep the order of first appearance in the record. Within a ladder our rungs keep
-//! their order, CPU before adapters; rivals come last. A rival that was measured against several
-//! rungs is one line with all comparisons.
+//! variants, their numbers and the rates of the rivals.
+//! Method: comparisons keep the order of first appearance in the record. Within a comparison our
+//! variants keep their order, CPU before adapters; rivals come last. A rival that was measured
+//! against several variants is one line with all comparisons.
 
 use crate::figure::Figure;
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
@@ -13,25 +13,25 @@ use crate::units;
 
 /// All lines of one workload at one size.
 #[derive(Clone, Debug)]
-pub struct Ladder {
+pub struct Comparison {
     /// Name of the workload.
     pub workload: String,
     /// Size as one word.
     pub size: String,
     /// Id of the document that the workload comes from; [`crate::sources`] has the titles.
     pub source: String,
-    /// Unit of every rate in this ladder; empty if no row has a rate.
+    /// Unit of every rate in this comparison; empty if no row has a rate.
     pub rate_unit: String,
     /// Lines in display order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<Entry>,
     /// Figure of the result, if the workload has one.
     pub figure: Option<Figure>,
 }
 
-/// A rung or a rival.
+/// A variant or a rival.
 #[derive(Clone, Debug)]
-pub struct Line {
-    /// Number of the rung within its workload, the same at every size; counted from 1.
+pub struct Entry {
+    /// Number of the variant within its workload, the same at every size; counted from 1.
     pub number: usize,
     /// Name of the executor, or of the rival with its version.
     pub name: String,
@@ -43,9 +43,9 @@ pub struct Line {
     pub time: Option<[f64; 3]>,
     /// Time of the first call in seconds.
     pub first_call_s: Option<f64>,
-    /// Work per second, in the ladder's `rate_unit`.
+    /// Work per second, in the comparison's `rate_unit`.
     pub rate: Option<f64>,
-    /// Rate divided by the rate of the first rung.
+    /// Rate divided by the rate of the first variant.
     pub speedup_over_first: Option<f64>,
     /// Fraction of the device's measured peak.
     pub share_of_peak: Option<f64>,
@@ -97,7 +97,7 @@ impl Place {
     }
 }
 
-impl Line {
+impl Entry {
     /// Returns the reason of a failed check.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -130,10 +130,10 @@ impl Line {
     }
 }
 
-impl Ladder {
+impl Comparison {
     /// Returns the fastest of our lines that passed its check.
     #[must_use]
-    pub fn fastest(&self) -> Option<&Line> {
+    pub fn fastest(&self) -> Option<&Entry> {
         let ours = self.lines.iter().filter(|line| line.place != Place::Rival);
         let passed = ours.filter(|line| line.check == Check::Ok);
         passed
@@ -143,36 +143,41 @@ impl Ladder {
     }
 }
 
-/// Groups the rows of a record into ladders.
+/// Groups the rows of a record into comparisons.
 #[must_use]
-pub fn ladders(record: &Record) -> Vec<Ladder> {
-    let mut ladders: Vec<(Ladder, Vec<&Row>)> = Vec::new();
+pub fn comparisons(record: &Record) -> Vec<Comparison> {
+    let mut comparisons: Vec<(Comparison, Vec<&Row>)> = Vec::new();
     for row in &record.rows {
-        let same = |ladder: &Ladder| ladder.workload == row.workload && ladder.size == row.size;
-        match ladders.iter_mut().find(|(ladder, _)| same(ladder)) {
-            Some((ladder, rows)) => {
-                if ladder.rate_unit.is_empty() {
-                    ladder.rate_unit.clone_from(&row.rate_unit);
+        let same = |comparison: &Comparison| {
+            comparison.workload == row.workload && comparison.size == row.size
+        };
+        match comparisons
+            .iter_mut()
+            .find(|(comparison, _)| same(comparison))
+        {
+            Some((comparison, rows)) => {
+                if comparison.rate_unit.is_empty() {
+                    comparison.rate_unit.clone_from(&row.rate_unit);
                 }
                 rows.push(row);
             }
-            None => ladders.push((empty_ladder(row), vec![row])),
+            None => comparisons.push((empty_comparison(row), vec![row])),
         }
     }
-    let mut filled: Vec<Ladder> = ladders
+    let mut filled: Vec<Comparison> = comparisons
         .into_iter()
-        .map(|(ladder, rows)| Ladder {
+        .map(|(comparison, rows)| Comparison {
             lines: lines(&rows),
             figure: rows.iter().find_map(|row| row.figure.clone()),
-            ..ladder
+            ..comparison
         })
         .collect();
     number(&mut filled);
     filled
 }
 
-fn empty_ladder(row: &Row) -> Ladder {
-    Ladder {
+fn empty_comparison(row: &Row) -> Comparison {
+    Comparison {
         workload: row.workload.clone(),
         size: row.size.clone(),
         source: row.source.clone(),
@@ -182,19 +187,19 @@ fn empty_ladder(row: &Row) -> Ladder {
     }
 }
 
-fn lines(rows: &[&Row]) -> Vec<Line> {
-    let mut lines: Vec<Line> = rows.iter().map(|row| our_line(row)).collect();
+fn lines(rows: &[&Row]) -> Vec<Entry> {
+    let mut lines: Vec<Entry> = rows.iter().map(|row| our_line(row)).collect();
     for row in rows {
         for (name, timing) in &row.rivals {
             let line = rival_line(row, name, timing);
-            // A rival that was measured against several rungs becomes one line with all
+            // A rival that was measured against several variants becomes one line with all
             // comparisons.
             match lines
                 .iter_mut()
                 .find(|seen| seen.place == Place::Rival && seen.name == line.name)
             {
                 Some(seen) => seen.note = joined(std::mem::take(&mut seen.note), &line.note),
-                None => lines.push(Line {
+                None => lines.push(Entry {
                     note: joined(timing.note.clone(), &line.note),
                     ..line
                 }),
@@ -205,8 +210,8 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     lines
 }
 
-fn our_line(row: &Row) -> Line {
-    Line {
+fn our_line(row: &Row) -> Entry {
+    Entry {
         number: 0,
         name: row.executor.clone(),
         place: row.adapter.clone().map_or(Place::Cpu, Place::Adapter),
@@ -226,8 +231,8 @@ fn our_line(row: &Row) -> Line {
     }
 }
 
-fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
-    Line {
+fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Entry {
+    Entry {
         number: 0,
         name: format!("{name} {}", timing.version).trim().to_owned(),
         place: Place::Rival,
@@ -324,27 +329,28 @@ fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| *value > 0.0 && value.is_finite())
 }
 
-/// Numbers the distinct rungs of each workload in order of appearance over all its sizes.
-fn number(ladders: &mut [Ladder]) {
-    // For each workload, the rungs seen so far in order; a rung's number is its position plus 1.
+/// Numbers the distinct variants of each workload in order of appearance over all its sizes.
+fn number(comparisons: &mut [Comparison]) {
+    // For each workload, the variants seen so far in order; a variant's number is its position plus
+    // 1.
     let mut seen: Vec<(String, Vec<(String, Place)>)> = Vec::new();
-    for ladder in ladders {
+    for comparison in comparisons {
         let position = seen
             .iter()
-            .position(|(workload, _)| *workload == ladder.workload);
+            .position(|(workload, _)| *workload == comparison.workload);
         let position = position.unwrap_or_else(|| {
-            seen.push((ladder.workload.clone(), Vec::new()));
+            seen.push((comparison.workload.clone(), Vec::new()));
             seen.len() - 1
         });
-        let rungs = &mut seen[position].1;
-        for line in &mut ladder.lines {
+        let variants = &mut seen[position].1;
+        for line in &mut comparison.lines {
             let key = (line.name.clone(), line.place.clone());
-            let idx = rungs
+            let idx = variants
                 .iter()
-                .position(|rung| *rung == key)
+                .position(|variant| *variant == key)
                 .unwrap_or_else(|| {
-                    rungs.push(key);
-                    rungs.len() - 1
+                    variants.push(key);
+                    variants.len() - 1
                 });
             line.number = idx + 1;
         }
@@ -383,29 +389,32 @@ mod tests {
 
     #[test]
     fn lines_stand_cpu_first_then_adapters_then_rivals() {
-        for ladder in ladders(&sample::record()) {
+        for comparison in comparisons(&sample::record()) {
             assert!(
-                ladder.lines.is_sorted_by_key(|line| line.place.rank()),
+                comparison.lines.is_sorted_by_key(|line| line.place.rank()),
                 "{}",
-                ladder.size
+                comparison.size
             );
         }
     }
 
     #[test]
-    fn a_rung_keeps_its_number_at_every_size() {
+    fn a_variant_keeps_its_number_at_every_size() {
         let mut names = std::collections::BTreeMap::new();
-        for ladder in ladders(&sample::record()) {
-            for line in &ladder.lines {
-                let name = (ladder.workload.clone(), line.number);
-                let rung = (line.name.clone(), line.place.clone());
-                assert_eq!(names.entry(name).or_insert_with(|| rung.clone()), &rung);
+        for comparison in comparisons(&sample::record()) {
+            for line in &comparison.lines {
+                let name = (comparison.workload.clone(), line.number);
+                let variant = (line.name.clone(), line.place.clone());
+                assert_eq!(
+                    names.entry(name).or_insert_with(|| variant.clone()),
+                    &variant
+                );
             }
         }
     }
 
     #[test]
-    fn a_rival_against_two_rungs_stands_once_with_both_comparisons() {
+    fn a_rival_against_two_variants_stands_once_with_both_comparisons() {
         let timing = RivalTiming {
             median_s: Some(1.0),
             speedup: Some(0.5),
@@ -429,8 +438,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_rung_is_never_the_fastest() {
-        let ladder = |check: Check| {
+    fn a_failed_variant_is_never_the_fastest() {
+        let comparison = |check: Check| {
             let failed = Row {
                 check,
                 rate: Some(9.0),
@@ -443,17 +452,20 @@ mod tests {
                 executor: "right".into(),
                 ..Row::default()
             };
-            ladders(&Record {
+            comparisons(&Record {
                 rows: vec![failed, passed],
                 ..Record::default()
             })
             .remove(0)
         };
         assert_eq!(
-            ladder(Check::Failed("off".into())).fastest().unwrap().name,
+            comparison(Check::Failed("off".into()))
+                .fastest()
+                .unwrap()
+                .name,
             "right"
         );
-        assert_eq!(ladder(Check::Ok).fastest().unwrap().name, "wrong");
+        assert_eq!(comparison(Check::Ok).fastest().unwrap().name, "wrong");
     }
 
     #[test]
