@@ -21,7 +21,7 @@ pub struct Column {
 pub fn columns(comparison: &Comparison) -> Vec<Column> {
     let filled = |column: &Column| {
         comparison
-            .lines
+            .entries
             .iter()
             .any(|line| (column.cell)(line).is_some())
     };

@@ -23,7 +23,7 @@ pub struct Comparison {
     /// Unit of every rate in this comparison; empty if no row has a rate.
     pub rate_unit: String,
     /// Lines in display order.
-    pub lines: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// Figure of the result, if the workload has one.
     pub figure: Option<Figure>,
 }
@@ -134,7 +134,10 @@ impl Comparison {
     /// Returns the fastest of our lines that passed its check.
     #[must_use]
     pub fn fastest(&self) -> Option<&Entry> {
-        let ours = self.lines.iter().filter(|line| line.place != Place::Rival);
+        let ours = self
+            .entries
+            .iter()
+            .filter(|line| line.place != Place::Rival);
         let passed = ours.filter(|line| line.check == Check::Ok);
         passed
             .filter_map(|line| Some((line.speed()?, line)))
@@ -167,7 +170,7 @@ pub fn comparisons(record: &Record) -> Vec<Comparison> {
     let mut filled: Vec<Comparison> = comparisons
         .into_iter()
         .map(|(comparison, rows)| Comparison {
-            lines: lines(&rows),
+            entries: lines(&rows),
             figure: rows.iter().find_map(|row| row.figure.clone()),
             ..comparison
         })
@@ -182,7 +185,7 @@ fn empty_comparison(row: &Row) -> Comparison {
         size: row.size.clone(),
         source: row.source.clone(),
         rate_unit: row.rate_unit.clone(),
-        lines: Vec::new(),
+        entries: Vec::new(),
         figure: None,
     }
 }
@@ -343,7 +346,7 @@ fn number(comparisons: &mut [Comparison]) {
             seen.len() - 1
         });
         let variants = &mut seen[position].1;
-        for line in &mut comparison.lines {
+        for line in &mut comparison.entries {
             let key = (line.name.clone(), line.place.clone());
             let idx = variants
                 .iter()
@@ -391,7 +394,9 @@ mod tests {
     fn lines_stand_cpu_first_then_adapters_then_rivals() {
         for comparison in comparisons(&sample::record()) {
             assert!(
-                comparison.lines.is_sorted_by_key(|line| line.place.rank()),
+                comparison
+                    .entries
+                    .is_sorted_by_key(|line| line.place.rank()),
                 "{}",
                 comparison.size
             );
@@ -402,7 +407,7 @@ mod tests {
     fn a_variant_keeps_its_number_at_every_size() {
         let mut names = std::collections::BTreeMap::new();
         for comparison in comparisons(&sample::record()) {
-            for line in &comparison.lines {
+            for line in &comparison.entries {
                 let name = (comparison.workload.clone(), line.number);
                 let variant = (line.name.clone(), line.place.clone());
                 assert_eq!(

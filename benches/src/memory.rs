@@ -38,7 +38,7 @@ fn taken(bytes: usize) {
     PEAK.fetch_max(live, Ordering::Relaxed);
 }
 
-fn given_back(bytes: usize) {
+fn freed(bytes: usize) {
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
 }
 
@@ -63,7 +63,7 @@ unsafe impl GlobalAlloc for Counting {
         let moved = unsafe { System.realloc(memory, layout, size) };
         if !moved.is_null() {
             taken(size);
-            given_back(layout.size());
+            freed(layout.size());
         }
         moved
     }
@@ -71,6 +71,6 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) };
-        given_back(layout.size());
+        freed(layout.size());
     }
 }

@@ -467,7 +467,7 @@ impl Record {
 ///
 /// # Errors
 /// The folder exists and cannot be listed.
-pub fn newest_in(folder: &Path) -> Result<Option<PathBuf>> {
+pub fn latest_in(folder: &Path) -> Result<Option<PathBuf>> {
     if !folder.exists() {
         return Ok(None);
     }
@@ -691,14 +691,14 @@ mod tests {
     #[test]
     fn the_newest_record_of_a_folder_is_found() {
         let folder = folder("newest");
-        assert_eq!(newest_in(&folder.join("absent")).unwrap(), None);
-        assert_eq!(newest_in(&folder).unwrap(), None);
+        assert_eq!(latest_in(&folder.join("absent")).unwrap(), None);
+        assert_eq!(latest_in(&folder).unwrap(), None);
         for (name, second) in [("b.json", 20), ("c.json", 10), ("d.txt", 30)] {
             let file = fs::File::create(folder.join(name)).unwrap();
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second))
                 .unwrap();
         }
-        assert_eq!(newest_in(&folder).unwrap(), Some(folder.join("b.json")));
+        assert_eq!(latest_in(&folder).unwrap(), Some(folder.join("b.json")));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -119,7 +119,7 @@ fn alarm(comparisons: &[Comparison]) -> String {
     let mut count = 0;
     for comparison in comparisons {
         for (line, why) in comparison
-            .lines
+            .entries
             .iter()
             .filter_map(|line| Some((line, line.failure()?)))
         {
@@ -271,7 +271,7 @@ mod tests {
         let rows = page.matches("<tr class=\"line").count();
         let lines: usize = comparison::comparisons(&record)
             .iter()
-            .map(|comparison| comparison.lines.len())
+            .map(|comparison| comparison.entries.len())
             .sum();
         assert_eq!(rows, lines);
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Longest wait for a rival to load its library and inputs; a first import from a slow disk takes
 /// tens of seconds.
-pub const START_PATIENCE: Duration = Duration::from_secs(120);
+pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running rival; its process is ended when dropped.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Rival {
     /// # Errors
     /// The library is missing, or the start failed; the error contains the reason.
     pub fn start(python: &Path, job: &BaselineArguments<'_>) -> Result<Self, NotRun> {
-        Self::start_within(python, job, START_PATIENCE)
+        Self::start_within(python, job, START_TIMEOUT)
     }
 
     fn start_within(
@@ -99,7 +99,9 @@ impl Rival {
     /// The rival's process ended, it exceeded the time limit (its process is then killed), or it
     /// did not answer with `times` positive times.
     pub fn run(&mut self, times: usize) -> Result<Vec<f64>> {
-        let answer = self.process.ask(&json!({ "run": times }), self.patience)?;
+        let answer = self
+            .process
+            .request(&json!({ "run": times }), self.patience)?;
         let seconds: Vec<f64> = field(&answer, "seconds")?;
         ensure!(
             seconds.len() == times && seconds.iter().all(|time| *time > 0.0 && time.is_finite()),
@@ -117,7 +119,7 @@ impl Rival {
     pub fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
         let answer = self
             .process
-            .ask(&json!({ "memory": true }), self.patience)?;
+            .request(&json!({ "memory": true }), self.patience)?;
         field(&answer, "peak_extra_bytes")
     }
 
@@ -130,7 +132,7 @@ impl Rival {
         let path = self.folder.file("result");
         let answer = self
             .process
-            .ask(&json!({ "result": path }), self.patience)?;
+            .request(&json!({ "result": path }), self.patience)?;
         let dtype: String = field(&answer, "dtype")?;
         let raw =
             fs::read(&path).with_context(|| format!("{}: cannot read the result", self.name))?;

@@ -83,7 +83,7 @@ fn machine(machine: &Machine) -> String {
 fn block(comparison: &Comparison) -> String {
     let columns = columns::columns(comparison);
     let names = comparison
-        .lines
+        .entries
         .iter()
         .map(|line| length(&line.name) + GAP.len());
     let name_width = names.max().unwrap_or(0).max(length("executor"));
@@ -105,7 +105,7 @@ fn block(comparison: &Comparison) -> String {
         padded("executor", name_width)
     );
     let mut above: Option<&Place> = None;
-    for line in &comparison.lines {
+    for line in &comparison.entries {
         if above != Some(&line.place) {
             let _ = writeln!(text, "{GAP}{}", line.place.heading());
             above = Some(&line.place);
@@ -146,7 +146,7 @@ fn row(line: &Entry, name_width: usize, columns: &[Column], widths: &[usize]) ->
 
 fn width(column: &Column, comparison: &Comparison) -> usize {
     let cells = comparison
-        .lines
+        .entries
         .iter()
         .filter_map(|line| (column.cell)(line));
     cells

@@ -313,7 +313,7 @@ impl<'a> Variant<'a> {
     /// Creates a variant on this machine's CPU whose result is a measure of quality, computed from
     /// what `work` produced. `start` prepares the state and `judge` evaluates it; only `work` is
     /// timed.
-    pub fn judged<S: 'a, T: OutputElement + 'a>(
+    pub fn scored<S: 'a, T: OutputElement + 'a>(
         executor: &'static str,
         extent: Extent,
         start: impl Fn() -> Result<S> + 'a,

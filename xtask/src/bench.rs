@@ -31,7 +31,7 @@ const LINE_TABLES: [&str; 4] = [
 ];
 
 pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
-    if program::asks_for_help(&args) {
+    if program::is_help_request(&args) {
         return program::help("bench", ADDED);
     }
     if let Some(dir) = take_path(&mut args, "--bundle")? {

@@ -92,7 +92,7 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
 
 /// Runs a command that only forwards to a program of `benches`: help, build, run.
 pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
-    if asks_for_help(&args) {
+    if is_help_request(&args) {
         return help(program, "");
     }
     drop_separator(&mut args);
@@ -103,7 +103,7 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
 /// Builds a program of `benches` and runs it in the current folder. For programs whose arguments
 /// are commands or files of the caller.
 pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
-    if asks_for_help(&args) {
+    if is_help_request(&args) {
         return help_here(program, program, "");
     }
     drop_separator(&mut args);
@@ -143,7 +143,7 @@ fn print_help(command: &str, program: &str, folder: &str, added: &str) -> Result
 }
 
 /// Returns whether the arguments before `--` request help.
-pub(crate) fn asks_for_help(args: &[OsString]) -> bool {
+pub(crate) fn is_help_request(args: &[OsString]) -> bool {
     args.iter()
         .take_while(|arg| *arg != "--")
         .any(|arg| arg == "--help" || arg == "-h")
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn help_after_the_separator_is_for_the_program() {
         let args = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
-        assert!(asks_for_help(&args(&["--json", "-h"])));
-        assert!(!asks_for_help(&args(&["--json", "--", "--help"])));
+        assert!(is_help_request(&args(&["--json", "-h"])));
+        assert!(!is_help_request(&args(&["--json", "--", "--help"])));
         let mut hidden = args(&["--", "--help"]);
         drop_separator(&mut hidden);
         assert_eq!(hidden, args(&["--help"]));

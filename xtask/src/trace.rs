@@ -26,7 +26,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
 /// Samples the simulated GPU for a fixed time. Further arguments are passed on and override the
 /// defaults.
 pub(crate) fn demo(mut args: Vec<OsString>) -> Result<ExitCode> {
-    if program::asks_for_help(&args) {
+    if program::is_help_request(&args) {
         return program::help_here("demo", "trace", DEMO_HELP);
     }
     program::drop_separator(&mut args);

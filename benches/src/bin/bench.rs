@@ -148,13 +148,13 @@ fn bench(options: &Options) -> Result<ExitCode> {
     }
     for task in tasks {
         if interrupted.load(Ordering::Relaxed) {
-            campaign.leave_out(given_up(&task));
+            campaign.leave_out(aborted(&task));
             continue;
         }
         progress.say(&format!("{}: computing the oracle", task.id()));
         let problem = (task.prepare)(&images).with_context(|| task.id())?;
         if !campaign.run(problem.as_ref(), &interrupted, &progress)? {
-            campaign.leave_out(given_up(&task));
+            campaign.leave_out(aborted(&task));
         }
     }
     if !interrupted.load(Ordering::Relaxed) {
@@ -396,7 +396,7 @@ impl Campaign {
     }
 }
 
-fn given_up(task: &Task) -> NotRun {
+fn aborted(task: &Task) -> NotRun {
     NotRun {
         what: task.id(),
         why: "interrupted".to_owned(),

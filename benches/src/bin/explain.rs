@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use benches::{output, workloads};
-use gpu_wgsl::{Explained, Gpu, Select};
+use gpu_wgsl::{Gpu, Select, StepExplanation};
 use rspirv::binary::Disassemble as _;
 use serde::Serialize;
 use tensor_core::plan::Plan;
@@ -134,7 +134,7 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
             text: plan.explain().to_string(),
         }]);
     }
-    let shown = |kernel: Explained| {
+    let shown = |kernel: StepExplanation| {
         let text = match level {
             Level::Spirv => {
                 let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);

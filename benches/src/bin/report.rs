@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use benches::record::{Record, newest_in};
+use benches::record::{Record, latest_in};
 use benches::report;
 
 const RECORDS: &str = "target/bench";
@@ -74,7 +74,7 @@ fn options() -> Result<Option<Options>> {
         }
     }
     if options.records.is_empty() {
-        let newest = newest_in(Path::new(RECORDS))?;
+        let newest = latest_in(Path::new(RECORDS))?;
         let advice = || format!("report: no record in {RECORDS}; run the bench command first");
         options.records.push(newest.with_context(advice)?);
     }

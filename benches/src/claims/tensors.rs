@@ -34,7 +34,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let (host, x) = (Host::new(), normal(&similarity::SHAPE));
             let (counts, peak) =
-                memory::peak_extra_bytes(|| similarity::alike(&x).sum(0).eval::<u32>(&host));
+                memory::peak_extra_bytes(|| similarity::similar(&x).sum(0).eval::<u32>(&host));
             Ok(Some(vec![
                 peak as f64 - (counts?.len() * size_of::<u32>()) as f64,
             ]))

@@ -56,7 +56,7 @@ pub(super) fn draw(
     adapters: &[String],
 ) -> Result<String> {
     let entries = entries(comparison);
-    let by_rate = comparison.lines.iter().any(|line| line.rate.is_some());
+    let by_rate = comparison.entries.iter().any(|line| line.rate.is_some());
     let unit = if by_rate {
         comparison.rate_unit.as_str()
     } else {
@@ -70,7 +70,7 @@ pub(super) fn draw(
     let label = format!("{} {} by {unit}", comparison.workload, comparison.size);
     picture(size, &label, |canvas| {
         let spans = comparison
-            .lines
+            .entries
             .iter()
             .filter_map(|line| span(line, by_rate))
             .flatten();
@@ -137,7 +137,7 @@ pub(super) fn draw(
 fn entries(comparison: &Comparison) -> Vec<ChartRow<'_>> {
     let mut entries = Vec::new();
     let mut above = None;
-    for line in &comparison.lines {
+    for line in &comparison.entries {
         if above != Some(&line.place) {
             entries.push(ChartRow::Heading(&line.place));
             above = Some(&line.place);
@@ -166,10 +166,10 @@ fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
     if comparison.rate_unit != "GFLOP/s" {
         return Vec::new();
     }
-    let here = |place: &Place| comparison.lines.iter().any(|line| line.place == *place);
+    let here = |place: &Place| comparison.entries.iter().any(|line| line.place == *place);
     // Variants that do a part of the work read all shared inputs for it, so the whole work has the
     // highest intensity.
-    let intensities = comparison.lines.iter().filter_map(|line| line.intensity);
+    let intensities = comparison.entries.iter().filter_map(|line| line.intensity);
     let intensity = intensities.fold(0.0, f64::max);
     let mut limits: Vec<Limit> = peaks(machine)
         .into_iter()

@@ -73,7 +73,7 @@ pub(super) fn draw(comparison: &Comparison, adapters: &[String]) -> Result<Optio
 fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>> {
     let mut places: Vec<&Place> = Vec::new();
     let is_right = |line: &&Entry| !matches!(line.check, Check::Failed(_));
-    let lines = comparison.lines.iter().filter(is_right);
+    let lines = comparison.entries.iter().filter(is_right);
     lines
         .map(|line| (line, points(line)))
         .filter(|(_, points)| !points.is_empty())
@@ -266,7 +266,7 @@ mod tests {
             rows: vec![row],
             ..Record::default()
         };
-        let points = points(&comparisons(&record)[0].lines[0]);
+        let points = points(&comparisons(&record)[0].entries[0]);
         assert_eq!((points.len(), points[1].0), (700, 5.0));
     }
 }

@@ -132,7 +132,7 @@ fn points<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Point<
     let lines = comparisons
         .iter()
         .filter(|comparison| comparison.rate_unit == "GFLOP/s");
-    let lines = lines.flat_map(|comparison| &comparison.lines);
+    let lines = lines.flat_map(|comparison| &comparison.entries);
     lines
         .filter(|line| !matches!(line.check, Check::Failed(_)))
         .filter_map(|line| {
@@ -183,7 +183,7 @@ fn sizes(
         .iter()
         .filter_map(|comparison| {
             let drawn = comparison
-                .lines
+                .entries
                 .iter()
                 .filter_map(|line| line.rate.and(line.intensity));
             // A variant that does a part of the rows reads all of the shared inputs for it, so its

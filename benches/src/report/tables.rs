@@ -25,7 +25,7 @@ pub(super) fn comparison(comparison: &Comparison, adapters: &[String]) -> String
     head.push_str("<th scope=\"col\">remark</th>");
     let mut body = String::new();
     let mut above = None;
-    for line in &comparison.lines {
+    for line in &comparison.entries {
         if above != Some(&line.place) {
             let (span, place) = (columns.len() + 4, escape(line.place.heading()));
             let _ = writeln!(
@@ -77,7 +77,7 @@ fn named(line: &Entry, adapters: &[String]) -> String {
 pub(super) fn numbers(sizes: &[&Comparison], adapters: &[String]) -> String {
     let mut lines: Vec<&Entry> = sizes
         .iter()
-        .flat_map(|comparison| &comparison.lines)
+        .flat_map(|comparison| &comparison.entries)
         .collect();
     lines.sort_by_key(|line| line.number);
     lines.dedup_by_key(|line| line.number);

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A Python script that implements the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl<'a> BaselineArguments<'a> {
             script,
             sizes: sizes.to_vec(),
             arrays: arrays.to_vec(),
-            patience: PATIENCE,
+            patience: TIMEOUT,
             part: None,
         };
         let on_cuda = libraries.iter().filter_map(|library| match *library {

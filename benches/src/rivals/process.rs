@@ -53,7 +53,7 @@ impl Process {
         })
     }
 
-    pub(super) fn ask(&mut self, request: &Value, patience: Duration) -> Result<Value> {
+    pub(super) fn request(&mut self, request: &Value, patience: Duration) -> Result<Value> {
         let pipe = self.requests.as_mut().context("has ended")?;
         let sent = writeln!(pipe, "{request}").and_then(|()| pipe.flush());
         match sent {

@@ -199,7 +199,7 @@ impl Cfr {
     fn loops(&self) -> Option<Variant<'_>> {
         let plain = &self.boards[0].plain;
         match self.ask {
-            Ask::Learn { iterations, plus } => Some(Variant::judged(
+            Ask::Learn { iterations, plus } => Some(Variant::scored(
                 "loops",
                 self.extent(),
                 move || Ok(Learning::new(plain, plus, Updates::Alternating)),
@@ -220,7 +220,7 @@ impl Cfr {
     fn variant<'a>(&'a self, board: &'a Board) -> Variant<'a> {
         let (executor, extent, arena) = (board.executor, self.extent(), &board.arena);
         match self.ask {
-            Ask::Learn { iterations, plus } => Variant::judged(
+            Ask::Learn { iterations, plus } => Variant::scored(
                 executor,
                 extent,
                 move || {
@@ -237,7 +237,7 @@ impl Cfr {
                 },
                 |run| board.judged(&run.average()),
             ),
-            Ask::Reach => Variant::judged(
+            Ask::Reach => Variant::scored(
                 executor,
                 extent,
                 || Ok(None),

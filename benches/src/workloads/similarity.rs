@@ -46,7 +46,7 @@ pub fn sum([n, d]: [usize; 2]) -> TensorWorkload<u32, 1> {
             Ok(truth(&pairs(x).counts, n * d * d))
         },
         loops: count,
-        expression: |[x]| alike(x).sum(0),
+        expression: |[x]| similar(x).sum(0),
         variants: &[],
     }
 }
@@ -72,15 +72,15 @@ pub fn all([n, d]: [usize; 2]) -> TensorWorkload<bool, 1> {
             let answers: Vec<usize> = pairs.counts.iter().map(is_all).collect();
             Ok(truth(&answers, pairs.values_until_no))
         },
-        loops: ask,
-        expression: |[x]| alike(x).all(0),
+        loops: all_similar,
+        expression: |[x]| similar(x).all(0),
         variants: &[],
     }
 }
 
 /// Returns, as a tensor `[n, d, d]`, whether columns of `x` `[n, d]` are similar in each row.
 #[must_use]
-pub fn alike(x: &Tensor) -> Tensor {
+pub fn similar(x: &Tensor) -> Tensor {
     (x.expand_dims(2) - x.expand_dims(1)).abs().lt(LIMIT)
 }
 
@@ -99,7 +99,7 @@ fn count([x]: &[Array; 1], counts: &mut [u32]) -> Result<()> {
 }
 
 /// Compares each pair of columns and stops at the first row in which they are not similar.
-fn ask([x]: &[Array; 1], alike: &mut [bool]) -> Result<()> {
+fn all_similar([x]: &[Array; 1], alike: &mut [bool]) -> Result<()> {
     let [_, d] = x.sides();
     for (i, alike) in alike.chunks_exact_mut(d).enumerate() {
         for (j, alike) in alike.iter_mut().enumerate() {

@@ -131,7 +131,7 @@ impl Pairs {
 
     /// Returns a variant that keeps all tiles in the executor's memory; `finish` waits for the
     /// executor.
-    fn kept<'a>(
+    fn stored<'a>(
         &'a self,
         name: &'static str,
         adapter: Option<&'a Adapter>,
@@ -323,14 +323,14 @@ impl Problem for Pairs {
         // The time grows with the square of the number of columns, from 0.3 s (record
         // 2026-11-21t21-33-28z) to nearly a minute.
         if self.n_cols < COLUMNS[2] {
-            variants.push(self.kept("host", None, host(), || Ok(())));
+            variants.push(self.stored("host", None, host(), || Ok(())));
         }
         for gpu in gpus {
             if self.n_cols >= COLUMNS[2] && gpu.adapter().device_type == DeviceType::Cpu {
                 continue;
             }
             let adapter = Some(gpu.adapter());
-            variants.push(self.kept("wgsl", adapter, gpu, || Ok(gpu.finish()?)));
+            variants.push(self.stored("wgsl", adapter, gpu, || Ok(gpu.finish()?)));
             variants.push(self.streamed(gpu));
         }
         Workload {

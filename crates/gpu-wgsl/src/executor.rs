@@ -49,7 +49,7 @@ pub(crate) struct KernelCache {
 }
 
 impl KernelCache {
-    fn note_refusal(&self, why: FallbackReason) {
+    fn count_fallback(&self, why: FallbackReason) {
         *self.lock_fallbacks().entry(why).or_default() += 1;
     }
 
@@ -138,24 +138,26 @@ impl Executor for Gpu {
     }
 
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
-        let refusal = refusal(&step.nest, input_lens, self.room());
+        let refusal = fallback_reason(&step.nest, input_lens, self.schedule_limits());
         if let Some(why) = refusal {
-            self.nests().note_refusal(why);
+            self.nests().count_fallback(why);
         }
         refusal.is_none()
     }
 
-    fn check_room(&self, dtype: DType, len: usize) -> tensor_core::Result<()> {
+    fn check_capacity(&self, dtype: DType, len: usize) -> tensor_core::Result<()> {
         let bytes = nest::bytes(dtype, len);
-        let room = self.check_buffer_bytes("array", len, bytes);
-        room.map_err(|error| self.told(error))
+        let checked = self.check_buffer_bytes("array", len, bytes);
+        checked.map_err(|error| self.executor_error(error))
     }
 
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> tensor_core::Result<()> {
-        let room = self.check_room(step.nest.dtype(), step.nest.output_len());
-        room.or_else(|error| match refusal(&step.nest, input_lens, self.room()) {
-            Some(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
-            _ => Err(error),
+        let checked = self.check_capacity(step.nest.dtype(), step.nest.output_len());
+        checked.or_else(|error| {
+            match fallback_reason(&step.nest, input_lens, self.schedule_limits()) {
+                Some(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
+                _ => Err(error),
+            }
         })
     }
 
@@ -164,7 +166,7 @@ impl Executor for Gpu {
     }
 
     fn upload(&self, data: HostData) -> tensor_core::Result<Arc<dyn Storage>> {
-        let array = Array::upload(self, &data).map_err(|error| self.told(error))?;
+        let array = Array::upload(self, &data).map_err(|error| self.executor_error(error))?;
         Ok(Arc::new(array))
     }
 
@@ -186,11 +188,11 @@ impl Executor for Gpu {
             .check(&lens)
             .map_err(|what| tensor_core::Error::BadStep { what })?;
         let array = self.run_nest(&step.nest, step.origins.last(), &arrays);
-        Ok(Arc::new(array.map_err(|error| self.told(error))?))
+        Ok(Arc::new(array.map_err(|error| self.executor_error(error))?))
     }
 
     fn submit(&self) -> tensor_core::Result<()> {
-        self.flush().map_err(|error| self.told(error))
+        self.flush().map_err(|error| self.executor_error(error))
     }
 
     fn device_times(&self) -> Option<Box<dyn DeviceTimes + '_>> {
@@ -231,7 +233,7 @@ impl DeviceTimes for Timed<'_> {
 
     fn finish(&self) -> tensor_core::Result<Vec<(usize, [Instant; 2])>> {
         let times = self.measuring.finish();
-        times.map_err(|error| self.gpu.told(error))
+        times.map_err(|error| self.gpu.executor_error(error))
     }
 }
 
@@ -279,7 +281,7 @@ impl Gpu {
             return Array::alloc(self, origin, nest.dtype(), 0);
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
-        if nest::is_whole(nest, &lens, self.room().binding) {
+        if nest::is_whole(nest, &lens, self.schedule_limits().binding) {
             match &*self.ready(nest, &lens)? {
                 Ready::Kernel(compiled, numbers) => {
                     return compiled.run(self, nest, numbers, origin, inputs);
@@ -288,7 +290,7 @@ impl Gpu {
                 Ready::Long => {}
             }
         }
-        match nest::division(nest, &lens, self.room()) {
+        match nest::division(nest, &lens, self.schedule_limits()) {
             Some(Division::Parts(parts)) => self.run_parts(&parts, origin, inputs),
             Some(Division::Windows(windows)) => self.run_windows(nest, &windows, origin, inputs),
             // `accepts` returns false for such a nest, but a caller may run it without a check.
@@ -351,14 +353,14 @@ impl Gpu {
             needed,
             unit: "bytes",
             limit_name: "maxStorageBufferBindingSize",
-            limit: self.room().binding.bytes,
+            limit: self.schedule_limits().binding.bytes,
         }
     }
 
     /// Returns the cached execution of a nest whose arrays can all be bound whole.
     fn ready(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Result<Arc<Ready>> {
         self.nests().whole.get(Arc::clone(nest), |nest| {
-            Ok(match nest::division(nest, lens, self.room()) {
+            Ok(match nest::division(nest, lens, self.schedule_limits()) {
                 Some(Division::Parts(parts)) => Ready::Parts(parts),
                 Some(Division::Whole) => {
                     let (compiled, numbers) = self.kernel_of(nest, None)?;
@@ -379,7 +381,7 @@ impl Gpu {
         // The cache key is the form, so nests that differ only in numbers share a kernel.
         let (form, numbers) = nest::split(nest);
         let compiled = self.nests().kernels.get((form, window), |(form, window)| {
-            let schedule = nest::schedule(form, self.room());
+            let schedule = nest::schedule(form, self.schedule_limits());
             let emitted = nest::emit(form, &schedule, *window);
             let compiled = Compiled::new(self, form, &schedule, &emitted)?;
             self.nests().n_compiled.fetch_add(1, Ordering::Relaxed);
@@ -389,7 +391,7 @@ impl Gpu {
     }
 
     /// Converts an error of the device to an error of the executor.
-    pub(crate) fn told(&self, error: Error) -> tensor_core::Error {
+    pub(crate) fn executor_error(&self, error: Error) -> tensor_core::Error {
         tensor_core::Error::Device {
             executor: self.adapter().name.clone(),
             source: Arc::new(error),
@@ -486,14 +488,14 @@ impl Output {
 }
 
 /// Returns the reason why a nest cannot run on the device, or `None` if it can.
-pub(crate) fn refusal(
+pub(crate) fn fallback_reason(
     nest: &LoopNest,
     lens: &[usize],
-    room: &ScheduleLimits,
+    limits: &ScheduleLimits,
 ) -> Option<FallbackReason> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
-    if dtypes.any(|dtype| *dtype == DType::F64) && !room.has_f64 {
+    if dtypes.any(|dtype| *dtype == DType::F64) && !limits.has_f64 {
         return Some(FallbackReason::F64);
     }
     if !nest::has_text(nest) {
@@ -503,7 +505,7 @@ pub(crate) fn refusal(
     if !are_short || !guards_fit(nest) {
         return Some(FallbackReason::TooLong);
     }
-    (!nest::fits(nest, lens, room)).then_some(FallbackReason::Indivisible)
+    (!nest::fits(nest, lens, limits)).then_some(FallbackReason::Indivisible)
 }
 
 /// Returns whether the positions and extents of all guards fit into `i32`.

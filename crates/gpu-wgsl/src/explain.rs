@@ -6,13 +6,13 @@
 use tensor_core::ir::LoopNest;
 use tensor_core::plan::{Plan, Step};
 
-use crate::executor::refusal;
+use crate::executor::fallback_reason;
 use crate::nest::{self, Division};
 use crate::{Error, Gpu, Result};
 
 /// The kernel of one step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct StepExplanation {
     /// Index of the step in the plan.
     pub step: usize,
     /// Entry point, or `host` for a step that runs on the host.
@@ -42,7 +42,7 @@ impl Gpu {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn explain(&self, plan: &Plan) -> Vec<Explained> {
+    pub fn explain(&self, plan: &Plan) -> Vec<StepExplanation> {
         let mut kernels = Vec::new();
         for (number, step) in plan.steps.iter().enumerate() {
             let lens: Vec<usize> = step
@@ -55,10 +55,16 @@ impl Gpu {
         kernels
     }
 
-    fn explain_step(&self, number: usize, step: &Step, lens: &[usize], to: &mut Vec<Explained>) {
-        match refusal(&step.nest, lens, self.room()) {
+    fn explain_step(
+        &self,
+        number: usize,
+        step: &Step,
+        lens: &[usize],
+        to: &mut Vec<StepExplanation>,
+    ) {
+        match fallback_reason(&step.nest, lens, self.schedule_limits()) {
             None => self.explain_nest(number, &step.nest, lens, to),
-            Some(why) => to.push(Explained {
+            Some(why) => to.push(StepExplanation {
                 step: number,
                 name: "host".to_owned(),
                 wgsl: format!("// runs on the host: {why}\n"),
@@ -66,11 +72,17 @@ impl Gpu {
         }
     }
 
-    fn explain_nest(&self, step: usize, nest: &LoopNest, lens: &[usize], to: &mut Vec<Explained>) {
+    fn explain_nest(
+        &self,
+        step: usize,
+        nest: &LoopNest,
+        lens: &[usize],
+        to: &mut Vec<StepExplanation>,
+    ) {
         let kernel = |nest: &LoopNest, window: Option<usize>| {
             let (form, _) = nest::split(nest);
-            let emitted = nest::emit(&form, &nest::schedule(nest, self.room()), window);
-            Explained {
+            let emitted = nest::emit(&form, &nest::schedule(nest, self.schedule_limits()), window);
+            StepExplanation {
                 step,
                 name: emitted.name,
                 wgsl: emitted.source,
@@ -79,11 +91,11 @@ impl Gpu {
         if nest.output_len() == 0 {
             return;
         }
-        match nest::division(nest, lens, self.room()) {
+        match nest::division(nest, lens, self.schedule_limits()) {
             None => {}
             Some(Division::Whole) => to.push(kernel(nest, None)),
             Some(Division::Windows(windows)) => {
-                let mut texts: Vec<Explained> = Vec::new();
+                let mut texts: Vec<StepExplanation> = Vec::new();
                 for window in windows {
                     // Windows of equal size have the same text: their starts are parameters.
                     let text = kernel(&window.nest, Some(window.axis));

@@ -74,7 +74,7 @@ pub use device::foreign::*;
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
 pub use executor::FallbackReason;
-pub use explain::{Explained, spirv};
+pub use explain::{StepExplanation, spirv};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use nest::{ShapeClass, Tile};
 pub use pool::PoolCounters;

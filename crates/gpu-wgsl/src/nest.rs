@@ -116,7 +116,7 @@ mod tests {
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
     }
 
-    fn room() -> ScheduleLimits {
+    fn schedule_limits() -> ScheduleLimits {
         ScheduleLimits {
             binding: Binding {
                 bytes: 1 << 27,
@@ -162,7 +162,7 @@ mod tests {
                 .mean(Axes::from([1, 2])),
         ] {
             for nest in nests(&tensor) {
-                let schedule = schedule(&nest, &room());
+                let schedule = schedule(&nest, &schedule_limits());
                 let (form, _) = split(&nest);
                 let emitted = emit(&form, &schedule, None);
                 let module = naga::front::wgsl::parse_str(&emitted.source);
@@ -179,7 +179,7 @@ mod tests {
 
     fn last_schedule(tensor: &Tensor) -> Schedule {
         let nests = nests(tensor);
-        schedule(nests.last().unwrap(), &room())
+        schedule(nests.last().unwrap(), &schedule_limits())
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl<B> Pool<B> {
     }
 
     /// Returns the buffer of an allocation to its size class, for reuse.
-    pub(crate) fn give_back(&mut self, number: u64, class_bytes: u64, buffer: B) {
+    pub(crate) fn release(&mut self, number: u64, class_bytes: u64, buffer: B) {
         if let Some((_, bytes)) = self.live.remove(&number) {
             self.counters.live_bytes -= bytes;
         }
@@ -206,7 +206,7 @@ mod tests {
         let name: Arc<str> = "x".into();
         assert_eq!(pool.take(&name, 1000, class), None);
         let number = pool.created(&name, 1000, class);
-        pool.give_back(number, class, 7);
+        pool.release(number, class, 7);
         let (buffer, number) = pool.take(&name, 990, class).unwrap();
         assert_eq!(buffer, 7);
         let counters = pool.counters();
@@ -219,7 +219,7 @@ mod tests {
             (990, 1000, class)
         );
         assert_eq!((counters.n_created, counters.n_reused), (1, 1));
-        pool.give_back(number, class, 7);
+        pool.release(number, class, 7);
         pool.trim();
         assert_eq!(pool.counters().reserved_bytes, 0);
     }
@@ -233,7 +233,7 @@ mod tests {
             pool.created(&names[1], 60, 256);
         }
         let gone = pool.created(&names[2], 5000, 8192);
-        pool.give_back(gone, 8192, ());
+        pool.release(gone, 8192, ());
         let holders = pool.largest_holders();
         let seen: Vec<_> = holders
             .iter()

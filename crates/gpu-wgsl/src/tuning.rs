@@ -239,7 +239,7 @@ impl<'a> Tuner<'a> {
     /// [`tensor_core::Error::VerifyFailed`] if a result is wrong; errors of the device, e.g. if its
     /// workgroups are too small for the sizes.
     pub fn time(&mut self, tile: Tile, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
-        let told = |error| self.gpu.told(error);
+        let told = |error| self.gpu.executor_error(error);
         // 1. The small product against the oracle.
         let sample = &self.sample;
         let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
@@ -313,7 +313,7 @@ impl Trial {
         let arrays = data.iter().map(|data| Array::upload(gpu, data));
         let arrays = arrays
             .collect::<Result<_>>()
-            .map_err(|error| gpu.told(error))?;
+            .map_err(|error| gpu.executor_error(error))?;
         Ok(Self {
             product,
             factors,

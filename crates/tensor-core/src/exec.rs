@@ -137,7 +137,7 @@ pub trait Executor: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.
-    fn check_room(&self, _dtype: DType, _len: usize) -> Result<()> {
+    fn check_capacity(&self, _dtype: DType, _len: usize) -> Result<()> {
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl<'e> Profiler<'e> {
 
     /// Runs a step in a span, and wraps its array. The inputs are unwrapped first, because the
     /// executor only reads its own storages.
-    fn run_known(
+    fn run_with_costs(
         &self,
         step: &Step,
         inputs: &[Arc<dyn Storage>],
@@ -199,7 +199,7 @@ impl<'e> Profiler<'e> {
     }
 
     /// Queues a step whose times the device reports later.
-    fn queue_known(
+    fn queue_with_costs(
         &self,
         times: &dyn DeviceTimes,
         (number, step): (usize, &Step),
@@ -246,8 +246,8 @@ impl Executor for Profiler<'_> {
         accepts
     }
 
-    fn check_room(&self, dtype: DType, len: usize) -> Result<()> {
-        self.inner.check_room(dtype, len)
+    fn check_capacity(&self, dtype: DType, len: usize) -> Result<()> {
+        self.inner.check_capacity(dtype, len)
     }
 
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> Result<()> {
@@ -265,7 +265,7 @@ impl Executor for Profiler<'_> {
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         let costs = self.recorder.costs(step, &lens);
-        self.run_known(step, inputs, costs, self.recorder.current())
+        self.run_with_costs(step, inputs, costs, self.recorder.current())
     }
 
     fn submit(&self) -> Result<()> {
@@ -326,8 +326,8 @@ impl Executor for Run<'_> {
         self.profiler.accepts(step, input_lens)
     }
 
-    fn check_room(&self, dtype: DType, len: usize) -> Result<()> {
-        self.profiler.check_room(dtype, len)
+    fn check_capacity(&self, dtype: DType, len: usize) -> Result<()> {
+        self.profiler.check_capacity(dtype, len)
     }
 
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> Result<()> {
@@ -347,12 +347,12 @@ impl Executor for Run<'_> {
             Some(number) => {
                 let (costs, parent) = (self.costs[number], self.open.slot());
                 match &self.times {
-                    None => self.profiler.run_known(step, inputs, costs, parent),
+                    None => self.profiler.run_with_costs(step, inputs, costs, parent),
                     Some(times) => {
                         let step = (number, step);
                         let times = times.as_ref();
                         self.profiler
-                            .queue_known(times, step, inputs, costs, parent)
+                            .queue_with_costs(times, step, inputs, costs, parent)
                     }
                 }
             }

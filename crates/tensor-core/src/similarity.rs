@@ -28,7 +28,7 @@
 //! let mut count = Count::default();
 //! similarity::all_pairs(&Host::new(), &x, &mut count)?;
 //! // Each column is similar to itself, and the first two columns to each other.
-//! assert_eq!((count.alike, count.pairs), (5, 9));
+//! assert_eq!((count.similar, count.pairs), (5, 9));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -159,11 +159,11 @@ impl Similarity {
             blocks.push((first, size, columns.realize(executor)?));
         }
         let limit = self.limit;
-        let alike = move |pair: &[Tensor]| Ok(vec![alike(&pair[0], &pair[1], limit)]);
+        let similar = move |pair: &[Tensor]| Ok(vec![similar(&pair[0], &pair[1], limit)]);
         Ok(Columns {
             executor,
             blocks,
-            alike: jit(Box::new(alike)),
+            similar: jit(Box::new(similar)),
             packed: jit(Box::new(|bits: &[Tensor]| Ok(vec![packed(&bits[0])]))),
         })
     }
@@ -196,7 +196,7 @@ pub struct Columns<'e> {
     /// The blocks of columns: index of the first column, number of columns, and the columns
     /// themselves, padded to a multiple of 32.
     blocks: Vec<(usize, usize, Tensor)>,
-    alike: Compiled<Function>,
+    similar: Compiled<Function>,
     packed: Compiled<Function>,
 }
 
@@ -256,7 +256,7 @@ impl Columns<'_> {
                     number,
                     n_tiles,
                 };
-                let bits = self.alike.call(self.executor, &[left, right])?.remove(0);
+                let bits = self.similar.call(self.executor, &[left, right])?.remove(0);
                 take(place, bits)?;
                 number += 1;
             }
@@ -268,7 +268,7 @@ impl Columns<'_> {
 type Reading = Pending<'static, crate::error::Result<HostData>>;
 
 /// Returns which columns of `left` `[n, a]` and `right` `[n, b]` are similar, as `[a, b]`.
-fn alike(left: &Tensor, right: &Tensor, limit: f32) -> Tensor {
+fn similar(left: &Tensor, right: &Tensor, limit: f32) -> Tensor {
     let apart = (left.expand_dims(2) - right.expand_dims(1)).abs();
     apart.lt(limit).all(0)
 }
@@ -312,7 +312,7 @@ mod tests {
         (x.clone(), Tensor::from_vec(&[n, d], x))
     }
 
-    fn is_alike(x: &[f32], d: usize, i: usize, j: usize, limit: f32) -> bool {
+    fn is_similar(x: &[f32], d: usize, i: usize, j: usize, limit: f32) -> bool {
         x.chunks_exact(d).all(|row| (row[i] - row[j]).abs() < limit)
     }
 
@@ -340,11 +340,11 @@ mod tests {
                 for i in 0..d {
                     for j in 0..d {
                         let bit = bytes[i * d.div_ceil(8) + j / 8] >> (j % 8) & 1 == 1;
-                        assert_eq!(bit, is_alike(&data, d, i, j, 1.25), "{n} {d} {i} {j}");
+                        assert_eq!(bit, is_similar(&data, d, i, j, 1.25), "{n} {d} {i} {j}");
                         n_alike += u64::from(bit);
                     }
                 }
-                assert_eq!((count.alike, count.pairs), (n_alike, (d * d) as u64));
+                assert_eq!((count.similar, count.pairs), (n_alike, (d * d) as u64));
             }
         }
     }
@@ -359,7 +359,7 @@ mod tests {
             for i in 0..tile.place.rows {
                 for j in 0..tile.place.cols {
                     let (row, col) = (tile.place.row + i, tile.place.col + j);
-                    let expected = is_alike(&data, 70, row, col, 1.0);
+                    let expected = is_similar(&data, 70, row, col, 1.0);
                     assert_eq!(tile.get(i, j), Some(expected));
                     assert_eq!(tile.transposed().get(j, i), Some(expected));
                 }
@@ -420,6 +420,6 @@ mod tests {
         // Without rows all columns are similar.
         let all = Tensor::from_vec(&[0, 3], Vec::<f32>::new());
         all_pairs(&host, &all, &mut count).unwrap();
-        assert_eq!((count.alike, count.pairs), (9, 9));
+        assert_eq!((count.similar, count.pairs), (9, 9));
     }
 }

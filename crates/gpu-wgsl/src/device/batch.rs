@@ -71,7 +71,7 @@ impl Run {
         }
     }
 
-    pub(super) fn on_stretches(self, stretches: &[Range<u64>]) -> Self {
+    pub(super) fn on_ranges(self, stretches: &[Range<u64>]) -> Self {
         let stretches = stretches.to_vec();
         Self { stretches, ..self }
     }
@@ -134,7 +134,7 @@ impl Gpu {
         batch.params_bytes += params_bytes;
         batch.operations += run.operations;
         batch.runs.push(run);
-        if batch.runs.len() >= MAX_RUNS || batch.operations > self.room().operations {
+        if batch.runs.len() >= MAX_RUNS || batch.operations > self.schedule_limits().operations {
             self.flush_batch(&mut batch)
         } else {
             Ok(())
@@ -248,7 +248,7 @@ fn bind_group(
                 |(((buffer, (_, stride_bytes)), stretch), binding)| wgpu::BindGroupEntry {
                     binding,
                     resource: match stretch {
-                        Some(stretch) => buffer.stretch(stretch),
+                        Some(stretch) => buffer.range(stretch),
                         None => buffer.whole(*stride_bytes),
                     },
                 },

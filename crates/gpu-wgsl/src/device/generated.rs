@@ -56,7 +56,7 @@ impl Gpu {
         let grid = crate::linear_grid(&kernel.name, &[n_workgroups], n_workgroups, limit)?;
         let run = batch::Run::new(Arc::clone(&kernel.pipeline), params, buffers, grid);
         let run = match stretches {
-            Some(stretches) => run.on_stretches(stretches),
+            Some(stretches) => run.on_ranges(stretches),
             None => run,
         };
         self.record(run.of_operations(operations))

@@ -53,7 +53,7 @@ pub(super) fn check_interface<P: Params>(
         ));
     }
     for (place, &len) in lens.iter().enumerate() {
-        if let Some(why) = binding_misfit(kernel, buffers, place, len) {
+        if let Some(why) = binding_mismatch(kernel, buffers, place, len) {
             return misfit(format!(
                 "binding {} ({}) {why}",
                 place + 1,
@@ -66,7 +66,7 @@ pub(super) fn check_interface<P: Params>(
 
 /// Returns the reason why the buffer at `place` does not fit the binding, which needs `len`
 /// scalars.
-fn binding_misfit(
+fn binding_mismatch(
     kernel: &Kernel,
     buffers: &[&AnyBuffer],
     place: usize,

@@ -70,7 +70,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // If the device is gone, there is no pool to return the buffer to.
         if let (Some(buffer), Some(shared)) = (self.buffer.take(), self.shared.upgrade()) {
-            lock(&shared.pool).give_back(self.number, self.class_bytes, buffer);
+            lock(&shared.pool).release(self.number, self.class_bytes, buffer);
         }
     }
 }
@@ -179,11 +179,11 @@ impl BufferHandle {
         // The wgpu buffer has the size of its class, so the binding is limited to the buffer's own
         // bytes.
         let bytes = self.bytes.max(stride_bytes.into());
-        self.stretch(&(0..bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT)))
+        self.range(&(0..bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT)))
     }
 
     /// Returns the binding of a byte range.
-    pub(super) fn stretch(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
+    pub(super) fn range(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
         let end = bytes.end.min(self.class_bytes);
         wgpu::BindingResource::Buffer(wgpu::BufferBinding {
             buffer: &self.buffer,

@@ -64,7 +64,7 @@ struct Shared {
     pool: Mutex<Pool<wgpu::Buffer>>,
     pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
     nests: KernelCache,
-    room: ScheduleLimits,
+    schedule_limits: ScheduleLimits,
     batch: Mutex<batch::Batch>,
     marks_unwritten: AtomicBool,
     staging: Mutex<Staging>,
@@ -131,8 +131,8 @@ impl Gpu {
     }
 
     /// Returns the limits for kernels of nests.
-    pub(crate) fn room(&self) -> &ScheduleLimits {
-        &self.shared.room
+    pub(crate) fn schedule_limits(&self) -> &ScheduleLimits {
+        &self.shared.schedule_limits
     }
 
     /// Returns the byte and buffer counts of the device's pool.
@@ -354,11 +354,11 @@ mod tests {
 
     #[test]
     fn a_driver_without_room_is_told_from_one_that_refuses() {
-        let room = wgpu::Error::OutOfMemory {
+        let exhausted = wgpu::Error::OutOfMemory {
             source: "heap 0 is full".into(),
         };
         assert!(
-            matches!(ResourceError::from(room), ResourceError::OutOfMemory(text) if text == "heap 0 is full")
+            matches!(ResourceError::from(exhausted), ResourceError::OutOfMemory(text) if text == "heap 0 is full")
         );
         let refused = wgpu::Error::Validation {
             source: "no".into(),

@@ -136,8 +136,8 @@ impl Gpu {
         let mut gpu = Self::open(select)?;
         let shared = Arc::get_mut(&mut gpu.shared).expect("a new device has no other owner");
         shared.adapter.limits.max_storage_buffer_binding_size = bytes;
-        shared.room.binding.bytes = bytes;
-        shared.room.operations = operations;
+        shared.schedule_limits.binding.bytes = bytes;
+        shared.schedule_limits.operations = operations;
         Ok(gpu)
     }
 }
@@ -167,7 +167,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         DeviceType::DiscreteGpu => 1e12,
         _ => 1e11,
     };
-    let room = ScheduleLimits {
+    let schedule_limits = ScheduleLimits {
         has_f64: adapter.features.contains(&Feature::F64),
         operations,
         binding: Binding {
@@ -190,7 +190,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             pool: Mutex::default(),
             pipelines: Mutex::default(),
             nests: KernelCache::default(),
-            room,
+            schedule_limits,
             batch: Mutex::default(),
             marks_unwritten: AtomicBool::new(is_verifying),
             staging: Mutex::default(),

@@ -215,7 +215,7 @@ impl Storage for Array {
         Box::pin(async move {
             for (faults, coming) in open {
                 let happened = faults.happened(coming).await;
-                if let Some(error) = happened.map_err(|error| self.gpu.told(error))? {
+                if let Some(error) = happened.map_err(|error| self.gpu.executor_error(error))? {
                     return Err(error);
                 }
             }
@@ -223,7 +223,7 @@ impl Storage for Array {
                 Ok(coming) => self.elements(coming).await,
                 Err(error) => Err(error),
             };
-            elements.map_err(|error| self.gpu.told(error))
+            elements.map_err(|error| self.gpu.executor_error(error))
         })
     }
 }

@@ -130,7 +130,7 @@ fn what_might_take_too_long_runs_in_parts_and_leaves_in_several_submissions() {
         }
         let (step, data) = step(&gpu, &a.matmul(&b));
         let lens: Vec<usize> = data.iter().map(HostData::len).collect();
-        match nest::division(&step.nest, &lens, gpu.room()) {
+        match nest::division(&step.nest, &lens, gpu.schedule_limits()) {
             Some(Division::Windows(parts)) => assert!(parts.len() > 30, "{}", parts.len()),
             other => panic!("{other:?}"),
         }

@@ -448,7 +448,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let inside: Vec<String> = sides
                 .map(|side| format!("{}_{} < {}u", SIDES[side], at[side], counts[side]))
                 .collect();
-            let position = to.in_stretch(&access::position(&map, &to.names()));
+            let position = to.in_chunk(&access::position(&map, &to.names()));
             let write = format!("out[{position}] = {};", to.local("v", result));
             match &inside[..] {
                 [] => to.line(write),
@@ -501,7 +501,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             }
         }
         let row = access::position(&map, &names);
-        let row = self.to.in_stretch(&row);
+        let row = self.to.in_chunk(&row);
         self.to
             .line(format!("let first = bitcast<u32>({row}) + col;"));
         if shares_words(nest, self.block) {

@@ -67,12 +67,12 @@ impl Schedule {
 ///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
 ///    neighbouring addresses.
 /// 3. Otherwise one invocation per element.
-pub(crate) fn schedule(nest: &LoopNest, room: &ScheduleLimits) -> Schedule {
+pub(crate) fn schedule(nest: &LoopNest, limits: &ScheduleLimits) -> Schedule {
     /// From this number of elements on, one invocation for each is enough.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
-    if let Some(block) = Block::new(nest, room) {
+    if let Some(block) = Block::new(nest, limits) {
         return Schedule::Blocks(block);
     }
     let most = match bits(nest.dtype()) {
@@ -104,15 +104,15 @@ pub(crate) fn schedule(nest: &LoopNest, room: &ScheduleLimits) -> Schedule {
 
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
-fn cut(nest: &LoopNest, room: &ScheduleLimits) -> Option<SplitReduction> {
+fn cut(nest: &LoopNest, limits: &ScheduleLimits) -> Option<SplitReduction> {
     /// A split is considered if an invocation has more than `LONG` iterations; it leaves about
     /// `LEFT` iterations per invocation.
     const LONG: u64 = 1024;
     const LEFT: u64 = 256;
     /// Number of invocations that keeps any device busy.
     const BUSY: u64 = 1 << 17;
-    let schedule = schedule(nest, room);
-    let limit = room.loop_iterations.unwrap_or(u64::MAX);
+    let schedule = schedule(nest, limits);
+    let limit = limits.loop_iterations.unwrap_or(u64::MAX);
     let runs = iterations(nest, &schedule);
     let n_groups = schedule.n_groups(nest).max(1);
     // Factor by which the number of workgroups must grow to keep a device busy.
@@ -144,23 +144,27 @@ pub(crate) enum Division {
 }
 
 /// Returns whether a kernel might exceed the watchdog's limit.
-fn is_long(nest: &LoopNest, room: &ScheduleLimits) -> bool {
-    nest.operations() > room.operations
+fn is_long(nest: &LoopNest, limits: &ScheduleLimits) -> bool {
+    nest.operations() > limits.operations
 }
 
 /// Chooses how to run a nest whose inputs have these lengths, in elements; `None` if no division
 /// makes its arrays fit into bindings.
-pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -> Option<Division> {
-    if let Some(parts) = cut(nest, room) {
+pub(crate) fn division(
+    nest: &LoopNest,
+    lens: &[usize],
+    limits: &ScheduleLimits,
+) -> Option<Division> {
+    if let Some(parts) = cut(nest, limits) {
         return Some(Division::Parts(parts));
     }
-    let (is_whole, is_long) = (is_whole(nest, lens, room.binding), is_long(nest, room));
+    let (is_whole, is_long) = (is_whole(nest, lens, limits.binding), is_long(nest, limits));
     if is_whole && !is_long {
         return Some(Division::Whole);
     }
     // The limit on operations is a guess, so it is dropped if no window satisfies it.
-    for operations in [room.operations, f64::INFINITY] {
-        if let Some(windows) = windows(nest, lens, room.binding, operations) {
+    for operations in [limits.operations, f64::INFINITY] {
+        if let Some(windows) = windows(nest, lens, limits.binding, operations) {
             return Some(Division::Windows(windows));
         }
     }
@@ -170,19 +174,20 @@ pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -
     // Splits the reduced axis so that each part reads well below the limit of a binding.
     let inputs = nest.inputs.iter().zip(lens);
     let longest = inputs.map(|(&dtype, &len)| bytes(dtype, len)).max()?;
-    let n_parts = usize::try_from(longest.div_ceil(room.binding.bytes / 4)).ok()?;
+    let n_parts = usize::try_from(longest.div_ceil(limits.binding.bytes / 4)).ok()?;
     parts::cut(nest, n_parts).map(Division::Parts)
 }
 
 /// Returns whether a nest can run, divided or not: its loops stay within the driver's limit, and
 /// its arrays within the binding limit.
-pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -> bool {
+pub(crate) fn fits(nest: &LoopNest, lens: &[usize], limits: &ScheduleLimits) -> bool {
     let ends = |nest: &LoopNest| {
-        let schedule = schedule(nest, room);
+        let schedule = schedule(nest, limits);
         let runs = iterations(nest, &schedule);
-        room.loop_iterations.is_none_or(|most| runs <= most) && has_room(nest, &schedule, room)
+        limits.loop_iterations.is_none_or(|most| runs <= most)
+            && fits_in_workgroup(nest, &schedule, limits)
     };
-    match division(nest, lens, room) {
+    match division(nest, lens, limits) {
         None => false,
         Some(Division::Whole) => ends(nest),
         Some(Division::Windows(windows)) => windows.iter().all(|window| ends(&window.nest)),
@@ -195,16 +200,16 @@ pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &ScheduleLimits) -> bo
             // A part with the same reduction as the nest would be split forever.
             let is_less = |part: &LoopNest| part.reduce != nest.reduce;
             let mut folds = parts.folds.iter();
-            folds.all(|(fold, inputs)| is_less(fold) && fits(fold, &at(inputs), room))
+            folds.all(|(fold, inputs)| is_less(fold) && fits(fold, &at(inputs), limits))
                 && is_less(&parts.rest)
-                && fits(&parts.rest, &rest, room)
+                && fits(&parts.rest, &rest, limits)
         }
     }
 }
 
 /// Returns whether a workgroup has enough invocations and memory for a schedule. Blocks are chosen
 /// within these limits, so only `Lanes` are checked.
-fn has_room(nest: &LoopNest, schedule: &Schedule, room: &ScheduleLimits) -> bool {
+fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &ScheduleLimits) -> bool {
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
     let Schedule::Lanes(lanes) = schedule else {
@@ -224,7 +229,7 @@ fn has_room(nest: &LoopNest, schedule: &Schedule, room: &ScheduleLimits) -> bool
     let bytes = n_totals
         .saturating_mul(GROUP * WIDEST)
         .saturating_add(packed);
-    GROUP <= room.invocations && bytes <= room.workgroup_bytes
+    GROUP <= limits.invocations && bytes <= limits.workgroup_bytes
 }
 
 /// Returns the number of loop iterations of one invocation.

@@ -101,7 +101,7 @@ impl<'n> Statements<'n> {
 
     /// Converts a position in the output, computed from loop indices, to a position in the bound
     /// chunk.
-    pub(super) fn in_stretch(&self, position: &str) -> String {
+    pub(super) fn in_chunk(&self, position: &str) -> String {
         match self.window {
             Some(_) => format!("{position} + params.shift"),
             None => position.to_owned(),

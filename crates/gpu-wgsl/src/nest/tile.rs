@@ -214,13 +214,13 @@ impl ShapeClass {
     }
 
     /// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
-    fn new([rows, cols]: [usize; 2], batch: usize, room: &ScheduleLimits) -> Option<Self> {
-        if rows.min(cols) < room.least_side {
+    fn new([rows, cols]: [usize; 2], batch: usize, limits: &ScheduleLimits) -> Option<Self> {
+        if rows.min(cols) < limits.least_side {
             return None;
         }
         // Large blocks need enough blocks to keep the device busy, so this class depends on the
         // block size.
-        let large = &room.tiles.tile(Self::Large);
+        let large = &limits.tiles.tile(Self::Large);
         let n_blocks = |tile: &Tile| {
             let [high, wide] = tile.block().map(|side| side as usize);
             rows.div_ceil(high) * cols.div_ceil(wide) * batch
@@ -242,7 +242,7 @@ impl ShapeClass {
 impl Block {
     /// Returns the blocks of a nest's output; `None` if the nest cannot be computed in
     /// blocks, or if blocks would not be faster.
-    pub(super) fn new(nest: &LoopNest, room: &ScheduleLimits) -> Option<Self> {
+    pub(super) fn new(nest: &LoopNest, limits: &ScheduleLimits) -> Option<Self> {
         /// Minimum number of reduced terms.
         const LONG: usize = 2;
         /// Maximum number of values of the nest, and maximum number of statements per term in one
@@ -253,7 +253,7 @@ impl Block {
         /// elements of a large tile.
         const PLAIN: usize = 1;
         let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
-        if nest.output_len() < room.least_outputs
+        if nest.output_len() < limits.least_outputs
             || nest.reduce_len() < LONG
             || nest.values.len() > MAX_VALUES
             || nest.values.iter().any(is_gather)
@@ -270,15 +270,15 @@ impl Block {
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
-        let class = match ShapeClass::new(counts, batch, room)? {
+        let class = match ShapeClass::new(counts, batch, limits)? {
             ShapeClass::Large if n_both > PLAIN || bits(nest.dtype()).is_some() => {
                 ShapeClass::Square
             }
             class => class,
         };
         // The sizes of the table first, then the default sizes if those do not fit the device.
-        let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= room.invocations;
-        let sizes = [room.tiles.tile(class), tuning::default(class)];
+        let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= limits.invocations;
+        let sizes = [limits.tiles.tile(class), tuning::default(class)];
         let mut sizes = sizes.into_iter().map(|tile| tile.fitted(class, counts));
         let mut block = Self {
             tile: sizes.find(fits)?,
@@ -293,7 +293,7 @@ impl Block {
             return None;
         }
         // Fewer staged terms need less workgroup memory; the number must stay a multiple of 4.
-        while block.workgroup_bytes(nest, &roles) > room.workgroup_bytes {
+        while block.workgroup_bytes(nest, &roles) > limits.workgroup_bytes {
             if !block.tile.block_inner.is_multiple_of(8) {
                 return None;
             }

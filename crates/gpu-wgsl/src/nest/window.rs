@@ -217,7 +217,7 @@ fn window(
     for (input, &len) in lens.iter().enumerate() {
         let dtype = nest.inputs[input];
         let read = read(part, input, len, &starts);
-        let stretch = stretch(dtype, read, binding)?;
+        let stretch = chunk(dtype, read, binding)?;
         params.bases[input] = word(usize::try_from(stretch.start * 8 / bits_of(dtype)).ok()?);
         stretches.push(stretch);
     }
@@ -227,7 +227,7 @@ fn window(
     {
         return None;
     }
-    let written = stretch(dtype, first..first + part.output_len(), binding)?;
+    let written = chunk(dtype, first..first + part.output_len(), binding)?;
     let base = usize::try_from(written.start * 8 / bits_of(dtype)).ok()?;
     params.first = word(first - base);
     // Kernels in blocks compute positions from absolute loop indices, with the strides of the
@@ -244,7 +244,7 @@ fn window(
 }
 
 /// Returns the aligned byte range around some elements; `None` if it exceeds a binding.
-fn stretch(dtype: DType, elements: Range<usize>, binding: Binding) -> Option<Range<u64>> {
+fn chunk(dtype: DType, elements: Range<usize>, binding: Binding) -> Option<Range<u64>> {
     // Computed in bits, because several elements may share a byte.
     let bit = |element: usize| element as u64 * bits_of(dtype);
     let start = bit(elements.start) / 8 / binding.alignment * binding.alignment;

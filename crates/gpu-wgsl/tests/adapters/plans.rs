@@ -472,7 +472,7 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
         job.stream(&gpu, &x, &mut on_device).unwrap();
         assert_eq!(on_device, on_host);
         assert!(
-            on_host.alike > d as u64 && on_host.alike < on_host.pairs / 2,
+            on_host.similar > d as u64 && on_host.similar < on_host.pairs / 2,
             "{on_host:?}"
         );
         // The columns, plus some tiles of bits and of words.

@@ -17,7 +17,7 @@ pub(super) struct NewFile {
 impl NewFile {
     /// Creates the temporary file in the folder of `path`, because renaming is atomic only within a
     /// file system.
-    pub(super) fn beside(path: &Path) -> io::Result<Self> {
+    pub(super) fn next_to(path: &Path) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         let mut hidden = std::ffi::OsString::from(".");

@@ -165,7 +165,7 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
         fault: Box::new(fault),
     };
     let io = |error| in_file(DataError::io(FORMAT)(error));
-    let mut file = NewFile::beside(path).map_err(io)?;
+    let mut file = NewFile::next_to(path).map_err(io)?;
     write_to(&mut file, tensor).map_err(|error| match error {
         crate::Error::Data(fault) => in_file(fault).into(),
         other => other,

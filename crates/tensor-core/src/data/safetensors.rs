@@ -134,7 +134,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> 
     let path = path.as_ref();
     let in_file = in_file(path);
     let io = |error| in_file(DataError::io(FORMAT)(error));
-    let mut file = NewFile::beside(path).map_err(io)?;
+    let mut file = NewFile::next_to(path).map_err(io)?;
     write_to(&mut file, tensors).map_err(|error| match error {
         crate::Error::Data(fault) => in_file(fault).into(),
         other => other,

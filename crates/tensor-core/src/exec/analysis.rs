@@ -243,7 +243,7 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         return f64::INFINITY;
     }
     if a.is_surely_special() || b.is_surely_special() {
-        return beside_infinity(op, a, b, result);
+        return with_infinity(op, a, b, result);
     }
     if result.to_f64().is_infinite() {
         return overflow(op, a, b);
@@ -275,7 +275,7 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
 
 /// Returns the error of an operation on a sure infinity and a value that is not open, or on two
 /// sure infinities.
-fn beside_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
+fn with_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
     let is_finite = |x: Approximate| x.float().is_finite();
     let sure_signs = a.has_sure_sign() && b.has_sure_sign();
     match op {

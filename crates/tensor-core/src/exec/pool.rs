@@ -86,7 +86,7 @@ impl Pool {
     }
 
     /// Returns an array to the pool.
-    pub(super) fn give_back(&self, data: HostData) {
+    pub(super) fn release(&self, data: HostData) {
         // Arrays that the pool does not keep are freed after the lock is released, because freeing
         // large memory takes long.
         let freed = self.lock().end(data);

@@ -128,7 +128,7 @@ fn check_room(
     };
     for output in &plan.outputs {
         let buffer = &plan.buffers[output.0];
-        let room = executors[0].check_room(buffer.dtype, buffer.len());
+        let room = executors[0].check_capacity(buffer.dtype, buffer.len());
         let writer = || plan.steps.iter().find(|step| step.output == *output);
         room.map_err(|error| at_step(error, writer()))?;
     }
@@ -244,7 +244,7 @@ impl Job<'_> {
             if submit {
                 self.executor.submit()?;
             }
-            verify::check_if_asked(self.executor, self.step, &self.inputs, &array)?;
+            verify::verify_if_enabled(self.executor, self.step, &self.inputs, &array)?;
             Ok(array)
         };
         run().map_err(|error: Error| match self.step.origins.last() {

@@ -79,7 +79,7 @@ impl HostStorage {
 impl Drop for HostStorage {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
-            pool.give_back(self.take());
+            pool.release(self.take());
         }
     }
 }

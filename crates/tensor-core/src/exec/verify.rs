@@ -11,7 +11,7 @@ use crate::plan::Step;
 
 /// Compares the output of a step with that of [`Reference`](super::Reference) if the environment
 /// variable `TENSOR_VERIFY` is `1`. The variable is read once per process.
-pub(super) fn check_if_asked(
+pub(super) fn verify_if_enabled(
     executor: &dyn Executor,
     step: &Step,
     inputs: &[Arc<dyn Storage>],

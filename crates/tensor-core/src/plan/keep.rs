@@ -49,8 +49,8 @@ impl Lowering<'_> {
     pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node);
-            let is_dear = self.is_dear(node, evaluations, self.graph.len(node));
-            (is_new && is_dear).then_some(node)
+            let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node));
+            (is_new && is_expensive).then_some(node)
         };
         let mut dear: BTreeSet<usize> = self.evaluations.iter().filter_map(dear).collect();
         dear.extend(self.factors.difference(self.kept));
@@ -87,7 +87,7 @@ impl Lowering<'_> {
 
     /// Returns `true` if it is cheaper to store a node than to evaluate it so often. `fetches` is
     /// the number of evaluations that load their inputs again.
-    fn is_dear(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
+    fn is_expensive(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
         /// The cost of writing an element and allocating its memory, in additions.
         const WRITE: f64 = 10.0;
         /// The minimum ratio of the estimated savings to the cost of storing, because the estimate
@@ -113,8 +113,8 @@ impl Lowering<'_> {
         }
         let values = self.arena.reached(self.lowered[node].value).len();
         let crowds = demand.views > 1 && demand.views * values > self.target.max_values;
-        let is_dear = self.is_dear(node, demand.reads, demand.fetches);
-        is_dear || (crowds && !self.grown[node])
+        let is_expensive = self.is_expensive(node, demand.reads, demand.fetches);
+        is_expensive || (crowds && !self.grown[node])
     }
 
     /// Returns `true` if an array is larger than all the buffers together that it is computed from.

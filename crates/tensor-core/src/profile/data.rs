@@ -52,7 +52,7 @@ pub(super) enum Ended {
 
 /// The identity of a subject: spans and arrays with an equal identity are summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum Label {
     Step(Arc<StepInfo>),
     Named(Arc<str>),
 }
@@ -74,7 +74,7 @@ pub(super) struct StepInfo {
 /// A step or a name, with the sums over all its calls.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
-    pub(super) what: What,
+    pub(super) what: Label,
     pub(super) totals: Totals,
     pub(super) arrays: ArraysOf,
 }
@@ -109,7 +109,7 @@ impl Totals {
     }
 }
 
-impl What {
+impl Label {
     /// Returns the identity without details, for subjects beyond the limit.
     pub(super) fn without_details(self) -> Self {
         match self {
@@ -224,7 +224,7 @@ pub(super) fn operation_and_line(origin: &Origin) -> String {
 }
 
 impl Data {
-    pub(super) fn what(&self, span: &Recorded) -> &What {
+    pub(super) fn label(&self, span: &Recorded) -> &Label {
         &self.subjects[span.subject as usize].what
     }
 
@@ -232,8 +232,8 @@ impl Data {
     pub(super) fn public(&self, span: &Recorded) -> Span {
         let mut args: Args = span.args.as_deref().cloned().unwrap_or_default();
         let mut add = |name: &'static str, arg: Arg| args.push((name.into(), arg));
-        let what = self.what(span);
-        if let What::Step(info) = what {
+        let what = self.label(span);
+        if let Label::Step(info) = what {
             let lines: Vec<String> = info.origins.iter().map(operation_and_line).collect();
             add("operations of the program", Arg::Text(lines.join(", ")));
             add("loops", Arg::Text(info.loops()));
@@ -249,8 +249,8 @@ impl Data {
             Ended::NotYet => add("outcome", Arg::Text("still open".to_owned())),
         }
         let name = match what {
-            What::Step(info) => info.short().into(),
-            What::Named(name) => Arc::clone(name),
+            Label::Step(info) => info.short().into(),
+            Label::Named(name) => Arc::clone(name),
         };
         Span {
             name,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::Profile;
-use super::data::What;
+use super::data::Label;
 use super::table::time;
 
 const WIDTH: f64 = 1200.0;
@@ -165,11 +165,11 @@ impl Picture<'_> {
             100.0 * node.time as f64 / total.max(1.0),
         );
         let (long, hue) = match what {
-            What::Step(info) => {
+            Label::Step(info) => {
                 let operation = info.origins.last().map_or("", |last| last.operation);
                 (info.long(), Some(hue(operation)))
             }
-            What::Named(name) => (name.to_string(), None),
+            Label::Named(name) => (name.to_string(), None),
         };
         (what.short().into_owned(), format!("{long}\n{figures}"), hue)
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-use super::data::{Data, Ended, ExecutorPeak, Recorded, StepInfo, Subject, Totals, What};
+use super::data::{Data, Ended, ExecutorPeak, Label, Recorded, StepInfo, Subject, Totals};
 use super::memory::ArraysOf;
 use super::tracked::LiveBytes;
 use super::{Span, SpanId};
@@ -32,13 +32,13 @@ pub(super) struct Recorder {
     /// The subject of a run of a plan.
     run: StepCosts,
     state: Mutex<Recording>,
-    plans: Mutex<HashMap<usize, KnownPlan>>,
+    plans: Mutex<HashMap<usize, PlanCosts>>,
 }
 
 #[derive(Debug, Default)]
 struct Recording {
     data: Data,
-    subjects: HashMap<What, u32>,
+    subjects: HashMap<Label, u32>,
     tracks: HashMap<TrackId, u32>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct StepCosts {
 /// The cached facts about the steps of a plan. Holding the plan keeps its address from being
 /// reused.
 #[derive(Debug)]
-struct KnownPlan {
+struct PlanCosts {
     plan: Plan,
     steps: Arc<[StepCosts]>,
 }
@@ -108,7 +108,7 @@ impl Recorder {
     pub(super) fn new(memory: Option<MemoryUse>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut state = Recording::default();
-        let run = state.subject(What::Named("run".into()));
+        let run = state.subject(Label::Named("run".into()));
         state.data.executor = memory.map(|before| ExecutorPeak {
             before,
             peak: before.peak_bytes,
@@ -166,7 +166,7 @@ impl Recorder {
     /// Starts a span by name, in which some bytes are transferred.
     pub(super) fn open_named(&self, name: &str, bytes: u64, parent: Option<usize>) -> Open<'_> {
         let mut state = self.lock();
-        let subject = state.subject(What::Named(name.into()));
+        let subject = state.subject(Label::Named(name.into()));
         self.open(&mut state, StepCosts::transfer(subject, bytes), parent)
     }
 
@@ -254,7 +254,7 @@ impl Recorder {
     /// Adds a span that was measured elsewhere.
     pub(super) fn record(&self, span: Span) -> Option<usize> {
         let mut state = self.lock();
-        let subject = state.subject(What::Named(span.name));
+        let subject = state.subject(Label::Named(span.name));
         let end = span.end_ns.max(span.start_ns).min(OPEN - 1);
         let costs = StepCosts::transfer(subject, 0);
         state.count(&costs, end - span.start_ns.min(end), false);
@@ -306,7 +306,7 @@ impl Recorder {
             .iter()
             .map(|step| self.costs(step, &lens(step)))
             .collect();
-        let costs = KnownPlan {
+        let costs = PlanCosts {
             plan: plan.clone(),
             steps: Arc::clone(&steps),
         };
@@ -320,7 +320,7 @@ impl Recorder {
 
     /// Returns the facts about an upload of some bytes.
     pub(super) fn upload_costs(&self, bytes: u64) -> StepCosts {
-        let subject = self.lock().subject(What::Named("upload".into()));
+        let subject = self.lock().subject(Label::Named("upload".into()));
         StepCosts::transfer(subject, bytes)
     }
 
@@ -330,7 +330,7 @@ impl Recorder {
         let (read, written) = (info.read, info.written);
         let operations = f64::from_bits(info.operations);
         StepCosts {
-            subject: self.lock().subject(What::Step(Arc::new(info))),
+            subject: self.lock().subject(Label::Step(Arc::new(info))),
             read,
             written,
             operations,
@@ -383,7 +383,7 @@ impl Writing<'_> {
         let end = recorder.now();
         let mut state = recorder.lock();
         let timed = if self.is_queued {
-            StepCosts::transfer(state.subject(What::Named("queue".into())), 0)
+            StepCosts::transfer(state.subject(Label::Named("queue".into())), 0)
         } else {
             *costs
         };
@@ -412,7 +412,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-impl KnownPlan {
+impl PlanCosts {
     /// Returns `true` if this entry belongs to `plan`. The entry was found by the address of the
     /// steps, which it holds itself, so no other list of steps can have this address. A plan with
     /// changed buffers has a copy of the buffers at another address.
@@ -462,7 +462,7 @@ impl Drop for Entered {
 impl Recording {
     /// Returns the number of a subject, which is added if it is new. Beyond [`MAX_SUBJECTS`]
     /// subjects lose their details, so that they merge.
-    fn subject(&mut self, what: What) -> u32 {
+    fn subject(&mut self, what: Label) -> u32 {
         if let Some(&number) = self.subjects.get(&what) {
             return number;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use super::Profile;
-use super::data::{Data, Subject, Totals, What, line};
+use super::data::{Data, Label, Subject, Totals, line};
 use crate::plan::Origin;
 use crate::plan::explain::{Scaled, bytes};
 
@@ -164,7 +164,7 @@ impl Row {
 pub(super) fn summarize(profile: &Profile, by: By, sorted_by: Column) -> Table {
     let data = &profile.data;
     // Spans and steps are never in the same table.
-    let is_asked_for = |what: &What| matches!(what, What::Named(_)) == (by == By::Span);
+    let is_asked_for = |what: &Label| matches!(what, Label::Named(_)) == (by == By::Span);
     let groups = grouped(data, by, |row: &mut Row, _, subject, is_last| {
         if is_asked_for(&subject.what) {
             row.add(&subject.totals, is_last);
@@ -221,8 +221,8 @@ pub(super) fn grouped<R: Default>(
 }
 
 /// Returns the row name of a subject's result, and the row names of its other operations or lines.
-fn names(what: &What, by: By) -> (String, BTreeSet<String>) {
-    let What::Step(info) = what else {
+fn names(what: &Label, by: By) -> (String, BTreeSet<String>) {
+    let Label::Step(info) = what else {
         return (what.short().into_owned(), BTreeSet::new());
     };
     let name = |origin: &Origin| match by {

@@ -21,7 +21,7 @@ pub trait Sink {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PairCount {
     /// The number of similar pairs, of all `d²` ordered pairs.
-    pub alike: u64,
+    pub similar: u64,
     /// The number of pairs compared.
     pub pairs: u64,
 }
@@ -39,7 +39,7 @@ impl Sink for PairCount {
     type Error = std::convert::Infallible;
 
     fn take(&mut self, tile: Tile) -> Result<(), Self::Error> {
-        let alike: u64 = tile
+        let similar: u64 = tile
             .words
             .iter()
             .map(|word| u64::from(word.count_ones()))
@@ -47,7 +47,7 @@ impl Sink for PairCount {
         let pairs = tile.place.rows as u64 * tile.place.cols as u64;
         // A tile above the diagonal also represents the tile below.
         let times = if tile.place.is_on_diagonal() { 1 } else { 2 };
-        self.alike += times * alike;
+        self.similar += times * similar;
         self.pairs += times * pairs;
         Ok(())
     }

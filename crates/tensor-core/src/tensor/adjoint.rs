@@ -204,7 +204,7 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
         }
         // After these steps every axis of the tensor is an axis of the source.
         let mut undone = Undone::new(cotangent, rows, to);
-        undone.sum_what_repeats()?;
+        undone.sum_repeated_axes()?;
         undone.separate_diagonals()?;
         for axis in 0..to.len() {
             undone.restore(axis)?;
@@ -271,7 +271,7 @@ impl<'a> Undone<'a> {
     }
 
     /// Sums over the axes of the view on which no coordinate depends, which repeat the source.
-    fn sum_what_repeats(&mut self) -> Result<()> {
+    fn sum_repeated_axes(&mut self) -> Result<()> {
         let repeats = |axis: &usize| self.rows.iter().all(|row| row.strides[*axis] == 0);
         let repeated: Vec<usize> = (0..self.axes.len()).filter(repeats).collect();
         self.sum_places(&repeated)

@@ -187,7 +187,7 @@ impl Tensor {
     #[must_use]
     pub fn rand_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
         let operation = "rand_in_stream";
-        let number = or_error_node!(given_number(operation, stream));
+        let number = or_error_node!(stream_words(operation, stream));
         let words = or_error_node!(words(operation, seed, &number, shape, 1, 0));
         uniform(&words).reshape(shape)
     }
@@ -215,7 +215,7 @@ impl Tensor {
     #[must_use]
     pub fn randn_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
         let operation = "randn_in_stream";
-        let number = or_error_node!(given_number(operation, stream));
+        let number = or_error_node!(stream_words(operation, stream));
         or_error_node!(normal(operation, seed, &number, shape))
     }
 }
@@ -229,7 +229,7 @@ fn stream_number(stream: Philox) -> [Tensor; 2] {
 /// Returns the stream number that a `u32` tensor of one element holds, as two words, low word
 /// first. The high word is 0.
 #[track_caller]
-fn given_number(operation: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
+fn stream_words(operation: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
     let (dtype, shape) = (stream.dtype()?, stream.shape()?);
     if dtype != DType::U32 {
         return Err(Error::DTypeUnsupported { operation, dtype });

@@ -84,7 +84,7 @@ impl Pairs {
         let Code::Fetch(row) = fetch.code else {
             return None;
         };
-        let lane = lane_beside(function, fetch.destination)?;
+        let lane = lane_operand(function, fetch.destination)?;
         let is_result = |place: Slot| place == Slot::Lanes(function.destination);
         let fold = match fold.code {
             Code::Accumulate(op) if is_result(fold.operands[0]) => Reduction::Number(op),
@@ -143,7 +143,7 @@ impl Pairs {
 }
 
 /// Returns the access whose lanes an instruction combines with the value in a register.
-fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
+fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
     match instruction.operands {
         [Slot::Uniform(row), Slot::Input(lane), _] | [Slot::Input(lane), Slot::Uniform(row), _]
             if row == register =>
@@ -156,7 +156,7 @@ fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
 
 /// The positions of four rows and the lanes in their inputs, and the distance to the next element
 /// along the reduced axis.
-pub(super) struct Tile<'a, T> {
+pub(super) struct PairTile<'a, T> {
     pub(super) function: PairFunction,
     pub(super) rows: &'a [T],
     pub(super) row_starts: [usize; ROWS],
@@ -167,7 +167,7 @@ pub(super) struct Tile<'a, T> {
     pub(super) n: usize,
 }
 
-impl<T: LaneType> Tile<'_, T> {
+impl<T: LaneType> PairTile<'_, T> {
     /// Folds all pairs: `fold(accumulator, function(x, y))`. Stops when `decided` returns `true`
     /// for the accumulators of every row, because then no further element can change the result.
     #[inline(always)]
@@ -275,25 +275,25 @@ impl Machine<'_> {
                     &pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &Tile<'_, f64>| tile.numbers(op),
+                    |tile: &PairTile<'_, f64>| tile.numbers(op),
                 ),
                 (DType::I32, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &Tile<'_, i32>| tile.numbers(op),
+                    |tile: &PairTile<'_, i32>| tile.numbers(op),
                 ),
                 (DType::U32, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &Tile<'_, u32>| tile.numbers(op),
+                    |tile: &PairTile<'_, u32>| tile.numbers(op),
                 ),
                 (_, Reduction::Number(op)) => self.fold_tiles(
                     &pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &Tile<'_, f32>| tile.numbers(op),
+                    |tile: &PairTile<'_, f32>| tile.numbers(op),
                 ),
                 (_, Reduction::Compared(Reduce::Sum, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
@@ -301,7 +301,7 @@ impl Machine<'_> {
                         &pairs,
                         rows,
                         #[inline(always)]
-                        |tile: &Tile<'_, f32>| tile.compared(Reduce::Sum, compare, bound),
+                        |tile: &PairTile<'_, f32>| tile.compared(Reduce::Sum, compare, bound),
                     );
                 }
                 (_, Reduction::Compared(op, compare, bound)) => {
@@ -312,7 +312,7 @@ impl Machine<'_> {
                         // The flags are as wide as the compared values while they are folded, and
                         // are stored as bytes.
                         #[inline(always)]
-                        |tile: &Tile<'_, f32>| {
+                        |tile: &PairTile<'_, f32>| {
                             let flags = tile.compared(op, compare, bound);
                             flags.map(|row| row.map(|flag| u8::from(flag != 0)))
                         },
@@ -329,7 +329,7 @@ impl Machine<'_> {
         &self,
         pairs: &Pairs,
         rows: &mut [Row],
-        fold: impl Fn(&Tile<'_, T>) -> [[A; LANES]; ROWS],
+        fold: impl Fn(&PairTile<'_, T>) -> [[A; LANES]; ROWS],
     ) {
         let program = self.program;
         let map = |access: usize| program.accesses[access].maps.start;
@@ -338,7 +338,7 @@ impl Machine<'_> {
         // keeps positions inside their inputs.
         let unsigned = |position: isize| usize::try_from(position).unwrap_or(usize::MAX);
         let stride = |access: usize| unsigned(program.strides[program.n_domain][map(access)]);
-        let mut tile = Tile {
+        let mut tile = PairTile {
             function: pairs.function,
             rows: input(pairs.row),
             row_starts: [0; ROWS],

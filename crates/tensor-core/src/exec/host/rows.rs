@@ -31,11 +31,11 @@ impl Machine<'_> {
     pub(super) fn rows_at(&self, element: usize, most: usize) -> usize {
         let program = self.program;
         // Setup instructions would need registers for each row.
-        let alike = !program.lanes.reduced && program.setup.is_empty();
+        let similar = !program.lanes.reduced && program.setup.is_empty();
         // The loop over pairs checks for early stops of all its rows together.
         let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
         let together = !program.stops || stops_together;
-        if !alike
+        if !similar
             || !together
             || program.accumulators.len() != 1
             || !element.is_multiple_of(program.lanes.len)

@@ -42,7 +42,7 @@ impl Loops {
     /// Compiles a nest and chooses its split.
     pub(super) fn new(nest: &LoopNest) -> Self {
         let program = Bytecode::compile(nest);
-        let elements = elements_a_task(nest, &program);
+        let elements = elements_per_task(nest, &program);
         let n_tasks = nest.output_len().div_ceil(elements);
         Self {
             n_parts: n_parts(nest, &program, nest.output_len(), n_tasks),
@@ -56,7 +56,7 @@ impl Loops {
     pub(super) fn in_place(nest: &LoopNest) -> Self {
         let program = Bytecode::in_place(nest);
         Self {
-            elements: elements_a_task(nest, &program),
+            elements: elements_per_task(nest, &program),
             n_parts: 1,
             program,
         }
@@ -82,7 +82,7 @@ impl Loops {
 }
 
 /// Returns the number of output elements of one task.
-fn elements_a_task(nest: &LoopNest, program: &Bytecode) -> usize {
+fn elements_per_task(nest: &LoopNest, program: &Bytecode) -> usize {
     let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
     let wish = TASK_VALUES.div_ceil(values_an_element.max(1));
     task_len(program, nest.output_len(), wish)
