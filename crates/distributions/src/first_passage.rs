@@ -426,7 +426,7 @@ impl Law for FirstPassage {
 }
 
 functions!(FirstPassage, at infinity:
-    "[`Self::hitting_probability`]", "the rest", "`ν²/(2σ²)` for `ν > 0` and else 0");
+    "[`Self::hitting_probability`]", "`P(T = ∞)`", "`ν²/(2σ²)` for `ν > 0`, otherwise 0,");
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
