@@ -261,8 +261,8 @@ impl Power {
 
 impl Horizon {
     /// Searches for the last distance at which `ln_pdf` is resolved, and fits the extrapolation to
-    /// nearby values. `from` is a distance at which `ln_pdf` is resolved, usually that of the outermost
-    /// quantile.
+    /// nearby values. `from` is a distance at which `ln_pdf` is resolved, usually that of the
+    /// outermost quantile.
     ///
     /// Returns `None` if `ln_pdf` is finite in the whole range of f64, or was not computed from an
     /// underflowed density.
