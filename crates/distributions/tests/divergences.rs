@@ -228,8 +228,8 @@ fn only_supports_prove_an_infinite_divergence() {
         matches!(found, Err(Error::NotConverged { .. })),
         "{found:?}"
     );
-    // The extrapolated part of `ln_pdf` dominates the result: the exact divergence is far above 745,
-    // the size of the logarithm of the smallest f64.
+    // The extrapolated part of `ln_pdf` dominates the result: the exact divergence is far above
+    // 745, the size of the logarithm of the smallest f64.
     let (wide, narrow) = (
         Laplace::new(0.0, 1e4).unwrap(),
         Laplace::new(0.0, 1.0).unwrap(),
