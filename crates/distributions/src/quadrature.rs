@@ -137,6 +137,7 @@ pub(crate) fn integrate_charts<C: Copy>(
             Piece::of(&f, chart, middle, high),
         ]);
     }
+    // The refinement compares both errors; the result reports their sum.
     let (Estimate { value, error }, rounding) = total(&pieces);
     Estimate {
         value,

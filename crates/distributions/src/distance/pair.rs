@@ -72,7 +72,12 @@ pub(super) struct Noise {
 }
 
 impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
-    /// Cuts the line of both distributions into pieces.
+    /// Cuts the line of both distributions into pieces and measures the disagreement of their
+    /// functions.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`]: a distribution function returned NaN, or a density and a
+    /// distribution function disagree after the maximum number of halvings.
     pub(super) fn new(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
         let (Some(of_p), Some(of_q)) = (Span::find(p), Span::find(q)) else {
             return Err(not_found(operation));
@@ -109,7 +114,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         Ok(pair)
     }
 
-    /// Adds continuations of the logarithms of densities that underflow.
+    /// Adds extrapolations of `ln_pdf` for densities that underflow inside the support.
     pub(super) fn with_horizons(self) -> Self {
         let [of_p, of_q] = &self.spans;
         let (p, q) = self.views;

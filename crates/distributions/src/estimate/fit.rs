@@ -98,6 +98,7 @@ impl Fit {
     pub(super) fn from_statistic(statistic: SufficientStatistic) -> Result<Self, Error> {
         let (mean, dispersion) = (statistic.mean(), statistic.dispersion());
         let weight = heavier("fit", statistic.weight(), 1.0)?;
+        // The shape would be infinite.
         if dispersion == 0.0 {
             return Err(Error::ObservationsEqual {
                 operation: "fit",

@@ -170,6 +170,7 @@ impl<'a> Profile<'a> {
             least_shift,
             "finite and below all observations",
         )?;
+        // The mean distance of the observations from the smallest observation.
         let spread = xs.iter().map(|x| x - smallest).sum::<f64>() / xs.len() as f64;
         // Very close to the smallest observation, the rounding error of the shift would be a large
         // fraction of the distance of both.
@@ -223,11 +224,14 @@ impl<'a> Profile<'a> {
         if best_step == n_steps {
             return Err(self.unbounded());
         }
+        // A maximum next to the best step is between the steps on both sides of it.
         let ends = [
             at_step(best_step + 1.0),
             at_step((best_step - 1.0).max(0.0)),
         ];
         let (ln_gap, refined) = self.golden_section(ends)?;
+        // At step 0 the maximum may be just inside; it counts only if it exceeds the value at the
+        // bound.
         let is_at_bound = best_step == 0.0 && refined <= self.at(high)?;
         Ok((ln_gap.exp(), is_at_bound))
     }
