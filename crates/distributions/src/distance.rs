@@ -1,24 +1,31 @@
-//! Distances between any two distributions of one real variable, with error estimates.
+//! Distances between two arbitrary distributions of one real variable, with error estimates.
 //!
-//! Role: for distributions of statrs, of this crate, or of a user's own; [`crate::normality`] has
-//! closed forms for one pair.
-//! Method: quantiles of both distributions and the ends of their supports cut the line into pieces
-//! (`line`), which are halved until densities and distribution functions agree on their
-//! probability. In the pieces, sign changes of the difference (of densities or of distribution
-//! functions) are searched on ever finer grids until two in a row agree on their number; sign
-//! changes end pieces as well, so that every integrand is smooth inside. Then adaptive quadrature.
-//! Next to a finite end the variable is the logarithm of the distance from the end, and no function
-//! is called at an end itself except `cdf` and `sf`, so densities may be unbounded there (`view`).
-//! Integrands are written for distributions that are close to each other: the divergence integrates
-//! `f ln(f/g) - f + g`, which is never negative.
-//! Accuracy: an error estimate comes with each number and is below 1e-10 of the number, or below
-//! 1e-13 of the size of the distance (1, and the width of both distributions for Wasserstein's);
-//! otherwise the result is an error. The estimate covers quadrature and rounding, also of numbers
-//! far from 0 compared with the width of a distribution. Added to it, whatever its size, is the
-//! error of the distributions' own functions, as far as `pdf`, `ln_pdf` and `cdf` disagree (statrs'
-//! normal distribution function is good to 1e-10). It does not cover parts of a distribution that
-//! hold less than 1e-8 of it and are very narrow. Distributions are taken to be proper: the
-//! probability that [`crate::FirstPassage`] leaves at infinity does not count.
+//! Role: computes distances for distributions of `statrs`, of this crate, and of users.
+//! [`crate::normality`] has closed forms for the standardized inverse Gaussian and the normal
+//! distribution.
+//! Method: four steps.
+//! 1. Quantiles of both distributions and the ends of their supports cut the line into pieces
+//!    (`line`). Pieces are halved until the integral of each density over a piece agrees with the
+//!    difference of the distribution function.
+//! 2. In each piece, sign changes of the difference (of the densities or of the distribution
+//!    functions) are searched on a grid. The grid is refined until two grids in a row find the same
+//!    number of sign changes. Pieces are cut at sign changes, so that every integrand is smooth
+//!    inside a piece.
+//! 3. Each piece is integrated by adaptive quadrature. Next to a finite end of a support the
+//!    variable is the logarithm of the distance from the end. Only `cdf` and `sf` are called at an
+//!    end itself, so densities may be unbounded there (`view`).
+//! 4. Integrands avoid cancellation between distributions that are close to each other. For
+//!    example, the divergence integrates `f ln(f/g) - f + g`, which is never negative.
+//!
+//! Accuracy: every distance has an error estimate. Quadrature and rounding contribute less than
+//! 1e-10 of the distance, or less than 1e-13 of its unit (1, or the width of both distributions for
+//! Wasserstein's distance); otherwise the result is an error. The contribution of rounding includes
+//! values of `x` that are far from 0 compared with the width of a distribution. The disagreement of
+//! the distributions' own functions `pdf`, `ln_pdf` and `cdf` is added to the estimate without a
+//! limit; for example, the `cdf` of `statrs`' normal distribution has errors of 1e-10. The estimate
+//! does not cover very narrow parts of a distribution with less than 1e-8 of its probability.
+//! Limits: the distributions must be proper; the probability that a [`crate::FirstPassage`] has at
+//! infinity is ignored.
 //!
 //! # Examples
 //! ```
@@ -51,10 +58,10 @@ use statrs::distribution::{Continuous, ContinuousCDF};
 /// Threshold below which a density counts as 0 in the divergence.
 const NEGLIGIBLE: f64 = 1e-300;
 
-/// A distribution with a density and a distribution function, as statrs describes it.
+/// A distribution with a density and a distribution function, in terms of the traits of `statrs`.
 ///
-/// `min` and `max` are the ends of the support. Strictly inside, `pdf` and `ln_pdf` may underflow
-/// or be NaN where a tail is 0.
+/// `min` and `max` are the ends of the support. Strictly inside the support, `pdf` and `ln_pdf` may
+/// underflow, and may be NaN where `cdf` or `sf` is 0.
 pub trait ContinuousLaw: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
 
 impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
@@ -62,11 +69,11 @@ impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
 /// Computes the Kolmogorov distance `sup |F - G|`.
 ///
 /// # Errors
-/// [`Error::NotConverged`]: the promised error was not reached, or a function of a distribution
-/// returned NaN.
+/// [`Error::NotConverged`]: the error estimate exceeds the limit of the [module](self), or a
+/// function of a distribution returned NaN.
 pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::kolmogorov", p, q)?;
-    // F - G is extreme where the densities are equal, or at an end of a support.
+    // The extremes of F - G are at points where the densities are equal, or at ends of supports.
     let changes = pair.sign_changes(|place| pair.density_difference(place))?;
     let extremes = changes
         .iter()
@@ -80,6 +87,7 @@ pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Esti
         .fold(0.0, largest);
     let found = Estimate { value, error: 0.0 };
     let at_extremes = changes.iter().map(|&(chart, t)| pair.noise_at(chart, t));
+    // `of_cdf` is measured at the ends of pieces; add the disagreement from there to an extreme.
     let noise = pair.noise().of_cdf + at_extremes.fold(0.0, f64::max);
     pair.promised(found.rounded(pair.rounding(), 1.0), 1.0, noise)
 }
@@ -119,8 +127,8 @@ pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estim
         }
     });
     let root = value.sqrt();
-    // The root has half the relative error; for value 0 the error of the root is the root of the
-    // error.
+    // The relative error of the root is half that of the value. For a value of 0, the root of the
+    // error is the error of the root.
     let error = if root > 0.0 {
         0.5 * error / root
     } else {
@@ -133,15 +141,16 @@ pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estim
 
 /// Computes the Kullback–Leibler divergence `∫ f ln(f/g)` of `p` from `q`, in nats.
 ///
-/// The divergence is `f64::INFINITY`, with error 0, only where the supports prove it: `p` has
-/// probability, or a density, outside `q.min()` to `q.max()`. A density of 0 strictly inside the
-/// support of `q` proves nothing, since it may be an underflow. If `q.ln_pdf` ends in `-inf` there,
-/// it is continued by `c + k d^r` in the distance `d` from the median (or from a finite end), and
-/// the error of the continuation is part of the error estimate.
+/// The divergence is `f64::INFINITY`, with error 0, only if `p` has probability or a positive
+/// density outside the range from `q.min()` to `q.max()`. A density of 0 strictly inside the
+/// support of `q` may be an underflow and does not make the divergence infinite. If `q.ln_pdf` is
+/// `-inf` there, it is replaced by `-(c + k d^r)`, extrapolated in the distance `d` from the median
+/// or from a finite end of the support. The error of the extrapolation is part of the error
+/// estimate.
 ///
 /// # Errors
-/// As [`kolmogorov`]; an integral that diverges in the tails is [`Error::NotConverged`], and so is
-/// one that depends on a continuation too uncertain for the promised error.
+/// As [`kolmogorov`]. [`Error::NotConverged`] also if the integral diverges in the tails, or if the
+/// error of the extrapolation exceeds the limit.
 pub fn kl(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     if pair::exceeds(p, q) {
         return Ok(Estimate {
@@ -168,12 +177,12 @@ fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: 
     let [(ln_f, doubt_f), (ln_g, doubt_g)] = pair.ln_densities(place);
     let h = ln_f - ln_g;
     let value = if h < -1.0 {
-        // exp(-h) may overflow where g does not.
+        // f exp(-h) = g, but exp(-h) may overflow; here nothing cancels, so use g itself.
         g.weight - f.weight + f.weight * h
     } else {
         f.weight * excess(h)
     };
-    // Absolute derivative of the integrand with respect to either logarithm: |f - g|.
+    // The derivative of the integrand f (exp(-h) - 1 + h) with respect to h is f - g.
     let slope = (f.weight - g.weight).abs();
     Term {
         value,
@@ -184,8 +193,8 @@ fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: 
 /// Computes the Wasserstein distance of order 1, `∫ |F - G|`, in the unit of the variable.
 ///
 /// # Errors
-/// As [`kolmogorov`]; distributions without a mean are as a rule infinitely far apart, which is
-/// [`Error::NotConverged`].
+/// As [`kolmogorov`]. [`Error::NotConverged`] also if the distance is infinite, as it usually is if
+/// one of the distributions has no mean.
 pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::wasserstein1", p, q)?;
     let changes = pair.sign_changes(|place| pair.cdf_difference(place))?;
@@ -201,7 +210,7 @@ pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Es
 
 /// Returns `exp(-h) - 1 + h`, which is never negative.
 fn excess(h: f64) -> f64 {
-    /// Threshold below which the neglected terms of the series are below rounding.
+    /// Size of `h` below which the neglected terms of the series are smaller than rounding errors.
     const SMALL: f64 = 1e-2;
     if h.abs() < SMALL {
         let series = 1.0 / 120.0 - h * (1.0 / 720.0 - h / 5040.0);
@@ -212,7 +221,8 @@ fn excess(h: f64) -> f64 {
 }
 
 impl Estimate {
-    /// Adds a rounding error, and limits the value to the largest possible one.
+    /// Returns the estimate with a rounding error added, and with the value limited to `most`, the
+    /// largest possible distance.
     fn rounded(self, rounding: f64, most: f64) -> Self {
         Self {
             // NaN is kept, because the comparison is false.

@@ -5,8 +5,8 @@
 //! statistic. [`GoodnessOfFit`] tests whether a sample can come from a given distribution, or from
 //! any inverse Gaussian. [`ShiftedFit`] also estimates a shift.
 //! Method: the weight `W`, the mean `m` and the dispersion `S = Σ w (1/x - 1/m)` are sufficient for
-//! the parameters: the maximum of the likelihood is at `μ = m`, `λ = W/S`. The textbook sum for `S`
-//! cancels where `μ/λ` is small, so here `S` is built from squares of differences (see
+//! the parameters: the likelihood is largest at `μ = m`, `λ = W/S`. The textbook sum for `S`
+//! cancels if `μ/λ` is small. Therefore `S` is accumulated from squares of differences here (see
 //! [`SufficientStatistic`]).
 //! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; Chhikara and
 //! Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications".

@@ -1,12 +1,13 @@
 //! The time at which a Brownian motion with drift first reaches a level.
 //!
-//! Role: the distribution behind the inverse Gaussian, from the parameters of the motion, whatever
-//! the sign of the drift.
-//! Method: given that the level is reached, the time has the distribution for the drift `|ν|`:
-//! inverse Gaussian with mean `A/|ν|` and shape `A²/σ²`, or Lévy for no drift. Neither parameter is
-//! rounded: the ratios that make a point come straight from level, drift and volatility, in two
-//! parts. A drift away from the level multiplies density and tails of that distribution by the
-//! probability to hit, `exp(2νA/σ²)`, whose exponent joins theirs before the exponential is taken.
+//! Role: the inverse Gaussian distribution in terms of the parameters of the motion, extended to
+//! drifts of 0 and away from the level.
+//! Method: given that the level is reached, the time has the distribution for the drift `|ν|`: an
+//! inverse Gaussian with mean `A/|ν|` and shape `A²/σ²`, or a Lévy distribution for `ν = 0`. The
+//! ratios of a point are computed in two parts from level, drift and volatility, so no rounded mean
+//! or shape affects the result. For a drift away from the level, density and tails are multiplied
+//! by the hitting probability `exp(2νA/σ²)`. Its exponent is added to the exponents of density and
+//! tails before the exponential is computed, so that no factor underflows on its own.
 //! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
 //! applications", 11.
 
@@ -28,13 +29,15 @@ const NAME: &str = "first passage";
 ///
 /// The motion is `ν t + σ W(t)` and starts at 0. Density `f(t) = A / (σ sqrt(2π t³)) exp(-(A - νt)²
 /// / (2σ² t))`. Distribution function `F(t) = Φ((νt - A)/(σ√t)) + exp(2νA/σ²) Φ(-(νt + A)/(σ√t))`,
-/// computed as that of [`InverseGaussian`], times the probability to hit. For `ν < 0` the
-/// distribution is defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞
-/// else, so `cdf` ends there and `inverse_cdf` gives ∞ from there on.
+/// computed like that of [`InverseGaussian`] and multiplied by the hitting probability.
 ///
-/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact
-/// distribution of the parameters given, also where the probability to hit, or that not to, is
-/// small; one below f64's normal range counts as 0.
+/// For `ν < 0` the distribution is defective: the level is reached only with the hitting
+/// probability `exp(2νA/σ²)`, and otherwise `T` is ∞. In this case `cdf` tends to the hitting
+/// probability, and `inverse_cdf` returns ∞ for larger probabilities.
+///
+/// Every function is as accurate as the corresponding function of [`InverseGaussian`], relative to
+/// the exact distribution for the given parameters, even if `P(T < ∞)` or `P(T = ∞)` is small. A
+/// `P(T = ∞)` below the smallest normal f64 counts as 0.
 ///
 /// # Examples
 /// ```
@@ -44,7 +47,7 @@ const NAME: &str = "first passage";
 /// assert!((away.hitting_probability() / (-1.5_f64).exp() - 1.0).abs() < 1e-15);
 /// assert_eq!(away.cdf(f64::INFINITY), away.hitting_probability());
 /// assert_eq!(away.inverse_cdf(0.5), f64::INFINITY);
-/// // Given that it is reached, it is reached as soon as by a motion towards it.
+/// // Given that the level is reached, the time has the distribution for the opposite drift.
 /// let towards = FirstPassage::new(3.0, 1.0, 2.0)?;
 /// assert_eq!(away.given_hit(), towards);
 /// assert_eq!(towards.mean(), 3.0);
@@ -61,13 +64,13 @@ pub struct FirstPassage {
     level: f64,
     drift: f64,
     volatility: f64,
-    /// `A/σ`, in two parts.
+    /// `A/σ` in two parts, the second of which is the rounding error of the first.
     distance: [f64; 2],
     /// `2|ν|A/σ²`.
     gap: f64,
-    /// `-ln P(T < ∞)`.
+    /// `-ln P(T < ∞)`; 0 unless the drift is negative.
     thinning: Exponent,
-    /// `P(T = ∞)`.
+    /// `P(T = ∞)`; 0 if it is below the smallest normal number.
     never: f64,
 }
 
@@ -101,11 +104,11 @@ impl From<FirstPassage> for Parameters {
 }
 
 impl FirstPassage {
-    /// Creates the distribution of a level `A`, a drift `ν` and a volatility `σ`.
+    /// Creates the distribution from a level `A`, a drift `ν` and a volatility `σ`.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: level or volatility are not positive and finite, or the drift
-    /// is not finite.
+    /// [`Error::ParameterInvalid`]: the level or the volatility is not positive and finite, or the
+    /// drift is not finite.
     pub fn new(level: f64, drift: f64, volatility: f64) -> Result<Self, Error> {
         let level = error::positive(NAME, "level", level)?;
         let drift = error::finite(NAME, "drift", drift)?;
@@ -113,9 +116,10 @@ impl FirstPassage {
         let distance = quotient([level, 0.0], volatility);
         let speed = quotient([2.0 * drift.abs(), 0.0], volatility);
         let [gap, gap_low] = product(speed, distance);
-        // An infinite product has no low part.
+        // For an infinite product the formula of the low part yields NaN.
         let gap_low = if gap <= f64::MAX { gap_low } else { 0.0 };
         let is_away = drift < 0.0;
+        // P(T = ∞) = 1 - exp(-(gap + gap_low)), to first order in gap_low.
         let never = gap_low.mul_add((-gap).exp(), -(-gap).exp_m1());
         Ok(Self {
             level,
@@ -153,21 +157,22 @@ impl FirstPassage {
         self.volatility
     }
 
-    /// Returns the probability that the level is ever reached, `exp(2νA/σ²)` for `ν < 0` and else
+    /// Returns the probability that the level is ever reached: `exp(2νA/σ²)` for `ν < 0`, otherwise
     /// 1.
     #[must_use]
     pub fn hitting_probability(&self) -> f64 {
         self.thinning.decay().value()
     }
 
-    /// Returns the logarithm of the hitting probability, finite where the probability is below
-    /// f64's range.
+    /// Returns the logarithm of the hitting probability, which is finite even if the probability
+    /// underflows.
     #[must_use]
     pub fn ln_hitting_probability(&self) -> f64 {
+        // Not `-high`, which would be -0 for a hitting probability of 1.
         0.0 - self.thinning.high
     }
 
-    /// Returns the distribution of the time given that the level is reached, which has drift `|ν|`.
+    /// Returns the distribution of the time given that the level is reached. Its drift is `|ν|`.
     #[must_use]
     pub fn given_hit(&self) -> Self {
         Self {
@@ -181,7 +186,7 @@ impl FirstPassage {
         }
     }
 
-    /// Returns the mean: `A/ν` for `ν > 0`, rounded once, and else ∞.
+    /// Returns the mean: `A/ν`, rounded once, for `ν > 0`, otherwise ∞.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.drift > 0.0 {
@@ -191,7 +196,7 @@ impl FirstPassage {
         }
     }
 
-    /// Returns the variance: `Aσ²/ν³` for `ν > 0` and else ∞.
+    /// Returns the variance: `Aσ²/ν³` for `ν > 0`, otherwise ∞.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -204,7 +209,7 @@ impl FirstPassage {
         }
     }
 
-    /// Returns the standard deviation: `sqrt(Aσ²/ν³)` for `ν > 0` and else ∞.
+    /// Returns the standard deviation: `sqrt(Aσ²/ν³)` for `ν > 0`, otherwise ∞.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -216,8 +221,8 @@ impl FirstPassage {
         }
     }
 
-    /// Returns the mode of the density, `A / (q + sqrt(q² + ν²))` with `q = 3σ²/(2A)`: the same for
-    /// both signs of the drift.
+    /// Returns the mode of the density, `A / (q + sqrt(q² + ν²))` with `q = 3σ²/(2A)`. It does not
+    /// depend on the sign of the drift.
     ///
     /// Accuracy: 6 epsilons.
     #[must_use]
@@ -226,15 +231,16 @@ impl FirstPassage {
         self.level / (q + q.hypot(self.drift))
     }
 
-    /// Returns the median: ∞ if the level is reached with probability 1/2 or less.
+    /// Returns the median, which is ∞ if the hitting probability is 1/2 or less.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
     }
 
-    /// Draws a time: positive, and ∞ where the level is never reached.
+    /// Draws a time, which is positive, and ∞ if the level is never reached.
     ///
-    /// Cost: a draw of the inverse Gaussian or Lévy distribution, and for `ν < 0` a uniform number.
+    /// Cost: one draw of the inverse Gaussian or Lévy distribution, and one uniform number if
+    /// `P(T = ∞)` is positive.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         if self.never > 0.0 && rng.random::<f64>() < self.never {
@@ -254,7 +260,8 @@ impl FirstPassage {
         self.distance[0] * self.distance[0]
     }
 
-    /// Converts `P(T <= t)` to the probability given that the level is reached.
+    /// Converts a probability of reaching the level into the probability given that the level is
+    /// reached, by dividing it by the hitting probability.
     #[inline(always)]
     fn share(&self, p: f64) -> f64 {
         let Exponent { high, low } = self.thinning;
@@ -268,14 +275,16 @@ impl Law for FirstPassage {
     fn point(&self, t: f64) -> Point {
         let [way, way_low] = product([self.drift.abs(), 0.0], [t, 0.0]);
         let (d, d_low) = two_sum(way, -self.level);
-        // Near the mean the low part of the way is not small compared with the difference.
+        // Near the mean the difference is as small as `way_low`, so renormalize the sum of both.
         let (d, d_low) = two_sum(d, d_low + way_low);
         let ratios = Ratios {
             offset: quotient([d, d_low], self.level),
-            // In this order nothing leaves f64's range unless the ratio does.
+            // A²/(σ² t): in this order no intermediate result overflows or underflows unless the
+            // ratio does.
             decay: product(quotient(self.distance, t), self.distance),
             gap: self.gap,
         };
+        // The ratio may underflow although its root does not.
         Point::of(t, ratios).rooted(self.distance[0] / t.sqrt())
     }
 
@@ -297,7 +306,8 @@ impl Law for FirstPassage {
     #[inline(always)]
     fn start(&self, target: Target) -> f64 {
         let shape = self.scale();
-        // A drift towards the level makes times shorter.
+        // A drift towards the level shortens the time, so the quantile for drift 0 is an upper
+        // bound. For a drift of 0 it is the guess itself.
         let latest = Levy::of(shape).start(target);
         InverseGaussian::of(self.level / self.drift.abs(), shape)
             .start(target)
@@ -316,6 +326,9 @@ impl Law for FirstPassage {
 
     #[inline(always)]
     fn probability(&self, t: f64, of_upper: bool) -> f64 {
+        // With h the hitting probability: P(T <= t) = h P(T <= t | hit), and P(T > t) is P(T = ∞) +
+        // h P(T > t | hit). Only the smaller conditional tail is computed; `tail` is this tail
+        // times h, and the other tail follows from 1 minus it.
         let point = self.point(t);
         let (given_hit, tail) = (point.tail(), point.thinned(self.thinning).tail());
         let reached = if tail.is_upper {
@@ -342,6 +355,7 @@ impl Law for FirstPassage {
                 tail.ln_probability(false)
             };
         }
+        // If P(T > t) is above 1/2, `ln_1p` of the small P(T <= t) has the smaller error.
         let reached = self.probability(t, false);
         let not_yet = self.probability(t, true);
         let with_never = if reached < 0.5 {
@@ -391,7 +405,8 @@ impl Law for FirstPassage {
 
     #[inline(always)]
     fn target(&self, p: f64, is_upper: bool) -> Target {
-        // 1 - p is exact.
+        // P(T > t) = p has P(T = ∞) subtracted below. For p > 1/2 solve P(T <= t) = 1 - p instead,
+        // where 1 - p is exact and nothing is subtracted.
         let is_turned = self.never > 0.0 && is_upper && p > 0.5;
         let (p, is_upper) = (if is_turned { 1.0 - p } else { p }, is_upper && !is_turned);
         let hit = if is_upper { p - self.never } else { p };
@@ -411,11 +426,11 @@ impl Law for FirstPassage {
 }
 
 functions!(FirstPassage, at infinity:
-    "[`Self::hitting_probability`]", "the rest", "`ν²/(2σ²)` for `ν > 0` and else 0");
+    "[`Self::hitting_probability`]", "`P(T = ∞)`", "`ν²/(2σ²)` for `ν > 0`, otherwise 0,");
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
-/// Without skewness and entropy, because `T` can be ∞.
+/// Skewness and entropy are `None`, because `T` can be ∞.
 impl Distribution<f64> for FirstPassage {
     fn mean(&self) -> Option<f64> {
         Some(self.mean())

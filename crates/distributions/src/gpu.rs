@@ -1,17 +1,19 @@
-//! The inverse Gaussian in batches on a GPU, in f32 (feature `gpu`).
+//! Evaluation and sampling of the inverse Gaussian on a GPU, in f32 (feature `gpu`).
 //!
-//! Role: wraps the kernels `inverse_gaussian_eval` and `inverse_gaussian_sample`; the only place of
-//! the crate that knows a device.
-//! Method: constants of the law are prepared in f64 and split into two f32 each; the kernels follow
-//! the f64 functions, with their exponent in two parts. The headers of
-//! `shaders::twin::inverse_gaussian_eval` and `…_sample` have the details.
-//! Accuracy: below [`max_epsilons`] epsilons of f32, for every law that [`Batch::new`] takes and
-//! every number; relative to the value, for `ln_pdf` to the larger of 1 and its size, and absolute
-//! below the smallest normal number. The tests hold the twins to it everywhere, and the kernels on
-//! every adapter of the machine that runs them, which they name.
-//! Limits: assumes of a device's compiler that it brackets no sum of three numbers anew, which the
-//! same tests would show. It may fuse products and sums and cancel what is added and subtracted
-//! again, and its quotients and roots may be as inaccurate as WGSL allows.
+//! Role: wraps the kernels `inverse_gaussian_eval` and `inverse_gaussian_sample`. No other module
+//! of the crate uses a device.
+//! Method: the constants of the distribution are computed in f64 and each is split into two f32.
+//! The kernels use the same formulas as the f64 functions, with the exponent in two parts. The
+//! headers of `shaders::twin::inverse_gaussian_eval` and `shaders::twin::inverse_gaussian_sample`
+//! describe the details.
+//! Accuracy: the error is below [`max_epsilons`] epsilons of f32, for every distribution that
+//! [`Batch::new`] accepts and every `x`. It is relative to the value; for `ln_pdf` it is relative
+//! to the larger of 1 and the size of the value, and below the smallest normal number it is
+//! absolute. The tests check this tolerance for the CPU twins of the kernels and for the kernels on
+//! every adapter that they find.
+//! Limits: the shader compiler of a device must not reassociate sums of three numbers; the tests on
+//! adapters would detect this. It may fuse products and sums and cancel `(a + b) - b`. Divisions
+//! and square roots may be as inaccurate as WGSL allows.
 
 mod inverse_gaussian_eval;
 mod inverse_gaussian_sample;
@@ -24,22 +26,26 @@ use gpu_wgsl::Gpu;
 
 /// The name of the distribution in errors.
 const LAW: &str = "inverse Gaussian";
-/// What the mean, the shape and `λ/μ²` may be: the second part of each is still a normal number.
+/// Supported range of the mean, the shape and `λ/μ²`, in which the second f32 part of each constant
+/// is still a normal number.
 const CONSTANTS: [f64; 2] = [1e-30, 1e30];
-/// What `λ/μ` may be: beyond, neighbouring f32 are further apart than the law is wide, or a draw's
-/// choice has too few bits.
+/// Supported range of `λ/μ`. Above it, neighbouring f32 numbers are further apart than the
+/// distribution is wide; below it, the choice between the two candidates of a draw has too few
+/// random bits.
 const RATIOS: [f64; 2] = [1e-12, 1e12];
 
-/// Elements that slices send and fetch at a time, 4 MiB: any device binds as much at once.
+/// Number of elements per transfer of a slice: 4 MiB, which every device can bind.
 const PART: u32 = 1 << 20;
 
 /// An inverse Gaussian distribution whose functions are computed on a device.
 ///
-/// Functions of slices move them to the device and back; those that end in `_buffer` leave
-/// everything there and only record work, which runs when a result is read. Left of the support lie
-/// all numbers below the smallest normal f32; at the ends, and for ∞, results are those of
-/// [`InverseGaussian`]. What a device makes of NaN WGSL leaves open; it is usually NaN. Logarithms
-/// below -2^122 may be -∞.
+/// Functions of slices upload the input and read the results back. Functions whose name ends in
+/// `_buffer` leave input and results on the device and only record the work, which runs when a
+/// result is read.
+///
+/// Numbers below the smallest normal f32 count as left of the support. There and for ∞ the results
+/// are the limits that [`InverseGaussian`] returns. The result for NaN depends on the device,
+/// because WGSL does not define it; it is usually NaN. Logarithms below -2^122 may be -∞.
 ///
 /// # Examples
 /// ```
@@ -48,7 +54,8 @@ const PART: u32 = 1 << 20;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let gpu = match Gpu::open(Select::Best) {
-///     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; slices on the CPU still work
+///     // Without a GPU, use the functions of slices of `InverseGaussian`.
+///     Err(Error::NoAdapter { .. }) => return Ok(()),
 ///     other => other?,
 /// };
 /// let law = InverseGaussian::new(1.0, 2.0)?;
@@ -71,7 +78,7 @@ impl<'a> Batch<'a> {
     /// Creates a batch evaluator of a distribution on a device.
     ///
     /// # Errors
-    /// [`Error::OutsideF32`]: mean, shape or shape/mean² is outside [1e-30, 1e30], or shape/mean
+    /// [`Error::OutsideF32`]: mean, shape or shape/mean² is outside [1e-30, 1e30], or shape/mean is
     /// outside [1e-12, 1e12].
     pub fn new(gpu: &'a Gpu, law: InverseGaussian) -> Result<Self, Error> {
         let (mean, shape) = (law.mean(), law.shape());
@@ -89,7 +96,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Returns an error if a constant is outside the supported range of f32 values.
+/// Returns an error if a quantity is outside its supported range.
 fn held(quantity: &'static str, value: f64, [low, high]: [f64; 2]) -> Result<(), Error> {
     if (low..=high).contains(&value) {
         Ok(())

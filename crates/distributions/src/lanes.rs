@@ -1,16 +1,18 @@
 //! Evaluation of a function at one number or at each element of a slice, with the SIMD instructions
 //! of the CPU.
 //!
-//! Role: the only module that selects code for the CPU at run time. A build for baseline x86-64 has
-//! no fused multiply-add. A single number is therefore dispatched in the same way as a slice: the
-//! same operations, the same bits.
+//! Role: selects code for the CPU at run time; no other module does. The baseline of x86-64 has no
+//! fused multiply-add, which would be a slow library call. A single number is therefore dispatched
+//! in the same way as a slice. Both run the same operations and yield the same bits.
 
 use crate::Error;
 use std::sync::LazyLock;
 
+/// The instruction sets of this CPU, detected once.
 static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
 
-/// The number of elements of a chunk for one thread: some ten microseconds of work.
+/// The number of elements that a thread processes at a time: about ten microseconds of work, which
+/// is long compared with the overhead of a task.
 #[cfg(feature = "rayon")]
 pub(crate) const PIECE: usize = 4096;
 
@@ -22,6 +24,7 @@ pub trait Real: Copy + Send + Sync + sealed::Sealed {
     fn narrowed(x: f64) -> Self;
 }
 
+/// Prevents implementations of [`Real`] outside this crate.
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -70,7 +73,8 @@ pub(crate) fn one(f: impl Lane, x: f64) -> f64 {
     run(One { f, x })
 }
 
-/// Writes `f(x)` for each `x` of `xs` into `out`.
+/// Writes `f(x)` for each `x` of `xs` into `out`, which must have the same length. `operation` is
+/// the name in the error.
 pub(crate) fn each<T: Real>(
     operation: &'static str,
     f: impl Lane,
@@ -82,7 +86,8 @@ pub(crate) fn each<T: Real>(
     Ok(())
 }
 
-/// Writes `f(x)` for each `x` of `xs` into `out`, on all threads.
+/// Writes `f(x)` for each `x` of `xs` into `out`, which must have the same length, on all threads
+/// of the current `rayon` pool.
 #[cfg(feature = "rayon")]
 pub(crate) fn par_each<T: Real>(
     operation: &'static str,
@@ -115,6 +120,7 @@ pub(crate) fn run<W: pulp::NullaryFnOnce>(work: W) -> W::Output {
     ARCH.dispatch(work)
 }
 
+/// The evaluation of `f` at `x`, in the form that `pulp` dispatches.
 struct One<F> {
     f: F,
     x: f64,
@@ -129,6 +135,7 @@ impl<F: Lane> pulp::NullaryFnOnce for One<F> {
     }
 }
 
+/// The evaluation of `f` at each element of `xs`, in the form that `pulp` dispatches.
 struct Each<'a, F, T> {
     f: F,
     xs: &'a [T],
@@ -140,6 +147,7 @@ impl<F: Lane, T: Real> pulp::NullaryFnOnce for Each<'_, F, T> {
 
     #[inline(always)]
     fn call(self) {
+        // The compiler vectorizes this loop, because `at` is inlined and has no branches.
         for (out, &x) in self.out.iter_mut().zip(self.xs) {
             *out = T::narrowed(self.f.at(x.widened()));
         }

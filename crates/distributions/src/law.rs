@@ -1,9 +1,12 @@
-//! The trait [`Law`] of a distribution, and the macros that write its public functions.
+//! The trait [`Law`] of a distribution, and the macros that define the public functions.
 //!
 //! Role: the inverse Gaussian and its relatives differ in the ratios from which a [`Point`] is
-//! computed, in the ends of the support and in the first guess of a quantile. A distribution
-//! implements these parts as [`Law`]. The macros write the public functions that all distributions
-//! share: `functions` at an `x`, `quantiles` from a probability, `traits` for statrs and rand.
+//! computed, in the ends of the support and in the first guess of a quantile. Each distribution
+//! implements these differences as [`Law`]. The macros define the public functions that all
+//! distributions have: `functions` those of an `x`, `quantiles` those of a probability, `traits`
+//! and `moments` the traits of `statrs` and `rand`.
+//! Limits: only distributions whose functions can be computed from a [`Point`] can implement the
+//! trait.
 
 mod functions;
 mod quantiles;
@@ -82,7 +85,7 @@ pub(crate) trait Law: Copy + Sync {
         if of_upper { f64::NEG_INFINITY } else { 0.0 }
     }
 
-    /// Returns the quantiles of `ps`. Each has the same bits as if it were computed alone.
+    /// Returns the quantiles of `ps`. Each result has the same bits as if it were computed alone.
     fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
         solve(self, ps, asked).map(|quantile| quantile.x)
     }
@@ -100,6 +103,8 @@ pub(crate) trait Law: Copy + Sync {
     }
 }
 
+/// Defines a [`Lane`] for each function of a distribution: the value inside the support, and the
+/// limits at the lower end of the support and at ∞. NaN returns NaN.
 macro_rules! lanes {
     ($($name:ident: |$law:ident, $x:ident| $inside:expr, at low $zero:expr, at infinity $infinity:expr;)+) => {$(
         #[derive(Clone, Copy)]
@@ -109,8 +114,9 @@ macro_rules! lanes {
             #[inline(always)]
             fn at(&self, x: f64) -> f64 {
                 let $law = &self.0;
-                // The function is computed in every lane and its limits are selected afterwards:
-                // branches would prevent vectorization.
+                // The function is computed in every lane and the limits are selected afterwards,
+                // because branches would prevent vectorization. A lane outside the support computes
+                // the function at a number inside, and the result is discarded.
                 let $x = if x > $law.low() && x <= f64::MAX { x } else { $law.inside() };
                 let inside = $inside;
                 let value = if x <= $law.low() { $zero } else { inside };

@@ -1,7 +1,8 @@
 //! The Lévy distribution, the limit of the inverse Gaussian for an infinite mean.
 //!
-//! Method: with `μ = ∞` the signed roots are `w = -v = -sqrt(c/x)`; the tails of `point` become
-//! `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, the latter without the subtraction.
+//! Method: for `μ = ∞` the roots of the module `point` are `w = -v = -sqrt(c/x)`. The tails
+//! computed there become `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, where `erf` is not computed
+//! as `1 - erfc` and therefore accurate for large `x`.
 
 use crate::error::{self, Error};
 use crate::law::{Law, functions, quantiles, traits};
@@ -19,12 +20,12 @@ const NAME: &str = "Lévy";
 ///
 /// Density `f(x) = sqrt(c / (2π x³)) exp(-c/(2x))` for `x > 0`, distribution function `F(x) =
 /// erfc(sqrt(c/(2x)))`. It is the distribution of the time at which a Brownian motion without drift
-/// first reaches a level, and the limit of inverse Gaussian distributions of shape `c` as their
-/// mean grows; no moment of an order from 1/2 on exists.
+/// first reaches a level, and the limit of inverse Gaussian distributions of shape `c` for a
+/// growing mean. Moments of order 1/2 and above are infinite, including the mean.
 ///
-/// Compared with the type of statrs, every function has the accuracy of [`crate::InverseGaussian`],
-/// in both tails and in logarithms, where the `erfc` of statrs is good to 1e-10. There is no
-/// location parameter.
+/// Every function has the accuracy of [`crate::InverseGaussian`], in both tails and in logarithms;
+/// the `erfc` that `statrs` uses has errors of 1e-10. Unlike in `statrs`, there is no location
+/// parameter.
 ///
 /// # Examples
 /// ```
@@ -63,7 +64,7 @@ impl TryFrom<Parameters> for Levy {
 }
 
 impl Levy {
-    /// Creates the distribution of a scale.
+    /// Creates the distribution from its scale.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`]: the scale is zero, negative, infinite or NaN.
@@ -93,7 +94,7 @@ impl Levy {
         0.5 * (1.0 + 3.0 * EULER_GAMMA + (16.0 * PI).ln()) + self.scale.ln()
     }
 
-    /// Returns the median.
+    /// Returns the median, about `2.198 c`.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
@@ -105,9 +106,10 @@ impl Levy {
         self.scale / 3.0
     }
 
-    /// Draws a number: positive and finite.
+    /// Draws a random number, which is positive and finite: the scale divided by the square of a
+    /// standard normal number.
     ///
-    /// Cost: a normal number, whose square divides the scale.
+    /// Cost: one normal number and two divisions.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let z: f64 = rng.sample(StandardNormal);
@@ -125,6 +127,7 @@ impl Law for Levy {
             decay: quotient([self.scale, 0.0], x),
             gap: 0.0,
         };
+        // c/x may underflow although its root does not.
         Point::of(x, ratios).rooted(self.scale.sqrt() / x.sqrt())
     }
 
@@ -140,9 +143,9 @@ impl Law for Levy {
 
     #[inline(always)]
     fn start(&self, target: Target) -> f64 {
-        // The normal number whose square divides the scale.
+        // The quantile is c/z², where z is a quantile of the standard normal distribution.
         let z = if target.is_upper {
-            // erf(z/√2) = P, by the first two terms of the inverse.
+            // The upper tail is erf(z/√2) = P: use the first two terms of the inverse series.
             let t = (0.5 * PI).sqrt() * target.ln_p.exp();
             t * (1.0 + t * t * (1.0 / 6.0))
         } else {

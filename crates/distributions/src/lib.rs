@@ -4,7 +4,7 @@
 //! Role: distribution functions for work that needs tail probabilities: waiting times, reaction
 //! times, degradation, hydrology, multiple testing. Other libraries lose digits in the upper tail,
 //! overflow for a small variance, or do not terminate in the quantile function. Here every function
-//! is accurate on the whole plane of parameters; the tables below contain measured errors.
+//! is accurate for all parameters in the supported range; the tables below contain measured errors.
 //!
 //! ```
 //! use distributions::InverseGaussian;

@@ -2,8 +2,9 @@
 //!
 //! Role: contains the formulas of `pdf`, `cdf`, `sf`, their logarithms and the hazard for the
 //! inverse Gaussian and its relatives, for single numbers and SIMD lanes. Each distribution
-//! computes `(x - μ)/μ` and `λ/x`; the formulas here do the rest. The distribution of a reciprocal
-//! has the same points with exchanged tails, because `x f(x)` is equal for both.
+//! computes the ratios `(x - μ)/μ` and `λ/x` at its `x`; everything else is computed here. The
+//! distribution of a reciprocal has the same points with exchanged tails, because `x f(x)` is the
+//! same for both.
 //! Method: with `s = sqrt(λ/x)`, the signed root `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E =
 //! w²/2`, the identity `v² - w² = 4 λ/μ` turns both tails into `exp(-E)` times a bounded factor:
 //! `cdf = exp(-E) (erfcx(-w/√2) + erfcx(v/√2)) / 2` and `sf = exp(-E) (erfcx(w/√2) - erfcx(v/√2)) /
@@ -39,6 +40,7 @@ const MEDIAN_AREA: f64 = -0.5;
 /// The exponent and the scaled roots at one `x`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
+    /// The argument of the density.
     x: f64,
     /// `sqrt(λ/x)`.
     s: f64,
@@ -46,6 +48,7 @@ pub(crate) struct Point {
     a: f64,
     /// `v/√2`.
     b: f64,
+    /// `E = w²/2`, the negative logarithm of the common factor of density and tails.
     exponent: Exponent,
     /// Whether the distribution is of a reciprocal, so that the roots decrease with `x`.
     is_reciprocal: bool,
@@ -62,19 +65,24 @@ pub(crate) struct Ratios {
     pub(crate) gap: f64,
 }
 
-/// The negative logarithm of a factor of a probability, as a sum.
+/// The negative logarithm of a factor of a probability, as a sum of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Exponent {
+    /// The rounded sum.
     pub(crate) high: f64,
+    /// The remainder, about the rounding error of `high`.
     pub(crate) low: f64,
 }
 
 /// A tail of a distribution, with the probability `exp(-E) * factor`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
+    /// Whether the probability is `P(X > x)`; otherwise it is `P(X <= x)`.
     pub(crate) is_upper: bool,
+    /// The mean of two values of `erfcx`, or half their difference.
     factor: f64,
-    /// For the right tail, the factor divided by `s/√2`.
+    /// The factor divided by `s/√2`; only valid if the right tail of the inverse Gaussian was
+    /// computed.
     slope: f64,
     exponent: Exponent,
 }
@@ -88,7 +96,7 @@ impl Point {
             decay: [g, g_low],
             gap,
         } = ratios;
-        // At the mean an infinite quotient times 0 would be NaN.
+        // λ/x may overflow. At the mean it is multiplied by 0, and ∞ times 0 would be NaN.
         let g = g.min(f64::MAX);
         // 2 E = (q g) q: in this order the first product is inside f64's range if E is.
         let [e, e_low] = product(product(offset, [g, g_low]), offset);
@@ -106,7 +114,9 @@ impl Point {
         Self {
             x,
             s: g.sqrt(),
+            // w has the sign of x - μ.
             a: exponent.high.sqrt().copysign(offset[0]),
+            // v² = w² + 4 λ/μ, a sum of positive terms.
             b: (exponent.high + gap).sqrt(),
             exponent,
             is_reciprocal: false,
@@ -122,7 +132,7 @@ impl Point {
         }
     }
 
-    /// Returns the point with density and tails multiplied by `exp(-by)`.
+    /// Returns the point whose density and tails are those of `self` multiplied by `exp(-by)`.
     #[inline(always)]
     pub(crate) fn thinned(self, by: Exponent) -> Self {
         Self {
@@ -131,8 +141,8 @@ impl Point {
         }
     }
 
-    /// Returns the point with another `sqrt(λ/x)`, for distributions where `λ/x` can underflow
-    /// although its root does not.
+    /// Returns the point with `s` as the value of `sqrt(λ/x)`, for distributions for which `λ/x`
+    /// can underflow although its root does not.
     #[inline(always)]
     pub(crate) fn rooted(self, s: f64) -> Self {
         // The same cap as for `λ/x` in `of`.
@@ -172,8 +182,8 @@ impl Point {
     #[inline(always)]
     pub(crate) fn density(&self) -> f64 {
         let decay = self.exponent.decay();
-        // Each factor is multiplied by one of the two scales, because s/x alone can overflow
-        // although the density does not.
+        // The density is exp(-E) s / (sqrt(2π) x). Each factor is multiplied by one of the two
+        // scales, because s/x alone can overflow although the density does not.
         let [first, second] = decay.scales;
         (INV_SQRT_2PI * decay.significand) * (self.s * first) * (second / self.x).min(f64::MAX)
     }
@@ -181,6 +191,8 @@ impl Point {
     /// Returns the logarithm of the density.
     #[inline(always)]
     pub(crate) fn ln_density(&self) -> f64 {
+        // Divide by the significand of x and subtract the exponent from the logarithm, because s/x
+        // may leave f64's range.
         let (significand, exponent) = binade(self.x);
         ln_parts(INV_SQRT_2PI * self.s / significand)
             .shifted(-exponent)
@@ -207,7 +219,8 @@ impl Point {
 
     /// Returns `x f(x) / P(X > x)` if `of_upper`, otherwise `x f(x) / P(X <= x)`.
     ///
-    /// If the denominator is the computed tail, the exponentials cancel analytically.
+    /// If the denominator is the computed tail, the factor `exp(-E)` of density and tail cancels
+    /// and is not computed, so that the quotient is accurate even if both underflow.
     #[inline(always)]
     pub(crate) fn rate(&self, tail: &Tail, of_upper: bool) -> f64 {
         let flow = INV_SQRT_2PI * self.s;
@@ -218,9 +231,8 @@ impl Point {
         }
     }
 
-    /// Returns the first and second derivative of `ln(x f(x))` by `ln x`,
-    /// `-1/2 - w v/2` and `-(w² + v²)/4`. For a
-    /// reciprocal the first derivative has the opposite sign.
+    /// Returns the first and the second derivative of `ln(x f(x))` with respect to `ln x`: `-1/2 -
+    /// w v/2` and `-(w² + v²)/4`. For a reciprocal the first derivative has the opposite sign.
     #[inline(always)]
     pub(crate) fn ln_rate_slopes(&self) -> (f64, f64) {
         let Self { a, b, .. } = *self;
@@ -241,6 +253,7 @@ impl Exponent {
         exp(-self.high, -self.low)
     }
 
+    /// Returns the sum of two exponents, with the rounding error of the high parts in the low part.
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
         let (high, error) = two_sum(self.high, other.high);
@@ -277,21 +290,25 @@ impl Tail {
         if self.is_upper == of_upper {
             ln_parts(self.factor).plus(-self.exponent.high, -self.exponent.low)
         } else {
+            // The computed tail is at most about 1/2, so 1 minus the tail is far from 0.
             ln_1p(-self.value())
         }
     }
 }
 
-/// Returns the product of two numbers in two parts each, to about twice f64's digits.
+/// Returns the product of two numbers, each in two parts, with about twice the digits of f64.
 #[inline(always)]
 pub(crate) fn product([a, a_low]: [f64; 2], [b, b_low]: [f64; 2]) -> [f64; 2] {
+    // The fused multiply-add computes the exact rounding error of `high`.
     let high = a * b;
     [high, a.mul_add(b, -high) + (a * b_low + a_low * b)]
 }
 
-/// Returns the quotient of a number in two parts by a number, to about twice f64's digits.
+/// Returns the quotient of a number in two parts by a single number, with about twice the digits of
+/// f64.
 #[inline(always)]
 pub(crate) fn quotient([a, a_low]: [f64; 2], b: f64) -> [f64; 2] {
+    // The fused multiply-add computes the exact remainder of the division.
     let high = a / b;
     [high, ((-high).mul_add(b, a) + a_low) / b]
 }

@@ -1,10 +1,12 @@
 //! Integrals with error estimates, by adaptive Gauss–Kronrod quadrature.
 //!
-//! Role: a distance between distributions is a sum of integrals between known points: crossings,
-//! quantiles, ends of supports. An integral is therefore split into consecutive pieces; the piece
-//! with the largest error is halved until the sum meets the tolerance.
-//! Source: the rule: Kronrod 1965; nodes and weights as in Piessens et al. 1983, "QUADPACK"; a test
-//! checks that they integrate polynomials of degree 31.
+//! Role: computes the distances between distributions, which are sums of integrals between known
+//! points: crossings of densities, quantiles, ends of supports.
+//! Method: the range is split into consecutive pieces at these points. Each piece is integrated by
+//! the 21-point Kronrod rule; the difference to the 10-point Gauss rule estimates the error. The
+//! piece with the largest error is halved until the sum of all errors meets the tolerance.
+//! Source: the rule: Kronrod 1965, "Nodes and weights of quadrature formulas"; nodes and weights as
+//! in Piessens et al. 1983, "QUADPACK"; a test checks that they integrate polynomials of degree 31.
 
 use std::collections::BinaryHeap;
 
@@ -69,7 +71,8 @@ pub(crate) struct Term {
     pub(crate) rounding: f64,
 }
 
-/// A part of the range, with its integral.
+/// A piece of the range, with the integral over the piece. `C` identifies the variable of
+/// integration.
 #[derive(Clone, Copy, Debug)]
 struct Piece<C> {
     chart: C,
@@ -82,10 +85,10 @@ struct Piece<C> {
 
 /// Computes the integral of `f` over the pieces between ascending `points`.
 ///
-/// The search ends when the estimated error is at most `relative` times the integral, or after a
-/// fixed number of halvings. The returned error is then larger than the tolerance, for example for
-/// an integral that diverges. A value of `f` that is NaN or infinite makes the integral NaN or
-/// infinite.
+/// The refinement ends when the estimated error is at most `relative` times the integral, or after
+/// a fixed number of halvings. In the latter case, for example for a divergent integral, the
+/// returned error is larger than the tolerance. If a value of `f` is NaN or infinite, so is the
+/// integral.
 pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -> Estimate {
     let exact = |_: (), x: f64| Term {
         value: f(x),
@@ -95,11 +98,12 @@ pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -
     integrate_charts(exact, ranges, relative)
 }
 
-/// Computes the sum of the integrals of `f` over ranges `(chart, low, high)`, each in a variable of
-/// its own.
+/// Computes the sum of the integrals of `f` over ranges `(chart, low, high)`, where `chart`
+/// identifies the variable of integration and is passed to `f`. Empty ranges are ignored.
 ///
-/// As [`integrate`]. The error includes the integral of the rounding errors; where that is larger
-/// than the error of the quadrature, more nodes would gain nothing, and the search ends.
+/// Otherwise like [`integrate`]. The error includes the integral of the rounding errors of `f`. The
+/// refinement also ends when the rounding errors exceed the error of the quadrature, because more
+/// nodes cannot reduce them.
 pub(crate) fn integrate_charts<C: Copy>(
     f: impl Fn(C, f64) -> Term,
     ranges: impl Iterator<Item = (C, f64, f64)>,
@@ -110,8 +114,10 @@ pub(crate) fn integrate_charts<C: Copy>(
         .map(|(chart, low, high)| Piece::of(&f, chart, low, high))
         .collect();
     for _ in 0..MAX_HALVINGS {
+        // Sum again in every step: a running total would keep the rounding errors of large errors
+        // that have been refined away.
         let (Estimate { value, error }, rounding) = total(&pieces);
-        // NaN ends the search as well.
+        // A comparison with NaN is false, so NaN ends the refinement as well.
         let is_open = error > rounding.max(relative * value.abs());
         let worst = pieces.peek().copied().filter(|_| is_open);
         let Some(Piece {
@@ -121,6 +127,7 @@ pub(crate) fn integrate_charts<C: Copy>(
             break;
         };
         let middle = low + 0.5 * (high - low);
+        // The ends are neighbouring numbers: the piece cannot be halved.
         if !(low < middle && middle < high) {
             break;
         }
@@ -130,6 +137,7 @@ pub(crate) fn integrate_charts<C: Copy>(
             Piece::of(&f, chart, middle, high),
         ]);
     }
+    // The refinement compares both errors; the result reports their sum.
     let (Estimate { value, error }, rounding) = total(&pieces);
     Estimate {
         value,
@@ -153,6 +161,7 @@ fn total<C>(pieces: &BinaryHeap<Piece<C>>) -> (Estimate, f64) {
 }
 
 impl<C: Copy> Piece<C> {
+    /// Integrates `f` over one piece.
     fn of(f: &impl Fn(C, f64) -> Term, chart: C, low: f64, high: f64) -> Self {
         let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
         let at_middle = f(chart, middle);
@@ -164,6 +173,7 @@ impl<C: Copy> Piece<C> {
             kronrod += weight * (left.value + right.value);
             size += weight * (left.value.abs() + right.value.abs());
             rounding += weight * (left.rounding + right.rounding);
+            // The Gauss rule uses every second node, so it costs no further evaluation.
             if i % 2 == 1 {
                 gauss += GAUSS_WEIGHTS[i / 2] * (left.value + right.value);
             }
@@ -181,11 +191,14 @@ impl<C: Copy> Piece<C> {
     }
 }
 
-/// Returns the error of the 21-point sum from its difference to the 10-point one, both of size 1.
+/// Returns the error estimate of a 21-point sum from its difference to the 10-point sum; `size` is
+/// the sum of the absolute values. All three are relative to half the length of the piece.
 ///
-/// The difference is the error of the worse rule. QUADPACK takes about its power 3/2 for the error
-/// of the better one, which holds for smooth integrands and is far too small at a kink.
+/// The difference is the error of the 10-point rule. QUADPACK uses about the power 3/2 of the
+/// difference as the error of the 21-point rule. This is good for smooth integrands, but far too
+/// small at a kink, so the difference itself is used here.
 fn error(difference: f64, size: f64) -> f64 {
+    // For an infinite size the difference is infinite or NaN, which is passed on unchanged.
     if size.is_finite() {
         difference + ROUNDING * size
     } else {
@@ -208,7 +221,7 @@ impl<C> PartialOrd for Piece<C> {
 }
 
 impl<C> Ord for Piece<C> {
-    /// The piece with the larger error is larger.
+    /// Compares by the error, so that the largest element of a heap is the worst piece.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.integral.error.total_cmp(&other.integral.error)
     }

@@ -1,12 +1,13 @@
 //! Quantiles for either tail, from probabilities or their logarithms.
 //!
-//! Method: the root of `L(x) = ln P` in `y = ln x`, on the tail that is smaller, by Householder's
-//! method of fourth order within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the slope of
-//! `ln(x f)`, the derivatives are `g (c - g)` and `g (c' + (c - g)(c - 2g))`, so a step costs no
-//! more than Newton's. The search stores `x` itself and multiplies it by `exp(step)`, so no digits
-//! are lost between `y` and `x`. Each distribution has its own first guess. Near the root the miss
-//! is `ln(P/p)` of the quotient and not a difference of logarithms, whose rounding error grows with
-//! `|ln p|`.
+//! Method: solves `L(y) = ln p` in `y = ln x`, where `L` is the logarithm of the smaller tail, by
+//! Householder's method of fourth order within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the
+//! slope of `ln(x f)`, the next derivatives are `L'' = g (c - g)` and `L''' = g (c' + (c - g)(c -
+//! 2g))`. They contain no new functions, so a step is about as cheap as a Newton step. The search
+//! stores `x` and multiplies it by `exp(step)`, so no digits are lost by a conversion of `y` to
+//! `x`. Each distribution has its own first guess. Near the root, the error of `L` is computed as
+//! the logarithm of the quotient `P/p`, because the rounding error of a difference of logarithms
+//! grows with `|ln p|`.
 //! Cost: usually two evaluations of the tail; a test limits the number to 8. A step that leaves the
 //! bracket is replaced by bisection.
 
@@ -17,19 +18,22 @@ use std::f64::consts::LN_2;
 
 /// The maximum number of steps, more than any input needs.
 const MAX_STEPS: u32 = 60;
-/// The error of `L`, in units of `max(1, |L|)`, up to which the next step is the last: the error
-/// after it is of fourth order.
+/// The error of `L`, in units of `max(1, |L|)`, up to which the next step is the last step. The
+/// error after this step is of fourth order in `LAST_STEP`.
 const LAST_STEP: f64 = 5e-5;
-/// The difference of logarithms below which the miss is computed from the quotient of
+/// The difference of logarithms below which the error of `L` is computed from the quotient of the
 /// probabilities.
 const NEAR: f64 = 0.05;
-/// The range in which both factors of the step must be; otherwise the step is a Newton step.
+/// The range of the numerator and the denominator of Householder's correction in which the
+/// correction is used. Otherwise the step is a Newton step.
 const TRUSTED: std::ops::Range<f64> = 0.3..3.0;
 
 /// A tail probability, at most 1/2, whose quantile is to be found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
+    /// Whether the probability is that of the upper tail.
     pub(crate) is_upper: bool,
+    /// The logarithm of the probability.
     pub(crate) ln_p: f64,
     /// The probability itself, or 0 where only its logarithm is given or it is not a normal number.
     pub(crate) p: f64,
@@ -60,7 +64,7 @@ impl Target {
     /// Creates the target of a probability in `[0, 1]`, of the upper or the lower tail.
     #[inline(always)]
     pub(crate) fn of_probability(p: f64, is_upper: bool) -> Self {
-        // 1 - p is exact for p >= 1/2.
+        // For p > 1/2 use the other tail, whose probability 1 - p is exact in f64.
         let is_small = p <= 0.5;
         let p = if is_small { p } else { 1.0 - p };
         Self {
@@ -80,6 +84,7 @@ impl Target {
                 p: 0.0,
             }
         } else {
+            // The probability is above 1/2: 1 - exp(ln_p) is the probability of the other tail.
             Self::of_probability(-ln_p.exp_m1(), !is_upper)
         }
     }
@@ -100,6 +105,7 @@ pub(crate) fn solve<const N: usize>(law: &impl Law, ps: &[f64; N], asked: Asked)
     lanes::run(Solve { law, ps, asked })
 }
 
+/// The computation of `N` quantiles, in the form that `pulp` dispatches.
 struct Solve<'a, L, const N: usize> {
     law: &'a L,
     ps: &'a [f64; N],
@@ -108,17 +114,25 @@ struct Solve<'a, L, const N: usize> {
 
 /// The state of `N` searches that run side by side in SIMD lanes. The loop ends when every search
 /// has found its root; a search that has ended keeps its `x`.
+///
+/// All fields are arrays of f64, including flags and counts, so that the compiler can keep each
+/// field in vector registers of one width.
 struct Searches<const N: usize> {
     /// The logarithms of the probabilities.
     ln_p: [f64; N],
+    /// The probabilities, or 0 as in [`Target::p`].
     p: [f64; N],
     /// 1 for the lower tail, -1 for the upper tail.
     side: [f64; N],
+    /// The current guesses.
     x: [f64; N],
+    /// The lower ends of the brackets.
     low: [f64; N],
+    /// The upper ends of the brackets.
     high: [f64; N],
     /// 1 until the root is found, then 0.
     is_open: [f64; N],
+    /// The numbers of steps so far.
     n_steps: [f64; N],
 }
 
@@ -157,7 +171,8 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
             searches.step(law);
         }
         let at = |i: usize| {
-            // A logarithm of -∞ is an empty tail. The callers have rejected NaN.
+            // For a logarithm of -∞ the tail is empty, and the quantile is an end of the support.
+            // The callers have rejected NaN.
             let end = if searches.side[i] < 0.0 {
                 f64::INFINITY
             } else {
@@ -179,6 +194,10 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
 }
 
 impl<const N: usize> Searches<N> {
+    /// Moves every search by one step.
+    ///
+    /// All values are computed in every lane and then selected, because branches would prevent
+    /// vectorization.
     #[inline(always)]
     fn step(&mut self, law: &impl Law) {
         for i in 0..N {
@@ -189,6 +208,7 @@ impl<const N: usize> Searches<N> {
             };
             let x = self.x[i];
             let (miss, step) = step(law, target, x);
+            // Whether x is above the root: the lower tail is then too large, the upper too small.
             let is_beyond = if target.is_upper {
                 miss < 0.0
             } else {
@@ -198,13 +218,14 @@ impl<const N: usize> Searches<N> {
             let high = if is_beyond { x } else { self.high[i] };
             let next = x * exp(step, 0.0).value();
             let is_last = miss.abs() <= LAST_STEP * target.ln_p.abs().max(1.0);
+            // A step that leaves the bracket is replaced by bisection.
             let within = if low < next && next < high {
                 next
             } else {
                 between(low, high)
             };
             let walked = if is_last { next } else { within };
-            // The root is outside f64's range: return the end of the range.
+            // If the root is outside f64's range, the result is ∞ or 0.
             let walked = if low == f64::MAX {
                 f64::INFINITY
             } else {
@@ -226,7 +247,8 @@ impl<const N: usize> Searches<N> {
     }
 }
 
-/// Returns a point inside a bracket of which at most one end is 0 or infinite.
+/// Returns a point inside a bracket: the geometric mean of the ends, or a fixed factor away from
+/// the finite end if the other end is 0 or infinite. At most one end may be 0 or infinite.
 #[inline(always)]
 fn between(low: f64, high: f64) -> f64 {
     const FAR: f64 = 16.0;
@@ -237,14 +259,14 @@ fn between(low: f64, high: f64) -> f64 {
     if low == 0.0 { down } else { inside }
 }
 
-/// Returns the miss of `L(x)` from its target, and the step in `ln x` that corrects the miss.
+/// Returns the error `ln P(x) - ln p`, and the step in `ln x` that corrects the error.
 #[inline(always)]
 fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     let point = law.point(x);
     let tail = point.tail();
     let by_logarithms = tail.ln_probability(target.is_upper) - target.ln_p;
-    // The difference of the logarithms is rounded by epsilons of both. Near the root ln(P/p) = 2
-    // artanh(z/(2 + z)) with z = P/p - 1 is not.
+    // The difference of the logarithms has an error of epsilons of `|ln p|`. Near the root use
+    // ln(P/p) = 2 artanh(z/(2 + z)) with z = P/p - 1, by the first terms of its series.
     let z = (tail.probability(target.is_upper) - target.p) / target.p;
     let half = z / (2.0 + z);
     let square = half * half;
@@ -258,7 +280,8 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     let rate = point.rate(&tail, target.is_upper);
     let g = if target.is_upper { -rate } else { rate };
     let newton = -miss / g;
-    // With c the slope of ln(x f), L'' = g (c - g) and L''' = g (c' + (c - g) (c - 2 g)).
+    // The derivatives of L, as in the header, divided by g: `second` is L''/(2g), `third`
+    // L'''/(6g).
     let (c, c_slope) = point.ln_rate_slopes();
     let second = 0.5 * (c - g);
     let third = (c_slope + (c - g) * (c - 2.0 * g)) * (1.0 / 6.0);
@@ -266,6 +289,7 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
         1.0 + second * newton,
         1.0 + newton * (2.0 * second + third * newton),
     );
+    // Far from the root the correction may have a zero or a pole, and NaN fails both comparisons.
     let is_trusted = (TRUSTED.start < above && above < TRUSTED.end)
         && (TRUSTED.start < below && below < TRUSTED.end);
     (

@@ -1,8 +1,9 @@
 //! The distribution of the reciprocal of an inverse Gaussian random variable.
 //!
-//! Method: at `y` it has the point of the inverse Gaussian at `1/y`, tails exchanged. `1/y` is
-//! never rounded: the ratios that make a point are `λ y` and `(1 - μ y)/(μ y)`, whose numerator a
-//! fused multiplication gives exactly.
+//! Method: the point at `y` is that of the inverse Gaussian at `1/y`, with exchanged tails. `1/y`
+//! itself is never rounded: the ratios of the point are computed from `y` as `λ y` and
+//! `(1 - μ y)/(μ y)`. The product `μ y` is exact in two parts (a fused multiply-add), so `1 - μ y`
+//! keeps its digits near the mean.
 
 use crate::InverseGaussian;
 use crate::error::Error;
@@ -18,16 +19,19 @@ use std::f64::consts::{E, LN_2, PI};
 /// `X` of mean `μ` and shape `λ`.
 ///
 /// Density `f(y) = sqrt(λ / (2π y)) exp(-λ (1 - μ y)² / (2 μ² y))` for `y > 0`. Distribution
-/// function `P(Y <= y) = P(X >= 1/y)`. It is also the distribution of the sum of an inverse
-/// Gaussian number of mean `1/μ` and shape `λ/μ²` and of a squared normal number divided by `λ`.
+/// function `P(Y <= y) = P(X >= 1/y)`. `Y` has the same distribution as the sum of two independent
+/// numbers: an inverse Gaussian number of mean `1/μ` and shape `λ/μ²`, and the square of a standard
+/// normal number divided by `λ`.
 ///
-/// Every function is as accurate as those of [`InverseGaussian`], on the same plane of parameters.
+/// Every function is as accurate as the corresponding function of [`InverseGaussian`], for the same
+/// range of parameters.
 ///
 /// # Examples
 /// ```
 /// use distributions::{InverseGaussian, ReciprocalInverseGaussian};
 ///
-/// let (law, reciprocal) = (InverseGaussian::new(2.0, 3.0)?, ReciprocalInverseGaussian::new(2.0, 3.0)?);
+/// let law = InverseGaussian::new(2.0, 3.0)?;
+/// let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0)?;
 /// assert_eq!(law.reciprocal(), reciprocal);
 /// assert!((reciprocal.sf(4.0) / law.cdf(0.25) - 1.0).abs() < 1e-15);
 /// assert_eq!(reciprocal.mean(), 1.0 / 2.0 + 1.0 / 3.0);
@@ -44,19 +48,20 @@ pub struct ReciprocalInverseGaussian {
 }
 
 impl ReciprocalInverseGaussian {
-    /// Creates the distribution of `1/X` from mean and shape of `X`.
+    /// Creates the distribution of `1/X` from the mean and the shape of `X`.
     ///
     /// # Errors
-    /// Those of [`InverseGaussian::new`].
+    /// As [`InverseGaussian::new`].
     pub fn new(mean: f64, shape: f64) -> Result<Self, Error> {
         InverseGaussian::new(mean, shape).map(Self::of)
     }
 
+    /// Creates the distribution of `1/X` from the distribution of `X`.
     pub(crate) fn of(reciprocal: InverseGaussian) -> Self {
         Self { reciprocal }
     }
 
-    /// Returns the inverse Gaussian distribution of `1/Y`.
+    /// Returns the distribution of `1/Y`, an inverse Gaussian.
     #[must_use]
     pub fn reciprocal(&self) -> InverseGaussian {
         self.reciprocal
@@ -104,8 +109,10 @@ impl ReciprocalInverseGaussian {
         (15.0 * theta + 48.0) / (theta + 2.0) / (theta + 2.0)
     }
 
-    /// Returns `E Y^n`, of a negative order as well: the moment of order `-n` of `1/Y`, and as
-    /// accurate as [`InverseGaussian::raw_moment`].
+    /// Returns the raw moment `E Y^n`; `n` may be negative.
+    ///
+    /// The result is the moment of order `-n` of `1/Y` and has the accuracy of
+    /// [`InverseGaussian::raw_moment`].
     #[must_use]
     pub fn raw_moment(&self, n: i32) -> f64 {
         self.reciprocal.raw_moment_of(n.unsigned_abs(), n < 0)
@@ -113,10 +120,12 @@ impl ReciprocalInverseGaussian {
 
     /// Returns the differential entropy in nats, `ln(2πe/(μλ))/2 + exp(2λ/μ) E1(2λ/μ)/2`.
     ///
+    /// `E1` is the exponential integral.
+    ///
     /// Accuracy: 4 epsilons of `1 + |ln μ| + |ln λ|`.
     ///
     /// # Source
-    /// The entropy of `X` minus `2 E ln X`.
+    /// Our derivation: the entropy of `Y = 1/X` is the entropy of `X` minus `2 E ln X`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
@@ -138,9 +147,9 @@ impl ReciprocalInverseGaussian {
         2.0 / (phi + phi.hypot(2.0)) / self.reciprocal.mean()
     }
 
-    /// Draws a number: positive and finite, whatever the parameters.
+    /// Draws a random number, which is positive and finite for all parameters.
     ///
-    /// Cost: a draw of `X` and a quotient.
+    /// Cost: one draw of `X` and one division.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         (1.0 / self.reciprocal.sample(rng)).max(f64::MIN_POSITIVE)
@@ -157,15 +166,15 @@ impl Law for ReciprocalInverseGaussian {
     fn point(&self, y: f64) -> Point {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
         let [p, p_low] = product([mean, 0.0], [y, 0.0]);
-        // Where μ y is beyond f64's range, the quotient is -1 with any large number.
+        // If μ y overflows, any large product will do: the offset (1 - μ y)/(μ y) is -1 in f64.
         let is_tame = p < f64::MAX;
         let (p, p_low) = if is_tame { (p, p_low) } else { (f64::MAX, 0.0) };
         let (d, d_low) = two_sum(1.0, -p);
-        // Near the mean the low part of the product is not small compared with the difference.
+        // Near the mean 1 - p is as small as p_low, so renormalize the sum of both.
         let (d, d_low) = two_sum(d, d_low - p_low);
         let [q, q_low] = quotient([d, d_low], p);
         let ratios = Ratios {
-            // The divisor, too, has a low part.
+            // The divisor is p (1 + p_low/p), so correct the quotient by its first-order effect.
             offset: [q, q_low - q * (p_low / p)],
             decay: product([shape, 0.0], [y, 0.0]),
             gap: 2.0 * (shape / mean),
@@ -185,6 +194,7 @@ impl Law for ReciprocalInverseGaussian {
 
     #[inline(always)]
     fn start(&self, target: Target) -> f64 {
+        // `Y` is above its quantile where `X` is below the reciprocal, so exchange the tails.
         let mirrored = Target {
             is_upper: !target.is_upper,
             ..target

@@ -2,9 +2,11 @@
 
 /// Returns the point of the bracket `[low, high]` at which `f` changes sign, to the last bits.
 ///
-/// Method: the Illinois form of false position. Every third step, and every step whose secant point
-/// is outside the bracket, bisects instead. At a jump of `f` the result is the position of the
-/// jump.
+/// `f(low)` and `f(high)` must have different signs, or one of them must be 0. At a jump of `f` the
+/// result is the position of the jump.
+///
+/// Method: the Illinois variant of the false-position method. Every third step, and every step
+/// whose secant point is outside the bracket, bisects instead, which limits the number of steps.
 /// Cost: about ten evaluations for a smooth function, at most 202.
 /// Source: Dowell and Jarratt 1971, "A modified regula falsi method for computing the root of an
 /// equation".
@@ -13,13 +15,14 @@ pub(crate) fn bracketed(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
     let (mut a, mut b) = (low, high);
     let (mut f_a, mut f_b) = (f(a), f(b));
     for step in 0..MAX_STEPS {
+        // The search ends at an exact root, or when no number is left between the ends.
         let middle = a + 0.5 * (b - a);
         if f_a == 0.0 || f_b == 0.0 || middle == a || middle == b {
             break;
         }
         let secant = b - f_b * ((b - a) / (f_b - f_a));
         let is_inside = (a < secant && secant < b) || (b < secant && secant < a);
-        // Every third step halves the bracket, whatever the shape of the function.
+        // Every third step halves the bracket, for any shape of the function.
         let c = if is_inside && step % 3 != 2 {
             secant
         } else {

@@ -1,10 +1,12 @@
 //! Special functions of f64 that the compiler can vectorize.
 //!
-//! Role: the functions from which the distributions are computed. Each function except `scaled_e1`,
-//! which is not used in lanes, is `#[inline(always)]` and free of branches and calls, so a loop
-//! over it under `pulp`'s dispatch becomes SIMD code; a single call and a loop do the same
-//! operations in the same order, so both give the same bits on every CPU. Why not a library: the
-//! libraries for stable Rust compute one number at a time, and none has `erfcx` in lanes.
+//! Role: the functions from which the distributions are computed.
+//! Method: the functions of `elementary` and `erfcx` are `#[inline(always)]` and free of branches
+//! and calls, so the compiler turns a loop over them into SIMD code under `pulp`'s dispatch. A
+//! single call and a loop do the same operations in the same order, so the results have the same
+//! bits on every CPU. `exponential_integral` and `wide` are not used in loops over slices and have
+//! branches. Libraries for stable Rust compute one number at a time, and none has a vectorized
+//! `erfcx`.
 
 mod coefficients;
 pub(crate) mod elementary;
@@ -15,8 +17,8 @@ pub(crate) mod wide;
 /// Returns the value at `x` of a polynomial with an even number of coefficients in ascending
 /// powers.
 ///
-/// Horner's scheme on the even and the odd part in parallel: half the latency, for one more
-/// product.
+/// Runs Horner's scheme on the even and on the odd powers in parallel, which halves the latency for
+/// one more product.
 #[inline(always)]
 fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let square = x * x;
@@ -28,7 +30,8 @@ fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     odd.mul_add(x, even)
 }
 
-/// Returns the value at `x` of a polynomial with coefficients in ascending powers.
+/// Returns the value at `x` of a polynomial with coefficients in ascending powers, by Horner's
+/// scheme.
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let mut value = coefficients[N - 1];

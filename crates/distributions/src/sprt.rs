@@ -242,7 +242,7 @@ impl Sprt {
     /// use distributions::Sprt;
     ///
     /// let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1)?;
-    /// // Under the null hypothesis the test may never stop: Wald's bound on the error is exact here.
+    /// // Under the null hypothesis the test may never stop. Wald's bound on the error is exact.
     /// let stop = test.passage_to_upper(0.0)?;
     /// assert!((stop.hitting_probability() - 0.05 / 0.9).abs() < 1e-15);
     /// # Ok::<(), distributions::Error>(())
@@ -270,6 +270,7 @@ impl Sprt {
         ((mean - self.null) + (mean - self.alternative)) / (self.alternative - self.null)
     }
 
+    /// Returns the Brownian motion between the boundaries, scaled to volatility 1.
     fn corridor(&self, mean: f64) -> Corridor {
         Corridor {
             up: self.upper(),
@@ -298,6 +299,7 @@ impl Corridor {
         }
     }
 
+    /// Returns the distance between the boundaries.
     fn width(self) -> f64 {
         self.up + self.down
     }
@@ -317,7 +319,7 @@ impl Corridor {
         }
     }
 
-    /// Returns the expected time until the motion leaves.
+    /// Returns the expected time until the motion reaches a boundary.
     fn time(self) -> f64 {
         // By symmetry it suffices to treat drifts of at least 0.
         let Self { up, down, tilt } = if self.tilt < 0.0 {
@@ -346,8 +348,8 @@ impl Corridor {
         self.transform_above(u) + self.mirrored().transform_above(u)
     }
 
-    /// Returns the contribution of paths that leave above: `exp(tilt up/2) sinh(κ down)/sinh(κ
-    /// width)`, with `κ² = tilt²/4 + 2u`.
+    /// Returns the contribution of paths that leave at the upper boundary to the transform:
+    /// `exp(tilt up/2) sinh(κ down)/sinh(κ width)`, with `κ² = tilt²/4 + 2u`.
     fn transform_above(self, u: f64) -> f64 {
         let half = 0.5 * self.tilt;
         // Take the root first, because 2u may overflow.

@@ -1,9 +1,11 @@
-//! The inverse Gaussian moved and scaled to mean 0 and variance 1.
+//! The inverse Gaussian shifted and scaled to mean 0 and variance 1.
 //!
-//! Role: [`crate::normality`] computes its distance from the normal distribution in closed form.
-//! Method: `Y = k (X - 1)` for `X` of mean 1 and shape `k²`, so the ratio of a point is `y/k`
-//! itself: nothing is rounded between `y` and it, and large `k` lose no digits near 0. A quantile
-//! is that of `X`, moved by Newton steps, which take back what the subtraction of 1 loses.
+//! Role: the distribution whose distance from the normal distribution [`crate::normality`] computes
+//! in closed form.
+//! Method: `Y = k (X - 1)` for an `X` of mean 1 and shape `k²`. The ratio `(x - μ)/μ` of a point is
+//! `y/k`, computed from `y` without a rounding of `x`, so no digits are lost near 0 for large `k`.
+//! A quantile is computed as `k (x - 1)` from the quantile `x` of `X`; Newton steps then restore
+//! the digits that the subtraction loses.
 
 use crate::InverseGaussian;
 use crate::error::{self, Error};
@@ -17,17 +19,19 @@ use rand_distr::StandardNormal;
 /// The number of Newton steps that correct a quantile, sufficient up to `k = 1e12`.
 const MENDING_STEPS: u32 = 2;
 
-/// The distribution of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on
-/// `y > -k`.
+/// The distribution of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X`; its parameter is `k =
+/// sqrt(λ/μ)`, its support is `y > -k`.
 ///
 /// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. Distribution function
 /// `F(y) = Φ(w) + exp(2k²) Φ(-v)` with `w = y/sqrt(1 + y/k)` and `v = (2k + y)/sqrt(1 + y/k)`,
-/// computed as that of [`InverseGaussian`]. It tends to the normal distribution as `k` grows.
+/// computed like that of [`InverseGaussian`]. For growing `k` it tends to the standard normal
+/// distribution.
 ///
-/// Every function is accurate to 4e-15, relative to its size, and `ln_pdf` to the larger of that
-/// and 1. For `k` up to 1e12 a quantile leads back to the logarithm of its probability to 40
-/// epsilons, of the size of that and of what an epsilon of the quantile changes. The tests measure
-/// both.
+/// The relative error of every function is below 4e-15; the error of `ln_pdf` is relative to the
+/// larger of 1 and its size. For `k` up to 1e12, the logarithm of the probability at a computed
+/// quantile differs from the requested logarithm by at most 40 epsilons of the sum of two numbers:
+/// the size of the logarithm, and its change per relative change of the quantile. The tests measure
+/// both errors.
 ///
 /// # Examples
 /// ```
@@ -43,7 +47,7 @@ const MENDING_STEPS: u32 = 2;
 ///
 /// # Source
 /// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
-/// applications", moved and scaled.
+/// applications", shifted and scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameter"))]
@@ -51,7 +55,7 @@ pub struct Standardized {
     k: f64,
 }
 
-/// The parameters, before validation.
+/// The deserialized parameter before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parameter {
@@ -68,7 +72,7 @@ impl TryFrom<Parameter> for Standardized {
 }
 
 impl Standardized {
-    /// Creates the distribution of `k = sqrt(λ/μ)`.
+    /// Creates the distribution from `k = sqrt(λ/μ)`.
     ///
     /// # Errors
     /// [`Error::RatioInvalid`]: `k` is zero, negative, infinite or NaN.
@@ -76,11 +80,12 @@ impl Standardized {
         error::ratio("Standardized::new", k).map(Self::of)
     }
 
+    /// Creates the distribution without validating `k`.
     pub(crate) fn of(k: f64) -> Self {
         Self { k }
     }
 
-    /// Returns `k`.
+    /// Returns the parameter `k`.
     #[must_use]
     pub fn k(&self) -> f64 {
         self.k
@@ -116,7 +121,8 @@ impl Standardized {
         15.0 / self.k / self.k
     }
 
-    /// Returns the differential entropy in nats: `ln(2πe)/2 - (3/2) exp(2k²) E1(2k²)`.
+    /// Returns the differential entropy in nats: `ln(2πe)/2 - (3/2) exp(2k²) E1(2k²)` with the
+    /// exponential integral `E1`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
         self.unmoved().entropy() + self.k.ln()
@@ -131,7 +137,9 @@ impl Standardized {
     /// Returns the mode, `-2kκ/(1 + κ + sqrt(1 + κ²))` with `κ = 3/(2k²)`.
     #[must_use]
     pub fn mode(&self) -> f64 {
-        // The mode of X is sqrt(1 + κ²) - κ, less 1.
+        // The mode of X is sqrt(1 + κ²) - κ. The fraction below is this minus 1, times k, without
+        // cancellation. For an infinite κ it would be NaN, and the mode is at the end of the
+        // support.
         let kappa = 1.5 / self.k / self.k;
         if kappa <= f64::MAX {
             -2.0 * (self.k * kappa) / (1.0 + kappa + kappa.hypot(1.0))
@@ -140,14 +148,15 @@ impl Standardized {
         }
     }
 
-    /// Draws a number: finite, not below `-k`.
+    /// Draws a random number, which is finite and at least `-k`.
     ///
-    /// Cost: a normal number, a uniform one and a square root.
+    /// Cost: a normal number, a uniform number and a square root.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let z: f64 = rng.sample(StandardNormal);
         let u: f64 = rng.random();
-        // As for the inverse Gaussian, with q - 1 = 2t sqrt(q) written out.
+        // As for the inverse Gaussian, the draw of X is q or 1/q. With q - 1 = 2t sqrt(q) the draw
+        // k (X - 1) is |z| sqrt(q) or -|z|/sqrt(q), without the subtraction of 1.
         let t = 0.5 * z.abs() / self.k;
         let root_q = t + t.hypot(1.0);
         if u * (1.0 + root_q * root_q) < 1.0 {
@@ -157,7 +166,7 @@ impl Standardized {
         }
     }
 
-    /// Returns the distribution of `1 + Y/k`.
+    /// Returns the distribution of `X = 1 + Y/k`.
     fn unmoved(&self) -> InverseGaussian {
         InverseGaussian::of(1.0, (self.k * self.k).clamp(f64::MIN_POSITIVE, f64::MAX))
     }
@@ -170,9 +179,11 @@ impl Law for Standardized {
         let offset = quotient([y, 0.0], k);
         // 1 + y/k = (k + y)/k, so λ/x is k³/(k + y).
         let (x, x_low) = two_sum(k, y);
-        // At the ends of f64's range a sum has no error to speak of.
+        // If the sum overflows, its rounding error is not finite; otherwise the error is far below
+        // the sum.
         let (x, x_low) = (x.min(f64::MAX), if x_low.abs() <= x { x_low } else { 0.0 });
         let [g, g_low] = quotient([k, 0.0], x);
+        // The divisor is x (1 + x_low/x), so correct the quotient by its first-order effect.
         let g_low = g_low - g * (x_low / x);
         let [square, square_low] = product([k, 0.0], [k, 0.0]);
         let ratios = Ratios {
@@ -212,7 +223,8 @@ impl Law for Standardized {
 }
 
 impl Standardized {
-    /// Returns a quantile corrected by Newton steps for the digits that the subtraction of 1 lost.
+    /// Returns the quantile `y` after Newton steps that restore the digits lost by the subtraction
+    /// of 1.
     fn mended(&self, mut y: f64, target: Target) -> f64 {
         for _ in 0..MENDING_STEPS {
             if !(y > -self.k && y <= f64::MAX) {
@@ -223,7 +235,8 @@ impl Standardized {
             let miss = tail.ln_probability(target.is_upper) - target.ln_p;
             let rate = point.rate(&tail, target.is_upper) / (self.k + y);
             let step = if target.is_upper { miss } else { -miss } / rate;
-            // A step corrects a rounding error and is limited to its size.
+            // A step corrects the rounding error of `k (x - 1)`, a few epsilons of k. A larger step
+            // would come from the error of the tail itself.
             let most = 4.0 * f64::EPSILON * self.k;
             y += step.clamp(-most, most);
         }

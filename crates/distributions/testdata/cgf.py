@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The cumulant generating function near the end of its range, and cumulants and central moments of high orders.
+"""Writes the cumulant generating function near the end of its range, or cumulants and central
+moments of high orders.
 
-Parameters from 1e-150 to 1e150, `t` from -1e6 ends to a rounding below the end, all exact f64; 60 digits.
-Central moments by the recursion from the cumulants, all of whose terms are positive.
+Parameters are from 1e-150 to 1e150. `t` is from -1e6 times the end of the range to one rounding
+below the end. All inputs are exact f64; the results are computed with 60 digits. Central moments
+are computed by the recursion from the cumulants, whose terms are all positive.
 usage: cgf.py > cgf.csv      cgf.py orders > high-orders.csv      (needs mpmath)
 """
 import csv
@@ -19,6 +21,7 @@ def text(value):
 
 
 def transforms(out):
+    """Writes the rows of cgf.csv."""
     rng = random.Random(3)
     out.writerow(["mean", "shape", "t", "cgf"])
     rows = [(3.0, 1.0, 0.055555555555555525), (3.0, 1.0, 0.05555554938764986)]
@@ -36,6 +39,7 @@ def transforms(out):
 
 
 def orders(out):
+    """Writes the rows of high-orders.csv."""
     rng = random.Random(4)
     out.writerow(["mean", "shape", "n", "cumulant", "central"])
     rows = [(1e-7, 1e-15, 107), (1e-7, 1e-15, 108)]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Distances of the standardised inverse Gaussian from the normal law, by quadrature of their definitions.
+"""Writes the distances of the standardised inverse Gaussian from the normal distribution, by
+quadrature of their definitions.
 
 usage: distances.py > distances.csv      (needs mpmath; 40 digits)
 """
@@ -9,6 +10,7 @@ mp.mp.dps = 40
 
 
 def row(k):
+    """Returns the five distances for the ratio k."""
     k = mp.mpf(k)
 
     def density(y):
@@ -16,28 +18,36 @@ def row(k):
         return mp.npdf(0) * r ** mp.mpf(-1.5) * mp.exp(-y * y / (2 * r)) if r > 0 else mp.mpf(0)
 
     def difference(y):
-        """F_Y - Phi; 80 digits, since exp(2 k^2) times a tiny number is far larger than the difference."""
+        """Returns F_Y - Phi.
+
+        At least 80 digits are used, because exp(2 k^2) is far larger than the difference.
+        """
         with mp.workdps(80 if k < 50 else 120):
             r = 1 + y / k
             if r <= 0:
                 return -mp.ncdf(y)
             w, v = y / mp.sqrt(r), (2 * k + y) / mp.sqrt(r)
             z = v / mp.sqrt(2)
-            # erfcx by its continued fraction far out, where exp and erfc leave the range that is quick.
+            # For large z, exp and erfc are slow: use the continued fraction of erfcx.
             scaled = mp.exp(z * z) * mp.erfc(z) if z < 50 else fraction(z)
             return mp.ncdf(w) - mp.ncdf(y) + mp.exp(-w * w / 2) * scaled / 2
 
     def fraction(z):
+        """Returns erfcx(z) by its continued fraction."""
         below = z
         for n in range(400, 0, -1):
             below = z + mp.mpf(n) / 2 / below
         return 1 / below / mp.sqrt(mp.pi)
 
     def log_ratio(y):
+        """Returns the logarithm of the quotient of both densities."""
         return y**3 / (2 * (k + y)) - mp.mpf(3) / 2 * mp.log1p(y / k)
 
     def crossing(f, low, high):
-        """By bisection in the scale of k + y, which may be tiny at the left."""
+        """Returns the sign change of f, by bisection in the logarithm of k + y.
+
+        k + y may be tiny at the left end.
+        """
         positive = f(low) > 0
         for _ in range(160):
             middle = mp.sqrt((k + low) * (k + high)) - k
@@ -54,7 +64,11 @@ def row(k):
     first, second = crossing(difference, left, mp.mpf(0)), crossing(difference, mp.mpf(0), right)
 
     def integral(f, points):
-        """Over points on a geometric scale of k + y as well, where the densities are steep."""
+        """Integrates f over the ranges between points, which are subdivided.
+
+        Some ranges are even in y, others even in the logarithm of k + y, because the densities
+        are steep.
+        """
         low, high = points[0], points[-1]
         steps = [(k + low) * ((k + high) / (k + low)) ** (mp.mpf(j) / 60) - k for j in range(1, 60)] if low > -k else []
         lines = [low + (high - low) * mp.mpf(j) / 40 for j in range(1, 40)]

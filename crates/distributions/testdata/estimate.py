@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Golden data of estimation: estimate-samples.csv, estimate-quantiles.csv and estimate-kolmogorov.csv.
+"""Writes the golden data of estimation.
 
-Samples are exact f64; what follows from them is computed with mpmath at 120 and 240 digits from the textbook formulas,
-which cancel. Quantiles are roots found by mpmath, started from scipy's and checked against them; p-values of
-Kolmogorov's statistic are exact, and near scipy's, whose tail leaves out the chance of both sides. usage: estimate.py DIRECTORY      (needs mpmath, numpy, scipy)
+The files are estimate-samples.csv, estimate-quantiles.csv and estimate-kolmogorov.csv.
+
+Samples are exact f64. Their statistics are computed with mpmath at 120 and at 240 digits from the
+textbook formulas, in which digits cancel. Quantiles are roots found by mpmath, starting at the
+quantiles of scipy, and are compared with them. p-values of Kolmogorov's statistic are exact. They
+are compared with scipy's, which neglect the probability of deviations on both sides in the tail.
+usage: estimate.py DIRECTORY      (needs mpmath, numpy, scipy)
 """
 import csv
 import sys
@@ -20,13 +24,14 @@ def text(x):
 
 
 def draw(rng, mean, shape, n):
-    """Inverse Gaussian numbers by the signed root."""
+    """Draws inverse Gaussian numbers from normal numbers by the method of the signed root."""
     t = 0.5 * np.abs(rng.standard_normal(n)) * np.sqrt(mean / shape)
     q = (t + np.sqrt(1 + t * t)) ** 2
     return np.where(rng.random(n) * (1 + q) < 1, mean * q, mean / q)
 
 
 def chi_squared(freedom, p, is_upper):
+    """Returns the quantile of chi-squared with the upper or lower tail p."""
     law = stats.chi2(float(freedom))
     start = mp.mpf(float(law.isf(p) if is_upper else law.ppf(p)))
     a, p = mp.mpf(freedom) / 2, mp.mpf(p)
@@ -40,6 +45,7 @@ def chi_squared(freedom, p, is_upper):
 
 
 def student(freedom, p):
+    """Returns the number that the size of a Student variable exceeds with probability p."""
     start = mp.mpf(float(stats.t(float(freedom)).isf(p / 2)))
     v, p = mp.mpf(freedom), mp.mpf(p)
 
@@ -51,7 +57,7 @@ def student(freedom, p):
 
 
 def goodness(mean, shape, xs):
-    """Statistics of Anderson and Darling, and of Kolmogorov, at given parameters."""
+    """Returns the Anderson-Darling and the Kolmogorov statistic for given parameters."""
     mean, shape, n = mp.mpf(mean), mp.mpf(shape), len(xs)
     lower, upper = [], []
     for x in sorted(xs):
@@ -66,6 +72,7 @@ def goodness(mean, shape, xs):
 
 
 def facts(mean, shape, xs):
+    """Returns the results for a sample, in the order of SAMPLE."""
     n = len(xs)
     m = mp.fsum(map(mp.mpf, xs)) / n
     dispersion = mp.fsum(1 / mp.mpf(x) for x in xs) - n / m
@@ -88,6 +95,7 @@ def write(path, names, rows):
 
 
 def samples():
+    """Yields the rows of estimate-samples.csv."""
     rng = np.random.default_rng(6)
     for exponent in range(-14, 7, 2):
         for scale, n in ((1.0, 40), (1e140, 7), (1e-140, 2), (0.3, 12)):
@@ -105,6 +113,7 @@ def samples():
 
 
 def quantiles():
+    """Yields the rows of estimate-quantiles.csv."""
     mp.mp.dps = 40
     for freedom in (0.25, 1, 2, 3, 7.5, 20, 59, 150, 400, 600, 1000, 3000, 9999, 10001, 25000):
         for p in (0.9, 0.5, 0.1, 0.025, 5e-4, 1e-9, 1e-16):
@@ -118,7 +127,10 @@ def quantiles():
 
 
 def both_sides(n, d):
-    """P(D > d) by the matrix of Durbin, as Marsaglia, Tsang and Wang scale it, in f64 with an exponent apart."""
+    """Returns P(D > d) by Durbin's matrix, in f64 with a separate exponent.
+
+    Source: Marsaglia, Tsang and Wang 2003, "Evaluating Kolmogorov's distribution".
+    """
     k = int(np.ceil(n * d))
     m, h = 2 * k - 1, k - n * d
     matrix = np.tril(np.ones((m, m)), 1)
@@ -143,7 +155,7 @@ def both_sides(n, d):
 
 
 def one_side(n, d):
-    """P(D+ > d) of Birnbaum and Tingey."""
+    """Returns P(D+ > d) by the formula of Birnbaum and Tingey."""
     with mp.workdps(60):
         d = mp.mpf(d)
         terms = (mp.binomial(n, j) * (d + mp.mpf(j) / n) ** (j - 1) * (1 - d - mp.mpf(j) / n) ** (n - j)
@@ -152,8 +164,12 @@ def one_side(n, d):
 
 
 def kolmogorov():
-    """Exact p-values: of both sides by matrices; where the chance of both is below 1e-12 of it, twice that of one."""
-    # Where the corrected limit law is at its worst.
+    """Yields the rows of estimate-kolmogorov.csv, exact p-values.
+
+    Computed by matrices for both sides. Where deviations on both sides have less than 1e-12 of the p-value, it is twice
+    the one-sided probability.
+    """
+    # Points at which the corrected limit distribution has its largest errors.
     for n, d in ((1, 0.35), (2, 0.48333), (3, 0.3), (10, 0.18974), (11, 0.18)):
         yield [n, repr(d), text(both_sides(n, d))]
     for n in (1, 2, 5, 10, 20, 50, 200, 1000):
@@ -161,7 +177,7 @@ def kolmogorov():
             d = float(stats.kstwo.isf(p, n))
             is_tail = d >= 0.5 or 6 * n * d * d > 28
             exact = 2 * one_side(n, d) if is_tail else both_sides(n, d)
-            # From 140 observations on scipy has a limit law.
+            # For 140 and more observations scipy uses a limit distribution.
             assert abs(exact / stats.kstwo.sf(d, n) - 1) < 1e-4, (n, p, exact)
             yield [n, repr(d), text(exact)]
 

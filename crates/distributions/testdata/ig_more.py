@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""More columns for the points of ig-reference.csv: density, hazard rate and the derivatives of the quantile.
+"""Writes more columns for the points of ig-reference.csv: density, hazard rate and the derivatives
+of the quantile.
 
-Computed with 400 digits from the textbook formulas, which cancel; each value also with 800, and both must agree.
+The values are computed with 400 and with 800 digits from the textbook formulas, in which digits
+cancel; both must agree.
 usage: ig_more.py ig-reference.csv > ig-more.csv      (needs mpmath)
 """
 import csv
@@ -11,13 +13,15 @@ import mpmath as mp
 
 
 def columns(mean, shape, x):
+    """Returns the density, the hazard rate, and the derivatives of a quantile."""
     mean, shape, x = (mp.mpf(float(t)) for t in (mean, shape, x))
     s = mp.sqrt(shape / x)
     w, v = s * (x / mean - 1), s * (x / mean + 1)
     density = s / x * mp.npdf(w)
     other = mp.exp(2 * shape / mean) * mp.erfc(v / mp.sqrt(2)) / 2
     upper = mp.erfc(w / mp.sqrt(2)) / 2 - other
-    # F by the mean, and by the shape at fixed x: implicit differentiation of F(x) = p.
+    # Implicit differentiation of F(x) = p: minus the derivative of F by the parameter, divided by
+    # the density.
     by_mean = 2 * shape / mean**2 * other / density
     by_shape = (mp.npdf(w) * s / shape - 2 / mean * other) / density
     return density, density / upper, by_mean, by_shape

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Moments, entropy, mode and transforms of the inverse Gaussian over the plane of its parameters.
+"""Writes moments, entropy, mode and transforms of the inverse Gaussian for a grid of parameters.
 
-Raw moments by Bessel functions, central ones from them by the binomial sum, which cancels; entropy by its closed form, checked by
-quadrature where that is quick; transforms by the textbook's formula. 200 digits.
+All values are computed with 200 digits: raw moments by Bessel functions; central moments from raw
+moments by the binomial sum, in which digits cancel; the entropy by its closed form, compared with a
+quadrature where the quadrature is fast; and transforms by the textbook formula.
 usage: moments.py > moments.csv      (needs mpmath)
 """
 import mpmath as mp
@@ -13,6 +14,7 @@ NAMES += ["entropy", "mode", "cgf_at", "cgf", "cf_at", "cf_re", "cf_im"]
 
 
 def row(mean, shape, checks):
+    """Returns the values of NAMES; `checks` enables the quadrature of the entropy."""
     mean, shape = mp.mpf(mean), mp.mpf(shape)
     phi = mean / shape
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The five distances between random pairs of distributions of one family, from closed forms and crossing points.
+"""Writes the five distances between random pairs of distributions of one family, from closed forms
+and crossing points.
 
-Divergence and Hellinger distance are closed forms. Densities of a family cross where a function with at most one critical
-point is 0; distribution functions cross once between two such points at most. Crossings are found by bisection in a
-variable that spreads the ends of the support (a logit, a logarithm), so that none is too near to an end. 40 digits; the
-closed forms of the first pair of each family are also checked by quadrature.
+The divergence and the Hellinger distance have closed forms. The other distances follow from the
+points where the densities or the distribution functions cross. The densities cross at the zeros of
+a function with few known critical points; between two neighbouring crossings the distribution
+functions cross at most once. Crossings are found by bisection in a variable that stretches the ends
+of the support (a logit, a logarithm), so that no crossing is too close to an end. All values are
+computed with 40 digits; the closed forms are compared with a quadrature for some pairs.
 usage: pairs.py > pairs.csv      (needs mpmath)
 """
 import csv
@@ -18,13 +21,20 @@ REACH = mp.mpf(10) ** 9
 
 
 class Family:
-    """Two tails, the logarithm of the density, and the integral of a tail, in a variable y over the real line."""
+    """A distribution, whose functions take a variable y on the whole real line.
+
+    In subclasses `x` converts y to the variable of the distribution and `slope` is the derivative
+    of `x`. `critical` returns the critical points of the logarithm of the quotient of two
+    densities, `kl` the divergence, `affinity` the integral of the root of the product.
+    """
 
     def __init__(self, *parameters):
         self.p = [mp.mpf(p) for p in parameters]
 
 
 class Beta(Family):
+    """Beta distributions; y is the logit of x."""
+
     def ln_density(self, y):
         a, b = self.p
         return -(a - 1) * mp.log1p(mp.exp(-y)) - (b - 1) * mp.log1p(mp.exp(y)) - mp.log(mp.beta(a, b))
@@ -34,7 +44,7 @@ class Beta(Family):
         return regularized(a, b, y), regularized(b, a, -y)
 
     def area(self, y):
-        """The integral of the lower tail up to y."""
+        """Returns the integral of the lower tail up to y."""
         a, b = self.p
         x = 1 / (1 + mp.exp(-y))
         return x * self.tails(y)[0] - a / (a + b) * regularized(a + 1, b, y)
@@ -68,7 +78,10 @@ class Beta(Family):
 
 
 def regularized(a, b, y):
-    """The incomplete beta function at the logit y: from the series at 0, or 1 minus that at 1."""
+    """Returns the incomplete beta function at the logit y.
+
+    Computed by the series at 0, or as 1 minus the series at 1.
+    """
     x, rest = 1 / (1 + mp.exp(-y)), 1 / (1 + mp.exp(y))
     if y < 0:
         return mp.exp(-a * mp.log1p(mp.exp(-y))) * rest**b / (a * mp.beta(a, b)) * mp.hyp2f1(a + b, 1, a + 1, x)
@@ -76,7 +89,7 @@ def regularized(a, b, y):
 
 
 class Gamma(Family):
-    """Shape and rate."""
+    """Gamma distributions with shape and rate; y is the logarithm of x."""
 
     def ln_density(self, y):
         a, r = self.p
@@ -115,7 +128,7 @@ class Gamma(Family):
 
 
 class InverseGaussian(Family):
-    """Mean and shape."""
+    """Inverse Gaussian distributions with mean and shape; y is the logarithm of x."""
 
     def ln_density(self, y):
         m, s = self.p
@@ -131,7 +144,10 @@ class InverseGaussian(Family):
             return mp.ncdf(root * (x / m - 1)) + other, mp.ncdf(-root * (x / m - 1)) - other
 
     def area(self, y):
-        """x F less the partial mean m (Phi(w) - exp(2 s/m) Phi(-v))."""
+        """Returns the integral of the lower tail.
+
+        It is x F minus the partial mean m (Phi(w) - exp(2 s/m) Phi(-v)).
+        """
         m, s = self.p
         x = mp.exp(y)
         with mp.workdps(120):
@@ -145,7 +161,7 @@ class InverseGaussian(Family):
 
     @staticmethod
     def critical(f, g):
-        # ln f/g is c - A x - B/x: critical where A x = B/x.
+        # ln f/g is c - A x - B/x, whose critical point is at A x = B/x.
         slope = f.p[1] / f.p[0] ** 2 - g.p[1] / g.p[0] ** 2
         decay = f.p[1] - g.p[1]
         return [mp.log(decay / slope) / 2] if slope * decay > 0 else []
@@ -157,7 +173,8 @@ class InverseGaussian(Family):
 
     @staticmethod
     def affinity(f, g):
-        # The root of the product is another density of the family, up to a factor.
+        # The square root of the product of both densities is a multiple of another density of the
+        # family.
         (m, s), (n, t) = f.p, g.p
         shape = (s + t) / 2
         mean = mp.sqrt(shape / ((s / m**2 + t / n**2) / 2))
@@ -168,7 +185,7 @@ class InverseGaussian(Family):
 
 
 class Normal(Family):
-    """Mean and standard deviation."""
+    """Normal distributions with mean and standard deviation; y is x."""
 
     def ln_density(self, y):
         m, s = self.p
@@ -206,7 +223,7 @@ class Normal(Family):
 
 
 class Laplace(Family):
-    """Location and scale."""
+    """Laplace distributions with location and scale; y is x."""
 
     def ln_density(self, y):
         m, s = self.p
@@ -249,7 +266,7 @@ class Laplace(Family):
 
 
 def roots(h, cuts):
-    """The points at which h changes its sign, between cuts."""
+    """Returns the points at which h changes its sign, at most one between two neighbouring cuts."""
     found = []
     for low, high in zip(cuts, cuts[1:]):
         below, above = h(low), h(high)
@@ -266,11 +283,13 @@ def roots(h, cuts):
 
 
 def difference(f, g, y):
+    """Returns F - G, from the upper tails where they are smaller."""
     (a, b), (c, d) = f.tails(y), g.tails(y)
     return a - c if a + c < 1 else d - b
 
 
 def distances(f, g):
+    """Returns the five distances in the order of the columns."""
     family = type(f)
     wide = 700 if family in (Gamma, InverseGaussian) else REACH
     line = [-REACH, *family.critical(f, g), mp.mpf(wide)]
@@ -279,7 +298,7 @@ def distances(f, g):
     if family is InverseGaussian:
         line[0] = mp.mpf(-700)
     def ln_ratio(y):
-        # Far out both logarithms are huge and nearly equal.
+        # Far from 0 both logarithms are huge and nearly equal, so that many digits cancel.
         with mp.workdps(40 if abs(y) < 20 else 700):
             return f.ln_density(y) - g.ln_density(y)
 
@@ -287,16 +306,17 @@ def distances(f, g):
     steps = [0, *(difference(f, g, y) for y in crossings), 0]
     tv = sum(abs(b - a) for a, b in zip(steps, steps[1:])) / 2
     ks = max(map(abs, steps))
-    # Distribution functions cross between extremes of different sign.
+    # The distribution functions cross between two extremes of their difference with different
+    # signs.
     between = roots(lambda y: difference(f, g, y), crossings)
-    # Up to the far end the area of both is x less the mean.
+    # At the upper end the integral of a lower tail is x minus the mean.
     areas = [mp.mpf(0), *(f.area(y) - g.area(y) for y in between), g.mean() - f.mean()]
     w1 = sum(abs(b - a) for a, b in zip(areas, areas[1:]))
     return [ks, tv, mp.sqrt(1 - family.affinity(f, g)), family.kl(f, g), w1]
 
 
 def checked(f, g):
-    """The divergence and the affinity by quadrature."""
+    """Compares the closed forms of the divergence and of the affinity with a quadrature."""
     family = type(f)
     with mp.workdps(25):
         points = [mp.mpf(j) for j in range(-160, 161, 4)]
@@ -308,10 +328,12 @@ def checked(f, g):
 
 
 def power(rng, low, high):
+    """Draws a power of 10 with an exponent from low to high, rounded to 6 digits."""
     return float("%.6g" % 10 ** rng.uniform(low, high))
 
 
 def draw(rng, family):
+    """Draws a distribution of a family."""
     if family is Beta:
         return Beta(power(rng, -1.0, 1.0), power(rng, -1.0, 1.0))
     if family is Gamma:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Golden points of the relatives of the inverse Gaussian: reciprocal, Levy, first passage, and Wald's sequential test.
+"""Writes golden points of the relatives of the inverse Gaussian (reciprocal, Levy, first passage)
+or of Wald's test.
 
-Computed with 400 digits from the textbook formulas, which cancel; each value also with 800, and both must agree.
-Inputs are exact f64. `ln_cdf` and `ln_sf` are finite where `cdf` and `sf` are below f64's range. In rows of a kind
-`inverse_*` `x` is the answer to the input `p`, and `condition` by how much ln x changes with the logarithm of the
-probability (with p itself, relatively, where p is a logarithm).
+The values are computed with 400 and with 800 digits from the textbook formulas, in which digits
+cancel; both must agree. Inputs are exact f64. `ln_cdf` and `ln_sf` are finite where `cdf` and `sf`
+underflow in f64. In rows of a kind `inverse_*` `x` is the result for the input `p`. `condition` is
+the derivative of ln x with respect to the logarithm of the probability; if p is a logarithm, with
+respect to the logarithm of p.
 usage: relatives.py > relatives.csv      relatives.py sprt > sprt.csv      (needs mpmath)
 """
 import csv
@@ -19,7 +21,7 @@ QUANTILES = ["inverse_cdf", "inverse_sf", "inverse_ln_cdf", "inverse_ln_sf"]
 
 
 def passage(level, drift, volatility, t):
-    """Density and both tails of the first passage time."""
+    """Returns the density and both tails of the first passage time."""
     s = 1 / (volatility * mp.sqrt(2 * t))
     other = mp.exp(2 * drift * level / volatility**2) * mp.erfc((level + drift * t) * s) / 2
     density = level * s / (mp.sqrt(mp.pi) * t) * mp.exp(-(((level - drift * t) * s) ** 2))
@@ -43,16 +45,21 @@ LAWS = {"reciprocal": reciprocal, "levy": levy, "passage": passage}
 
 
 def at(law, parameters, x):
+    """Returns the density and both tails of a distribution."""
     return LAWS[law](*(mp.mpf(p) for p in parameters), mp.mpf(x))
 
 
 def values(law, parameters, x):
+    """Returns the values of VALUES."""
     found = at(law, parameters, x)
     return [*found, *(mp.log(value) for value in found), found[0] / found[2]]
 
 
 def quantile(law, parameters, kind, p, x):
-    """The root in ln x by Newton's method, from a number near it, and its condition."""
+    """Returns a quantile and its condition, by Newton's method in ln x from the starting point x.
+
+    Returns None if a step is too long or the method does not converge.
+    """
     side = 2 if kind.endswith("sf") else 1
     is_ln = "ln" in kind
     ln_p = mp.mpf(p) if is_ln else mp.log(mp.mpf(p))
@@ -72,18 +79,19 @@ def quantile(law, parameters, kind, p, x):
 
 
 def agreed(of):
+    """Returns the numbers of `of()` as texts; fails if 400 and 800 digits do not agree."""
     found = []
     for digits in (400, 800):
         with mp.workdps(digits):
             found.append(of())
     for a, b in zip(*found):
-        # What is beyond f64's range by far counts as 0.
+        # Numbers far below f64's range count as 0.
         assert abs(a - b) <= mp.mpf(10) ** -30 * abs(b) or max(abs(a), abs(b)) < mp.mpf(10) ** -330, (a, b)
     return [mp.nstr(value, 25, min_fixed=0, max_fixed=0) for value in found[1]]
 
 
 def draw(rng, law):
-    """Parameters over the plane, and a number from the midst of the law or one of its tails."""
+    """Draws parameters, and a number from the body of the distribution or from one of its tails."""
     root = rng.uniform(-3, 3) if rng.random() < 0.5 else rng.choice((-1, 1)) * 10 ** rng.uniform(0.5, 12)
     phi = 10 ** rng.uniform(-14, 8)
     t = abs(root) * math.sqrt(phi) / 2
@@ -97,7 +105,7 @@ def draw(rng, law):
     level, volatility = 10 ** rng.uniform(-30, 30), 10 ** rng.uniform(-30, 30)
     sign = rng.choice((-1, -1, 0, 1))
     if sign < 0 and rng.random() < 0.7:
-        # A probability to hit that f64 holds.
+        # A hitting probability in f64's range.
         phi = 10 ** rng.uniform(-2.4, 18)
     if sign == 0:
         return (level, 0.0, volatility), (level / volatility) ** 2 * 10 ** rng.uniform(-24, 40)
@@ -107,6 +115,7 @@ def draw(rng, law):
 
 
 def relatives(out):
+    """Writes the rows of relatives.csv."""
     rng = random.Random(4)
     out.writerow(["id", "law", "kind", "first", "second", "third", "x", "p", *VALUES, "condition"])
     n_rows = 0
@@ -127,10 +136,12 @@ def relatives(out):
             with mp.workdps(400):
                 near = values(law, padded, x)
             p = float(near[VALUES.index(kind.removeprefix("inverse_"))])
-            # An input at the end of its range has another answer, or none.
+            # For an input at the end of its range the quantile is another number, or does not
+            # exist.
             if p in (0.0, 1.0) or abs(p) < 1e-300 or p > 1 - 1e-9 or -1e-9 < p < 0:
                 continue
-            # Where p hardly depends on x, the way from x to the answer is long and its condition useless.
+            # If p hardly depends on x, the quantile is far from x, and its condition is too large
+            # to be useful.
             with mp.workdps(400):
                 is_far = quantile(law, padded, kind, p, x) is None
             if is_far:
@@ -144,6 +155,7 @@ def relatives(out):
 
 
 def test_values(null, alternative, std_dev, alpha, beta, mean, u):
+    """Returns the results of Wald's test by its textbook formulas, in the order of the columns."""
     null, alternative, std_dev, alpha, beta, mean, u = map(
         mp.mpf, (null, alternative, std_dev, alpha, beta, mean, u)
     )
@@ -164,6 +176,7 @@ def test_values(null, alternative, std_dev, alpha, beta, mean, u):
 
 
 def sprt(out):
+    """Writes the rows of sprt.csv."""
     rng = random.Random(5)
     names = ["null", "alternative", "std_dev", "alpha", "beta", "mean", "u"]
     out.writerow([*names, "lower", "upper", "acceptance", "power", "size", "transform"])
@@ -173,7 +186,7 @@ def sprt(out):
         alpha, beta = 10 ** rng.uniform(-12, -0.5), 10 ** rng.uniform(-12, -0.5)
         share = (0, 1, 0.5, rng.uniform(0.49, 0.51), rng.uniform(-1, 2))[i % 5]
         if share == 0.5:
-            # Exactly between both.
+            # The mean is exactly half-way between both hypotheses, where the drift is 0.
             null, alternative = -0.5 * width, 0.5 * width
         mean = (null, alternative, 0.0, null + share * width, null + share * width)[i % 5]
         inputs = [null, alternative, std_dev, alpha, beta, mean, width**2 / std_dev**2 * 10 ** rng.uniform(-4, 1)]

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Functions of the inverse Gaussian moved to mean 0 and variance 1, from the textbook's formulas with 500 digits.
+"""Writes functions of the inverse Gaussian shifted and scaled to mean 0 and variance 1.
+
+The values are computed with 500 digits from the textbook formulas.
 
 usage: standardized.py > standardized.csv      (needs mpmath)
 """
@@ -9,6 +11,7 @@ mp.mp.dps = 500
 
 
 def functions(k, y):
+    """Returns the values of the columns from `pdf` on."""
     k, y = mp.mpf(k), mp.mpf(y)
     r = 1 + y / k
     w, v = y / mp.sqrt(r), (2 * k + y) / mp.sqrt(r)

@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""Golden points of five distributions at parameters from 1e-150 to 1e150 and logarithms of probabilities to -1e8.
+"""Writes golden points of five distributions.
 
-The values are computed with 250 digits from the textbook formulas, which cancel, and with 400; both must agree to 30 digits.
-Parameters, `x` of rows `eval` and `p` are exact f64. In rows of a kind `inverse_*` `x` is the answer to the input `p`: `p` is
-the value of the function at a random number, rounded to f64, so the answer is that number moved by one Newton step in `ln x`,
-whose error is the square of a rounding. `condition` is the change of ln x with the logarithm of the probability (with the
-relative change of p itself, where p is a logarithm); for the shifted distribution, whose third parameter is the shift `s`,
+Parameters are from 1e-150 to 1e150, logarithms of probabilities down to -1e8.
+
+The values are computed with 250 and with 400 digits from the textbook formulas, in which digits
+cancel; both must agree to 30 digits. Parameters, the `x` of rows `eval`, and `p` are exact f64. In
+rows of a kind `inverse_*`, `x` is the quantile of `p`. There `p` is the value of the function at a
+random number, rounded to f64; the quantile is this number after one Newton step in `ln x`, whose
+error is the square of the rounding error of p. `condition` is the derivative of ln x with respect
+to the logarithm of the probability (if p is a logarithm, with respect to the logarithm of p). For
+the shifted distribution, whose third parameter is the shift `s`, it is
 `(1 + condition of x - s) (x - s)/|x|`. `by_mean` and `by_shape` are the derivatives of a quantile.
 
-Most rows are random; the rows with an id that begins with "found" are at the points of `wide-found.csv`, where the error of a
-function was largest among 78 000 random points of this script and of narrower regions: 1e-4 <= mean/shape <= 1e5 with signed
-roots from -4 to 4, the vicinity of the median at mean/shape from 3e3 to 1e8, and the vicinity of the mean; or where `ln_sf` of a
-first passage time is next to 0.
+Most rows are random. The rows whose id begins with "found" are at the points of `wide-found.csv`.
+At these points a function had its largest error among 78 000 random points of this script and of
+three narrower regions: 1e-4 <= mean/shape <= 1e5 with signed roots from -4 to 4; the neighbourhood
+of the median with mean/shape from 3e3 to 1e8; and the neighbourhood of the mean. The remaining
+points have an `ln_sf` of a first passage time close to 0.
 
-First passage times have less extreme rows than the other distributions: level and volatility are from 1e-50 to 1e50, so that
-the drift and the square of level/volatility are in f64's range.
+First passage times have less extreme parameters than the other distributions: level and volatility
+are from 1e-50 to 1e50, so that the drift and the square of level/volatility are in f64's range.
 usage: wide.py wide-found.csv > wide.csv      (needs mpmath)
 """
 import csv
@@ -32,7 +37,7 @@ COUNTS = [("gaussian", 240, 60), ("reciprocal", 60, 20), ("levy", 40, 20), ("pas
 
 
 def passage(level, drift, volatility, t):
-    """Density and both tails of the first passage time."""
+    """Returns the density and both tails of the first passage time."""
     s = 1 / (volatility * mp.sqrt(2 * t))
     other = mp.exp(2 * drift * level / volatility**2) * mp.erfc((level + drift * t) * s) / 2
     density = level * s / (mp.sqrt(mp.pi) * t) * mp.exp(-(((level - drift * t) * s) ** 2))
@@ -60,7 +65,10 @@ LAWS = {"gaussian": gaussian, "reciprocal": reciprocal, "levy": levy, "passage":
 
 
 def gradient(law, parameters, x):
-    """Derivatives of a quantile of the inverse Gaussian by mean and shape, at a fixed probability."""
+    """Returns the derivatives of a quantile by mean and shape at a fixed probability.
+
+    Empty for distributions other than the inverse Gaussian.
+    """
     if law != "gaussian":
         return []
     mean, shape, x = (mp.mpf(value) for value in (*parameters[:2], x))
@@ -70,11 +78,13 @@ def gradient(law, parameters, x):
 
 
 def at(law, parameters, x):
+    """Returns the values of VALUES."""
     found = LAWS[law](*(mp.mpf(p) for p in parameters), mp.mpf(x))
     return [*found, *(mp.log(value) for value in found), found[0] / found[2]]
 
 
 def agreed(of):
+    """Returns the numbers of `of()` with 400 digits, or None if 250 digits do not agree."""
     found = []
     # The difference of the tails loses as many digits as x/mu has.
     for digits in (250, 400):
@@ -91,7 +101,7 @@ def size(rng):
 
 
 def draw(rng, law):
-    """Parameters, and a number from the midst of the distribution or one of its tails."""
+    """Draws parameters, and a number from the body of the distribution or from one of its tails."""
     root = rng.uniform(-3, 3) if rng.random() < 0.5 else rng.choice((-1, 1)) * 10 ** rng.uniform(0.5, 4.15)
     phi = 10 ** rng.uniform(-14, 8)
     t = abs(root) * math.sqrt(phi) / 2
@@ -110,7 +120,7 @@ def draw(rng, law):
     level, volatility = 10 ** rng.uniform(-50, 50), 10 ** rng.uniform(-50, 50)
     sign = rng.choice((-1, -1, 0, 1))
     if sign < 0:
-        # A probability to hit that f64 holds.
+        # A hitting probability in f64's range.
         phi = 10 ** rng.uniform(-2.4, 8)
     if sign == 0:
         return (level, 0.0, volatility), (level / volatility) ** 2 * 10 ** rng.uniform(-8, 200)
@@ -119,8 +129,9 @@ def draw(rng, law):
 
 
 def is_usable(law, parameters, x):
+    """Returns whether parameters and x are in the tested range."""
     if law == "passage":
-        # Below 1e-1e10 no logarithm of a probability is tested.
+        # Points with too small a probability are not tested.
         level, drift, volatility = parameters
         far = (level - drift * x) / volatility
         if abs(far) * abs(far) / x > 1e10 or 2 * abs(drift) / volatility * (level / volatility) > 1e16:
@@ -136,7 +147,7 @@ def text(value):
 
 
 def evaluated(law, parameters, x):
-    """The cells of a row of function values, or None."""
+    """Returns the cells of a row of function values, or None if the point is not usable."""
     if not is_usable(law, parameters, x):
         return None
     found = agreed(lambda: [*at(law, parameters, x), *gradient(law, parameters, x)])
@@ -147,14 +158,14 @@ def evaluated(law, parameters, x):
 
 
 def inverted(law, kind, parameters, x):
-    """The cells of a row of a quantile, or None."""
+    """Returns the cells of a row of a quantile, or None if the point is not usable."""
     if not is_usable(law, parameters, x):
         return None
     found = agreed(lambda: at(law, parameters, x))
     place = VALUES.index(kind.removeprefix("inverse_"))
     side, sign = (1, 1) if kind.endswith("cdf") else (2, -1)
     p = float(found[place]) if found is not None else 0.0
-    # An input at the end of its range has another answer, or none.
+    # For an input at the end of its range the quantile is another number, or does not exist.
     if abs(p) < 1e-290 or p in (0.0, 1.0):
         return None
     with mp.workdps(60):
@@ -162,8 +173,9 @@ def inverted(law, kind, parameters, x):
         y = x - shift
         rate = y * found[0] / found[side]
         condition = (abs(mp.mpf(p)) if "ln" in kind else 1) / rate
-        # The step is a rounding times the condition, so its square is far below f64's digits. Near the probability to hit
-        # the condition has exponents that no exponential can take.
+        # The step is a rounding error times the condition. For a condition below this limit the
+        # square of the step is far below f64's precision. Next to the hitting probability the
+        # condition is so large that the exponential fails.
         if condition > 1e4:
             return None
         ln_p = mp.mpf(p) if "ln" in kind else mp.log(mp.mpf(p))
@@ -174,10 +186,12 @@ def inverted(law, kind, parameters, x):
 
 
 def row(law, kind, parameters, x):
+    """Returns the cells of a row of any kind, or None if the point is not usable."""
     return evaluated(law, parameters, x) if kind == "eval" else inverted(law, kind, parameters, x)
 
 
 def random_row(rng, law, kind):
+    """Draws points until one of them is usable, and returns its cells."""
     while True:
         cells = row(law, kind, *draw(rng, law))
         if cells is not None:

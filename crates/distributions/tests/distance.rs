@@ -27,7 +27,7 @@ fn the_normality_of_the_inverse_gaussian_is_found_by_quadrature_too() {
             normality::hellinger(k).unwrap(),
         );
         check(distance::kl(&law, &normal), normality::kl(k).unwrap());
-        // The normal distribution function of statrs is good to 1e-10 only.
+        // The normal distribution function of `statrs` has errors of 1e-10.
         let cdf_based = [
             distance::kolmogorov(&law, &normal).unwrap().value,
             distance::wasserstein1(&law, &normal).unwrap().value,
@@ -127,8 +127,8 @@ fn laws_far_apart_and_heavy_tails_keep_their_promise() {
             1.0,
         );
     }
-    // These distributions are so far from 0 that x has too few digits, which must be reported as an
-    // error.
+    // The second distribution is so far from 0 that x has too few digits, which must be reported as
+    // an error.
     let remote = distance::total_variation(&normal(0.0, 1.0), &normal(1e9, 1.0));
     assert!(
         matches!(remote, Err(Error::NotConverged { .. })),
@@ -144,14 +144,16 @@ fn laws_far_apart_and_heavy_tails_keep_their_promise() {
     check(distance::kolmogorov(&levy[0], &levy[1]), truth);
 }
 
-/// A mixture of a normal distribution and a much narrower one.
+/// A mixture of a normal distribution and a much narrower normal distribution.
 struct Bumpy {
     wide: Normal,
     narrow: Normal,
+    /// The probability of the narrow part.
     share: f64,
 }
 
 impl Bumpy {
+    /// Returns the mixture of a function of both parts.
     fn mixed(&self, of: impl Fn(&Normal) -> f64) -> f64 {
         (1.0 - self.share) * of(&self.wide) + self.share * of(&self.narrow)
     }
@@ -199,8 +201,8 @@ fn narrow_parts_of_a_law_are_seen() {
             narrow,
             share,
         };
-        // The probability of the narrow part, minus that of the wide part within the few widths of
-        // the narrow part.
+        // The densities differ by share (narrow - wide), so the distance is the share times the
+        // distance of both parts.
         let found = distance::total_variation(&bumpy, &wide).unwrap().value;
         let apart = distance::total_variation(&narrow, &wide).unwrap().value;
         assert_close(
@@ -209,12 +211,13 @@ fn narrow_parts_of_a_law_are_seen() {
             Tolerance::exact().or_absolute(1e-9),
         );
         let kl = distance::kl(&bumpy, &wide).unwrap().value;
-        // The divergence is about share ln(share/std), and more than half of that value.
+        // The divergence is about share ln(share/std); a quadrature that misses the narrow part
+        // returns far less than half of this value.
         assert!(kl > 0.5 * share * (share / std).ln(), "{kl}");
     }
 }
 
-/// A distribution whose distribution function is NaN.
+/// A normal distribution whose `cdf` returns NaN everywhere and whose `pdf` returns NaN above 1.
 struct Broken(Normal);
 
 impl Min<f64> for Broken {

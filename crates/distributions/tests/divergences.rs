@@ -1,5 +1,5 @@
-//! Distances of random pairs of a family against golden values: unbounded densities, underflow,
-//! shapes up to 100.
+//! Distances between random distributions of the same family against golden values and closed
+//! forms. The families have unbounded densities, densities that underflow, and shapes up to 100.
 
 mod support;
 
@@ -10,9 +10,12 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use support::table;
 use tensor_core::rng::Philox;
 
+/// A row of a golden table: the fields by column name.
 type Row = HashMap<String, String>;
+/// The five distances, in the order of [`COLUMNS`].
 type Found = Vec<Result<Estimate, Error>>;
 
+/// Columns of the golden distances.
 const COLUMNS: [&str; 5] = [
     "kolmogorov",
     "total_variation",
@@ -36,6 +39,7 @@ fn distances<L: distance::ContinuousLaw>(p: &L, q: &L) -> Found {
     ]
 }
 
+/// Computes the five distances of the pair of a golden row.
 fn of_row(row: &Row) -> Found {
     let [a, b, c, d] = ["p1", "p2", "q1", "q2"].map(|name| number(row, name));
     let message = "golden parameters";
@@ -84,13 +88,15 @@ fn every_distance_of_every_pair_is_within_its_error_of_the_truth() {
     );
 }
 
-/// Two of the distances of a pair of normal distributions, from closed forms.
+/// A pair of normal distributions, for two distances in closed form.
 struct Normals {
     means: [f64; 2],
     deviations: [f64; 2],
 }
 
 impl Normals {
+    /// Draws a pair from the numbers `at` to `at + 5` of a stream. Means and deviations differ by
+    /// small and by large amounts.
     fn random(random: &Philox, at: u64) -> Self {
         let uniform = |i: u64, low: f64, high: f64| low + (high - low) * random.uniform_f64(at + i);
         let mean = uniform(0, -5.0, 5.0);
@@ -112,8 +118,8 @@ impl Normals {
         first - second
     }
 
-    /// Returns the largest difference of the distribution functions, which is where the densities
-    /// are equal.
+    /// Returns the largest difference of the distribution functions, which is at one of the two
+    /// points where the densities are equal, the roots of `a x² + 2 b x + c`.
     fn kolmogorov(&self) -> f64 {
         let ([m, n], [s, t]) = (self.means, self.deviations);
         let (a, b) = (s * s - t * t, m * t * t - n * s * s);
@@ -124,8 +130,9 @@ impl Normals {
         differences[0].max(differences[1])
     }
 
-    /// Returns the integral of the difference of the distribution functions, which has one sign
-    /// change.
+    /// Returns the integral of the absolute difference of the distribution functions. The
+    /// difference has one sign change, so the integral is computed on both sides of it from the
+    /// integral of the normal distribution function, `z Φ(z) + φ(z)`.
     fn wasserstein1(&self) -> f64 {
         let ([m, n], [s, t]) = (self.means, self.deviations);
         let crossing = (m * t - n * s) / (t - s);
@@ -135,13 +142,15 @@ impl Normals {
     }
 }
 
+/// Returns the standard normal distribution function, to f64 accuracy.
 fn normal_cdf(z: f64) -> f64 {
     0.5 * puruspe::erfc(-z * FRAC_1_SQRT_2)
 }
 
 #[test]
 fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
-    // statrs' normal distribution function is good to 1e-10 only, which the errors must cover.
+    // The normal distribution function of `statrs` has errors of 1e-10, which the error estimates
+    // must include.
     const ROUNDING: f64 = 1e-13;
     let random = Philox::new(9);
     for pair in 0..200 {
@@ -165,7 +174,8 @@ fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
     }
 }
 
-/// A distribution whose `ln_pdf` is the logarithm of its density, and whose density is 0 in a gap.
+/// A uniform distribution on [0, 1] and [2, 3], whose density is 0 in the gap between both. Its
+/// `ln_pdf` is the logarithm of the density, `-inf` in the gap.
 struct Gapped;
 
 impl statrs::statistics::Min<f64> for Gapped {
@@ -202,7 +212,8 @@ fn only_supports_prove_an_infinite_divergence() {
     let uniform = |low, high| Uniform::new(low, high).unwrap();
     let infinite = [
         distance::kl(&uniform(0.0, 1.0), &uniform(0.2, 0.7)),
-        // The probability outside the support underflows, the density does not.
+        // The probability outside the support underflows, but the logarithm of the density does
+        // not.
         distance::kl(
             &Normal::new(1e3, 1.0).unwrap(),
             &InverseGaussian::new(1e3, 1.0).unwrap(),
@@ -217,7 +228,8 @@ fn only_supports_prove_an_infinite_divergence() {
         matches!(found, Err(Error::NotConverged { .. })),
         "{found:?}"
     );
-    // A continued underflow that dominates the result: the exact divergence is far above 745.
+    // The extrapolated part of `ln_pdf` dominates the result: the exact divergence is far above
+    // 745, the size of the logarithm of the smallest f64.
     let (wide, narrow) = (
         Laplace::new(0.0, 1e4).unwrap(),
         Laplace::new(0.0, 1.0).unwrap(),

@@ -13,10 +13,11 @@ use rand::{RngExt, SeedableRng};
 use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
 use tensor_core::compare::{Tolerance, assert_close};
 
-/// Tolerance of an estimate, in epsilons. A term of the dispersion takes 12 roundings, 6 epsilons.
-/// A step of the mean takes 3. The steps of n observations add up to 1 + ln n times their mean
-/// distance from the mean, below 8 here, and an error of the mean counts twice in a squared
-/// distance: 24 more. The shape takes one quotient. The total is below 1e-14.
+/// Tolerance of an estimate, in epsilons: below 1e-14. A term of the dispersion has 12 roundings, 6
+/// epsilons. A step of the mean has 3 roundings. The steps of n observations add up to 1 + ln n
+/// times their mean distance from the mean, which is below 8 here; an error of the mean counts
+/// twice in a squared distance, which adds 24 epsilons. The shape has one more rounding, of the
+/// quotient.
 const ESTIMATE: usize = 40;
 /// Tolerance of an end of an interval, in epsilons: 2e-11, the error of the quantiles of χ² and of
 /// Student's distribution.
@@ -39,8 +40,8 @@ fn ends_of_intervals_meet_their_golden_values() {
     let shape = |fit: &Fit| fit.shape_interval(LEVEL).unwrap();
     check("shape_lower", bound(), |_, fit| shape(fit).lower);
     check("shape_upper", bound(), |_, fit| shape(fit).upper);
-    // 1/(1 - c) has the error of c times c/(1 - c), which is upper/m - 1. Infinite ends must be
-    // equal.
+    // The relative error of 1/(1 - c) is that of c times c/(1 - c), which is upper/m - 1. An
+    // infinite end has the tolerance 0, so it must be infinite in both.
     let upper = |column: &str| {
         let scale = |sample: &Sample| {
             let upper = sample.number(column);
@@ -66,8 +67,8 @@ fn ends_of_intervals_meet_their_golden_values() {
     });
 }
 
-/// Computes the statistic of a sample that is split at random into parts, which are merged in a
-/// random tree.
+/// Computes the statistic of a sample by splitting the sample at random, recursively, and merging
+/// the statistics of both parts.
 fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatistic {
     if xs.len() < 3 {
         return SufficientStatistic::of(xs).expect("a sample");
@@ -90,7 +91,7 @@ fn any_split_and_any_order_give_one_fit() {
             let merged = merged_anyhow(&xs, &mut rng);
             assert_eq!((merged.count(), merged.weight()), (1000, 1000.0));
             let found = [merged.mean(), merged.dispersion()];
-            // Both sides have an error of this size.
+            // Both statistics have errors up to `ESTIMATE`.
             assert_close(
                 found,
                 [whole.mean(), whole.dispersion()],
@@ -130,8 +131,8 @@ fn a_weight_counts_as_so_many_equal_observations() {
 
 #[test]
 fn no_sum_is_lost_to_a_heavier_or_larger_one() {
-    // An observation of 1 together with an observation of 1e-20 of weight 1e30: a mean that started
-    // from 1 would cancel to 0.
+    // An observation of 1, and an observation of 1e-20 with weight 1e30. Starting from the lighter
+    // mean, 1, the correction would cancel all digits and the result would be 0.
     let mut found = Vec::new();
     for pairs in [[(1.0, 1.0), (1e-20, 1e30)], [(1e-20, 1e30), (1.0, 1.0)]] {
         let statistic = SufficientStatistic::of_weighted(&pairs).unwrap();
@@ -144,7 +145,7 @@ fn no_sum_is_lost_to_a_heavier_or_larger_one() {
         [mean, dispersion, mean, dispersion],
         Tolerance::relative(ESTIMATE),
     );
-    // The ends of the range of parameters.
+    // Observations at both ends of the supported range of parameters.
     let wide = SufficientStatistic::of(&[1e-140, 1e140]).unwrap();
     assert_close(
         [wide.mean(), wide.dispersion()],
@@ -177,7 +178,7 @@ fn a_bad_observation_is_named_and_changes_nothing() {
         let before = heavy;
         let error = heavy.push_weighted(x, weight).unwrap_err();
         assert!(matches!(error, Error::StatisticInvalid { .. }), "{error}");
-        // Use the shortest text of each number: 5e-324 is not written with 324 digits.
+        // Numbers are written in their shortest form: 5e-324 must not take 324 digits.
         assert!(error.to_string().len() < 200, "{error}");
         assert_eq!(heavy, before);
     }
@@ -259,7 +260,8 @@ fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
 fn exact_intervals_cover_as_often_as_they_say() {
     const LEVEL: f64 = 0.9;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
-    // Small samples of small, medium and large variation, for which large-sample intervals fail.
+    // Small samples with small, medium and large variation, for which the usual intervals for large
+    // samples are wrong.
     for (phi, n) in [(1e-6, 3), (0.5, 4), (3.0, 8), (1e3, 5)] {
         let shape = 1.0 / phi;
         let mut covered = [0; 3];
@@ -304,7 +306,7 @@ fn unbiased_estimates_are_right_on_average() {
         [1.0 / SHAPE],
         Tolerance::exact().or_absolute(allowed),
     );
-    // The biased estimate would fail here: n/(n - 3) = 1.5.
+    // The test would detect the biased estimate, which is too large by n/(n - 3) = 1.5.
 }
 
 proptest! {
@@ -328,7 +330,7 @@ proptest! {
         ab.merge(&b).unwrap();
         ba.merge(&a).unwrap();
         let [found, expected] = [ab, ba].map(|of| [of.weight(), of.mean(), of.dispersion()]);
-        // The terms are the same whichever part is heavier; two parts of equal weight may be
+        // `merge` starts from the heavier part for both orders. Two parts of equal weight may be
         // rounded differently.
         assert_close(found, expected, Tolerance::relative(4).or_absolute(f64::MIN_POSITIVE));
     }
@@ -342,7 +344,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
         let n = fit.statistic().weight();
         let of_x = sample.xs.iter().map(|x| x.ln().abs()).sum::<f64>() / n;
         let scale = n * (1.0 + fit.law().shape().ln().abs() + of_x);
-        // Rounded parameters move the densities by `sqrt(λ/μ)` epsilons.
+        // Rounding errors of the parameters change the log-densities by `sqrt(λ/μ)` epsilons.
         let steep = 1.0 + (fit.law().shape() / fit.law().mean()).sqrt() * f64::EPSILON;
         let bound = Tolerance::relative(16).scaled_by([scale * steep]);
         assert_close([fit.ln_likelihood()], [ln_pdfs.sum::<f64>()], bound);

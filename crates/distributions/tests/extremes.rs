@@ -1,11 +1,12 @@
 //! Every function at its limits: outside the support, beyond f64's range, and for parameters far
-//! outside the plane on which accuracy is guaranteed.
+//! outside the range for which accuracy is guaranteed.
 
 use distributions::{Error, InverseGaussian};
 use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian, f64) -> f64;
 
+/// Each function with its name and its limits at 0 and at ∞, for mean and shape 1.25.
 const FUNCTIONS: [(&str, Function, [f64; 2]); 7] = [
     ("pdf", InverseGaussian::pdf, [0.0, 0.0]),
     (
@@ -186,8 +187,8 @@ fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
             let near = [centre.next_down(), centre, centre.next_up()];
             for function in [InverseGaussian::cdf as Function, InverseGaussian::ln_pdf] {
                 let [below, at, above] = near.map(|x| function(&law, x));
-                // A unit in the last place of x changes a value by at most f x eps / F, relative,
-                // and the values themselves are rounded.
+                // A change of x by one epsilon changes the result by about x f(x) epsilons, and the
+                // result itself is rounded.
                 let step = 1.0 + centre * law.pdf(centre);
                 let bound = Tolerance::relative(10).scaled_by([step + at.abs(); 2]);
                 assert_close([below, above], [at; 2], bound);

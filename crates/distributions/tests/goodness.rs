@@ -12,13 +12,15 @@ use samples::{N_SAMPLES, Sample, check, draws, is_binomial};
 use support::table;
 use tensor_core::compare::{Tolerance, assert_close};
 
+/// Returns the distribution from which a golden sample was drawn.
 fn true_law(sample: &Sample) -> InverseGaussian {
     InverseGaussian::new(sample.number("mu"), sample.number("lambda")).expect("golden parameters")
 }
 
 #[test]
 fn statistics_of_fit_meet_their_golden_values() {
-    // Each of 2n logarithms has a few roundings, and their sum is larger than the statistic by n.
+    // Each of the 2n logarithms has a few roundings, and their sum exceeds the statistic by n, so
+    // the error is relative to n plus the statistic.
     let samples = Sample::all();
     let scales = samples
         .iter()
@@ -39,8 +41,8 @@ fn statistics_of_fit_meet_their_golden_values() {
 fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
     for row in table("estimate-kolmogorov.csv") {
         let [n, d, truth] = ["n", "d", "p"].map(|column| row[column].parse::<f64>().unwrap());
-        // The tolerances of the documentation; the tail neglects the probability of deviations on
-        // both sides, a relative exp(-6 n d²).
+        // The tolerances of the documentation. In the tail the result neglects the probability of
+        // deviations on both sides, which is a fraction exp(-6 n d²) of the p-value.
         let relative = match (n, truth) {
             (_, ..0.011) => 2e-7,
             (_, ..0.051) => 2e-5,
@@ -96,7 +98,7 @@ fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite(
     let statistic = GoodnessOfFit::AndersonDarling
         .statistic(&law, &[0.5, 1.0, 1e6])
         .unwrap();
-    // The term of the outlier alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
+    // The outlier dominates the statistic by its term -ln P(X > x)/n, about λ x/(2 μ² n).
     let term = 1e6 / 2.0 / 3.0;
     assert_close(
         [statistic],
@@ -133,8 +135,8 @@ fn bootstrap_finds_other_laws_out() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut sample =
         |of: &dyn Fn(f64) -> f64| -> Vec<f64> { (0..400).map(|_| of(rng.random())).collect() };
-    // A Weibull distribution of shape 3 and an exponential distribution: both have more probability
-    // near 0 than any inverse Gaussian of the same spread.
+    // Weibull with shape 3, exponential, and gamma with shape 2: all have more probability near 0
+    // than any inverse Gaussian of the same spread.
     let weibull = sample(&|u| (-u.ln()).cbrt());
     let exponential = sample(&|u| -u.ln());
     let gamma = sample(&|u| -u.ln())

@@ -1,4 +1,4 @@
-//! GPU batches on every adapter of this machine, against the f64 functions.
+//! The GPU functions on every adapter of the machine, against the f64 functions.
 #![cfg(feature = "gpu")]
 
 mod f32_plane;
@@ -25,7 +25,7 @@ fn every_function_keeps_its_bound_on_every_adapter() {
             }
             let share = share_of_bound(function, &values);
             eprintln!(
-                "{function:?} on {}: {share:.2} of its bound",
+                "{function:?} on {}: largest error is {share:.2} of the tolerance",
                 gpu.adapter().name
             );
         }

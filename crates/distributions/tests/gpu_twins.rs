@@ -1,5 +1,5 @@
-//! The CPU twins of the GPU kernels against the f64 functions of this crate, over the plane of
-//! parameters; no GPU is needed.
+//! The CPU twins of the GPU kernels against the f64 functions of this crate, for the whole range of
+//! parameters. No GPU is needed.
 
 mod f32_plane;
 
@@ -28,6 +28,7 @@ const LAWS: [[f64; 2]; 7] = [
     [1e-30, 1e-30],
 ];
 
+/// Computes a function of a distribution by the twin of the kernel.
 fn eval(function: Function, law: &InverseGaussian, xs: &[f32]) -> Vec<f32> {
     let n = u32::try_from(xs.len()).expect("a few numbers");
     let params = InverseGaussianEvalParams::new(function, law.mean(), law.shape(), n);
@@ -36,6 +37,7 @@ fn eval(function: Function, law: &InverseGaussian, xs: &[f32]) -> Vec<f32> {
     ys
 }
 
+/// Draws `N_DRAWS` numbers by the twin of the kernel.
 fn sample([mean, shape]: [f64; 2], key: u64) -> Vec<f32> {
     let params = InverseGaussianSampleParams::new(mean, shape, key, 0, 0..N_DRAWS);
     let mut draws = vec![f32::NAN; N_DRAWS as usize];
@@ -55,10 +57,10 @@ fn every_function_keeps_its_bound_over_the_plane_and_comes_near_it() {
         }
         let share = share_of_bound(function, &values);
         eprintln!(
-            "{function:?}: {share:.2} of its bound at {} points",
+            "{function:?}: largest error is {share:.2} of the tolerance at {} points",
             values.len()
         );
-        assert!(share > 0.4, "{function:?}: the bound is too wide: {share}");
+        assert!(share > 0.4, "{function:?}: tolerance is too wide ({share})");
     }
 }
 
@@ -117,7 +119,7 @@ fn erfcx_and_its_slope_keep_their_bounds() {
     let summary = compare(&actual, &truth, &Tolerance::relative(AT_EPSILONS)).unwrap();
     assert!(summary.max_share > 0.5, "{summary:?}");
 
-    // Wide steps, for which the difference of the f64 oracle has ten correct digits.
+    // The steps are so wide that the difference of two f64 values has ten correct digits.
     let step = |(i, t): (u64, &f32)| {
         (t + 0.5) * 10_f32.powf(4.0 * random.stream(1).uniform_f32(i) - 1.0) + 0.01
     };
@@ -138,7 +140,8 @@ fn draws_have_the_law_and_none_is_bad_at_the_edges_of_the_plane() {
         let law = InverseGaussian::new(mean, shape).unwrap();
         let draws = sample([mean, shape], key);
         assert!(draws.iter().all(|x| x.is_normal() && *x > 0.0), "{law:?}");
-        // A distribution narrower than a few f32 spacings is discrete in f32 and not continuous.
+        // A distribution that is only a few f32 spacings wide is discrete in f32, and the statistic
+        // does not apply.
         if shape / mean < 1e9 {
             let statistic = kolmogorov(&law, draws);
             assert!(statistic < 2.3, "{law:?}: {statistic}");
@@ -159,7 +162,8 @@ fn moments_of_draws_are_those_of_the_law() {
                 .sum();
             sum / n
         };
-        // The expectations of X/μ and μ/X are 1 and 1 + φ, the variances φ and φ + 2 φ².
+        // With φ = μ/λ, the expectations of X/μ and μ/X are 1 and 1 + φ, the variances φ and φ + 2
+        // φ².
         let five_errors =
             |variance: f64| Tolerance::exact().or_absolute(5.0 * (variance / n).sqrt());
         assert_close([average(1)], [1.0], five_errors(ratio));
@@ -173,8 +177,7 @@ fn moments_of_draws_are_those_of_the_law() {
 
 #[test]
 fn large_draws_are_as_rare_as_they_must_be() {
-    // Compare E min(X, c) where a few rare draws determine the mean: there F(x) is nearly that of a
-    // Lévy distribution.
+    // For this ratio a few rare draws determine the mean, so compare tail probabilities instead.
     let [mean, shape] = [1.0, 1e-6];
     let draws = sample([mean, shape], 21);
     let law = InverseGaussian::new(mean, shape).unwrap();

@@ -10,18 +10,20 @@ use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian) -> f64;
 
+/// Returns a number of a golden row.
 fn number(row: &HashMap<String, String>, name: &str) -> f64 {
     row[name].parse().expect("columns hold numbers")
 }
 
+/// Returns the distribution of a golden row.
 fn law(row: &HashMap<String, String>) -> InverseGaussian {
     InverseGaussian::new(number(row, "mean"), number(row, "shape")).expect("golden parameters")
 }
 
 #[test]
 fn moments_meet_their_golden_values() {
-    // Each is a product of powers of a few rounded numbers and sums of such without cancellation: a
-    // rounding a factor.
+    // Each moment is a product of powers of a few rounded numbers, or a sum of such products
+    // without cancellation. The tolerance allows one rounding per factor.
     let cases: [(&str, Function, usize); 14] = [
         ("raw-3", |law| law.raw_moment(-3), 12),
         ("raw-1", |law| law.raw_moment(-1), 4),
@@ -52,7 +54,7 @@ fn the_entropy_is_finite_where_the_ratio_of_the_parameters_is_not() {
     let golden = [
         (3.378e138, 3.38e-192, -437.553_979_343_964_95),
         (1e300, 1e-300, -687.451_045_096_816_8),
-        // The last term is neglected, because it is below 1e-600.
+        // The value omits the last term of the formula, which is below 1e-600.
         (1e-300, 1e300, -1_380.132_117_263_222_7),
     ];
     for (mean, shape, truth) in golden {
@@ -78,7 +80,8 @@ fn entropy_and_transforms_meet_their_golden_values() {
             [number(&row, "cgf")],
             Tolerance::relative(8),
         );
-        // An exponential multiplies an error by the size of its argument.
+        // The exponential turns a relative error of its argument into a relative error of the
+        // result, multiplied by the size of the argument.
         let mgf = number(&row, "cgf").exp();
         assert_close(
             [law.mgf(number(&row, "cgf_at"))],
@@ -121,8 +124,7 @@ fn moments_of_high_orders_leave_f64_only_where_they_are_outside() {
         assert_close([law.reciprocal().raw_moment(-n)], [truth], bound);
     }
     let law = InverseGaussian::new(1e-4, 1e-4).unwrap();
-    // Up to order 5000 moments fall, to about exp(-5000); then they rise, back from below f64's
-    // range.
+    // Moments decrease up to about order 5000, to exp(-5000), and then increase again.
     assert_eq!(law.raw_moment(5000), 0.0);
     assert_eq!(law.raw_moment(20_000), f64::INFINITY);
     for law in [law, InverseGaussian::new(1.0, 1.0).unwrap()] {
@@ -140,7 +142,7 @@ fn cumulants_and_central_moments_of_high_orders_meet_their_golden_values() {
     for row in table("high-orders.csv") {
         let law = law(&row);
         let n: u32 = row["n"].parse().expect("orders are integers");
-        // A golden value beyond f64's range is read as infinity, one below as 0.
+        // A golden value above f64's range is parsed as infinity, and a value below the range as 0.
         let truth = [number(&row, "cumulant"), number(&row, "central")];
         let bound = Tolerance::relative(4 * n as usize).or_absolute(f64::MIN_POSITIVE);
         assert_close([law.cumulant(n), law.central_moment(n)], truth, bound);
@@ -180,7 +182,7 @@ fn no_central_moment_is_nan_where_a_cumulant_overflows() {
 fn transforms_have_limits_far_out() {
     let law = InverseGaussian::new(1e10, 1.0).unwrap();
     for sign in [1.0, -1.0] {
-        // There it is -sqrt(-2iλt), of both parts sqrt(λ|t|).
+        // For large t the logarithm is -sqrt(-2iλt), whose parts have the size sqrt(λ|t|).
         let found = law.ln_characteristic_function(sign * 1e290);
         assert_close(
             [found.re, found.im],
@@ -242,7 +244,7 @@ fn traits_say_what_methods_say() {
 
 #[test]
 fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
-    // Each of these took minutes or more by the recursion.
+    // The recursion would take minutes or more for each of these orders.
     for (shape, order, expected) in [
         (1e15, 200_000, 0.0),
         (1e6, 200_001, 0.0),
@@ -257,7 +259,7 @@ fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
             "order {order} of shape {shape:e}"
         );
     }
-    // Next to the bounds the recursion is used.
+    // Orders next to the limits of f64's range still use the recursion.
     let law = InverseGaussian::new(1.0, 100.0).unwrap();
     let ln_moments: Vec<f64> = (500..540).map(|n| law.central_moment(n).log2()).collect();
     assert!(ln_moments.iter().all(|ln| !ln.is_nan()));

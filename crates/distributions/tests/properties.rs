@@ -1,27 +1,29 @@
-//! Identities of the inverse Gaussian at random parameters.
+//! Identities of the inverse Gaussian for random parameters.
 
 use distributions::{InverseGaussian, Real};
 use proptest::prelude::*;
 use tensor_core::compare::{Tolerance, compare};
 
-/// Twice the tolerance of each function, 4e-15.
+/// Twice the tolerance of each function, in epsilons; the tolerance is 4e-15.
 const TWO_GATES: usize = 36;
 
-/// A random distribution on the parameter plane, and a point at a signed root from -30 to 30.
+/// Generates a distribution in the supported range of parameters, and an `x` with a signed root
+/// from -30 to 30.
 fn law_and_point() -> impl Strategy<Value = (InverseGaussian, f64)> {
     (-14.0..8.0, -20.0..20.0, -30.0..30.0).prop_map(|(phi, scale, w): (f64, f64, f64)| {
         let (phi, mean) = (10_f64.powf(phi), 10_f64.powf(scale));
-        let law = InverseGaussian::new(mean, mean / phi).expect("a law");
+        let law = InverseGaussian::new(mean, mean / phi).expect("valid parameters");
         (law, mean * ratio(w * phi.sqrt() / 2.0))
     })
 }
 
-/// `x/μ` at half the signed root times the coefficient of variation.
+/// Returns `x/μ` for `t = w sqrt(μ/λ)/2`, where `w` is the signed root.
 fn ratio(t: f64) -> f64 {
     let root = t.abs() + t.hypot(1.0);
     if t < 0.0 { root.powi(-2) } else { root.powi(2) }
 }
 
+/// Panics if two numbers differ by more than the tolerance.
 #[track_caller]
 fn close(actual: f64, expected: f64, bound: Tolerance) {
     if let Err(mismatch) = compare([actual], [expected], &bound) {
@@ -43,8 +45,8 @@ proptest! {
     fn both_sides_of_the_mean_mirror_each_other(
         phi in -14.0..8.0_f64, scale in -400..400_i32, power in 1..40_i32,
     ) {
-        // Use powers of two, so that μ²/x is exact: at μ²/x the sign of w is reversed, v and E are
-        // unchanged.
+        // At μ²/x the root w has the opposite sign, while v and E are unchanged. Powers of two make
+        // μ²/x exact.
         let (mean, step) = (2_f64.powi(scale), 2_f64.powi(power));
         let law = InverseGaussian::new(mean, mean / 10_f64.powf(phi)).unwrap();
         let (x, mirrored) = (mean * step, mean / step);
@@ -63,7 +65,8 @@ proptest! {
 
     #[test]
     fn logarithms_are_those_of_the_functions((law, x) in law_and_point()) {
-        // The exponential multiplies an error by the size of the logarithm, at most 500 here.
+        // The exponential multiplies a relative error of the logarithm by its size, at most 500
+        // here.
         let bound = || Tolerance::relative(2000).or_absolute(f64::MIN_POSITIVE);
         close(law.ln_pdf(x).exp(), law.pdf(x), bound());
         close(law.ln_cdf(x).exp(), law.cdf(x), bound());
@@ -84,7 +87,7 @@ proptest! {
 
     #[test]
     fn quantiles_lead_back((law, x) in law_and_point()) {
-        // A relative error of ln P changes x by this factor.
+        // The relative change of x per relative change of ln P.
         let condition = |ln_p: f64| ln_p.abs() * (ln_p - law.ln_pdf(x)).exp() / x;
         let lower = law.ln_cdf(x);
         if lower < -1e-12 {
@@ -100,12 +103,12 @@ proptest! {
 
     #[test]
     fn the_law_scales((law, x) in law_and_point(), power in -300_i32..300) {
-        // Scaling by a power of two rounds nothing, so all digits agree.
+        // Scaling by a power of two is exact, so all digits agree.
         let c = 2_f64.powi(power);
         let scaled = InverseGaussian::new(law.mean() * c, law.shape() * c).unwrap();
         prop_assert_eq!(scaled.cdf(x * c), law.cdf(x));
         prop_assert_eq!(scaled.ln_sf(x * c), law.ln_sf(x));
-        // A subnormal density has fewer digits, and scaling makes that error visible.
+        // A subnormal density has fewer digits, and scaling magnifies its error.
         let floor = f64::max(1e-290, 1e-323 * c);
         close(scaled.pdf(x * c) * c, law.pdf(x), Tolerance::relative(2).or_absolute(floor));
         let median = scaled.median() / c;
@@ -158,7 +161,7 @@ proptest! {
         let in_mean = slope(&|c| law(mean * c, shape).inverse_cdf(p));
         let in_shape = slope(&|c| law(mean, shape * c).inverse_cdf(p));
         let x = law(mean, shape).inverse_cdf(p);
-        // Central differences leave an error of the square of the step, relative to the size of x.
+        // The relative error of a central difference is about the square of the step.
         let bound = || Tolerance::relative(1).or_absolute(1e-6 * x.max(by_mean));
         close(by_mean * mean, in_mean, bound());
         close(by_shape * shape, in_shape, bound());

@@ -9,12 +9,16 @@ use support::{Row, rows, wide_rows};
 
 /// A function evaluated at a golden point, with the way its error is measured.
 struct Case {
+    /// The name in the table of the documentation.
     name: &'static str,
+    /// The column of the golden values.
     column: &'static str,
     function: fn(&InverseGaussian, f64) -> f64,
+    /// Returns the size to which the error is relative, from `x` and the golden value.
     scale: fn(&InverseGaussian, f64, f64) -> f64,
 }
 
+/// The functions of the table, in its order.
 const CASES: &[Case] = &[
     case("pdf", "pdf", InverseGaussian::pdf),
     Case {
@@ -29,7 +33,8 @@ const CASES: &[Case] = &[
     case("sample_gradient, mean", "by_mean", |law, x| {
         law.sample_gradient(x)[0]
     }),
-    // The derivative passes through 0 as a sum of two terms of different sign; they are its scale.
+    // The derivative is a sum of two terms with different signs and can be 0, so the error is
+    // relative to the sum of their sizes.
     Case {
         scale: |law, x, truth| {
             let (mean, shape) = (law.mean(), law.shape());
@@ -42,6 +47,7 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// Creates a case whose error is relative to the golden value.
 const fn case(
     name: &'static str,
     column: &'static str,
@@ -101,7 +107,7 @@ fn all_rows(kind: &str) -> Vec<Row> {
     all
 }
 
-/// Returns a quantile, its golden value, and the scale of its tolerance.
+/// Returns a quantile, its golden value, and the size to which its error is relative.
 fn quantile(row: &Row) -> [f64; 3] {
     let (law, p, x) = (row.law(), row.number("p"), row.number("x"));
     let is_log = row.text("kind").starts_with("qlog");
@@ -115,8 +121,10 @@ fn quantile(row: &Row) -> [f64; 3] {
     [actual, x, x * (1.0 + condition(row))]
 }
 
-/// Returns the absolute derivative of `ln x` with respect to the logarithm of the input.
+/// Returns the condition of a quantile: the absolute derivative of `ln x` with respect to the
+/// logarithm of the input.
 fn condition(row: &Row) -> f64 {
+    // The rows of `wide.csv` contain the condition.
     if let Some(condition) = row.optional("condition") {
         return condition;
     }

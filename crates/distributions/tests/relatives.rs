@@ -16,11 +16,13 @@ use support::gate::{GATE, golden, worst};
 use support::kolmogorov;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
+/// A row of a golden table: the fields by column name.
 type Row = HashMap<String, String>;
 
-/// The functions that all distributions have in common, as a trait that is usable as a trait
-/// object.
+/// The functions that all distributions have in common, selected by name, so that tests can use
+/// trait objects.
 trait Functions {
+    /// Returns the value of the function `name` at `x`.
     fn function(&self, name: &str, x: f64) -> f64;
 }
 
@@ -55,10 +57,12 @@ functions!(
     InverseGaussian
 );
 
+/// Returns a number of a golden row.
 fn number(row: &Row, column: &str) -> f64 {
     row[column].parse().expect("columns hold numbers")
 }
 
+/// Returns the distribution of a golden row.
 fn law(row: &Row) -> Box<dyn Functions> {
     let first = number(row, "first");
     match row["law"].as_str() {
@@ -78,9 +82,11 @@ fn law(row: &Row) -> Box<dyn Functions> {
     }
 }
 
+/// The functions of `x`, by name and column.
 const FUNCTIONS: [&str; 7] = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "hazard"];
 
-/// Returns the value of a function at a row, its expected value, and the scale of its tolerance.
+/// Returns the value of a function at a row, its golden value, and the size to which the error is
+/// relative.
 fn evaluated(row: &Row, name: &str) -> [f64; 3] {
     let truth = number(row, name);
     let actual = law(row).function(name, number(row, "x"));
@@ -88,6 +94,7 @@ fn evaluated(row: &Row, name: &str) -> [f64; 3] {
     [actual, truth, truth.abs().max(least)]
 }
 
+/// Returns the quantile of a row, its golden value, and the size to which the error is relative.
 fn inverted(row: &Row) -> [f64; 3] {
     let x = number(row, "x");
     let actual = law(row).function(&row["kind"], number(row, "p"));
@@ -147,7 +154,7 @@ fn spread() -> Vec<f64> {
 
 #[test]
 fn heavy_upper_tails_have_quantiles_to_the_last_digits() {
-    // P(X > x) = erf(sqrt(c/(2x))) is sqrt(2c/(π x)) there, to all digits of f64.
+    // For such large x, P(X > x) = erf(sqrt(c/(2x))) is sqrt(2c/(π x)) to all digits of f64.
     for exponent in 20..140 {
         let p = 1.234_567 * 10_f64.powi(-exponent);
         let c = 7.3;
@@ -303,7 +310,7 @@ fn a_levy_law_is_the_limit_of_large_means() {
 #[test]
 fn a_first_passage_has_the_law_of_its_drift() {
     let xs = [0.1, 0.5, 1.0, 1.5, 2.0, 8.0];
-    // Parameters whose quotients and squares are exact.
+    // The parameters have exact quotients and squares.
     let cases: [(f64, Box<dyn Functions>); 2] = [
         (0.5, Box::new(InverseGaussian::new(4.0, 16.0).unwrap())),
         (0.0, Box::new(Levy::new(16.0).unwrap())),
@@ -330,7 +337,7 @@ fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() 
     let (mean, shape) = (2.0, 3.0);
     let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
     let part = InverseGaussian::new(1.0 / mean, shape / mean / mean).unwrap();
-    // Cumulants of a squared normal number divided by λ: 2^(n-1) (n-1)! / λ^n.
+    // The cumulants of a squared normal number divided by λ are 2^(n-1) (n-1)! / λ^n.
     let cumulant = |n: i32, factor: f64| part.cumulant(n.unsigned_abs()) + factor / shape.powi(n);
     let [k1, k2, k3, k4] = [(1, 1.0), (2, 2.0), (3, 8.0), (4, 48.0)].map(|(n, f)| cumulant(n, f));
     let found = [
@@ -359,7 +366,7 @@ fn modes_are_peaks_and_medians_are_halves() {
         let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| law.ln_pdf(mode * factor));
         assert!(beside.iter().all(|ln_pdf| *ln_pdf < law.ln_pdf(mode)));
         let median = Median::median(&law);
-        // The change caused by an epsilon of the median.
+        // An epsilon of the median changes the probability by about `median * pdf` epsilons.
         let scale = 1.0 + median * law.pdf(median);
         let bound = Tolerance::relative(2).scaled_by([scale]);
         assert_close([law.cdf(median)], [0.5], bound);
@@ -372,8 +379,9 @@ fn modes_are_peaks_and_medians_are_halves() {
 
 #[test]
 fn entropies_meet_their_golden_values() {
-    // mpmath 1.3.0, 60 digits: log(2 pi e/(mean shape))/2 + exp(x) e1(x)/2 at x = 2 shape/mean, the
-    // first checked by quadrature; (1 + 3 euler + log(16 pi scale^2))/2.
+    // mpmath 1.3.0, 60 digits. Reciprocal: log(2 pi e/(mean shape))/2 + exp(x) e1(x)/2 at x = 2
+    // shape/mean, whose first value was checked by quadrature. Lévy: (1 + 3 euler + log(16 pi
+    // scale^2))/2.
     let reciprocal = [
         (2.0, 3.0, 0.6541006687183045),
         (1e-3, 1e5, -0.883646557289373),
@@ -501,7 +509,7 @@ fn laws_are_written_as_their_parameters_and_checked_when_read() {
 
 #[test]
 fn draws_follow_the_laws() {
-    // P(distance > 2.2) = 2 exp(-2 · 2.2²) = 1.3e-4.
+    // A correct sampler exceeds this distance with the probability 2 exp(-2 · 2.2²) = 1.3e-4.
     const FAR: f64 = 2.2;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
     let mut draw = |sample: &dyn Fn(&mut Xoshiro256PlusPlus) -> f64| -> Vec<f64> {
@@ -547,7 +555,7 @@ proptest! {
         let cdfs = |c: f64| [
             Levy::new(3.0 * c).unwrap().cdf(x * c),
             ReciprocalInverseGaussian::new(2.0 / c, 3.0 / c).unwrap().cdf(x * c),
-            // Time scaled by c: drift by 1/c, volatility by 1/sqrt(c).
+            // Scaling the time by c² scales the drift by 1/c² and the volatility by 1/c.
             FirstPassage::new(1.5, drift / (c * c), 1.0 / c).unwrap().cdf(x * c * c),
         ];
         prop_assert!(compare(cdfs(c), cdfs(1.0), &Tolerance::relative(4)).is_ok());
@@ -560,7 +568,7 @@ proptest! {
         let law = FirstPassage::new(2.0, f64::from(sign), ln_phi.exp().sqrt()).unwrap();
         let t = law.inverse_cdf(p);
         if p < law.hitting_probability() * (1.0 - 1e-9) {
-            // The change caused by an epsilon of t.
+            // The relative change of the probability per relative change of t.
             let steepness = t * law.pdf(t) / p;
             let bound = Tolerance::exact().or_absolute(1e-14 * p * (1.0 + steepness));
             prop_assert!(compare([law.cdf(t)], [p], &bound).is_ok());

@@ -1,5 +1,5 @@
-//! Random draws: fixed values, validity over the whole parameter plane, and the correct
-//! distribution.
+//! Random draws: fixed values for a seed, validity for all parameters, and the distribution of the
+//! draws.
 
 use distributions::InverseGaussian;
 use distributions::estimate::GoodnessOfFit;
@@ -8,7 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use tensor_core::compare::{Tolerance, assert_close};
 
-/// Means and shapes at the ends of the parameter plane, and beyond.
+/// Means and shapes at the ends of the supported range of parameters, and beyond.
 const EXTREMES: [[f64; 2]; 8] = [
     [1.0, 1e-12],
     [1.0, 1e-8],
@@ -20,6 +20,7 @@ const EXTREMES: [[f64; 2]; 8] = [
     [1e-140, 1e-132],
 ];
 
+/// Returns the generator for a seed.
 fn generator(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
@@ -73,18 +74,19 @@ fn no_draw_is_zero_negative_infinite_or_nan() {
 #[test]
 fn draws_follow_their_law_everywhere() {
     const N: u32 = 20_000;
-    // sqrt(n) D exceeds this once in 10⁶ samples.
+    // For a correct sampler sqrt(n) D exceeds this value once in 10⁶ samples.
     const WORST: f64 = 2.7;
     let phis = [1e-14, 1e-6, 1e-2, 0.5, 1.0, 30.0, 1e4, 1e8];
     for (seed, phi) in (100..).zip(phis) {
         let law = InverseGaussian::new(3.0, 3.0 / phi).unwrap();
         let statistic = kolmogorov(&law, &law, N, seed);
         assert!(statistic < WORST, "{law:?}: {statistic}");
+        // The test must be able to detect a wrong distribution.
         let other = InverseGaussian::new(3.0, 4.0 / phi).unwrap();
         let statistic = kolmogorov(&law, &other, N, seed);
         assert!(
             statistic > WORST,
-            "draws of {law:?} pass for {other:?}: {statistic}"
+            "draws of {law:?} are not distinguished from {other:?} ({statistic})"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The shifted inverse Gaussian: its relation to the unshifted distribution, and its fit.
 //!
-//! Golden values of its functions and quantiles are in `wide.csv`, which `relatives.rs` reads.
+//! The golden values of its functions and quantiles are in `wide.csv`; `relatives.rs` tests them.
 
 mod support;
 
@@ -13,10 +13,12 @@ use statrs::statistics::{Distribution, Max, Min};
 use support::kolmogorov;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
+/// Creates a shifted distribution.
 fn law(shift: f64, mean: f64, shape: f64) -> ShiftedInverseGaussian {
     ShiftedInverseGaussian::new(shift, mean, shape).expect("parameters of a distribution")
 }
 
+/// Returns `n` draws for a seed.
 fn draws(law: &ShiftedInverseGaussian, n: usize, seed: u64) -> Vec<f64> {
     let mut xs = vec![0.0; n];
     law.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut xs);
@@ -117,7 +119,7 @@ fn no_function_is_nan_at_the_ends_of_the_range_of_f64() {
 fn draws_follow_the_distribution() {
     for (shift, mean, shape) in [(0.2, 0.4, 1.5), (-1e3, 2.0, 0.1)] {
         let law = law(shift, mean, shape);
-        // P(distance > 2.2) = 1.3e-4.
+        // A correct sampler exceeds this distance with probability 1.3e-4.
         assert!(kolmogorov(draws(&law, 20_000, 3), |x| law.cdf(x)) < 2.2);
     }
 }
@@ -149,7 +151,7 @@ fn invalid_parameters_are_rejected() {
     }
     let error = InverseGaussian::from_mean_variance(1e200, 1e-200).unwrap_err();
     assert!(matches!(error, Error::ShapeInvalid { .. }));
-    // The cube of the mean is beyond f64's range, the shape is not.
+    // The shape mean³/variance is in f64's range although the cube of the mean is not.
     let large = InverseGaussian::from_mean_variance(1e150, 1e300).unwrap();
     assert_close([large.shape()], [1e150], Tolerance::relative(4));
 }
@@ -173,8 +175,8 @@ fn a_shift_is_found_to_its_standard_error() {
         );
         let at_truth: f64 = xs.iter().map(|&x| law(shift, 1.0, 1.5).ln_pdf(x)).sum();
         let gain = fit.ln_likelihood() - at_truth;
-        // Twice the gain is a chi-squared variable with 3 degrees of freedom: above 20 in one of 5
-        // 900 samples.
+        // Twice the gain has a χ² distribution with 3 degrees of freedom; it exceeds 20 in one of
+        // 5,900 samples.
         assert!((0.0..10.0).contains(&gain), "{gain}");
         assert_eq!(fit.aic(), 6.0 - 2.0 * fit.ln_likelihood());
     }
@@ -221,7 +223,7 @@ proptest! {
     fn no_other_shift_has_a_larger_likelihood(seed in 0..1000_u64, n in 5..40_usize, share in 0.0..0.999_f64) {
         let xs = draws(&law(1.0, 1.0, 2.0), n, seed);
         let fit = ShiftedFit::of(&xs, 0.0);
-        // A sample whose smallest two observations nearly agree may have no maximum.
+        // If the two smallest observations are nearly equal, the likelihood may have no maximum.
         prop_assume!(!matches!(fit, Err(Error::LikelihoodUnbounded { .. })));
         let smallest = xs.iter().copied().fold(f64::INFINITY, f64::min);
         let moved: Vec<f64> = xs.iter().map(|x| x - share * smallest).collect();
@@ -234,7 +236,7 @@ proptest! {
     fn quantiles_lead_back(shift in -100.0..100.0_f64, ln_phi in -5.0..5.0_f64, p in 1e-9..0.999_f64) {
         let law = law(shift, 1.0, (-ln_phi).exp());
         let x = law.inverse_cdf(p);
-        // Change of the probability within the rounding error of x.
+        // The change of the probability per relative change of x and of the shift.
         let steepness = (x.abs() + shift.abs()) * law.pdf(x);
         let bound = Tolerance::relative(8).scaled_by([p + steepness]);
         prop_assert!(compare([law.cdf(x)], [p], &bound).is_ok());

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::print_stdout,
-    reason = "what was measured is shown where it is asked for"
+    reason = "measured errors are printed for `--nocapture`"
 )]
 
 mod support;
@@ -15,16 +15,19 @@ use tensor_core::compare::{Tolerance, assert_close, compare};
 /// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
 
+/// Returns a number of a golden row.
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().expect("columns hold numbers")
 }
 
+/// Creates the test of a golden row.
 fn test(row: &HashMap<String, String>) -> Sprt {
     let [null, alternative, std_dev, alpha, beta] =
         ["null", "alternative", "std_dev", "alpha", "beta"].map(|name| number(row, name));
     Sprt::new(null, alternative, std_dev, alpha, beta).expect("golden parameters")
 }
 
+/// A result of a test, from the true mean and the argument `u` of the transform.
 type Figure = fn(&Sprt, f64, f64) -> f64;
 
 #[test]
@@ -46,8 +49,8 @@ fn every_figure_meets_its_gate() {
             .map(|row| figure(&test(row), number(row, "mean"), number(row, "u")))
             .collect();
         let truth: Vec<f64> = rows.iter().map(|row| number(row, name)).collect();
-        // A probability is the exponential of a rounded product, so its error is relative to the
-        // size of that product.
+        // A probability is the exponential of a rounded product, so its relative error is
+        // proportional to the size of the product.
         let scale = truth
             .iter()
             .map(|value| value.abs() * (1.0 + value.abs().ln().abs()));
@@ -178,8 +181,8 @@ fn tests_that_make_no_sense_are_refused() {
         (f64::NAN, 1.0, 1.0, 0.1, 0.1, "null mean"),
         (0.0, f64::INFINITY, 1.0, 0.1, 0.1, "alternative mean"),
         (1.0, 1.0, 1.0, 0.1, 0.1, "alternative mean"),
-        // The difference overflows or is subnormal, or its ratio to the standard deviation does or
-        // is.
+        // The difference of the means, or its ratio to the standard deviation, overflows or
+        // underflows.
         (-f64::MAX, f64::MAX, 1.0, 0.1, 0.1, "alternative mean"),
         (0.0, 5e-324, 1.0, 0.1, 0.1, "alternative mean"),
         (0.0, 1e200, 1e-200, 0.1, 0.1, "alternative mean"),

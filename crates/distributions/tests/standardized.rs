@@ -1,5 +1,4 @@
-//! The standardized inverse Gaussian against golden values, the unstandardized distribution, and
-//! the normal distribution.
+//! The standardized inverse Gaussian against golden values and the unstandardized distribution.
 
 mod support;
 
@@ -12,6 +11,7 @@ use tensor_core::compare::{Tolerance, assert_close};
 /// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
 
+/// A function of a distribution and an argument.
 type Function = fn(&Standardized, f64) -> f64;
 
 #[test]
@@ -52,12 +52,11 @@ fn quantiles_lead_back_however_large_k_is() {
                 (law.inverse_cdf(p), law.ln_cdf(law.inverse_cdf(p))),
                 (law.inverse_sf(p), law.ln_sf(law.inverse_sf(p))),
             ] {
-                // A rounding error of y changes ln P in proportion to the slope; near -k the point
-                // itself has fewer digits.
+                // A relative change of y by one epsilon changes ln P by `slope` epsilons.
                 let slope = law.pdf(y) / p * y.abs();
                 let size = p.ln().abs() + slope;
-                // Twice the tolerance of ln P, for the search and for this check, plus one or two
-                // roundings of y.
+                // The tolerance of ln P counts twice, for the search and for this check. The
+                // remaining 4 epsilons are for the rounding of y.
                 let bound = Tolerance::relative(2 * GATE + 4).scaled_by([size]);
                 assert_close([tail], [p.ln()], bound);
             }
@@ -74,7 +73,7 @@ fn it_is_the_inverse_gaussian_moved_and_scaled() {
         let y = (x - law.mean()) / law.std_dev();
         let found = [standardized.cdf(y), standardized.hazard(y)];
         let truth = [law.cdf(x), law.hazard(x) * law.std_dev()];
-        // A rounding error of y changes a tail by a factor of up to y², 200 here.
+        // The tails magnify a relative error of y, here by up to 200.
         assert_close(found, truth, Tolerance::relative(1000));
     }
     assert_close(
@@ -131,7 +130,7 @@ fn draws_have_mean_zero_and_variance_one() {
             .collect();
         let mean = draws.iter().sum::<f64>() / N as f64;
         let square = draws.iter().map(|y| y * y).sum::<f64>() / N as f64;
-        // Five standard errors; that of the square from a kurtosis of 3 + 15/k².
+        // Five standard errors. The variance of y² is the kurtosis 3 + 15/k² minus 1.
         let error = 5.0 / (N as f64).sqrt();
         let within = |allowed| Tolerance::exact().or_absolute(allowed);
         assert_close([mean], [0.0], within(error));

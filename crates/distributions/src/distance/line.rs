@@ -1,22 +1,31 @@
 //! The real line of two distributions, cut into pieces on which an integrand is smooth.
 //!
-//! Role: the choice of the variable of integration on each piece ([`Chart`]), and the conversion of
-//! a quadrature node to `x` ([`Place`]). Independent of densities.
-//! Method: landmarks of both distributions and the finite ends of their supports cut the line. Next
-//! to an end, and wherever a piece is far longer than its distance from an end, the variable is the
-//! logarithm of that distance: densities like `u^a` become exponentials, whatever `a > -1` is. `x`
-//! itself resolves distances from an end to about an epsilon of the end, so the logarithm stops at
-//! [`Edge::delta`], and below it a place has a distance but no `x` of its own.
+//! Role: chooses the variable of integration on each piece ([`Chart`]) and converts a quadrature
+//! node to `x` ([`Place`]). Does not evaluate densities.
+//! Method: the line is cut at landmarks (quantiles) of both distributions and at the finite ends of
+//! their supports. Next to an end, and on every piece that is far longer than its distance from an
+//! end, the variable is the logarithm of the distance `u` from the end. A density like `u^a` then
+//! becomes an exponential, for every `a > -1`. An `x` next to an end can resolve distances of about
+//! an epsilon of the end. The logarithmic chart therefore stops at the distance [`Edge::delta`];
+//! below it, a place has a distance from the end but no `x` of its own.
+//!
+//! ```text
+//! support from `end` to infinity, with landmarks l1 < l2 < … < ln
+//!
+//!     end      end + delta       l1        l2       …       ln              infinity
+//!      |  Below     |    Near     |  Near   | Direct  …     |      Far         |
+//! ```
 
 use super::span::Span;
 
 /// The least distance from an end at which `x` is used, relative to the size of the end and to the
 /// nearest landmark.
 const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
-/// Landmarks closer to an end than this multiple of the least distance are left out, because
-/// fitting the density next to the end needs three points below them.
+/// Landmarks closer to an end than this multiple of the least distance are left out, because the
+/// fit of the density next to the end uses three points in that range.
 const FITTED: f64 = 8192.0;
-/// Smallest distance in use; smaller distances are close to subnormal and have too few digits.
+/// Smallest distance in use; smaller distances are close to the subnormal range and have too few
+/// digits.
 const SMALLEST: f64 = 1e-300;
 /// A piece uses the logarithm of its distance from an end if that distance changes by more than
 /// this factor over the piece.
@@ -25,6 +34,7 @@ const RATIO: f64 = 2.0;
 /// A finite end of a support together with one of its sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
+    /// The value of `x` at the end.
     pub(super) end: f64,
     /// 1 for the side above the end, -1 for the side below.
     pub(super) side: f64,
@@ -53,11 +63,12 @@ pub(super) struct Piece {
     pub(super) high: f64,
 }
 
-/// A node of an integral.
+/// A node of an integral, as a point of the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// A point that `x` represents.
     At {
+        /// The point, rounded.
         x: f64,
         /// The derivative of `x` with respect to the variable.
         stretch: f64,
@@ -67,8 +78,11 @@ pub(super) enum Place {
     },
     /// A point too close to an end to be represented by an `x` of its own.
     Below {
+        /// The index of the edge.
         edge: usize,
+        /// The value of `x` at the end.
         end: f64,
+        /// 1 above the end, -1 below the end.
         side: f64,
         /// The logarithm of the edge's `delta`.
         ln_delta: f64,
@@ -82,6 +96,7 @@ pub(super) enum Place {
 /// The pieces of a line.
 #[derive(Debug)]
 pub(super) struct Line {
+    /// The edges at which a logarithmic variable is used, in no particular order.
     pub(super) edges: Vec<Edge>,
     /// Finite points in ascending order, including the finite ends of the supports.
     pub(super) landmarks: Vec<f64>,
@@ -92,7 +107,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Cuts the line of two distributions; `width` is that of the bulk of both.
+    /// Cuts the line of two distributions; `width` is the width of the range that covers the bulk
+    /// of both.
     pub(super) fn cut(spans: &[Span; 2], width: f64) -> Self {
         let mut ends: Vec<f64> = spans.iter().flat_map(|span| span.ends).collect();
         ends.retain(|end| end.is_finite());
@@ -102,11 +118,13 @@ impl Line {
             .flat_map(|span| &span.points)
             .copied()
             .collect();
+        // A landmark between neighbouring ends, so that no piece touches two ends.
         landmarks.extend(
             ends.windows(2)
                 .map(|pair| pair[0] + 0.5 * (pair[1] - pair[0])),
         );
-        // The end itself replaces all landmarks that are within the range of the fit next to it.
+        // An end replaces all landmarks that are in the range of the fit of the density next to the
+        // end.
         landmarks.retain(|x| {
             let least = |end: &f64| FITTED * (RESOLUTION * end.abs()).max(SMALLEST);
             ends.iter().all(|end| (x - end).abs() > least(end))
@@ -129,6 +147,8 @@ impl Line {
     fn add(&mut self, ends: &[f64], low: f64, high: f64) {
         let below = ends.iter().rev().find(|end| **end <= low);
         let above = ends.iter().find(|end| **end >= high);
+        // By which factor the distance from an end changes over the piece; infinite if the piece
+        // begins at the end.
         let by_below = below.map_or(0.0, |end| (high - end) / (low - end));
         let by_above = above.map_or(0.0, |end| (end - low) / (end - high));
         let (end, side, ratio) = if by_below >= by_above {
@@ -148,9 +168,9 @@ impl Line {
         distances.sort_by(f64::total_cmp);
         let is_known = |edge: &Edge| edge.end == end && edge.side == side;
         let edge = self.edges.iter().position(is_known).unwrap_or_else(|| {
-            // The distance of the nearest landmark sets `delta`. The order of pieces cannot be
-            // used: those above an end begin with the nearest piece, those below an end finish with
-            // the nearest piece.
+            // The distance of the nearest landmark determines `delta`. It is searched for, because
+            // the piece at hand may not be the nearest: pieces are added from left to right, so the
+            // nearest piece comes first above an end, but last below an end.
             let nearest = self.nearest(end, side);
             self.edges.push(Edge {
                 end,
@@ -159,6 +179,8 @@ impl Line {
             });
             self.edges.len() - 1
         });
+        // A piece that touches the end is split at `delta` into a chart without an `x` and a chart
+        // of the logarithm.
         if distances[0] == 0.0 {
             distances[0] = self.edges[edge].delta;
             self.pieces.push(Piece {
@@ -183,6 +205,7 @@ impl Line {
 
     /// Returns the values of `x` at the ends of a piece, ascending.
     pub(super) fn range(&self, piece: Piece) -> [f64; 2] {
+        // At its variable's end 1 the chart `Below` has no place, so use the edge directly.
         let mut ends = if let Chart::Below { edge } = piece.chart {
             let Edge { end, side, delta } = self.edges[edge];
             [end, end + side * delta]
@@ -216,6 +239,8 @@ impl Line {
                 let Edge { end, side, .. } = self.edges[edge];
                 let distance = t.exp();
                 let x = end + side * distance;
+                // `x` is rounded, so the distance of `x` differs from the intended distance. The
+                // view corrects the density by this ratio.
                 Place::At {
                     x,
                     stretch: distance,
@@ -250,15 +275,14 @@ impl Piece {
     }
 }
 
-/// Returns the pieces beyond the landmarks.
+/// Returns the pieces from the outermost landmarks to the infinite ends of the supports.
 fn tails(spans: &[Span; 2], landmarks: &[f64], width: f64) -> Vec<Piece> {
     let (Some(&first), Some(&last)) = (landmarks.first(), landmarks.last()) else {
         return Vec::new();
     };
     let ends = [(0, first, -1.0), (1, last, 1.0)].into_iter();
     let open = ends.filter(|&(end, ..)| spans.iter().any(|span| span.ends[end].is_infinite()));
-    // The scale is at least `|from|`, because the bulk's width is too small a scale for a heavy
-    // tail.
+    // The scale is at least `|from|`, because the width of the bulk is too small for a heavy tail.
     let tail = |(_, from, side): (usize, f64, f64)| Piece {
         chart: Chart::Far {
             from,
@@ -272,6 +296,7 @@ fn tails(spans: &[Span; 2], landmarks: &[f64], width: f64) -> Vec<Piece> {
         .collect()
 }
 
+/// Sorts points in ascending order and removes duplicates.
 fn sort(points: &mut Vec<f64>) {
     points.sort_by(f64::total_cmp);
     points.dedup();

@@ -1,4 +1,9 @@
-//! Two distributions on a common real line, and integrals over that line.
+//! Two distributions on a common real line, and integrals over the line.
+//!
+//! Role: connects the pieces of the line ([`Line`]), the evaluation of both distributions
+//! ([`View`]) and the quadrature. Measures how far the densities and the distribution functions of
+//! the caller disagree ([`Noise`]), searches for sign changes, and checks the error estimate of a
+//! result.
 
 use super::ContinuousLaw;
 use super::line::{Chart, Line, Piece, Place};
@@ -8,23 +13,26 @@ use crate::Error;
 use crate::quadrature::{Estimate, Term, integrate_charts};
 use crate::root::bracketed;
 
-/// Maximum relative error of every distance.
+/// Limit of the relative error of every distance.
 const PROMISED: f64 = 1e-10;
-/// Relative error requested of the quadrature.
+/// Relative tolerance of the quadrature.
 const TOLERANCE: f64 = 1e-12;
 /// Rounding errors of distribution functions and of sums, in a distance of size 1.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
-/// Maximum absolute error in a distance of size 1.
+/// Limit of the absolute error in units of the distance, for distances so small that the relative
+/// limit cannot be met.
 const FLOOR: f64 = 1e-13;
-/// Number of parts of a piece in the coarsest and in the finest search for sign changes.
+/// Number of parts of a piece in the coarsest grid of the search for sign changes.
 const COARSEST: usize = 8;
+/// Number of parts of a piece in the finest grid.
 const FINEST: usize = 512;
-/// Limit of the number of halvings of a piece whose density and distribution function disagree.
+/// Maximum number of halvings of a piece on which density and distribution function disagree.
 const MOST_HALVINGS: u32 = 60;
-/// Tolerance of the probability of a piece by density and by distribution function, because
-/// distribution functions are not exact either.
+/// Tolerance of the difference between the probability of a piece by the density and by the
+/// distribution function. It is not smaller, because distribution functions have errors of their
+/// own.
 const UNSEEN: f64 = 1e-8;
-/// Absolute error at which the integral of a density over a piece is accurate enough.
+/// Absolute error at which the refinement of the integral of a density over a piece stops.
 const SEEN: f64 = 1e-15;
 
 /// Two distributions on a common real line.
@@ -34,7 +42,7 @@ pub(super) struct Pair<'a, P, Q> {
     spans: [Span; 2],
     line: Line,
     views: (View<'a, P>, View<'a, Q>),
-    /// Width of the range that covers the bulk of both distributions.
+    /// Width of the smallest range that covers the bulk of both distributions.
     width: f64,
     /// Rounding errors in a distance of size 1.
     rounding: f64,
@@ -64,7 +72,12 @@ pub(super) struct Noise {
 }
 
 impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
-    /// Cuts the line of both distributions into pieces.
+    /// Cuts the line of both distributions into pieces and measures the disagreement of their
+    /// functions.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`]: a distribution function returned NaN, or a density and a
+    /// distribution function disagree after the maximum number of halvings.
     pub(super) fn new(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
         let (Some(of_p), Some(of_q)) = (Span::find(p), Span::find(q)) else {
             return Err(not_found(operation));
@@ -72,8 +85,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         let spans = [of_p, of_q];
         let [one, other] = [spans[0].bulk, spans[1].bulk];
         let width = one[1].max(other[1]) - one[0].min(other[0]);
-        // Values far from 0 compared with the width of a narrow distribution have rounding errors
-        // that are a visible fraction of that width.
+        // If a narrow distribution is far from 0, the rounding error of `x` is a noticeable
+        // fraction of the width of the distribution.
         let remote = |span: &Span| span.median.abs() / (span.bulk[1] - span.bulk[0]);
         let remoteness = spans.iter().map(remote).fold(0.0, f64::max);
         let line = Line::cut(&spans, width);
@@ -101,7 +114,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         Ok(pair)
     }
 
-    /// Adds continuations of the logarithms of densities that underflow.
+    /// Adds extrapolations of `ln_pdf` for densities that underflow inside the support.
     pub(super) fn with_horizons(self) -> Self {
         let [of_p, of_q] = &self.spans;
         let (p, q) = self.views;
@@ -112,28 +125,33 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         Self { views, ..self }
     }
 
+    /// Returns the landmarks of both distributions and the finite ends of the supports, ascending.
     pub(super) fn landmarks(&self) -> &[f64] {
         &self.line.landmarks
     }
 
+    /// Returns the width of the smallest range that covers the bulk of both distributions.
     pub(super) fn width(&self) -> f64 {
         self.width
     }
 
+    /// Returns the rounding error of a distance of size 1.
     pub(super) fn rounding(&self) -> f64 {
         self.rounding
     }
 
+    /// Returns the disagreement of densities and distribution functions.
     pub(super) fn noise(&self) -> Noise {
         self.noise
     }
 
-    /// Returns the disagreement of densities and distribution functions between a place and the
-    /// piece's lower end.
+    /// Returns the disagreement of densities and distribution functions between the lower end of a
+    /// piece and the point `t` inside the piece.
     pub(super) fn noise_at(&self, chart: Chart, t: f64) -> f64 {
         let (p, q) = self.laws;
         let holds = |piece: &&Piece| piece.chart == chart && piece.low < t && t < piece.high;
         let parts = self.line.pieces.iter().filter(holds);
+        // `Below` has a model of the density only, so there is no distribution function to compare.
         parts
             .filter(|piece| !matches!(piece.chart, Chart::Below { .. }))
             .map(|&piece| {
@@ -144,11 +162,12 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
             .sum()
     }
 
+    /// Returns the place at the value `t` of a chart's variable.
     pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
         self.line.place(chart, t)
     }
 
-    /// Returns both densities in the variable of integration.
+    /// Returns both densities with respect to the variable of integration.
     pub(super) fn densities(&self, place: &Place) -> [Seen; 2] {
         [self.views.0.seen(place), self.views.1.seen(place)]
     }
@@ -161,7 +180,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         ]
     }
 
-    /// Returns a positive multiple of `f - g`.
+    /// Returns `f - g` times the derivative of `x`, which has the sign of `f - g`.
     pub(super) fn density_difference(&self, place: &Place) -> f64 {
         let [f, g] = self.densities(place);
         f.weight - g.weight
@@ -179,6 +198,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
                 depth,
                 ..
             } => {
+                // `x` has too few digits here: start at the end and add the model's probability of
+                // the range between the end and the place.
                 let from_end = self.views.0.mass_below(edge, ln_delta, depth)
                     - self.views.1.mass_below(edge, ln_delta, depth);
                 self.cdf_difference_at(end) + side * from_end
@@ -186,7 +207,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         }
     }
 
-    /// Returns `F - G`, computed from the tails on the side on which they are small, to avoid
+    /// Returns `F - G`, computed from the upper tails if they are the smaller ones, to avoid
     /// cancellation.
     pub(super) fn cdf_difference_at(&self, x: f64) -> f64 {
         let (p, q) = self.laws;
@@ -215,6 +236,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     /// each piece.
     fn resolved(&self) -> Result<Vec<Part>, Error> {
         let (p, q) = self.laws;
+        // Quadrature with too few nodes misses a narrow peak, but the distribution function shows
+        // its probability: halve the piece until the integral of the density contains the peak.
         let mut finer = Vec::new();
         let mut open: Vec<(Piece, u32)> =
             self.line.pieces.iter().map(|&piece| (piece, 0)).collect();
@@ -244,6 +267,12 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 
     /// Returns the points at which `difference` changes its sign.
+    ///
+    /// Compares grids of `COARSEST`, twice `COARSEST`, … up to `FINEST` parts per piece and accepts
+    /// the first grid that has as many sign changes as the grid before.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`]: no two consecutive grids have the same number of sign changes.
     pub(super) fn sign_changes(
         &self,
         difference: impl Fn(&Place) -> f64,
@@ -265,12 +294,13 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         Err(not_found(self.operation))
     }
 
-    /// Returns the parts of the pieces at whose ends a difference has different signs.
+    /// Returns the ranges between two grid points with different signs of `difference`, for a grid
+    /// of `n_parts` parts per piece.
     fn brackets(&self, difference: impl Fn(&Place) -> f64, n_parts: usize) -> Vec<Piece> {
         let mut changes = Vec::new();
         for &piece in &self.line.pieces {
             let width = (piece.high - piece.low) / n_parts as f64;
-            // The last node of this chart is the end itself, which has no place.
+            // In this chart the last grid point is the end itself, which has no place.
             let n_points = match piece.chart {
                 Chart::Below { .. } => n_parts,
                 _ => n_parts + 1,
@@ -283,8 +313,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
                     piece.low + width * part as f64
                 };
                 let value = difference(&self.place(piece.chart, t));
-                // Skip zeros: a difference that is 0 on a whole range does not change its sign
-                // there.
+                // Skip zeros, because a difference that is 0 on a whole range does not change its
+                // sign there. A sign change across the range is still found.
                 if value == 0.0 || value.is_nan() {
                     continue;
                 }
@@ -300,7 +330,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         changes
     }
 
-    /// Computes the integral over the line, in pieces that also end at the given sign changes.
+    /// Computes the integral of `f` over the line, cut at the landmarks and at `changes`, the sign
+    /// changes of the difference in the integrand.
     pub(super) fn integral(
         &self,
         changes: &[(Chart, f64)],
@@ -322,10 +353,11 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         )
     }
 
-    /// Returns the distance with the error of the distributions' own functions added, or an error
-    /// if the estimated error is too large.
+    /// Returns the distance if its estimated error is within the limits, and an error otherwise.
     ///
-    /// `unit` is the scale of absolute errors, in the unit of the distance.
+    /// `noise`, the error of the distributions' own functions, is added to the estimated error
+    /// after the check, because no refinement can reduce it. `unit` is the scale of absolute
+    /// errors, in the unit of the distance.
     pub(super) fn promised(
         &self,
         found: Estimate,
@@ -333,6 +365,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         noise: f64,
     ) -> Result<Estimate, Error> {
         let Estimate { value, error } = found;
+        // For NaN both comparisons are false.
         let is_kept = error <= PROMISED * value || error <= FLOOR * unit;
         if !value.is_finite() {
             Err(not_found(self.operation))
@@ -351,17 +384,17 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 }
 
-/// Returns whether `p` has probability or a density outside the support of `q`.
+/// Returns whether `p` has probability or a positive density outside the support of `q`.
 pub(super) fn exceeds(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> bool {
-    // Check the density too, because the probability may underflow.
+    // Check the density as well, because the probability may underflow.
     let below = q.min().next_down();
     let above = q.max().next_up();
     p.min() < q.min() && (p.cdf(q.min()) > 0.0 || p.ln_pdf(below).is_finite())
         || p.max() > q.max() && (p.sf(q.max()) > 0.0 || p.ln_pdf(above).is_finite())
 }
 
-/// Returns the probability of a piece by the density minus its probability by the distribution
-/// function.
+/// Returns the probability of a piece according to the density, minus its probability according to
+/// the distribution function.
 fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece: Piece) -> f64 {
     let seen = if let Chart::Below { edge } = piece.chart {
         view.mass_below(edge, line.edges[edge].delta.ln(), 0.0)
@@ -376,6 +409,7 @@ fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece
     };
     let [low, high] = line.range(piece);
     let (below, above) = (law.cdf(low), law.cdf(high));
+    // Use the tails that are smaller, because they have more digits.
     let held = if below > 0.5 {
         law.sf(low) - law.sf(high)
     } else {
@@ -385,7 +419,7 @@ fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece
 }
 
 impl Noise {
-    /// Accumulates the disagreement, starting at the nearer end of each distribution.
+    /// Sums up the disagreement of the parts, which are in ascending order.
     fn measure(parts: &[Part], spans: &[Span; 2]) -> Self {
         let mut noise = Self::default();
         for (which, span) in spans.iter().enumerate() {
@@ -394,6 +428,8 @@ impl Noise {
             for part in parts {
                 below += part.excess[which];
                 let [low, high] = part.ends;
+                // Errors accumulate from the end whose tail the caller uses: the lower tail up to
+                // the median, and the upper tail above it.
                 let excess = if high <= span.median {
                     below
                 } else {
@@ -404,14 +440,15 @@ impl Noise {
             }
             noise.of_whole += whole.abs();
         }
-        // A density and both tails may be wrong by the same factor, which only the whole reveals.
-        // The factor 2 accounts for both distributions.
-        // Twice: both distributions.
+        // A density and both tails may be wrong by the same factor. Only the disagreement on the
+        // whole line reveals this, so add it. `of_cdf` is the maximum over both distributions; the
+        // factor 2 limits the sum of both errors.
         noise.of_cdf = 2.0 * noise.of_cdf + noise.of_whole;
         noise
     }
 }
 
+/// Returns the error of a search or an integral without any result.
 fn not_found(operation: &'static str) -> Error {
     Error::NotConverged {
         operation,

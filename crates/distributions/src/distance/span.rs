@@ -1,22 +1,23 @@
 //! Approximate quantiles that locate a distribution on the real line.
 //!
-//! Role: the landmarks of the integrals. A landmark need not be exact, so a search on `cdf` and
-//! `sf` replaces `inverse_cdf`, whose implementations may fail or not return where a tail has few
-//! digits.
+//! Role: computes the landmarks at which the integrals are cut. A landmark need not be exact, so a
+//! search on `cdf` and `sf` is used instead of `inverse_cdf`, whose implementations may fail or not
+//! terminate where a tail has few correct digits.
 
 use super::ContinuousLaw;
 
-/// Probabilities of the lower and of the upper tail at which pieces end.
+/// Tail probabilities, lower and upper, at which the line is cut.
 const LANDMARKS: [f64; 7] = [1e-12, 1e-9, 1e-6, 1e-4, BULK, 0.1, 0.25];
 /// Tail probability on each side of the bulk. The distance between these two quantiles is the width
 /// of a distribution.
 const BULK: f64 = 0.01;
-/// Pieces also end at these multiples of the distance of the outermost quantiles from the median,
-/// because quadrature on wider pieces could miss the probability beyond.
+/// The line is also cut at these multiples of the distance of the outermost quantiles from the
+/// median, because quadrature on a wider piece could miss the probability beyond the quantiles.
 const FARTHER: [f64; 3] = [1.25, 2.0, 5.0];
 /// Tolerated ratio of the probability at a landmark to the requested probability.
 const FACTOR: f64 = 1.3;
-/// The first step of a search, in units of the last place: a sixteenth of a binade.
+/// The first step of a search in ordinals: a sixteenth of a binade (a range between two powers of
+/// two).
 const FIRST_STEP: i64 = 1 << 48;
 
 /// The landmarks of a distribution.
@@ -30,6 +31,7 @@ pub(super) struct Span {
     pub(super) bulk: [f64; 2],
     /// The quantiles of the smallest tail probability.
     pub(super) outermost: [f64; 2],
+    /// The median, to the last bit.
     pub(super) median: f64,
 }
 
@@ -37,6 +39,7 @@ impl Span {
     /// Searches for the landmarks; `None` if a probability is NaN.
     pub(super) fn find(law: &impl ContinuousLaw) -> Option<Self> {
         let ends = [law.min(), law.max()];
+        // Searches start at a finite point inside the support and stay in the finite range.
         let limits = [ends[0].max(-f64::MAX), ends[1].min(f64::MAX)];
         let anchor = match ends.map(f64::is_finite) {
             [true, true] => ends[0] + 0.5 * (ends[1] - ends[0]),
@@ -53,6 +56,8 @@ impl Span {
             outermost: [median; 2],
             median,
         };
+        // From the largest probability to the smallest, so that each search can start at the result
+        // of the previous search and only move outwards.
         for &p in LANDMARKS.iter().rev() {
             let [lower, upper] = span.outermost;
             let lower = search(|x| law.cdf(x) / p, is_near, lower, limits)?;
@@ -80,12 +85,12 @@ impl Span {
     }
 }
 
-/// Searches, from `start` outwards, for an `x` at which an increasing function is 1 or `is_found`
-/// accepts its value.
+/// Searches, from `start` outwards, for an `x` at which an increasing function is 1 or its value is
+/// accepted by `is_found`.
 ///
-/// Cost: about ten evaluations, at most 130. The search is on the ordinals of f64, so its cost is
-/// the same for 1e-300 as for 1. Returns an end of the limits if the function is on one side of 1
-/// everywhere, and `None` for NaN.
+/// Returns an end of the limits if the function is on one side of 1 everywhere, and `None` if it
+/// returns NaN. Cost: about ten evaluations, at most 130. The search is on the ordinals of f64, so
+/// the cost is the same for numbers of any size.
 fn search(
     f: impl Fn(f64) -> f64,
     is_found: impl Fn(f64) -> bool,
@@ -100,7 +105,7 @@ fn search(
     }
     let [first, last] = limits.map(ordinal);
     let (mut low, mut high) = (ordinal(start), ordinal(start));
-    // Bracket the root with steps that double, then bisect on the ordinals.
+    // Find a bracket with steps that double, then bisect on the ordinals.
     let mut step = FIRST_STEP;
     let is_up = at_start < 1.0;
     loop {
@@ -138,12 +143,15 @@ fn search(
     Some(number(high))
 }
 
-/// Returns whether a value is 1 up to [`FACTOR`].
+/// Returns whether a value is between `1/FACTOR` and [`FACTOR`].
 fn is_near(value: f64) -> bool {
     (1.0 / FACTOR..FACTOR).contains(&value)
 }
 
-/// Returns the position of a number among all f64; the position of 0 is 0.
+/// Returns the position of a number in the ascending order of all f64; the position of 0 is 0.
+///
+/// The bit patterns of non-negative f64 ascend like the numbers, so the position is the bit pattern
+/// of the absolute value, with the sign of the number.
 fn ordinal(x: f64) -> i64 {
     let size = x.abs().to_bits().cast_signed();
     if x < 0.0 { -size } else { size }

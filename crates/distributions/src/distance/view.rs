@@ -1,28 +1,29 @@
-//! Access to one distribution at the nodes of a distance's integrals.
+//! Evaluation of one distribution at the nodes of the integrals of a distance.
 //!
-//! Role: densities, their logarithms and probabilities at a [`Place`], with a bound on their
-//! rounding error. The only caller of a user's `pdf`, `ln_pdf`, `cdf` and `sf` inside an integrand.
-//! Method: three cases need more than a call.
-//! - Next to a finite end of a support a density may be unbounded, and `x` may have too few digits
-//!   to tell the distance `u` from the end. There the density is a power of `u`, whose exponent
-//!   comes from three points ([`Power`]).
-//! - Far out `pdf` may be NaN (`inf * 0`). A density whose tail is 0 is 0.
+//! Role: computes densities, their logarithms and probabilities at a [`Place`], with a bound on
+//! their rounding error. Integrands of densities call a user's `pdf` and `ln_pdf` only here.
+//! Method: three cases need more than a call of the user's function.
+//! - Next to a finite end of a support the density may be unbounded, and `x` may have too few
+//!   digits to represent the distance `u` from the end. There the density is modelled as a power of
+//!   `u`, whose exponent is fitted to three points ([`Power`]).
+//! - Far from the bulk `pdf` may be NaN (`inf * 0`). The density is taken as 0 if the tail is 0.
 //! - `ln_pdf` may be the logarithm of an underflowed density. A density of 0 strictly inside the
-//!   support proves nothing, so the logarithm is continued by `c + k d^r` of the distance `d`
-//!   ([`Horizon`]); the error of the continuation is the change of `r` between two sets of points.
+//!   support may be an underflow, so the negative logarithm is extrapolated by `c + k d^r` in the
+//!   distance `d` ([`Horizon`]). The error of the extrapolation is estimated from the change of `r`
+//!   between two sets of points.
 
 use super::ContinuousLaw;
 use super::line::{Edge, Place};
 
-/// Relative error of a density in addition to that of its logarithm.
+/// Relative error of a density, in addition to the error of its logarithm.
 const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded
 /// twice.
 const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
 /// Ratio of the distances from an end at which the exponent of a density is measured.
 const POWER_STEP: f64 = 64.0;
-/// Largest uncertainty of a usable exponent. An essential zero such as `exp(-1/u)` exceeds it by
-/// far.
+/// Largest uncertainty of a usable exponent. Densities that are no power of the distance, such as
+/// `exp(-1/u)`, have a far larger uncertainty.
 const TRUSTED: f64 = 1e-3;
 /// Logarithms of densities above this value are accurate even where `ln_pdf` is `pdf.ln()`, because
 /// the density is a normal number.
@@ -38,29 +39,34 @@ const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
 struct Power {
     /// The logarithm of the density at the distance `delta`; `-inf` where the density is 0.
     ln: f64,
+    /// NaN if the density is not integrable, so that the integral is NaN as well.
     exponent: f64,
     /// The uncertainty of the exponent.
     doubt: f64,
 }
 
-/// The continuation of `-ln_pdf` beyond the last distance at which `ln_pdf` is resolved.
+/// The extrapolation of `-ln_pdf` beyond the last distance at which `ln_pdf` is resolved.
 #[derive(Clone, Copy, Debug)]
 struct Horizon {
-    /// The point that distances are measured from, and the direction of growing `x`.
+    /// The point from which distances are measured.
     origin: f64,
+    /// 1 if `x` grows with the distance, otherwise -1.
     side: f64,
     /// Whether the origin is an end of the support, so that distances decrease outwards.
     is_end: bool,
-    /// The last resolved distance, and `-ln_pdf` at that distance.
+    /// The last resolved distance.
     distance: f64,
+    /// The value of `-ln_pdf` at `distance`.
     size: f64,
     /// `-ln_pdf = size + gain ((d/distance)^exponent - 1)`.
     gain: f64,
     exponent: f64,
+    /// The uncertainty of the exponent.
     doubt: f64,
 }
 
-/// A density at a place, multiplied by the change of `x` with the variable of integration.
+/// A density at a place, multiplied by the derivative of `x` with respect to the variable of
+/// integration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) weight: f64,
@@ -74,8 +80,9 @@ pub(super) struct View<'a, L> {
     law: &'a L,
     /// Power-law model of the density next to each edge of the line.
     powers: Vec<Power>,
+    /// Extrapolations of `ln_pdf`, at most one on each side.
     horizons: Vec<Horizon>,
-    /// Disagreement of `pdf` and `ln_pdf`.
+    /// Largest disagreement of `ln pdf` and `ln_pdf` at the landmarks.
     noise: f64,
 }
 
@@ -91,7 +98,8 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
         }
     }
 
-    /// Adds continuations of `ln_pdf` on the sides on which it ends in `-inf` inside the support.
+    /// Adds extrapolations of `ln_pdf` on the sides on which `ln_pdf` becomes `-inf` inside the
+    /// support.
     pub(super) fn with_horizons(mut self, median: f64, outermost: [f64; 2]) -> Self {
         let sides = [(-1.0, self.law.min()), (1.0, self.law.max())];
         for ((side, end), outer) in sides.into_iter().zip(outermost) {
@@ -105,14 +113,15 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
         self
     }
 
-    /// Returns the density at a place, in the variable of integration.
+    /// Returns the density at a place with respect to the variable of integration.
     pub(super) fn seen(&self, place: &Place) -> Seen {
         match *place {
             Place::At { x, stretch, near } => {
                 let density = density(self.law, x);
                 let (shift, doubt) = self.correction(near);
                 Seen {
-                    // Far out the stretch may be infinite, and 0 times infinity is NaN.
+                    // Far from the bulk the derivative may be infinite, and 0 times infinity is
+                    // NaN.
                     weight: if density == 0.0 {
                         0.0
                     } else {
@@ -129,6 +138,8 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
                 ..
             } => {
                 let power = self.powers[edge];
+                // Density times derivative, with u = delta exp(-depth) and |du| = u d(depth):
+                // exp(ln) (u/delta)^exponent u = exp(ln) delta exp(-(exponent + 1) depth).
                 let ln = power.ln + ln_delta - (power.exponent + 1.0) * depth;
                 Seen {
                     weight: ln.exp() * stretch,
@@ -171,15 +182,16 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
         }
     }
 
-    /// Returns the probability between an edge and a place below the resolution of `x`.
+    /// Returns the probability between an edge and a place below the resolution of `x`: the
+    /// integral of the power law.
     pub(super) fn mass_below(&self, edge: usize, ln_delta: f64, depth: f64) -> f64 {
         let power = self.powers[edge];
         let order = power.exponent + 1.0;
         (power.ln + ln_delta - order * depth).exp() / order
     }
 
-    /// Returns the change of the logarithm of a density from a rounded `x` to the intended one, and
-    /// its error.
+    /// Returns the logarithm of the density at the intended point minus that at the rounded `x`,
+    /// and the error of this correction. Returns no correction if the exponent is too uncertain.
     fn correction(&self, near: Option<(usize, f64)>) -> (f64, f64) {
         let power = near.map(|(edge, ln_ratio)| (self.powers[edge], ln_ratio));
         power
@@ -221,11 +233,13 @@ impl Power {
         }
         let [near, far] = [(l1 - l0) / (u1 - u0), (l2 - l1) / (u2 - u1)];
         let rounding = LN_ROUNDING * (l0.abs() + l1.abs()) / (u1 - u0);
-        // The next term of the density, u^(exponent + 1), changes a measured exponent in proportion
-        // to the distance.
+        // The next term of the density, u^(exponent + 1), changes a measured slope in proportion to
+        // the distance. The slope `far` is POWER_STEP times as far out as `near`, so this term of
+        // `near` follows from the difference, and the extrapolation to u = 0 subtracts it.
         let next_term = (far - near) / (POWER_STEP - 1.0);
         let exponent = near - next_term;
-        // An exponent of at most -1 has no integral; for it and for NaN the model does not apply.
+        // A power with an exponent of -1 or below is not integrable. NaN marks that the model does
+        // not apply.
         let is_sound = exponent > -1.0 && exponent.is_finite();
         Self {
             ln: l0 + exponent * (edge.delta.ln() - u0),
@@ -234,7 +248,8 @@ impl Power {
         }
     }
 
-    /// Returns the change of the logarithm with that of the distance, and its error.
+    /// Returns the change of the logarithm of the density for a change `ln_ratio` of the logarithm
+    /// of the distance, and the error of the result.
     fn shifted(&self, ln_ratio: f64) -> (f64, f64) {
         if self.ln == f64::NEG_INFINITY {
             (0.0, 0.0)
@@ -245,10 +260,12 @@ impl Power {
 }
 
 impl Horizon {
-    /// Searches for the distance at which `ln_pdf` is no longer resolved, outwards from a distance
-    /// where it is.
+    /// Searches for the last distance at which `ln_pdf` is resolved, and fits the extrapolation to
+    /// nearby values. `from` is a distance at which `ln_pdf` is resolved, usually that of the
+    /// outermost quantile.
     ///
-    /// Returns `None` if `ln_pdf` is finite as far out as numbers go.
+    /// Returns `None` if `ln_pdf` is finite in the whole range of f64, or was not computed from an
+    /// underflowed density.
     fn measure(law: &impl ContinuousLaw, origin: f64, side: f64, from: f64) -> Option<Self> {
         let is_end = law.min() == origin || law.max() == origin;
         let outwards: f64 = if is_end { 0.5 } else { 2.0 };
@@ -258,6 +275,7 @@ impl Horizon {
             let x = origin + side * distance;
             distance.is_finite() && x.is_finite() && x != origin
         };
+        // Towards an end the distance halves in each step; otherwise it doubles.
         let (mut near, mut far) = (from, from);
         while is_inside(far) && ln_at(far) > f64::NEG_INFINITY {
             near = far;
@@ -268,6 +286,7 @@ impl Horizon {
         if !is_continued {
             return None;
         }
+        // `near` may be in the subnormal range, where the logarithm has too few digits.
         near = if is_resolved(near) { near } else { from };
         // A few bisection steps suffice, because any resolved distance will do.
         const N_HALVINGS: u32 = 12;
@@ -279,6 +298,8 @@ impl Horizon {
                 far = middle;
             }
         }
+        // Along distances in geometric progression, differences of c + k d^r are in geometric
+        // progression too: their ratio is outwards^r. Two ratios yield two values of r.
         let sizes = [0, 1, 2, 3].map(|n_steps| -ln_at(near * outwards.powi(-n_steps)));
         let [first, second, third] = [0, 1, 2].map(|i| sizes[i] - sizes[i + 1]);
         let step = outwards.ln();
@@ -296,7 +317,8 @@ impl Horizon {
         })
     }
 
-    /// Returns the continued logarithm and its error, if `x` is beyond the horizon.
+    /// Returns the extrapolated logarithm and its error if `x` is beyond the last resolved
+    /// distance, otherwise `None`.
     fn at(&self, x: f64) -> Option<(f64, f64)> {
         let distance = self.side * (x - self.origin);
         let is_beyond = if self.is_end {
@@ -307,10 +329,11 @@ impl Horizon {
         is_beyond.then(|| self.continued(distance.ln()))
     }
 
-    /// Returns the continued logarithm and its error at a distance, given by its logarithm.
+    /// Returns the extrapolated logarithm and its error at the distance `exp(ln_distance)`.
     fn continued(&self, ln_distance: f64) -> (f64, f64) {
         let ln_ratio = ln_distance - self.distance.ln();
-        // NaN, from differences of different signs, makes the integral NaN.
+        // The exponent is NaN if the fitted differences have different signs. The integral is then
+        // NaN, which the caller reports as an error.
         let change = self.gain * (self.exponent * ln_ratio).exp_m1();
         let doubt = self.doubt * ln_ratio.abs() * (self.gain.abs() + change.abs());
         let rounding = LN_ROUNDING * (self.size + self.gain.abs() + change.abs());
@@ -318,7 +341,7 @@ impl Horizon {
     }
 }
 
-/// Returns the density strictly inside the support; NaN is replaced by 0 where a tail is 0.
+/// Returns the density at an `x` strictly inside the support; 0 instead of NaN if a tail is 0.
 pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
     let density = law.pdf(x);
     if density.is_finite() {
@@ -335,7 +358,8 @@ pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
     }
 }
 
-/// Returns the logarithm of [`density`], from `ln_pdf` where that is finite.
+/// Returns the logarithm of the density: `ln_pdf` if it is finite, otherwise the logarithm of
+/// [`density`].
 fn ln_density(law: &impl ContinuousLaw, x: f64) -> f64 {
     let ln = law.ln_pdf(x);
     if ln.is_finite() {
@@ -345,7 +369,8 @@ fn ln_density(law: &impl ContinuousLaw, x: f64) -> f64 {
     }
 }
 
-/// Returns the difference of `ln_pdf` and the logarithm of `pdf`, where both are normal numbers.
+/// Returns the absolute difference of `ln_pdf` and the logarithm of `pdf`; 0 if `pdf` is outside
+/// [`COMPARED`] or `ln_pdf` is not finite.
 fn disagreement(law: &impl ContinuousLaw, x: f64) -> f64 {
     let (density, ln) = (law.pdf(x), law.ln_pdf(x));
     if COMPARED.contains(&density) && ln.is_finite() {

@@ -22,8 +22,8 @@ const N_PARAMETERS: f64 = 2.0;
 /// The maximum-likelihood inverse Gaussian of a sample, with standard errors and confidence
 /// intervals.
 ///
-/// `n` in the formulas is the total weight of the sample, which is the number of observations
-/// unless they have weights.
+/// In the formulas `n` is the total weight of the sample. Without weights, the total weight is the
+/// number of observations.
 ///
 /// # Examples
 /// ```
@@ -67,8 +67,8 @@ impl From<Fit> for SufficientStatistic {
 
 /// The ends of a confidence interval.
 ///
-/// With the feature `serde` the ends are plain numbers; a format without infinity, such as JSON,
-/// loses an infinite upper end.
+/// With the feature `serde` the ends are serialized as plain numbers. A format without infinity,
+/// such as JSON, loses an infinite upper end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Interval {
@@ -91,9 +91,14 @@ impl Fit {
         SufficientStatistic::of(xs)?.fit()
     }
 
+    /// Computes the fit from a sufficient statistic.
+    ///
+    /// # Errors
+    /// As [`Self::of`], except for [`Error::ObservationInvalid`].
     pub(super) fn from_statistic(statistic: SufficientStatistic) -> Result<Self, Error> {
         let (mean, dispersion) = (statistic.mean(), statistic.dispersion());
         let weight = heavier("fit", statistic.weight(), 1.0)?;
+        // The shape would be infinite.
         if dispersion == 0.0 {
             return Err(Error::ObservationsEqual {
                 operation: "fit",
@@ -175,13 +180,15 @@ impl Fit {
 
     /// Returns the equal-tailed confidence interval of the shape at confidence `level`.
     ///
-    /// The interval is exact, because `λS` is `χ²(n - 1)`. At level 1 the interval is `[0, ∞]`; at
-    /// level 0 both ends are the same number, which estimates the shape.
+    /// The interval is exact, because `λS` has the distribution `χ²(n - 1)`. At level 1 the
+    /// interval is `[0, ∞]`. At level 0 both ends are equal, and their value is a median-unbiased
+    /// estimate of the shape.
     ///
     /// # Errors
     /// [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
     pub fn shape_interval(&self, level: f64) -> Result<Interval, Error> {
         let outside = 1.0 - error::probability("shape_interval", level)?;
+        // A large quantile of λS belongs to a large λ, so the upper end uses the upper quantile.
         let end = |is_upper| {
             chi_squared(self.freedom(), 0.5 * outside, is_upper) / self.statistic.dispersion()
         };
@@ -193,9 +200,10 @@ impl Fit {
 
     /// Returns the confidence interval of the mean at confidence `level`, for an unknown shape.
     ///
-    /// `[m/(1 + c), m/(1 - c)]` with `c = t sqrt(m S/(n (n - 1)))`, where `t` is the two-sided
-    /// quantile of Student's distribution with `n - 1` degrees of freedom. The interval is exact.
-    /// If `c >= 1` the sample excludes no large mean, and the upper end is `f64::INFINITY`.
+    /// The interval is `[m/(1 + c), m/(1 - c)]` with `c = t sqrt(m S/(n (n - 1)))`, where `t` is
+    /// the two-sided quantile of Student's distribution with `n - 1` degrees of freedom. The
+    /// interval is exact. For `c >= 1` no large mean can be excluded, and the upper end is
+    /// `f64::INFINITY`.
     ///
     /// # Errors
     /// [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -218,7 +226,8 @@ impl Fit {
     /// Returns the confidence interval of the mean at confidence `level`, for a known shape.
     ///
     /// As [`Self::mean_interval`] with `c = z sqrt(m/(n λ))`, where `z` is the two-sided quantile
-    /// of the normal distribution. The interval is exact, because `n λ (m - μ)²/(μ² m)` is `χ²(1)`.
+    /// of the normal distribution. The interval is exact, because `n λ (m - μ)²/(μ² m)` has the
+    /// distribution `χ²(1)`.
     ///
     /// # Errors
     /// - [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -230,7 +239,8 @@ impl Fit {
         Ok(self.around_mean(z / self.statistic.weight().sqrt(), shape))
     }
 
-    /// Returns the range of means `μ` with `|m/μ - 1| <= scale sqrt(m/λ)`.
+    /// Returns the range of means `μ` with `|m/μ - 1| <= scale sqrt(m/λ)`, where `m` is the mean of
+    /// the sample.
     fn around_mean(&self, scale: f64, shape: f64) -> Interval {
         let mean = self.law.mean();
         // Take the roots before the quotient: `mean / shape` may underflow to 0, and 0 times an

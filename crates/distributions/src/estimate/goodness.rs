@@ -18,14 +18,16 @@ use rand::Rng;
 use statrs::function::factorial::ln_binomial;
 use std::f64::consts::PI;
 
-/// Threshold of `sqrt(n) D` above which both one-sided deviations are rarely that large in the same
-/// sample.
+/// Threshold of `sqrt(n) D` above which a sample rarely has deviations of this size in both
+/// directions.
 const ONE_SIDED_FROM: f64 = 1.1;
-/// Largest `n` for which the one-sided probability is summed exactly. Above it the logarithms of
-/// binomial coefficients lose digits, and an integral with as many nodes is more accurate.
+/// Largest `n` for which the one-sided probability is summed exactly. For larger `n` the logarithms
+/// of binomial coefficients lose digits, and an integral with this number of nodes is more
+/// accurate.
 const MOST_TERMS: usize = 1 << 12;
 
-/// A measure of the distance of a sample from a distribution; smaller is closer, 0 is the minimum.
+/// A statistic that measures the distance of a sample from a distribution. Smaller values mean a
+/// better fit.
 ///
 /// # Examples
 /// ```
@@ -142,14 +144,17 @@ impl GoodnessOfFit {
     }
 }
 
+/// Computes the Anderson–Darling statistic of a sorted sample.
 fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
     let mut below = vec![0.0; sorted.len()];
     let mut above = below.clone();
     law.ln_cdf_into(sorted, &mut below)?;
     law.ln_sf_into(sorted, &mut above)?;
     let n = sorted.len() as f64;
+    // The upper tail is taken at the observation of rank n + 1 - i, hence in reverse order.
     let pairs = below.iter().zip(above.iter().rev()).enumerate();
-    // The sum is about -n, so plain summation would lose digits in proportion to n.
+    // The sum of the logarithms is about -n, so that plain summation would lose digits in
+    // proportion to n. Start a compensated sum at n.
     let sum = pairs.fold(Sum::from(n), |sum, (i, (below, above))| {
         let share = (2 * i + 1) as f64 / n;
         sum.plus(share * below).plus(share * above)
@@ -157,6 +162,7 @@ fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error>
     Ok(-sum.value())
 }
 
+/// Computes the Kolmogorov statistic of a sorted sample.
 fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
     let mut below = vec![0.0; sorted.len()];
     law.cdf_into(sorted, &mut below)?;
@@ -173,10 +179,12 @@ fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
 /// distribution that is fixed in advance.
 ///
 /// If `sqrt(n) d > 1.1` or `d >= 1/2`, the result is twice the exact probability of a one-sided
-/// deviation: exact for `d >= 1/2`, otherwise too large by the probability of deviations on both
-/// sides, which decreases as `exp(-6 n d²)`. For smaller `d` it is the limit distribution with a
-/// corrected argument. Returns 1 for `d <= 0`, 0 for `d >= 1`, NaN for NaN or `n = 0`. If
-/// parameters were estimated from the same sample the p-value is far too large: use
+/// deviation. For `d >= 1/2` this is exact; otherwise it is too large by the probability of
+/// deviations on both sides, which decreases like `exp(-6 n d²)`. For smaller `d` the result is the
+/// limit distribution with a corrected argument. Returns 1 for `d <= 0`, 0 for `d >= 1`, NaN for
+/// NaN or `n = 0`.
+///
+/// If parameters were estimated from the same sample, the p-value is far too large; use
 /// [`GoodnessOfFit::bootstrap`] instead.
 ///
 /// Accuracy, relative to the exact p-value: 2e-7 for p-values up to 0.01; 2e-5 up to 0.05; above
@@ -214,6 +222,7 @@ fn one_sided(n: usize, d: f64) -> f64 {
         return one_sided_integral(n, d);
     }
     let size = n as f64;
+    // `before` grows with j, so `after` is positive up to some j and not again.
     let terms = (0..=n as u64).map(|j| {
         let before = d + j as f64 / size;
         let after = 1.0 - before;
@@ -238,9 +247,11 @@ fn one_sided(n: usize, d: f64) -> f64 {
 fn one_sided_integral(n: usize, d: f64) -> f64 {
     let size = n as f64;
     let step = (1.0 - d) / MOST_TERMS as f64;
+    // The nodes at both ends are left out, because the integrand is 0 there.
     let terms = (1..MOST_TERMS).map(|k| {
         let t = step * k as f64;
         let rest = 1.0 - t;
+        // K with its first-order terms removed: they cancel, because t (d/t) = rest (d/rest).
         let rate = -t * ln_1p_excess(d / t) - rest * ln_1p_excess(-d / rest);
         let stirling = (1.0 - 1.0 / t - 1.0 / rest) / (12.0 * size);
         (stirling - size * rate).exp() / ((t + d) * (t * rest).sqrt())
@@ -250,7 +261,7 @@ fn one_sided_integral(n: usize, d: f64) -> f64 {
 
 /// Returns `ln(1 + x) - x` without cancellation near 0.
 fn ln_1p_excess(x: f64) -> f64 {
-    /// Below this size, the terms left out of the series are below rounding.
+    /// Size of `x` below which the neglected terms of the series are smaller than rounding errors.
     const SMALL: f64 = 0.01;
     if x.abs() < SMALL {
         // -x²/2 + x³/3 - x⁴/4 + …, by Horner's rule.
@@ -269,8 +280,8 @@ fn limit(z: f64) -> f64 {
     if z <= 0.0 {
         return 1.0;
     }
-    // Below 1 use the other series of the theta function, `sqrt(2π)/z Σ exp(-(2k - 1)² π²/(8 z²))`.
-    // Four terms of either series suffice in f64.
+    // Below 1 that series converges slowly; use the other series of the same theta function, `1 -
+    // sqrt(2π)/z Σ exp(-(2k - 1)² π²/(8 z²))`. Four terms of either series suffice in f64.
     if z < 1.0 {
         let odd = [1.0, 3.0, 5.0, 7.0];
         let sum: f64 = odd
@@ -318,7 +329,8 @@ mod tests {
         for n in [1 << 28, 1 << 40, usize::MAX] {
             for z in [0.5, 1.0, 1.2, 2.0, 4.0] {
                 let p = kolmogorov_p_value(n, z / (n as f64).sqrt());
-                // At 1.2 both sides matter: the limit has the second term, -2 exp(-8 z²).
+                // The largest difference is at 1.2: `limit` has the second term -2 exp(-8 z²) for
+                // deviations on both sides, which the p-value there neglects.
                 assert!((p / limit(z) - 1.0).abs() < 5e-4, "{n} {z}: {p}");
             }
             assert_eq!(kolmogorov_p_value(n, 0.4), 0.0);

@@ -1,31 +1,32 @@
 //! Quantiles of χ² and of Student's distribution, used for confidence intervals.
 //!
-//! Role: statrs provides the tails of both distributions, but its quantiles take `1 - p`, which
-//! loses the small tail probabilities of high confidence levels. Here both quantiles are solved for
-//! from the logarithm of a tail.
+//! Role: `statrs` provides the tails of both distributions, but its quantile functions take `1 -
+//! p`, which cannot represent the small tail probabilities of high confidence levels. Here both
+//! quantiles are computed from the logarithm of a tail.
 //! Method: up to [`MANY`] degrees of freedom, Newton's method on `ln P` as a function of `ln x`.
-//! All these tails are concave in that variable, so an iterate passes the root at most once and
-//! then stays on one side. Above [`MANY`], where the tails of statrs lose digits, Cornish–Fisher
-//! expansions, whose neglected terms are then small.
+//! For all these tails `ln P` is concave in `ln x`, so the iterates cross the root at most once and
+//! then approach it from one side. Above [`MANY`] degrees of freedom the tails of `statrs` lose
+//! digits. There the result is a Cornish–Fisher expansion, whose neglected terms are small for many
+//! degrees of freedom.
 //! Accuracy: 2e-11 relative up to 25,000 degrees of freedom, and better above; the tests measure
-//! it.
-//! Source: statrs for the tails; Goldberg and Levine 1946, "Approximate formulas for the percentage
-//! points and normalization of t and χ²", for the expansions.
+//! the error.
+//! Source: `statrs` for the tails; Goldberg and Levine 1946, "Approximate formulas for the
+//! percentage points and normalization of t and χ²", for the expansions.
 
 use statrs::function::beta::{beta_reg, ln_beta};
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 use std::f64::consts::SQRT_2;
 
-/// Degrees of freedom above which the expansions are the result.
+/// Degrees of freedom above which the result is the expansion alone.
 const MANY: f64 = 10_000.0;
-/// Degrees of freedom above which the expansions are good starting points for Newton's method.
+/// Degrees of freedom above which Newton's method starts at the expansion.
 const SOME: f64 = 500.0;
-/// Maximum number of Newton steps; no input needs as many.
+/// Maximum number of Newton steps, more than any input needs.
 const MAX_STEPS: u32 = 100;
-/// Step in `ln x` below which the next step would be below rounding, because convergence is
-/// quadratic.
+/// Step in `ln x` after which the search ends: convergence is quadratic, so the next step would be
+/// smaller than rounding errors.
 const LAST_STEP: f64 = 1e-9;
-/// Largest step towards larger `x`, chosen so that no tail underflows to 0 after it.
+/// Largest step towards larger `x`, because the tail may underflow to 0 after a longer step.
 const LONGEST_STEP: f64 = 1.0;
 
 /// Returns the `x` that a χ² variable with `freedom` degrees of freedom exceeds (`is_upper`) or
@@ -39,9 +40,11 @@ pub(super) fn chi_squared(freedom: f64, p: f64, is_upper: bool) -> f64 {
         (0.0, false) | (1.0, true) => return 0.0,
         _ => (),
     }
+    // x/2 has a gamma distribution with the shape a.
     let a = 0.5 * freedom;
     let mut start = a;
     if freedom > SOME {
+        // The normal quantile of p, as the root of the two-sided quantile of χ²(1).
         let z = chi_squared(1.0, 2.0 * p.min(1.0 - p), true).sqrt();
         let is_right = is_upper == (p <= 0.5);
         let near = chi_squared_of_many(freedom, if is_right { z } else { -z });
@@ -57,6 +60,7 @@ pub(super) fn chi_squared(freedom: f64, p: f64, is_upper: bool) -> f64 {
         } else {
             gamma_lr(a, x)
         };
+        // The density times x, the derivative of the lower tail with respect to ln x.
         let flow = (a * x.ln() - x - ln_gamma).exp();
         (tail, if is_upper { -flow } else { flow })
     });
@@ -91,14 +95,15 @@ pub(super) fn student(freedom: f64, p: f64) -> f64 {
     })
 }
 
-/// Returns the `x` at which the logarithm of a tail is `ln_p`. `tail` returns the tail and its
-/// derivative with respect to `ln x`.
+/// Returns the `x` at which the logarithm of a tail is `ln_p`; 0 or ∞ if `x` is outside f64's
+/// range.
 ///
-/// Returns 0 or ∞ if the root is outside f64's range.
+/// `tail` returns the tail at its argument and the derivative of the tail with respect to `ln x`.
 fn newton(start: f64, ln_p: f64, tail: impl Fn(f64) -> (f64, f64)) -> f64 {
     let mut x = start;
     for _ in 0..MAX_STEPS {
         let (tail, flow) = tail(x);
+        // d ln P / d ln x is flow / tail.
         let step = ((ln_p - tail.ln()) * tail / flow).min(LONGEST_STEP);
         let goes_on = tail > 0.0 && step.abs() > LAST_STEP;
         if tail > 0.0 {
@@ -125,7 +130,8 @@ fn chi_squared_of_many(freedom: f64, z: f64) -> f64 {
         (((12.0 * y - 243.0) * y - 923.0) * y + 1472.0) / 25_515.0,
         -SQRT_2 * z * (((3753.0 * y + 4353.0) * y - 289_517.0) * y - 289_717.0) / 18_370_800.0,
     ];
-    // Horner's rule in `1/root`, because term `i` has the factor `root^(1 - i)` after the first.
+    // Term i has the factor root^(2 - i). Sum the terms after the first by Horner's rule in 1/root;
+    // their common factor is root.
     let corrections = terms[1..].iter().rev();
     terms[0] + root * corrections.fold(0.0, |sum, term| sum / root + term)
 }
@@ -152,7 +158,7 @@ mod tests {
     use super::{chi_squared, student};
     use tensor_core::compare::{Tolerance, assert_close};
 
-    /// 2e-11, in epsilons.
+    /// The tolerance 2e-11, in epsilons.
     const BOUND: usize = 90_072;
 
     #[test]

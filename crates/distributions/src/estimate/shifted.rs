@@ -1,10 +1,11 @@
 //! Maximum likelihood for the inverse Gaussian with a shift.
 //!
 //! Method: for a given shift `θ`, the estimates of the other two parameters are the [`Fit`] of `x -
-//! θ`, so the profile likelihood is a function of `θ` alone. The profile likelihood is computed on
-//! a grid that is uniform in `ln(min x - θ)`, and its largest value is refined by golden section.
-//! Limits: the profile may have several maxima; a maximum that is narrower than the grid's step may
-//! be missed.
+//! θ`. The profile likelihood, the largest likelihood for a given shift, is therefore a function of
+//! `θ` alone. It is computed on a grid that is uniform in `ln(min x - θ)`; a golden-section search
+//! refines the largest value on the grid.
+//! Limits: the profile may have several maxima; a maximum narrower than a step of the grid may be
+//! missed.
 //! Source: Cheng and Amin 1981, "Maximum likelihood estimation of parameters in the inverse
 //! Gaussian distribution, with unknown origin".
 
@@ -13,31 +14,34 @@ use super::sufficient::SufficientStatistic;
 use crate::ShiftedInverseGaussian;
 use crate::error::{self, Error};
 
+/// The name of the operation in errors.
 const OPERATION: &str = "ShiftedFit::of";
 /// Step of the grid in `ln(min x - θ)`.
 const STEP: f64 = 0.35;
-/// The least distance of the shift from the smallest observation, as a fraction of the distance of
-/// the mean.
+/// The least distance of the shift from the smallest observation, relative to the distance of the
+/// mean from the smallest observation.
 const RESOLUTION: f64 = 1e-9;
-/// Golden section stops at this width in `ln(min x - θ)`; the profile is flat in f64 within it.
+/// Width of the bracket in `ln(min x - θ)` at which the golden-section search ends. Within such a
+/// bracket the profile is constant in f64.
 const WIDTH: f64 = 1e-8;
-/// `(sqrt(5) - 1)/2`.
+/// The golden section `(sqrt(5) - 1)/2`.
 const GOLDEN: f64 = 0.618_033_988_749_894_8;
-/// Number of parameters of the distribution.
+/// Number of parameters of the distribution, used in Akaike's criterion.
 const N_PARAMETERS: f64 = 3.0;
 
-/// The shifted inverse Gaussian with the largest likelihood for a sample, among shifts from a given
-/// one to the smallest observation.
+/// The shifted inverse Gaussian with the largest likelihood for a sample, among shifts between a
+/// given lower bound and the smallest observation.
 ///
-/// The bound is part of the model, because the likelihood alone does not always have a maximum:
-/// - Where a third or more of the observations equal the smallest, it has no upper bound as the
-///   shift approaches them. This is an error, and it includes every sample of 3 or fewer.
-/// - For a sample whose skewness is not positive, it grows without a maximum as the shift falls,
-///   towards that of a normal distribution. The fit then is at the bound, and [`Self::is_at_bound`]
-///   is true.
-/// - Between these cases it is often flat: very different shifts may have nearly the same
-///   likelihood. Compare [`Self::ln_likelihood`] with the value of a fit without a shift before the
-///   shift is interpreted.
+/// The lower bound is part of the model, because the likelihood does not always have a maximum:
+/// - If a third or more of the observations equal the smallest observation, the likelihood grows
+///   without limit as the shift approaches these observations. The fit returns an error. This
+///   includes every sample of at most 3 observations.
+/// - If the skewness of the sample is not positive, the likelihood increases with a decreasing
+///   shift, towards the likelihood of a normal distribution. The fitted shift is then the lower
+///   bound, and [`Self::is_at_bound`] returns true.
+/// - For other samples the likelihood is often flat: very different shifts may have nearly the same
+///   likelihood. Before you interpret the shift, compare [`Self::ln_likelihood`] with the value of
+///   a fit without a shift.
 ///
 /// # Examples
 /// ```
@@ -48,7 +52,7 @@ const N_PARAMETERS: f64 = 3.0;
 /// let truth = ShiftedInverseGaussian::new(0.2, 0.4, 0.8)?;
 /// let mut times = vec![0.0; 500];
 /// truth.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(1), &mut times);
-/// // A reaction time has no negative part.
+/// // A reaction time cannot have a negative shift.
 /// let fit = ShiftedFit::of(&times, 0.0)?;
 /// assert!((fit.law().shift() - 0.2).abs() < 0.02);
 /// assert!(fit.aic() < Fit::of(&times)?.aic());
@@ -62,20 +66,21 @@ pub struct ShiftedFit {
 }
 
 impl ShiftedFit {
-    /// Returns the fit with a shift of at least `least_shift`.
+    /// Computes the fit with a shift of at least `least_shift`.
     ///
-    /// Accuracy: the shift to about 1e-8 of its distance from the smallest observation, which is
-    /// the square root of an epsilon and the limit of what differences of likelihoods show. Cost:
-    /// some 150 to 200 passes over the sample, more for a bound that is more than 1e10 times the
-    /// sample's spread away.
+    /// Accuracy: the error of the shift is about 1e-8 of the distance between the shift and the
+    /// smallest observation. A search by values of the likelihood cannot be more accurate, because
+    /// its error is the square root of an epsilon. Cost: 150 to 200 passes over the sample, and
+    /// more if the lower bound is further away than 1e10 times the spread of the sample.
     ///
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is infinite or NaN.
     /// - [`Error::TooFewObservations`]: the sample is empty.
     /// - [`Error::ParameterInvalid`]: `least_shift` is infinite, NaN, or not below all
     ///   observations.
-    /// - [`Error::LikelihoodUnbounded`]: a third or more of the observations equal the smallest, or
-    ///   are too near to it.
+    /// - [`Error::LikelihoodUnbounded`]: a third or more of the observations are equal to the
+    ///   smallest observation, or too close to it for f64; or the likelihood increases up to the
+    ///   smallest observation.
     /// - [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: a result leaves f64's range.
     pub fn of(xs: &[f64], least_shift: f64) -> Result<Self, Error> {
         let profile = Profile::new(xs, least_shift)?;
@@ -100,8 +105,10 @@ impl ShiftedFit {
         self.law
     }
 
-    /// Returns the fit of `x - θ`, whose intervals are exact if `θ` is known and too narrow if it
-    /// is estimated.
+    /// Returns the fit of `x - θ`.
+    ///
+    /// Its confidence intervals are exact for a known shift `θ`. For an estimated shift they are
+    /// too narrow.
     #[must_use]
     pub fn above_shift(&self) -> Fit {
         self.above
@@ -137,6 +144,7 @@ struct Profile<'a> {
 }
 
 impl<'a> Profile<'a> {
+    /// Validates the sample and the lower bound of the shift.
     fn new(xs: &'a [f64], least_shift: f64) -> Result<Self, Error> {
         for (index, &value) in (0..).zip(xs) {
             if !value.is_finite() {
@@ -162,9 +170,10 @@ impl<'a> Profile<'a> {
             least_shift,
             "finite and below all observations",
         )?;
+        // The mean distance of the observations from the smallest observation.
         let spread = xs.iter().map(|x| x - smallest).sum::<f64>() / xs.len() as f64;
-        // A shift next to the smallest observation has rounding errors of the size of their
-        // distance.
+        // Very close to the smallest observation, the rounding error of the shift would be a large
+        // fraction of the distance of both.
         let rounding = smallest.abs() * f64::EPSILON / RESOLUTION.sqrt();
         let profile = Self {
             xs,
@@ -186,7 +195,7 @@ impl<'a> Profile<'a> {
         statistic.fit()
     }
 
-    /// Returns the logarithm of the likelihood at `ln(min x - θ)`.
+    /// Returns the logarithm of the likelihood for the shift `θ` with `ln(min x - θ) = ln_gap`.
     fn at(&self, ln_gap: f64) -> Result<f64, Error> {
         let shift = (self.smallest - ln_gap.exp()).max(self.least_shift);
         Ok(self.fit(shift)?.ln_likelihood())
@@ -200,7 +209,8 @@ impl<'a> Profile<'a> {
             return Err(self.unbounded());
         }
         let n_steps = ((high - low) / STEP).ceil();
-        // From the bound towards the smallest observation.
+        // Step 0 is the lower bound of the shift; the last step is next to the smallest
+        // observation.
         let at_step = |i: f64| high - (high - low) * (i / n_steps);
         let (mut best, mut best_step, mut i) = (self.at(high)?, 0.0, 0.0);
         while i < n_steps {
@@ -210,19 +220,26 @@ impl<'a> Profile<'a> {
                 (best, best_step) = (found, i);
             }
         }
+        // The likelihood still grows next to the smallest observation.
         if best_step == n_steps {
             return Err(self.unbounded());
         }
+        // A maximum next to the best step is between the steps on both sides of it.
         let ends = [
             at_step(best_step + 1.0),
             at_step((best_step - 1.0).max(0.0)),
         ];
         let (ln_gap, refined) = self.golden_section(ends)?;
+        // At step 0 the maximum may be just inside; it counts only if it exceeds the value at the
+        // bound.
         let is_at_bound = best_step == 0.0 && refined <= self.at(high)?;
         Ok((ln_gap.exp(), is_at_bound))
     }
 
     /// Returns the position and the value of a maximum between two ends.
+    ///
+    /// Each step keeps the inner point with the larger value and reuses this value, so it costs one
+    /// evaluation.
     fn golden_section(&self, [mut low, mut high]: [f64; 2]) -> Result<(f64, f64), Error> {
         let mut inner = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
         let mut values = [self.at(inner[0])?, self.at(inner[1])?];
@@ -247,6 +264,7 @@ impl<'a> Profile<'a> {
         self.xs.iter().filter(is_near).count()
     }
 
+    /// Returns the error of a likelihood without a maximum.
     fn unbounded(&self) -> Error {
         Error::LikelihoodUnbounded {
             operation: OPERATION,

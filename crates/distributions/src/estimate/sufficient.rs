@@ -3,9 +3,9 @@
 //! Method: an analogue of Welford's method for the variance. Two parts with weights `W`, means `m`
 //! and dispersions `S` merge to `S_a + S_b + W_a W_b (m_a - m_b)² / (m_a m_b (W_a m_a + W_b m_b))`,
 //! a sum of positive terms; an observation is a part with `S = 0`. The merged mean is the mean of
-//! the heavier part plus a correction, so that it never cancels. For `μ/λ` of 1e-14, observations
-//! differ from the mean in the eighth digit, so the mean and the sums are stored with twice the
-//! digits of f64.
+//! the heavier part plus a correction, so no digits cancel. For a small `μ/λ`, such as 1e-14, the
+//! observations differ from the mean only in the eighth digit. The mean and the sums are therefore
+//! stored with twice the digits of f64.
 //! Accuracy: 1e-14 relative for mean and dispersion of a thousand observations in any order and
 //! split. The error bound is about ten roundings and grows with the logarithm of the number of
 //! observations. The tests measure the error.
@@ -74,6 +74,7 @@ impl TryFrom<Parts> for SufficientStatistic {
             dispersion: parts.dispersion,
             ln_mean: parts.ln_mean,
         };
+        // The empty statistic is valid, but `checked` rejects it.
         if statistic == Self::default() {
             Ok(statistic)
         } else {
@@ -142,6 +143,8 @@ impl SufficientStatistic {
     /// # Errors
     /// [`Error::StatisticInvalid`]: a sum leaves f64's range.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        // The mean of the heavier part is corrected by that of the lighter part, because the
+        // correction is then at most half of the difference.
         let (heavy, light) = if self.weight() >= other.weight() {
             (*self, other)
         } else {
@@ -198,6 +201,7 @@ impl SufficientStatistic {
     /// Returns the merged statistic; `light` is not empty and has at most half of the total weight.
     fn joined(self, light: &Self) -> Self {
         let weight = self.weight.plus_sum(light.weight);
+        // m = m_heavy + share (m_light - m_heavy), with a share of at most 1/2.
         let share = light.weight() / weight.value();
         let distance = light.mean.minus(self.mean);
         let mean = self.mean.plus(share * distance);
@@ -206,8 +210,9 @@ impl SufficientStatistic {
         } else {
             (self.mean(), light.mean())
         };
-        // In this order every factor but the last quotient is at most a weight, so no intermediate
-        // result leaves f64's range unless the final result does.
+        // The term W_a W_b (m_a - m_b)² / (m_a m_b (W_a m_a + W_b m_b)) of the module's header. In
+        // this order of operations every intermediate result is at most a weight. Only the last
+        // division can therefore overflow.
         let between =
             (self.weight() * share * (distance / mean.value())) * (distance / large) / small;
         Self {
@@ -219,7 +224,8 @@ impl SufficientStatistic {
         }
     }
 
-    /// Returns the statistic if some sample can have it and all its values are finite in f64.
+    /// Returns the statistic if it is a possible statistic of a sample and all its values are
+    /// finite, and an error otherwise. `operation` is the name in the error.
     fn checked(self, operation: &'static str) -> Result<Self, Error> {
         let (weight, mean, dispersion) = (self.weight(), self.mean(), self.dispersion());
         let mut sums = [self.weight, self.mean, self.dispersion, self.ln_mean].into_iter();

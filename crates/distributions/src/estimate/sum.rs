@@ -27,6 +27,7 @@ impl Sum {
 
     /// Returns the sum with `x` added.
     pub(super) fn plus(self, x: f64) -> Self {
+        // The second sum moves the carry of the low part into the high part.
         let (high, error) = two_sum(self.high, x);
         let (high, low) = two_sum(high, self.low + error);
         Self { high, low }
@@ -37,8 +38,8 @@ impl Sum {
         self.plus(other.high).plus(other.low)
     }
 
-    /// Returns the difference, with a relative error of one rounding even under strong
-    /// cancellation.
+    /// Returns the difference as an f64, with a relative error of one rounding even if most digits
+    /// cancel.
     pub(super) fn minus(self, other: Self) -> f64 {
         let (difference, error) = two_sum(self.high, -other.high);
         difference + (error + (self.low - other.low))
@@ -58,7 +59,7 @@ mod tests {
     #[test]
     fn a_sum_keeps_what_single_numbers_lose() {
         let tenth = (0..1_000_000).fold(Sum::default(), |sum, _| sum.plus(0.1));
-        // 0.1 as an f64 times a million, rounded once.
+        // The f64 nearest to 0.1, times a million, rounded once.
         assert_eq!(tenth.value(), 100_000.0);
         let near = Sum::from(1.0).plus(1e-20);
         assert_eq!(near.value(), 1.0);

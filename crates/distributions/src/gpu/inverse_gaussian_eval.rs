@@ -8,7 +8,7 @@ use shaders::params::InverseGaussianEvalParams;
 macro_rules! functions {
     ($($name:ident, $buffer:ident: $function:ident;)+) => {
         impl Batch<'_> {$(
-            #[doc = concat!("Gives [`InverseGaussian::", stringify!($name), "`](crate::InverseGaussian::", stringify!($name), ") of each number.")]
+            #[doc = concat!("Computes [`InverseGaussian::", stringify!($name), "`](crate::InverseGaussian::", stringify!($name), ") of each element of `xs`.")]
             ///
             /// # Errors
             /// As [`Self::eval`].
@@ -16,7 +16,7 @@ macro_rules! functions {
                 self.eval(Function::$function, xs)
             }
 
-            #[doc = concat!("Does what [`Self::", stringify!($name), "`] does, on the device alone.")]
+            #[doc = concat!("Computes [`Self::", stringify!($name), "`] of each element of a buffer, into a new buffer of the same shape.")]
             ///
             /// # Errors
             /// As [`Self::eval_buffer`].
@@ -37,10 +37,12 @@ functions! {
 }
 
 impl Batch<'_> {
-    /// Gives a function of the law at each number, of any count: long slices go in parts.
+    /// Computes a function of the distribution at each element of `xs`.
+    ///
+    /// `xs` may have any length, including 0. Long slices are processed in chunks of 4 MiB.
     ///
     /// # Errors
-    /// Those of [`gpu_wgsl`]: the device has no room, was lost, or refuses the kernel.
+    /// An error of [`gpu_wgsl`], for example [`Error::OutOfMemory`] or [`Error::Lost`].
     pub fn eval(&self, function: Function, xs: &[f32]) -> Result<Vec<f32>> {
         let mut ys = Vec::with_capacity(xs.len());
         for part in xs.chunks(PART as usize) {
@@ -50,11 +52,15 @@ impl Batch<'_> {
         Ok(ys)
     }
 
-    /// Gives a function of the law at each number of a buffer, in a new one of the same shape.
+    /// Computes a function of the distribution at each element of a buffer, into a new buffer of
+    /// the same shape.
+    ///
+    /// The results stay on the device.
     ///
     /// # Errors
-    /// Those of [`gpu_wgsl`]: beside those of [`Self::eval`] the buffer may be another device's, or longer than a kernel
-    /// can be given at once.
+    /// As [`Self::eval`], and:
+    /// - [`Error::ForeignBuffer`]: the buffer belongs to another device.
+    /// - [`Error::TooLarge`]: the buffer is longer than one dispatch supports.
     pub fn eval_buffer(&self, function: Function, xs: &Buffer<f32>) -> Result<Buffer<f32>> {
         let n = u32::try_from(xs.len()).map_err(|_| Error::TooLarge {
             operation: "inverse_gaussian_eval",

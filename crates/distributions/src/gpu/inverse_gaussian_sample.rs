@@ -7,15 +7,18 @@ use shaders::params::InverseGaussianSampleParams;
 use std::ops::Range;
 
 impl Batch<'_> {
-    /// Gives draws of the law, all positive and finite: those with these numbers, of a stream under a key.
+    /// Draws random numbers, which are positive and finite: the draws with the indices `draws` of a
+    /// stream under a key.
     ///
-    /// Draw `i` depends on the law, key, stream and `i` alone, and is made of block `i` of the stream of Philox4x32-10
-    /// (`tensor_core::rng::Philox` gives the same words); a use of its own should have a stream of its own. Devices agree
-    /// up to rounding, but for a draw in a million or so, where rounding decides between its two candidates. A range that
-    /// ends before it starts is empty.
+    /// Draw `i` depends only on the distribution, the key, the stream and `i`. It uses block `i` of
+    /// the stream of Philox4x32-10; `tensor_core::rng::Philox` generates the same words. Use a
+    /// separate stream for each purpose. The draws on different devices agree up to rounding,
+    /// except for about one draw in a million, for which rounding decides between the two
+    /// candidates of the draw. A range that ends before its start is empty.
     ///
     /// # Errors
-    /// Those of [`gpu_wgsl`]: the device has no room, was lost, or refuses the kernel.
+    /// An error of [`gpu_wgsl`], for example [`gpu_wgsl::Error::OutOfMemory`] or
+    /// [`gpu_wgsl::Error::Lost`].
     pub fn sample(&self, key: u64, stream: u64, draws: Range<u32>) -> Result<Vec<f32>> {
         let mut made = Vec::with_capacity(draws.len());
         let mut next = draws.start;
@@ -30,10 +33,11 @@ impl Batch<'_> {
         Ok(made)
     }
 
-    /// Does what [`Self::sample`] does, on the device alone.
+    /// Draws the numbers of [`Self::sample`] into a new buffer, which stays on the device.
     ///
     /// # Errors
-    /// Those of [`gpu_wgsl`]: beside those of [`Self::sample`] there may be more draws than a kernel can make at once.
+    /// As [`Self::sample`], and [`gpu_wgsl::Error::TooLarge`]: one dispatch does not support as
+    /// many draws.
     pub fn sample_buffer(&self, key: u64, stream: u64, draws: Range<u32>) -> Result<Buffer<f32>> {
         let buffer = self.gpu.alloc("draws", &[draws.len()])?;
         let (mean, shape) = (self.law.mean(), self.law.shape());

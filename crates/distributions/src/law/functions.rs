@@ -3,8 +3,8 @@
 //! Role: slices are computed in SIMD lanes and, with the feature `rayon`, optionally on all
 //! threads. Each element has the same bits as the result of the function of a single number.
 
-/// Writes the functions of a distribution at an `x`. The literals are the values of `cdf`, `sf` and
-/// `hazard` at ∞, for the doc comments.
+/// Defines the public functions of a distribution at an `x`. The literals are the values of `cdf`,
+/// `sf` and `hazard` at ∞, for the doc comments.
 macro_rules! functions {
     ($law:ident, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
         crate::law::functions! {$law,

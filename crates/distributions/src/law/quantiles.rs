@@ -5,7 +5,7 @@ use crate::law::Law;
 use crate::quantile::Asked;
 use crate::{Error, Real};
 
-/// Writes the quantile functions of a distribution.
+/// Defines the quantile functions of a distribution.
 macro_rules! quantiles {
     ($law:ident) => {
         crate::law::quantiles! {$law,
@@ -28,7 +28,8 @@ macro_rules! quantiles {
         impl $law {$(
             #[doc = $doc]
             ///
-            /// The lower end of the support where `P(X <= x)` is 0, the upper end where it is 1.
+            /// If `P(X <= x)` is 0 the result is the lower end of the support, and if it is 1 the
+            /// upper end.
             ///
             /// Accuracy: see the documentation of the type and the [front page](crate). Cost:
             /// usually two evaluations of the tail, at most 8 on the supported plane of parameters;
@@ -60,6 +61,7 @@ macro_rules! quantiles {
             #[doc = concat!("- [`crate::Error::", $error, "`]: an element is out of range; nothing is written.")]
             pub fn $into<T: crate::Real>(&self, ps: &[T], out: &mut [T]) -> Result<(), crate::Error> {
                 crate::lanes::check(stringify!($into), ps, out)?;
+                // Check all elements first, so that an error leaves `out` unchanged.
                 for &p in ps {
                     crate::error::$check(stringify!($into), p.widened())?;
                 }
@@ -95,6 +97,7 @@ const ABREAST: usize = 32;
 
 /// Writes the quantile of each probability of `ps` into `out`, which has the same length.
 pub(crate) fn quantiles_into<T: Real>(law: &impl Law, ps: &[T], out: &mut [T], asked: Asked) {
+    // Whole chunks are searched in lanes; the remaining elements one by one.
     let (chunks, rest) = ps.as_chunks::<ABREAST>();
     let (outs, out_rest) = out.as_chunks_mut::<ABREAST>();
     for (out, ps) in outs.iter_mut().zip(chunks) {

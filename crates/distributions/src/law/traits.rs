@@ -1,7 +1,7 @@
-//! Implementations of the traits of statrs and rand.
+//! Implementations of the traits of `statrs` and `rand`.
 
-/// Writes the trait implementations that every distribution has: density, distribution function,
-/// support, median and sampling.
+/// Implements the traits that every distribution has: density, distribution function, support,
+/// median and sampling.
 macro_rules! traits {
     ($law:ident) => {
         impl statrs::distribution::Continuous<f64, f64> for $law {
@@ -62,7 +62,7 @@ macro_rules! traits {
     };
 }
 
-/// Writes `Distribution` and `Mode` of statrs for a distribution with finite mean, variance,
+/// Implements `Distribution` and `Mode` of `statrs` for a distribution with finite mean, variance,
 /// entropy and skewness, and with a mode.
 macro_rules! moments {
     ($law:ident) => {

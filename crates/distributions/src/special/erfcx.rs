@@ -1,15 +1,17 @@
-//! `erfcx(t) = exp(t^2) erfc(t)` for `t >= -1/2`, and differences of it without cancellation.
+//! The scaled complementary error function `erfcx(t) = exp(t²) erfc(t)` for `t >= -1/2`, and its
+//! differences without cancellation.
 //!
 //! Role: both tails of an inverse Gaussian are `exp(-E)` times a sum or a difference of two values
 //! of `erfcx`.
 //! Method: `erfcx(t) = P(y) / (t + 9/2)` with `y = (t - 7/2) / (t + 9/2)` in `[-1, 1)` and one
-//! polynomial `P`. The difference of two values is then, with `u = 1 / (t + 9/2)`, `erfcx(a) -
-//! erfcx(a + h) = h u_a u_b (P(y_b) - 8 u_a P[y_a, y_b])`, where the divided difference `P[y_a,
-//! y_b]` comes out of the same Horner scheme and is negative: every term is positive, so nothing
-//! cancels, for any `h` from 0 on. The usual way, a series or a quadrature where `h` is small,
-//! needs a branch and many times the work.
-//! Accuracy: `erfcx` within 7 epsilons of puruspe's; the difference within 8 of the larger value,
-//! its limit at `h = 0` within 9 of itself. The tests measure it.
+//! polynomial `P`. With `u = 1 / (t + 9/2)` and `b = a + h`, the difference of two values is
+//! `erfcx(a) - erfcx(b) = h u_a u_b (P(y_b) - 8 u_a P[y_a, y_b])`. The divided difference `P[y_a,
+//! y_b]` results from the same Horner scheme as `P`. It is negative, so both terms in parentheses
+//! are positive and nothing cancels, for every `h >= 0`. The usual alternative for small `h`, a
+//! series or a quadrature, needs a branch and many times the operations.
+//! Accuracy: `erfcx` is within 7 epsilons of the crate `puruspe`. The difference is within 8
+//! epsilons of the larger value, and the slope at `h = 0` is within 9 epsilons of itself. The tests
+//! measure these errors.
 //! Source: the substitution is that of Shepherd and Laframboise 1981, "Chebyshev approximation of
 //! (1 + 2x) exp(x^2) erfc x"; the difference is our derivation. Coefficients: `coefficients.py`.
 
@@ -18,13 +20,16 @@ use super::polynomial;
 
 /// The polynomial is valid for `t >= -LEFT`.
 const LEFT: f64 = 0.5;
-/// The variable `y` of the polynomial is 0 at `t = MIDDLE - LEFT`.
+/// The variable `y` of the polynomial is 0 at `t = MIDDLE - LEFT`, so that half of the polynomial's
+/// range is used for `t < 3.5`, where `erfcx` bends most.
 const MIDDLE: f64 = 4.0;
 
-/// A point at which `erfcx` is taken: `1 / (t + 9/2)`, and the polynomial's variable.
+/// A point at which `erfcx` is evaluated.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// `1 / (t + 9/2)`.
     u: f64,
+    /// The variable of the polynomial, `1 - 8 u`.
     y: f64,
 }
 
@@ -46,17 +51,19 @@ pub(crate) fn erfcx(t: f64) -> f64 {
     polynomial(&ERFCX, place.y) * place.u
 }
 
-/// Returns `(erfcx(a) - erfcx(a + h)) / h` for `a >= -1/2` and `h >= 0`; at `h = 0` minus the
+/// Returns `(erfcx(a) - erfcx(b)) / (b - a)` for `b >= a >= -1/2`; for `b = a` it is the negative
 /// derivative.
 ///
-/// `b` is `a + h`, which callers compute more accurately.
+/// The function takes `b` instead of `b - a`, because callers can compute `b` more accurately than
+/// by adding the difference to `a`.
 #[inline(always)]
 pub(crate) fn slope(a: f64, b: f64) -> f64 {
     let (at_a, at_b) = (Place::of(a), Place::of(b));
     let mut value = ERFCX[ERFCX.len() - 1];
     let mut divided = 0.0_f64;
-    // Horner's scheme at `a` gives the coefficients of the quotient by `y - y_a`, whose value at
-    // `b` is the divided difference.
+    // The intermediate values of Horner's scheme at y_a are the coefficients of the quotient
+    // polynomial (P(y) - P(y_a)) / (y - y_a). A second Horner scheme evaluates the quotient at y_b,
+    // where it is the divided difference.
     for &c in ERFCX[..ERFCX.len() - 1].iter().rev() {
         divided = divided.mul_add(at_b.y, value);
         value = value.mul_add(at_a.y, c);
@@ -71,7 +78,7 @@ mod tests {
     use puruspe::error::erfcx as oracle;
     use tensor_core::compare::{Tolerance, assert_close};
 
-    /// Points from -1/2 on, dense where the function bends.
+    /// Returns points from -1/2 upwards, dense where the function bends.
     fn points() -> Vec<f64> {
         (0..4000)
             .map(|i| (f64::from(i) / 400.0).exp_m1() - 0.5)
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_slope_of_a_point_is_the_derivative() {
-        // 2/√π - 2t erfcx(t), without its cancellation: values of 40 digits.
+        // 2/√π - 2t erfcx(t), computed with 40 digits because the difference cancels.
         let golden = [
             (-0.5, 3.0807396562780696),
             (0.0, std::f64::consts::FRAC_2_SQRT_PI),

@@ -1,17 +1,21 @@
 //! The exponential integral, scaled.
 //!
-//! Role: the entropy of an inverse Gaussian and its divergence from the normal are multiples of it.
+//! Role: the entropy of an inverse Gaussian and its divergence from the normal distribution contain
+//! a multiple of `exp(x) E1(x)`.
 
 use std::f64::consts::{EULER_GAMMA, LN_2};
 
-/// Up to here the power series is used, beyond it the continued fraction.
+/// The largest `x` for which the power series is used; for larger `x` the continued fraction is
+/// used.
 const SERIES_END: f64 = 1.0;
-/// Terms of the fraction: enough at its beginning, where it converges slowest.
+/// Number of terms of the continued fraction, sufficient at `SERIES_END`, where it converges most
+/// slowly.
 const FRACTION_TERMS: u32 = 120;
 
-/// Returns `exp(x) E1(x)` for `x >= 0`, with `E1(x) = ∫_x^∞ exp(-t)/t dt`; 0 at ∞.
+/// Returns `exp(x) E1(x)` for `x >= 0`, with `E1(x) = ∫_x^∞ exp(-t)/t dt`; 0 for ∞.
 ///
-/// `ln_x` is the logarithm of `x`, which is finite where `x` underflows to 0.
+/// `ln_x` is the logarithm of `x`. It is a parameter of its own because it is finite even if `x`
+/// underflows to 0.
 ///
 /// Accuracy: 5 epsilons; the tests measure it.
 ///
@@ -19,6 +23,7 @@ const FRACTION_TERMS: u32 = 120;
 /// Abramowitz and Stegun 1964, 5.1.11 and 5.1.22.
 pub(crate) fn scaled_e1(x: f64, ln_x: f64) -> f64 {
     if x <= SERIES_END {
+        // E1(x) = -γ - ln x - Σ (-x)^n/(n n!).
         let (mut term, mut sum, mut n) = (1.0, 0.0, 1.0);
         while f64::abs(term) > f64::EPSILON * LN_2 * 1e-3 {
             term *= -x / n;
@@ -27,7 +32,7 @@ pub(crate) fn scaled_e1(x: f64, ln_x: f64) -> f64 {
         }
         return x.exp() * (sum - EULER_GAMMA - ln_x);
     }
-    // x + 1 - 1²/(x + 3 - 2²/(x + 5 - ...)), from the end.
+    // 1/(x + 1 - 1²/(x + 3 - 2²/(x + 5 - …))), evaluated from the last term to the first.
     let mut below = x + f64::from(2 * FRACTION_TERMS + 1);
     for n in (1..=FRACTION_TERMS).rev() {
         let n = f64::from(n);

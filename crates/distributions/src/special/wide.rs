@@ -1,35 +1,38 @@
-//! Positive numbers with a range far beyond f64's, for products and sums whose terms leave f64's
-//! range.
+//! Non-negative numbers with a range far beyond that of f64.
 //!
-//! Accuracy: a rounding of f64 for each operation.
+//! Role: products and sums whose terms overflow or underflow in f64 although the result does not.
+//! Accuracy: one f64 rounding per operation.
 
 use super::elementary::{Scaled, binade};
 
-/// 2^54, which makes every subnormal number normal.
+/// 2^54, a factor that makes every subnormal number normal.
 const UP: f64 = 18_014_398_509_481_984.0;
-/// Beyond this in size a binary exponent is outside f64's range, in its subnormal part too.
+/// Size of a binary exponent above which a number is outside f64's range, including the subnormal
+/// numbers.
 pub(crate) const RANGE: f64 = 1100.0;
 
-/// A number `significand 2^exponent` that is not negative.
+/// A non-negative number `significand * 2^exponent`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wide {
-    /// From 1 to 2, or 0.
+    /// In `[1, 2)`, or 0.
     pub(crate) significand: f64,
+    /// An integer.
     pub(crate) exponent: f64,
 }
 
 impl Wide {
+    /// The number 0.
     pub(crate) const ZERO: Self = Self {
         significand: 0.0,
         exponent: 0.0,
     };
 
-    /// Creates the number of a finite f64 that is not negative.
+    /// Creates the number from a finite, non-negative f64.
     pub(crate) fn new(x: f64) -> Self {
         Self::ZERO.with(x)
     }
 
-    /// Returns the number with another significand, normalized.
+    /// Returns the number with another significand, normalized to `[1, 2)`.
     fn with(self, significand: f64) -> Self {
         if significand == 0.0 {
             return Self::ZERO;
@@ -49,7 +52,7 @@ impl Wide {
         Self { exponent, ..self }.with(self.significand * other.significand)
     }
 
-    /// Returns the quotient by a number above 0.
+    /// Returns the quotient; `other` must be positive.
     pub(crate) fn over(self, other: Self) -> Self {
         let exponent = self.exponent - other.exponent;
         Self { exponent, ..self }.with(self.significand / other.significand)
@@ -65,11 +68,12 @@ impl Wide {
         } else {
             (other, self)
         };
+        // Align the smaller term with the larger; below 2^-RANGE its contribution is 0 anyway.
         let shift = (small.exponent - large.exponent).max(-RANGE);
         large.with(large.significand + Scaled::of(small.significand, shift).value())
     }
 
-    /// Returns the nearest f64: 0 or infinity outside its range.
+    /// Returns the nearest f64: 0 below the range of f64, ∞ above the range.
     pub(crate) fn value(self) -> f64 {
         Scaled::of(self.significand, self.exponent.clamp(-RANGE, RANGE)).value()
     }

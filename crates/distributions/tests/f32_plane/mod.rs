@@ -1,4 +1,4 @@
-//! Random distributions and arguments over the parameter plane of f32, and the comparison of f32
+//! Random distributions and arguments in the range that f32 supports, and the comparison of f32
 //! results with f64 functions.
 
 use distributions::InverseGaussian;
@@ -11,12 +11,12 @@ use tensor_core::rng::Philox;
 const RATIO_DECADES: f64 = 12.0;
 /// Largest absolute value of the base-10 logarithms of `μ`, `λ` and `λ/μ²`.
 const DECADES: f64 = 30.0;
-/// Signed roots of arguments in the body and the tails; further out, every probability is below
-/// f32's range.
+/// Largest absolute value of the signed root of arguments in the body and the tails. Beyond it
+/// every probability is below f32's range.
 const MOST_ROOT: f64 = 14.0;
 
-/// Returns distributions that are uniform in the logarithms of `μ/λ` and `μ`, and those at the
-/// corners of the plane.
+/// Returns `n` random distributions, uniform in the logarithms of `μ/λ` and `μ`, and the
+/// distributions at the corners of the range; distributions outside the range are left out.
 pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
     let random = Philox::new(6);
     let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
@@ -50,6 +50,7 @@ pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
     let mean = law.mean();
     let random = Philox::new(law.shape().to_bits());
     let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
+    // The x at which the signed root is w.
     let at_root = |w: f64| {
         let t = 0.5 * w * (mean / law.shape()).sqrt();
         let root = t.abs() + t.hypot(1.0);
@@ -68,13 +69,13 @@ pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "rounding to f32 is what is asked for"
+    reason = "rounding to f32 is the purpose"
 )]
 fn narrowed(x: f64) -> f32 {
     x as f32
 }
 
-/// Returns whether the f64 functions guarantee their accuracy at an argument.
+/// Returns whether the accuracy of the f64 functions is guaranteed at an argument.
 fn is_promised(law: &InverseGaussian, x: f64) -> bool {
     law.ln_cdf(x).min(law.ln_sf(x)) > -1e25
 }
@@ -100,6 +101,7 @@ pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32
     summary.max_share
 }
 
+/// Returns the value of the f64 function at `x`.
 fn in_f64(function: Function, law: &InverseGaussian, x: f64) -> f64 {
     match function {
         Function::Pdf => law.pdf(x),
@@ -111,8 +113,8 @@ fn in_f64(function: Function, law: &InverseGaussian, x: f64) -> f64 {
     }
 }
 
-/// Returns the Kolmogorov statistic of draws, times the square root of their number; it exceeds 2.3
-/// by chance once in 20,000 runs.
+/// Returns the Kolmogorov statistic of draws, times the square root of the number of draws. The
+/// result exceeds 2.3 by chance once in 20,000 runs.
 pub(crate) fn kolmogorov(law: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
     draws.sort_by(f32::total_cmp);
     let n = draws.len() as f64;

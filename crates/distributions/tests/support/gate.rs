@@ -1,8 +1,8 @@
-//! The accuracy gate that every function has to pass, and the tables of the measured errors.
+//! The tolerance for every function (the accuracy gate), and the tables of the measured errors.
 
 #![expect(
     clippy::print_stdout,
-    reason = "what was measured is shown where it is asked for"
+    reason = "measured errors are printed for `--nocapture`"
 )]
 
 use std::path::Path;
@@ -14,29 +14,32 @@ pub(crate) const GATE: usize = 18;
 /// The largest error of a function.
 pub(crate) struct Worst {
     error: f64,
+    /// The row of the largest error.
     id: String,
+    /// The number of rows compared.
     n_rows: usize,
 }
 
 impl Worst {
-    /// Returns the number of points and the largest error as three cells of a table, and prints the
-    /// row of that error.
+    /// Returns three cells of a table: the number of points, the largest error, and the error in
+    /// epsilons. Prints the row of the largest error.
     pub(crate) fn cells(&self, name: &str) -> String {
         let epsilons = self.error / f64::EPSILON;
         format!("{} | {} | {epsilons:.1}", self.n_rows, self.cell(name))
     }
 
-    /// Returns the largest error as a table cell, and prints where it occurred.
+    /// Returns the largest error as a table cell, and prints the row of this error.
     pub(crate) fn cell(&self, name: &str) -> String {
         println!("{name}: {:.2e} in row {}", self.error, self.id);
         format!("{:.1e}", self.error)
     }
 }
 
-/// Compares a function with its expected value at each row, relative to a scale.
+/// Compares actual with golden values and returns the largest error.
 ///
-/// Rows are compared one by one, so that the row with the largest error is known. Panics if a row
-/// is outside the tolerance.
+/// Each row has an id, the actual value, the golden value and the size to which the error is
+/// relative. Rows are compared one by one to find the row with the largest error. Panics if an
+/// error exceeds the tolerance.
 pub(crate) fn worst<'a>(rows: impl Iterator<Item = (&'a str, [f64; 3])>) -> Worst {
     let mut worst = Worst {
         error: 0.0,
@@ -55,15 +58,16 @@ pub(crate) fn worst<'a>(rows: impl Iterator<Item = (&'a str, [f64; 3])>) -> Wors
             (worst.error, worst.id) = (error, id.to_owned());
         }
     }
-    assert!(worst.n_rows > 0, "there are no rows");
+    assert!(worst.n_rows > 0, "no rows to compare");
     worst
 }
 
-/// Compares a generated file with the one in the crate, or writes it under `BLESS=1`.
+/// Compares generated text with a file of the crate. If the environment variable `BLESS` is 1,
+/// writes the file instead.
 pub(crate) fn golden(path: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
-        std::fs::write(&file, text).expect("the crate can be written");
+        std::fs::write(&file, text).expect("golden file is writable");
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(found, text, "{path} is stale: run with BLESS=1");

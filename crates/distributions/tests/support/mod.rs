@@ -1,6 +1,6 @@
-//! Golden points of the inverse Gaussian.
+//! Access to the golden tables, and the Kolmogorov statistic of a sample.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, reason = "no test program uses all functions")]
 
 pub(crate) mod gate;
 
@@ -25,16 +25,19 @@ impl Row {
             .then(|| self.number(column))
     }
 
+    /// Returns the text of a column.
     pub(crate) fn text(&self, column: &str) -> &str {
         &self.fields[column]
     }
 
+    /// Returns the distribution with the parameters of the row.
     pub(crate) fn law(&self) -> InverseGaussian {
         InverseGaussian::new(self.number("mu"), self.number("lambda")).expect("golden parameters")
     }
 }
 
-/// Returns the rows whose kind passes the filter.
+/// Returns the rows of `ig-reference.csv` whose kind passes the filter, joined with the columns of
+/// `ig-more.csv` by id.
 pub(crate) fn rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     let more: HashMap<String, HashMap<String, String>> = table("ig-more.csv")
         .into_iter()
@@ -88,7 +91,7 @@ pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     rows.into_iter().map(row).collect()
 }
 
-/// Reads a file of `testdata`.
+/// Reads a CSV file of `testdata`; each row maps column names to fields.
 pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("golden data is in the crate");

@@ -10,10 +10,12 @@ use tensor_core::compare::{Tolerance, assert_close};
 /// A sample of `estimate-samples.csv` with its expected results.
 pub(crate) struct Sample {
     fields: HashMap<String, String>,
+    /// The observations.
     pub(crate) xs: Vec<f64>,
 }
 
 impl Sample {
+    /// Reads all samples.
     pub(crate) fn all() -> Vec<Self> {
         let rows = table("estimate-samples.csv").into_iter();
         rows.map(|fields| Self {
@@ -26,6 +28,7 @@ impl Sample {
         .collect()
     }
 
+    /// Returns an expected result or a parameter of the sample.
     pub(crate) fn number(&self, column: &str) -> f64 {
         self.fields[column].parse().expect("columns hold numbers")
     }
@@ -49,14 +52,15 @@ pub(crate) fn check(column: &str, bound: Tolerance, figure: impl Fn(&Sample, &Fi
 pub(crate) fn draws(phi: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let mut xs = vec![0.0; n];
     InverseGaussian::new(1.0, 1.0 / phi)
-        .expect("parameters of a law")
+        .expect("valid parameters")
         .sample_into(rng, &mut xs);
     xs
 }
 
-/// Number of samples of a simulation, and the allowed number of standard deviations of a binomial
-/// count, which is exceeded by chance once in 15,787.
+/// Number of samples of a simulation.
 pub(crate) const N_SAMPLES: u32 = 4000;
+/// Allowed deviation of a simulated result, in standard deviations. A binomial count exceeds it by
+/// chance once in 15,787 simulations.
 pub(crate) const DEVIATIONS: f64 = 4.0;
 
 /// Returns whether a count is plausible for a binomial distribution of probability `p`.
