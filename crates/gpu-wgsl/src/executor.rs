@@ -2,22 +2,24 @@
 //!
 //! Role: implements [`Executor`] for [`Gpu`]: uploads arrays, runs each step as a kernel generated
 //! by `nest`, and reads results.
-//! Method: each kernel is generated and compiled once and cached with its device. Runs are only
+//! Method: the division of a nest into kernels is computed once per nest and input lengths, and each
+//! kernel is compiled once; both are cached with the device. Runs are only
 //! recorded; they are submitted when the scheduler requests it or when a result is read. A gather
 //! records positions out of range in a separate buffer; reading any array computed from its output
 //! returns the error.
 //! Memory: `bool` takes 1 bit, `f16` 2 bytes, `f64` 8 bytes, all other types 4 bytes. Steps that
-//! the device does not support run on the host ([`Refusal`]).
+//! the device does not support run on the host ([`FallbackReason`]).
 
 mod array;
 #[cfg(test)]
 mod proof;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use tensor_core::exec::{Accuracy, Cache, DeviceTimes, Executor, MemoryUse, Storage};
@@ -26,8 +28,9 @@ use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::{Generated, Measuring};
+use crate::limits::KernelLimits;
 use crate::nest::{
-    self, Division, Emitted, NestParams, Numbers, Schedule, ScheduleLimits, SplitReduction, SubNest,
+    self, Division, Emitted, NestParams, Numbers, Schedule, SplitReduction, SubNest,
 };
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
@@ -36,11 +39,11 @@ use array::{Faults, Gathered};
 /// Maximum number of elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
 
-/// The kernel caches of a device.
+/// The routes and kernels of a device.
 #[derive(Debug, Default)]
-pub(crate) struct KernelCache {
-    /// Execution of each nest whose arrays can all be bound whole.
-    whole: Cache<Arc<LoopNest>, Ready>,
+struct KernelCache {
+    /// The route of each nest, for the lengths of its inputs.
+    routes: Cache<(Arc<LoopNest>, Box<[usize]>), Route>,
     /// Kernels by form. For a kernel that binds chunks, the key includes the last axis whose loop
     /// may start at an index other than 0.
     kernels: Cache<(LoopNest, Option<usize>), Compiled>,
@@ -99,14 +102,27 @@ impl fmt::Display for FallbackReason {
     }
 }
 
-/// The cached execution of a nest.
+/// The way in which a device runs a nest: computed once, because it takes longer than a run.
 #[derive(Debug)]
-enum Ready {
-    Kernel(Arc<Compiled>, Numbers),
-    Parts(SplitReduction),
-    /// A nest that exceeds the limit of operations and runs in windows, which depend on the array
-    /// lengths.
-    Long,
+pub(crate) struct Route {
+    /// The division into kernels, or the reason why the nest runs on the host.
+    division: std::result::Result<Division, FallbackReason>,
+    /// The kernel of a nest that runs whole, once it is compiled.
+    kernel: OnceLock<(Arc<Compiled>, Numbers)>,
+}
+
+impl Route {
+    fn new(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Self {
+        Self {
+            division: divide(nest, lens, limits),
+            kernel: OnceLock::new(),
+        }
+    }
+
+    /// Returns the division into kernels, or the reason why the nest runs on the host.
+    pub(crate) fn division(&self) -> std::result::Result<&Division, FallbackReason> {
+        self.division.as_ref().map_err(|why| *why)
+    }
 }
 
 impl Executor for Gpu {
@@ -138,11 +154,11 @@ impl Executor for Gpu {
     }
 
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
-        let refusal = fallback_reason(&step.nest, input_lens, self.schedule_limits());
-        if let Some(why) = refusal {
-            self.nests().count_fallback(why);
+        let route = self.route(&step.nest, input_lens);
+        if let Err(why) = route.division {
+            self.kernel_cache().count_fallback(why);
         }
-        refusal.is_none()
+        route.division.is_ok()
     }
 
     fn check_capacity(&self, dtype: DType, len: usize) -> tensor_core::Result<()> {
@@ -153,11 +169,9 @@ impl Executor for Gpu {
 
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> tensor_core::Result<()> {
         let checked = self.check_capacity(step.nest.dtype(), step.nest.output_len());
-        checked.or_else(|error| {
-            match fallback_reason(&step.nest, input_lens, self.schedule_limits()) {
-                Some(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
-                _ => Err(error),
-            }
+        checked.or_else(|error| match self.route(&step.nest, input_lens).division {
+            Err(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
+            _ => Err(error),
         })
     }
 
@@ -241,7 +255,7 @@ impl Gpu {
     /// Returns the number of steps that ran on the host since the device was opened, by reason.
     #[must_use]
     pub fn fallbacks(&self) -> BTreeMap<FallbackReason, u64> {
-        self.nests().lock_fallbacks().clone()
+        self.kernel_cache().lock_fallbacks().clone()
     }
 
     /// Returns the number of tensor kernels compiled since the device was opened.
@@ -267,7 +281,21 @@ impl Gpu {
     /// ```
     #[must_use]
     pub fn compiled_kernels(&self) -> u64 {
-        self.nests().n_compiled.load(Ordering::Relaxed)
+        self.kernel_cache().n_compiled.load(Ordering::Relaxed)
+    }
+
+    /// Returns the routes and kernels of this device.
+    fn kernel_cache(&self) -> &KernelCache {
+        self.extension()
+    }
+
+    /// Returns the route of a nest whose inputs have these lengths, in elements.
+    pub(crate) fn route(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Arc<Route> {
+        let key = (Arc::clone(nest), lens.into());
+        let route = self.kernel_cache().routes.get(key, |(nest, lens)| {
+            Ok::<_, Infallible>(Route::new(nest, lens, self.limits()))
+        });
+        route.unwrap_or_else(|never| match never {})
     }
 
     /// Runs a nest, whole or in parts. Errors refer to `origin`.
@@ -281,25 +309,38 @@ impl Gpu {
             return Array::alloc(self, origin, nest.dtype(), 0);
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
-        if nest::is_whole(nest, &lens, self.schedule_limits().binding) {
-            match &*self.ready(nest, &lens)? {
-                Ready::Kernel(compiled, numbers) => {
-                    return compiled.run(self, nest, numbers, origin, inputs);
-                }
-                Ready::Parts(parts) => return self.run_parts(parts, origin, inputs),
-                Ready::Long => {}
+        let route = self.route(nest, &lens);
+        match &route.division {
+            Ok(Division::Whole) => {
+                let (compiled, numbers) = self.whole_kernel(nest, &route)?;
+                compiled.run(self, nest, numbers, origin, inputs)
             }
-        }
-        match nest::division(nest, &lens, self.schedule_limits()) {
-            Some(Division::Parts(parts)) => self.run_parts(&parts, origin, inputs),
-            Some(Division::Windows(windows)) => self.run_windows(nest, &windows, origin, inputs),
+            Ok(Division::Windows(windows)) => self.run_windows(nest, windows, origin, inputs),
+            Ok(Division::Parts(parts)) => self.run_parts(parts, origin, inputs),
             // `accepts` returns false for such a nest, but a caller may run it without a check.
-            None => Err(self.too_long(nest, inputs)),
-            Some(Division::Whole) => {
-                let (compiled, numbers) = self.kernel_of(nest, None)?;
-                compiled.run(self, nest, &numbers, origin, inputs)
+            Err(FallbackReason::TooLong | FallbackReason::Indivisible) => {
+                Err(self.too_long(nest, inputs))
+            }
+            Err(why @ (FallbackReason::F64 | FallbackReason::FunctionOfF64)) => {
+                Err(Error::Device {
+                    operation: "run",
+                    message: why.to_string(),
+                })
             }
         }
+    }
+
+    /// Returns the kernel of a nest that runs whole; the first call compiles it.
+    fn whole_kernel<'r>(
+        &self,
+        nest: &LoopNest,
+        route: &'r Route,
+    ) -> Result<&'r (Arc<Compiled>, Numbers)> {
+        if let Some(kernel) = route.kernel.get() {
+            return Ok(kernel);
+        }
+        let kernel = self.kernel_of(nest, None)?;
+        Ok(route.kernel.get_or_init(|| kernel))
     }
 
     fn run_parts(
@@ -334,8 +375,8 @@ impl Gpu {
         let output = Output::alloc(self, nest, origin, inputs)?;
         for (window, (compiled, numbers)) in windows.iter().zip(runs) {
             let head = bytemuck::bytes_of(&window.params);
-            let stretches = Some(&window.stretches[..]);
-            compiled.record(self, head, &numbers, inputs, &output, stretches)?;
+            let chunks = Some(&window.chunks[..]);
+            compiled.record(self, head, &numbers, inputs, &output, chunks)?;
         }
         Ok(output.array())
     }
@@ -353,23 +394,8 @@ impl Gpu {
             needed,
             unit: "bytes",
             limit_name: "maxStorageBufferBindingSize",
-            limit: self.schedule_limits().binding.bytes,
+            limit: self.limits().binding.bytes,
         }
-    }
-
-    /// Returns the cached execution of a nest whose arrays can all be bound whole.
-    fn ready(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Result<Arc<Ready>> {
-        self.nests().whole.get(Arc::clone(nest), |nest| {
-            Ok(match nest::division(nest, lens, self.schedule_limits()) {
-                Some(Division::Parts(parts)) => Ready::Parts(parts),
-                Some(Division::Whole) => {
-                    let (compiled, numbers) = self.kernel_of(nest, None)?;
-                    Ready::Kernel(compiled, numbers)
-                }
-                // Windows depend on the array lengths, which the cache key does not include.
-                Some(Division::Windows(_)) | None => Ready::Long,
-            })
-        })
     }
 
     /// Returns the kernel of a nest's form, and the numbers that are its parameters.
@@ -380,13 +406,18 @@ impl Gpu {
     ) -> Result<(Arc<Compiled>, Numbers)> {
         // The cache key is the form, so nests that differ only in numbers share a kernel.
         let (form, numbers) = nest::split(nest);
-        let compiled = self.nests().kernels.get((form, window), |(form, window)| {
-            let schedule = nest::schedule(form, self.schedule_limits());
-            let emitted = nest::emit(form, &schedule, *window);
-            let compiled = Compiled::new(self, form, &schedule, &emitted)?;
-            self.nests().n_compiled.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Error>(compiled)
-        });
+        let compiled = self
+            .kernel_cache()
+            .kernels
+            .get((form, window), |(form, window)| {
+                let schedule = nest::schedule(form, self.limits());
+                let emitted = nest::emit(form, &schedule, *window);
+                let compiled = Compiled::new(self, form, &schedule, &emitted)?;
+                self.kernel_cache()
+                    .n_compiled
+                    .fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Error>(compiled)
+            });
         Ok((compiled?, numbers))
     }
 
@@ -442,7 +473,7 @@ impl Compiled {
         numbers: &Numbers,
         inputs: &[&Array],
         output: &Output,
-        stretches: Option<&[Range<u64>]>,
+        chunks: Option<&[Range<u64>]>,
     ) -> Result<()> {
         let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
         buffers.push(output.array.buffer());
@@ -451,7 +482,7 @@ impl Compiled {
             &self.kernel,
             [head, &numbers.bytes()].concat(),
             &buffers,
-            stretches,
+            chunks,
             self.n_groups,
             self.operations,
         )
@@ -487,25 +518,25 @@ impl Output {
     }
 }
 
-/// Returns the reason why a nest cannot run on the device, or `None` if it can.
-pub(crate) fn fallback_reason(
+/// Divides a nest into kernels, or returns the reason why it cannot run on the device.
+fn divide(
     nest: &LoopNest,
     lens: &[usize],
-    limits: &ScheduleLimits,
-) -> Option<FallbackReason> {
+    limits: &KernelLimits,
+) -> std::result::Result<Division, FallbackReason> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
     if dtypes.any(|dtype| *dtype == DType::F64) && !limits.has_f64 {
-        return Some(FallbackReason::F64);
+        return Err(FallbackReason::F64);
     }
     if !nest::has_text(nest) {
-        return Some(FallbackReason::FunctionOfF64);
+        return Err(FallbackReason::FunctionOfF64);
     }
     let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
     if !are_short || !guards_fit(nest) {
-        return Some(FallbackReason::TooLong);
+        return Err(FallbackReason::TooLong);
     }
-    (!nest::fits(nest, lens, limits)).then_some(FallbackReason::Indivisible)
+    nest::divide(nest, lens, limits).ok_or(FallbackReason::Indivisible)
 }
 
 /// Returns whether the positions and extents of all guards fit into `i32`.

@@ -3,10 +3,11 @@
 //! Role: the level below [`Plan::explain`]. For each step: the WGSL that is compiled for this
 //! device, and the SPIR-V that a Vulkan driver receives.
 
-use tensor_core::ir::LoopNest;
-use tensor_core::plan::{Plan, Step};
+use std::sync::Arc;
 
-use crate::executor::fallback_reason;
+use tensor_core::ir::LoopNest;
+use tensor_core::plan::Plan;
+
 use crate::nest::{self, Division};
 use crate::{Error, Gpu, Result};
 
@@ -50,38 +51,21 @@ impl Gpu {
                 .iter()
                 .map(|input| plan.buffers[input.0].len())
                 .collect();
-            self.explain_step(number, step, &lens, &mut kernels);
+            self.explain_nest(number, &step.nest, &lens, &mut kernels);
         }
         kernels
-    }
-
-    fn explain_step(
-        &self,
-        number: usize,
-        step: &Step,
-        lens: &[usize],
-        to: &mut Vec<StepExplanation>,
-    ) {
-        match fallback_reason(&step.nest, lens, self.schedule_limits()) {
-            None => self.explain_nest(number, &step.nest, lens, to),
-            Some(why) => to.push(StepExplanation {
-                step: number,
-                name: "host".to_owned(),
-                wgsl: format!("// runs on the host: {why}\n"),
-            }),
-        }
     }
 
     fn explain_nest(
         &self,
         step: usize,
-        nest: &LoopNest,
+        nest: &Arc<LoopNest>,
         lens: &[usize],
         to: &mut Vec<StepExplanation>,
     ) {
         let kernel = |nest: &LoopNest, window: Option<usize>| {
             let (form, _) = nest::split(nest);
-            let emitted = nest::emit(&form, &nest::schedule(nest, self.schedule_limits()), window);
+            let emitted = nest::emit(&form, &nest::schedule(nest, self.limits()), window);
             StepExplanation {
                 step,
                 name: emitted.name,
@@ -91,10 +75,14 @@ impl Gpu {
         if nest.output_len() == 0 {
             return;
         }
-        match nest::division(nest, lens, self.schedule_limits()) {
-            None => {}
-            Some(Division::Whole) => to.push(kernel(nest, None)),
-            Some(Division::Windows(windows)) => {
+        match self.route(nest, lens).division() {
+            Err(why) => to.push(StepExplanation {
+                step,
+                name: "host".to_owned(),
+                wgsl: format!("// runs on the host: {why}\n"),
+            }),
+            Ok(Division::Whole) => to.push(kernel(nest, None)),
+            Ok(Division::Windows(windows)) => {
                 let mut texts: Vec<StepExplanation> = Vec::new();
                 for window in windows {
                     // Windows of equal size have the same text: their starts are parameters.
@@ -105,17 +93,10 @@ impl Gpu {
                 }
                 to.extend(texts);
             }
-            Some(Division::Parts(parts)) => {
-                // The inputs of the last kernel: some arrays of the step, then the partial results.
-                let at = |places: &[usize]| -> Vec<usize> {
-                    places.iter().map(|&place| lens[place]).collect()
-                };
-                let mut rest = at(&parts.rest_inputs);
-                for (fold, inputs) in &parts.folds {
-                    self.explain_nest(step, fold, &at(inputs), to);
-                    rest.push(fold.output_len());
+            Ok(Division::Parts(parts)) => {
+                for (part, lens) in parts.nests(lens) {
+                    self.explain_nest(step, part, &lens, to);
                 }
-                self.explain_nest(step, &parts.rest, &rest, to);
             }
         }
     }

@@ -64,8 +64,10 @@ mod error;
 mod executor;
 mod explain;
 mod grid;
+mod limits;
 mod nest;
 mod pool;
+mod tiles;
 pub mod tuning;
 
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
@@ -76,5 +78,5 @@ pub use error::{Error, Holder, Result};
 pub use executor::FallbackReason;
 pub use explain::{StepExplanation, spirv};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
-pub use nest::{ShapeClass, Tile};
 pub use pool::PoolCounters;
+pub use tiles::{ShapeClass, Tile};

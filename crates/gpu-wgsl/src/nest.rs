@@ -9,6 +9,7 @@
 //! Limits: positions are `i32`. WGSL has no elementary functions of `f64` ([`has_text`]).
 
 mod access;
+mod blocking;
 mod blocks;
 mod emitter;
 mod expression;
@@ -20,14 +21,12 @@ mod placement;
 mod schedule;
 mod statements;
 mod text;
-mod tile;
 mod window;
 
 pub(crate) use numbers::{Numbers, split};
 pub(crate) use parts::SplitReduction;
-pub(crate) use schedule::{Division, Schedule, ScheduleLimits, division, fits, schedule};
-pub use tile::{ShapeClass, Tile};
-pub(crate) use window::{Binding, SubNest, bytes, is_whole};
+pub(crate) use schedule::{Division, Schedule, divide, schedule};
+pub(crate) use window::{SubNest, bytes};
 
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest};
@@ -103,7 +102,8 @@ mod tests {
     use tensor_core::{Axes, DType, Reference, Tensor};
 
     use super::*;
-    use crate::tuning::Tiles;
+    use crate::limits::{Binding, KernelLimits};
+    use crate::tiles::Tiles;
 
     fn nests(tensor: &Tensor) -> Vec<LoopNest> {
         use tensor_core::Executor;
@@ -116,8 +116,8 @@ mod tests {
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
     }
 
-    fn schedule_limits() -> ScheduleLimits {
-        ScheduleLimits {
+    fn schedule_limits() -> KernelLimits {
+        KernelLimits {
             binding: Binding {
                 bytes: 1 << 27,
                 alignment: 256,

@@ -1,16 +1,7 @@
-//! Block sizes per device, and their measurement.
+//! Measurement of block sizes on a device.
 //!
-//! Role: a small table, `tiles.txt`, with the keys vendor, device, driver and shape class. `cargo
-//! xtask tune` writes its lines. A device without an entry gets default sizes.
-//! Method: the first matching line is used. Vendor and device are PCI ids; `*` matches any value. A
-//! driver matches if its name begins with the text of the line.
-//!
-//! ```text
-//!  vendor device driver class block_rows block_cols block_inner thread_rows thread_cols
-//! ```
-
-use std::str::FromStr;
-use std::sync::LazyLock;
+//! Role: the library of `cargo xtask tune`: candidates per shape class, their check and their
+//! times, and the lines of the table of measured sizes, `tiles.txt`.
 
 use tensor_core::compare::{Mismatch, Tolerance, compare};
 use tensor_core::exec::against_reference;
@@ -20,64 +11,11 @@ use tensor_core::rng::Philox;
 use tensor_core::{Executor, HostData, Tensor};
 
 use crate::executor::{Array, Compiled};
-use crate::nest::{self, Schedule, ShapeClass, Tile};
-use crate::{Adapter, Error, Gpu, Result};
+use crate::nest::{self, Schedule};
+use crate::{Adapter, Error, Gpu, Result, ShapeClass, Tile};
 
 /// Seed of the random factors.
 const SEED: u64 = 2019;
-
-/// The built-in table of measured sizes.
-const TABLE: &str = include_str!("tiles.txt");
-
-/// The block sizes for each shape class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
-
-/// A line of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TableEntry {
-    vendor: Option<u32>,
-    device: Option<u32>,
-    driver: String,
-    class: ShapeClass,
-    tile: Tile,
-}
-
-impl Default for Tiles {
-    fn default() -> Self {
-        Self::fitting(|_| false)
-    }
-}
-
-impl Tiles {
-    /// Returns the sizes for an adapter.
-    pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
-        Self::fitting(|line| line.fits(adapter))
-    }
-
-    /// Returns the sizes for a class.
-    pub(crate) fn tile(&self, class: ShapeClass) -> Tile {
-        // The discriminants follow the order of `ALL`; a test checks the order.
-        self.0[class as usize]
-    }
-
-    fn fitting(fits: impl Fn(&TableEntry) -> bool) -> Self {
-        static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
-        let tile = |class| {
-            let line = LINES.iter().find(|line| line.class == class && fits(line));
-            line.map_or_else(|| default(class), |line| line.tile)
-        };
-        Self(ShapeClass::ALL.map(tile))
-    }
-}
-
-impl TableEntry {
-    fn fits(&self, adapter: &Adapter) -> bool {
-        self.vendor.is_none_or(|vendor| vendor == adapter.vendor)
-            && self.device.is_none_or(|device| device == adapter.device)
-            && (self.driver == "*" || adapter.driver.starts_with(&self.driver))
-    }
-}
 
 /// Returns the table line that assigns these sizes to a class on an adapter.
 #[must_use]
@@ -392,97 +330,9 @@ pub fn updated(table: &str, lines: &[String]) -> String {
     all.join("\n") + "\n"
 }
 
-/// Returns the default sizes of a class. They are not based on measurements on a GPU.
-pub(crate) fn default(class: ShapeClass) -> Tile {
-    let [block_rows, block_cols, thread_rows, thread_cols] = match class {
-        ShapeClass::Large => [128, 128, 8, 8],
-        ShapeClass::Square => [64, 64, 4, 4],
-        ShapeClass::Tall => [128, 16, 1, 16],
-        ShapeClass::Wide => [16, 128, 16, 2],
-        ShapeClass::Small => [16, 16, 2, 2],
-    };
-    Tile {
-        block_rows,
-        block_cols,
-        block_inner: 16,
-        thread_rows,
-        thread_cols,
-    }
-}
-
-/// Parses the lines of a table; lines that begin with `#` are comments.
-fn lines(table: &str) -> impl Iterator<Item = TableEntry> {
-    let lines = table.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    // Invalid lines are skipped; a test parses every line of the built-in table.
-    lines.filter_map(|line| line.parse().ok())
-}
-
-impl FromStr for TableEntry {
-    type Err = String;
-
-    fn from_str(line: &str) -> std::result::Result<Self, String> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let &[vendor, device, driver, class, ref sizes @ ..] = &words[..] else {
-            return Err(format!("`{line}`: no vendor, device, driver and class"));
-        };
-        let id = |word: &str| match word {
-            "*" => Ok(None),
-            _ => u32::from_str_radix(word.trim_start_matches("0x"), 16)
-                .map(Some)
-                .map_err(|error| format!("`{word}`: {error}")),
-        };
-        let sizes: std::result::Result<Vec<u32>, _> =
-            sizes.iter().map(|size| size.parse()).collect();
-        let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
-        let &[
-            block_rows,
-            block_cols,
-            block_inner,
-            thread_rows,
-            thread_cols,
-        ] = &sizes[..]
-        else {
-            return Err(format!("`{line}`: expected five sizes"));
-        };
-        let tile = Tile {
-            block_rows,
-            block_cols,
-            block_inner,
-            thread_rows,
-            thread_cols,
-        };
-        let mut classes = ShapeClass::ALL.into_iter();
-        let class = classes.find(|known| known.name() == class);
-        match tile.fault() {
-            Some(fault) => Err(format!("`{line}`: {fault}")),
-            None => Ok(Self {
-                vendor: id(vendor)?,
-                device: id(device)?,
-                driver: driver.to_owned(),
-                class: class.ok_or_else(|| format!("`{line}`: unknown shape class"))?,
-                tile,
-            }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_line_of_the_table_is_read() {
-        let lines = TABLE.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
-            line.parse::<TableEntry>().unwrap();
-        }
-        for class in ShapeClass::ALL {
-            assert_eq!(default(class).fault(), None);
-            assert_eq!(Tiles::default().tile(class), default(class));
-        }
-    }
 
     #[test]
     fn a_line_takes_the_place_of_the_one_before_it() {
@@ -511,24 +361,10 @@ mod tests {
                 }
                 let uneven = Tile {
                     thread_rows: 3,
-                    ..default(ShapeClass::Square)
+                    ..crate::tiles::default(ShapeClass::Square)
                 };
                 assert!(tuner.time(uneven, 3).is_err());
             }
-        }
-    }
-
-    #[test]
-    fn faults_of_a_line_are_named() {
-        for (line, part) in [
-            ("* * *", "no vendor"),
-            ("* * * square 64 64 16 4", "five sizes"),
-            ("* * * square 64 64 16 4 5", "multiples"),
-            ("* * * round 64 64 16 4 4", "shape class"),
-            ("g0 * * square 64 64 16 4 4", "invalid digit"),
-        ] {
-            let error = line.parse::<TableEntry>().unwrap_err();
-            assert!(error.contains(part), "{error}");
         }
     }
 }

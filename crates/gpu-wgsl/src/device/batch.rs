@@ -42,7 +42,7 @@ pub(super) struct Run {
     params: Vec<u8>,
     buffers: Vec<BufferHandle>,
     /// Bound byte ranges of the first buffers; the remaining buffers are bound whole.
-    stretches: Vec<Range<u64>>,
+    chunks: Vec<Range<u64>>,
     /// Number of operations; 0 if unknown.
     operations: f64,
     grid: [u32; 2],
@@ -63,7 +63,7 @@ impl Run {
             pipeline,
             params,
             buffers,
-            stretches: Vec::new(),
+            chunks: Vec::new(),
             operations: 0.0,
             grid,
             thread: std::thread::current().id(),
@@ -71,9 +71,9 @@ impl Run {
         }
     }
 
-    pub(super) fn on_ranges(self, stretches: &[Range<u64>]) -> Self {
-        let stretches = stretches.to_vec();
-        Self { stretches, ..self }
+    pub(super) fn on_ranges(self, chunks: &[Range<u64>]) -> Self {
+        let chunks = chunks.to_vec();
+        Self { chunks, ..self }
     }
 
     pub(super) fn of_operations(self, operations: f64) -> Self {
@@ -134,7 +134,7 @@ impl Gpu {
         batch.params_bytes += params_bytes;
         batch.operations += run.operations;
         batch.runs.push(run);
-        if batch.runs.len() >= MAX_RUNS || batch.operations > self.schedule_limits().operations {
+        if batch.runs.len() >= MAX_RUNS || batch.operations > self.limits().operations {
             self.flush_batch(&mut batch)
         } else {
             Ok(())
@@ -235,20 +235,20 @@ fn bind_group(
     };
     let bound = run.buffers.iter().zip(&run.pipeline.bindings);
     // Buffers without a byte range are bound whole.
-    let stretches = run
-        .stretches
+    let chunks = run
+        .chunks
         .iter()
         .map(Some)
         .chain(std::iter::repeat(None));
     let storage =
         bound
-            .zip(stretches)
+            .zip(chunks)
             .zip(1..)
             .map(
-                |(((buffer, (_, stride_bytes)), stretch), binding)| wgpu::BindGroupEntry {
+                |(((buffer, (_, stride_bytes)), chunk), binding)| wgpu::BindGroupEntry {
                     binding,
-                    resource: match stretch {
-                        Some(stretch) => buffer.range(stretch),
+                    resource: match chunk {
+                        Some(chunk) => buffer.range(chunk),
                         None => buffer.whole(*stride_bytes),
                     },
                 },

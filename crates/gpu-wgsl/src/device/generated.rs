@@ -32,7 +32,7 @@ impl Gpu {
         })
     }
 
-    /// Records a run of `n_workgroups` workgroups. `stretches` are the bound byte ranges of the
+    /// Records a run of `n_workgroups` workgroups. `chunks` are the bound byte ranges of the
     /// first buffers; the remaining buffers are bound whole. The batch is submitted if its
     /// `operations` exceed the limit for the watchdog.
     ///
@@ -44,7 +44,7 @@ impl Gpu {
         kernel: &Generated,
         params: Vec<u8>,
         buffers: &[&AnyBuffer],
-        stretches: Option<&[Range<u64>]>,
+        chunks: Option<&[Range<u64>]>,
         n_workgroups: u64,
         operations: f64,
     ) -> Result<()> {
@@ -55,8 +55,8 @@ impl Gpu {
         let limit = self.adapter().limits.max_compute_workgroups_per_dimension;
         let grid = crate::linear_grid(&kernel.name, &[n_workgroups], n_workgroups, limit)?;
         let run = batch::Run::new(Arc::clone(&kernel.pipeline), params, buffers, grid);
-        let run = match stretches {
-            Some(stretches) => run.on_ranges(stretches),
+        let run = match chunks {
+            Some(chunks) => run.on_ranges(chunks),
             None => run,
         };
         self.record(run.of_operations(operations))

@@ -35,11 +35,11 @@ pub use timing::{Timer, Timing};
 use staging::Staging;
 
 use crate::adapter::{Adapter, Feature, Select};
-use crate::executor::KernelCache;
-use crate::nest::ScheduleLimits;
+use crate::limits::KernelLimits;
 use crate::pool::{Pool, PoolCounters};
 use crate::{Error, Result};
 use shaders::{Kernel, Params};
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -63,8 +63,9 @@ struct Shared {
     timer: Timer,
     pool: Mutex<Pool<wgpu::Buffer>>,
     pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
-    nests: KernelCache,
-    schedule_limits: ScheduleLimits,
+    limits: KernelLimits,
+    /// The state that the executor attaches to the device ([`Gpu::extension`]).
+    extension: OnceLock<Box<dyn Any + Send + Sync>>,
     batch: Mutex<batch::Batch>,
     marks_unwritten: AtomicBool,
     staging: Mutex<Staging>,
@@ -125,14 +126,21 @@ impl Gpu {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Returns the caches of tensor kernels.
-    pub(crate) fn nests(&self) -> &KernelCache {
-        &self.shared.nests
+    /// Returns the limits for kernels of nests.
+    pub(crate) fn limits(&self) -> &KernelLimits {
+        &self.shared.limits
     }
 
-    /// Returns the limits for kernels of nests.
-    pub(crate) fn schedule_limits(&self) -> &ScheduleLimits {
-        &self.shared.schedule_limits
+    /// Returns the state that a layer above the device shares among all clones of this device; the
+    /// first call creates it. The type is erased so that the device does not depend on that layer.
+    ///
+    /// # Panics
+    /// If calls use different types.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> &T {
+        let state = self.shared.extension.get_or_init(|| Box::<T>::default());
+        state
+            .downcast_ref()
+            .expect("one type per device, the executor's state")
     }
 
     /// Returns the byte and buffer counts of the device's pool.

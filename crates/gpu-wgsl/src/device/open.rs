@@ -2,9 +2,7 @@
 
 use super::{Gpu, Shared, Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
-use crate::executor::KernelCache;
-use crate::nest::{Binding, ScheduleLimits};
-use crate::tuning::Tiles;
+use crate::limits::KernelLimits;
 use crate::{Error, Result};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -136,8 +134,8 @@ impl Gpu {
         let mut gpu = Self::open(select)?;
         let shared = Arc::get_mut(&mut gpu.shared).expect("a new device has no other owner");
         shared.adapter.limits.max_storage_buffer_binding_size = bytes;
-        shared.schedule_limits.binding.bytes = bytes;
-        shared.schedule_limits.operations = operations;
+        shared.limits.binding.bytes = bytes;
+        shared.limits.operations = operations;
         Ok(gpu)
     }
 }
@@ -156,31 +154,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     }));
     let is_verifying = std::env::var_os(VERIFY_VARIABLE).is_some_and(|value| value == "1");
     let timer = Timer::best(&adapter);
-    // Few outputs are enough to keep a CPU busy.
-    let [least_outputs, least_side] = match adapter.device_type {
-        DeviceType::Cpu => [8, 2],
-        _ => [1 << 12, 4],
-    };
-    // Estimates of the operations that a slow device of each kind completes in one second.
-    let operations = match adapter.device_type {
-        DeviceType::Cpu => f64::INFINITY,
-        DeviceType::DiscreteGpu => 1e12,
-        _ => 1e11,
-    };
-    let schedule_limits = ScheduleLimits {
-        has_f64: adapter.features.contains(&Feature::F64),
-        operations,
-        binding: Binding {
-            bytes: adapter.limits.max_storage_buffer_binding_size,
-            alignment: adapter.limits.min_storage_buffer_offset_alignment.into(),
-        },
-        least_outputs,
-        least_side,
-        workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
-        invocations: adapter.limits.max_compute_invocations_per_workgroup,
-        loop_iterations: adapter.max_loop_iterations,
-        tiles: Tiles::for_adapter(&adapter),
-    };
+    let limits = KernelLimits::for_adapter(&adapter);
     Gpu {
         shared: Arc::new(Shared {
             adapter,
@@ -189,8 +163,8 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             timer,
             pool: Mutex::default(),
             pipelines: Mutex::default(),
-            nests: KernelCache::default(),
-            schedule_limits,
+            limits,
+            extension: OnceLock::new(),
             batch: Mutex::default(),
             marks_unwritten: AtomicBool::new(is_verifying),
             staging: Mutex::default(),

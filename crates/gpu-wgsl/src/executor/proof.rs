@@ -10,8 +10,8 @@ use tensor_core::{DType, Host, HostData, Tensor};
 
 use super::{Array, Compiled};
 use crate::check::{compare_steps, every_adapter};
-use crate::nest::{self, Division, Emitted, Schedule, ShapeClass};
-use crate::{FallbackReason, Gpu, Select, tuning};
+use crate::nest::{self, Division, Emitted, Schedule};
+use crate::{FallbackReason, Gpu, Select, ShapeClass, tiles};
 
 fn normal(shape: &[usize], stream: u64) -> Tensor {
     let mut data = vec![0.0; shape.iter().product()];
@@ -57,7 +57,7 @@ fn check(gpu: &Gpu, name: &str, program: &Tensor) {
 }
 
 #[test]
-fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
+fn arrays_that_cannot_be_bound_whole_are_computed_in_chunks() {
     for gpu in every_adapter() {
         // Bindings of 4096 bytes: about a thousand elements.
         let gpu = Gpu::limited(Select::Index(gpu.adapter().index), 4096, f64::INFINITY).unwrap();
@@ -75,13 +75,13 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
             ("flags", long.lt(0.0)),
             ("of flags", long.lt(0.0).select(&long, 1.0)),
             ("halves", long.cast(DType::F16)),
-            ("stretches of f64 of which nothing is read", {
+            ("unread chunks of f64", {
                 let [first, second] = [normal(&[2500], 15), normal(&[1], 16)];
                 Tensor::concat(&[&first.cast(DType::F64), &second.cast(DType::F64)], 0)
             }),
             ("flip", normal(&[5003], 12).flip(0) + &long),
             ("pad", long.pad(0, 1500, 700, 3.0)),
-            ("stretches of which nothing is read", {
+            ("unread chunks", {
                 let (first, second) = (normal(&[5120], 13), normal(&[3072], 14));
                 Tensor::concat(&[&first, &second], 0)
             }),
@@ -130,7 +130,7 @@ fn what_might_take_too_long_runs_in_parts_and_leaves_in_several_submissions() {
         }
         let (step, data) = step(&gpu, &a.matmul(&b));
         let lens: Vec<usize> = data.iter().map(HostData::len).collect();
-        match nest::division(&step.nest, &lens, gpu.schedule_limits()) {
+        match nest::divide(&step.nest, &lens, gpu.limits()) {
             Some(Division::Windows(parts)) => assert!(parts.len() > 30, "{}", parts.len()),
             other => panic!("{other:?}"),
         }
@@ -178,7 +178,7 @@ fn a_fault_in_a_text_is_found() {
             let program = step(gpu, program);
             // The texts below belong to the default sizes, so the device's entry in the table must
             // not apply.
-            let tile = tuning::default(ShapeClass::Square);
+            let tile = tiles::default(ShapeClass::Square);
             let in_blocks = Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile);
             let schedule = in_blocks.unwrap_or(Schedule::Lanes(LANES));
             let (form, _) = nest::split(&program.0.nest);

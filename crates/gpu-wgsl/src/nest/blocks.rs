@@ -24,10 +24,10 @@
 use tensor_core::ir::{IndexMap, LoopNest, Value};
 
 use super::access::{self, WORD_BITS, bits};
+use super::blocking::{Block, Roles};
 use super::expression::type_name;
 use super::statements::Statements;
 use super::text::{plus, shifted, times};
-use super::tile::{Block, Roles};
 use super::{contiguous, stored};
 
 /// Prefixes of names for rows and columns.

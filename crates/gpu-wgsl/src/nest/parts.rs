@@ -34,6 +34,24 @@ pub(crate) struct SplitReduction {
     pub(crate) rest_inputs: Vec<usize>,
 }
 
+impl SplitReduction {
+    /// Returns the nests in the order of their execution, each with the lengths of its inputs;
+    /// `lens` are the input lengths of the whole nest.
+    pub(crate) fn nests(&self, lens: &[usize]) -> Vec<(&Arc<LoopNest>, Vec<usize>)> {
+        let at =
+            |inputs: &[usize]| -> Vec<usize> { inputs.iter().map(|&input| lens[input]).collect() };
+        let mut nests: Vec<_> = self
+            .folds
+            .iter()
+            .map(|(fold, inputs)| (fold, at(inputs)))
+            .collect();
+        let partials = self.folds.iter().map(|(fold, _)| fold.output_len());
+        let rest = at(&self.rest_inputs).into_iter().chain(partials).collect();
+        nests.push((&self.rest, rest));
+        nests
+    }
+}
+
 /// Splits the longest reduced axis into at most `n_parts` parts; `None` for less than two parts,
 /// or if the axis has less than two elements per part.
 pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {

@@ -7,32 +7,11 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
+use super::blocking::{Block, ENOUGH_BLOCKS};
 use super::parts::{self, SplitReduction};
-use super::tile::{Block, ENOUGH_BLOCKS, ShapeClass, Tile};
-use super::window::{Binding, SubNest, bytes, is_whole, windows};
-use crate::tuning::Tiles;
-
-/// The limits of a device that affect schedules.
-#[derive(Clone, Debug)]
-pub(crate) struct ScheduleLimits {
-    pub(crate) binding: Binding,
-    /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
-    /// watchdog.
-    pub(crate) operations: f64,
-    /// Maximum workgroup memory in bytes, and maximum invocations of a workgroup.
-    pub(crate) workgroup_bytes: u32,
-    pub(crate) invocations: u32,
-    /// Whether the device supports `f64`.
-    pub(crate) has_f64: bool,
-    /// Minimum number of output elements for a kernel in blocks. With fewer elements
-    /// there are too few blocks to keep the device busy.
-    pub(crate) least_outputs: usize,
-    /// Minimum rows, and minimum columns, for a kernel in blocks.
-    pub(crate) least_side: usize,
-    /// Iterations after which the driver ends a loop without an error.
-    pub(crate) loop_iterations: Option<u64>,
-    pub(crate) tiles: Tiles,
-}
+use super::window::{SubNest, bytes, is_whole, windows};
+use crate::limits::KernelLimits;
+use crate::tiles::{ShapeClass, Tile};
 
 /// The structure of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +46,7 @@ impl Schedule {
 ///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
 ///    neighbouring addresses.
 /// 3. Otherwise one invocation per element.
-pub(crate) fn schedule(nest: &LoopNest, limits: &ScheduleLimits) -> Schedule {
+pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     /// From this number of elements on, one invocation for each is enough.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
@@ -104,7 +83,7 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &ScheduleLimits) -> Schedule {
 
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
-fn cut(nest: &LoopNest, limits: &ScheduleLimits) -> Option<SplitReduction> {
+fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<SplitReduction> {
     /// A split is considered if an invocation has more than `LONG` iterations; it leaves about
     /// `LEFT` iterations per invocation.
     const LONG: u64 = 1024;
@@ -144,17 +123,20 @@ pub(crate) enum Division {
 }
 
 /// Returns whether a kernel might exceed the watchdog's limit.
-fn is_long(nest: &LoopNest, limits: &ScheduleLimits) -> bool {
+fn is_long(nest: &LoopNest, limits: &KernelLimits) -> bool {
     nest.operations() > limits.operations
 }
 
-/// Chooses how to run a nest whose inputs have these lengths, in elements; `None` if no division
-/// makes its arrays fit into bindings.
-pub(crate) fn division(
-    nest: &LoopNest,
-    lens: &[usize],
-    limits: &ScheduleLimits,
-) -> Option<Division> {
+/// Chooses how to run a nest whose inputs have these lengths, in elements.
+///
+/// Returns `None` if no division makes its arrays fit into bindings, keeps its loops within the
+/// driver's limit, and needs no larger workgroups than the device supports.
+pub(crate) fn divide(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
+    choose(nest, lens, limits).filter(|division| fits(nest, lens, division, limits))
+}
+
+/// Chooses a division by the sizes of arrays and the number of operations.
+fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
     if let Some(parts) = cut(nest, limits) {
         return Some(Division::Parts(parts));
     }
@@ -178,38 +160,30 @@ pub(crate) fn division(
     parts::cut(nest, n_parts).map(Division::Parts)
 }
 
-/// Returns whether a nest can run, divided or not: its loops stay within the driver's limit, and
-/// its arrays within the binding limit.
-pub(crate) fn fits(nest: &LoopNest, lens: &[usize], limits: &ScheduleLimits) -> bool {
+/// Returns whether the loops of all kernels stay within the driver's limit, and their workgroups
+/// within the device.
+fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLimits) -> bool {
     let ends = |nest: &LoopNest| {
         let schedule = schedule(nest, limits);
         let runs = iterations(nest, &schedule);
         limits.loop_iterations.is_none_or(|most| runs <= most)
             && fits_in_workgroup(nest, &schedule, limits)
     };
-    match division(nest, lens, limits) {
-        None => false,
-        Some(Division::Whole) => ends(nest),
-        Some(Division::Windows(windows)) => windows.iter().all(|window| ends(&window.nest)),
-        Some(Division::Parts(parts)) => {
-            let at = |places: &[usize]| -> Vec<usize> {
-                places.iter().map(|&place| lens[place]).collect()
-            };
-            let partials = parts.folds.iter().map(|(fold, _)| fold.output_len());
-            let rest: Vec<usize> = at(&parts.rest_inputs).into_iter().chain(partials).collect();
+    match division {
+        Division::Whole => ends(nest),
+        Division::Windows(windows) => windows.iter().all(|window| ends(&window.nest)),
+        Division::Parts(parts) => {
             // A part with the same reduction as the nest would be split forever.
             let is_less = |part: &LoopNest| part.reduce != nest.reduce;
-            let mut folds = parts.folds.iter();
-            folds.all(|(fold, inputs)| is_less(fold) && fits(fold, &at(inputs), limits))
-                && is_less(&parts.rest)
-                && fits(&parts.rest, &rest, limits)
+            let mut nests = parts.nests(lens).into_iter();
+            nests.all(|(part, lens)| is_less(part) && divide(part, &lens, limits).is_some())
         }
     }
 }
 
 /// Returns whether a workgroup has enough invocations and memory for a schedule. Blocks are chosen
 /// within these limits, so only `Lanes` are checked.
-fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &ScheduleLimits) -> bool {
+fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits) -> bool {
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
     let Schedule::Lanes(lanes) = schedule else {

@@ -22,6 +22,7 @@ use tensor_core::ir::{IndexMap, LoopNest, Value};
 
 use super::access::{WORD_BITS, bits};
 use super::contiguous;
+use crate::limits::Binding;
 
 /// Maximum number of output axes with a loop start, and maximum number of inputs with a base.
 pub(crate) const MAX_AXES: usize = 8;
@@ -54,14 +55,7 @@ pub(crate) struct SubNest {
     pub(crate) axis: usize,
     pub(crate) params: WindowParams,
     /// Bound byte ranges of the inputs, then of the output.
-    pub(crate) stretches: Vec<Range<u64>>,
-}
-
-/// Limits of a storage binding: maximum size and required alignment of its start, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Binding {
-    pub(crate) bytes: u64,
-    pub(crate) alignment: u64,
+    pub(crate) chunks: Vec<Range<u64>>,
 }
 
 /// Returns the size of an array on a device, in bytes: a multiple of 4.
@@ -209,7 +203,7 @@ fn window(
     starts: [usize; MAX_AXES],
     first: usize,
 ) -> Option<SubNest> {
-    let mut stretches = Vec::with_capacity(lens.len() + 1);
+    let mut chunks = Vec::with_capacity(lens.len() + 1);
     let mut params = WindowParams {
         starts: starts.map(word),
         ..bytemuck::Zeroable::zeroed()
@@ -217,9 +211,9 @@ fn window(
     for (input, &len) in lens.iter().enumerate() {
         let dtype = nest.inputs[input];
         let read = read(part, input, len, &starts);
-        let stretch = chunk(dtype, read, binding)?;
-        params.bases[input] = word(usize::try_from(stretch.start * 8 / bits_of(dtype)).ok()?);
-        stretches.push(stretch);
+        let chunk = chunk(dtype, read, binding)?;
+        params.bases[input] = word(usize::try_from(chunk.start * 8 / bits_of(dtype)).ok()?);
+        chunks.push(chunk);
     }
     let dtype = nest.dtype();
     if let Some(bits) = bits(dtype)
@@ -234,12 +228,12 @@ fn window(
     // window: `local` is the result for the first element, so `shift` moves it to `first - base`.
     let local = contiguous(&part.domain).at(&starts[..part.domain.len().min(MAX_AXES)]);
     params.shift = i32::try_from((first - base).cast_signed() - local).ok()?;
-    stretches.push(written);
+    chunks.push(written);
     Some(SubNest {
         nest: Arc::clone(part),
         axis,
         params,
-        stretches,
+        chunks,
     })
 }
 

@@ -227,14 +227,14 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
 
 /// A run of some iterations, and its division into dispatches.
 const WHOLE: u32 = 60;
-const STRETCHES: [u32; 3] = [1, 20, 39];
+const CHUNKS: [u32; 3] = [1, 20, 39];
 
 /// Returns the parameters of the successive dispatches.
 fn dispatches(
     params: ExtensiveGamesParams,
-    stretches: &[u32],
+    chunks: &[u32],
 ) -> impl Iterator<Item = ExtensiveGamesParams> {
-    stretches.iter().scan(0, move |sum, &iterations| {
+    chunks.iter().scan(0, move |sum, &iterations| {
         let done = *sum;
         *sum += iterations;
         Some(ExtensiveGamesParams {
@@ -274,7 +274,7 @@ fn long_runs() -> impl Iterator<Item = (ExtensiveGamesParams, Vec<Data>)> {
 }
 
 #[test]
-fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
+fn a_run_in_chunks_has_the_bits_of_a_whole_one() {
     let kernel = &layout::EXTENSIVE_GAMES_SOLVE;
     for (params, inputs) in long_runs() {
         for gpu in every_adapter() {
@@ -288,31 +288,31 @@ fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
                 .map(|data| data.f32s())
                 .map(|numbers| gpu.upload("numbers", &[numbers.len()], numbers).unwrap())
                 .collect();
-            let learnt = |stretches: &[u32]| {
+            let learnt = |chunks: &[u32]| {
                 let learnt = n_learnt(&params).map(|n| gpu.alloc::<f32>("learnt", &[n]).unwrap());
                 let floats = numbers.iter().chain(&learnt).map(|buffer| &**buffer);
                 let buffers: Vec<_> = words.iter().map(|buffer| &**buffer).chain(floats).collect();
-                for params in dispatches(params, stretches) {
+                for params in dispatches(params, chunks) {
                     gpu.dispatch(kernel, &params, &buffers).unwrap();
                 }
                 learnt.map(|buffer| gpu.read(&buffer).unwrap()).concat()
             };
-            assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Tolerance::bits());
+            assert_close(learnt(&CHUNKS), learnt(&[WHOLE]), Tolerance::bits());
         }
     }
 }
 
 #[test]
-fn a_twin_in_stretches_has_the_bits_of_a_whole_run() {
+fn a_twin_in_chunks_has_the_bits_of_a_whole_run() {
     let kernel = &layout::EXTENSIVE_GAMES_SOLVE;
     for (params, inputs) in long_runs() {
-        let learnt = |stretches: &[u32]| {
+        let learnt = |chunks: &[u32]| {
             let mut learnt = n_learnt(&params).map(|n| Data::F32(vec![0.0; n]));
-            for params in dispatches(params, stretches) {
+            for params in dispatches(params, chunks) {
                 run(kernel, &params, &inputs, &mut learnt);
             }
             learnt.map(|data| data.f32s().to_vec()).concat()
         };
-        assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Tolerance::bits());
+        assert_close(learnt(&CHUNKS), learnt(&[WHOLE]), Tolerance::bits());
     }
 }

@@ -216,7 +216,7 @@ fn no_game_that_is_compared_hangs_by_a_rounding() {
 }
 
 #[test]
-fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
+fn a_run_in_chunks_has_the_bits_of_a_whole_one() {
     for kernel in [
         &layout::MATRIX_GAMES_SOLVE_3,
         &layout::MATRIX_GAMES_SOLVE_4,
@@ -234,11 +234,11 @@ fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
         for gpu in every_adapter() {
             let ticks = gpu.upload("ticks", &[240], inputs[0].f32s()).unwrap();
             let gains = gpu.upload("gains", &[67 * 6], inputs[1].f32s()).unwrap();
-            let learnt = |stretches: &[u32]| {
+            let learnt = |chunks: &[u32]| {
                 let state = gpu.alloc::<f32>("state", &[67 * 10]).unwrap();
                 let averages = gpu.alloc::<f32>("averages", &[67 * 5]).unwrap();
                 let mut done = 0;
-                for &iterations in stretches {
+                for &iterations in chunks {
                     let params = MatrixGamesParams {
                         done,
                         iterations,

@@ -20,45 +20,14 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::access::{WORD_BITS, bits};
 use super::placement::Placement;
-use super::schedule::ScheduleLimits;
-use crate::tuning;
+use crate::limits::KernelLimits;
+use crate::tiles::{self, ShapeClass, Tile};
 
 /// Bytes of a value in workgroup memory, except `f64`.
 const VALUE_BYTES: u32 = 4;
 
 /// Number of blocks that keeps any device busy.
 pub(super) const ENOUGH_BLOCKS: usize = 128;
-
-/// Sizes of the blocks that workgroups compute, and of the tiles that invocations compute within a
-/// block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tile {
-    /// Rows of the output per workgroup; a multiple of `thread_rows`.
-    pub block_rows: u32,
-    /// Columns of the output per workgroup; a multiple of `thread_cols`.
-    pub block_cols: u32,
-    /// Terms of each reduction that are staged at once; a multiple of 4.
-    pub block_inner: u32,
-    /// Rows of the output per invocation.
-    pub thread_rows: u32,
-    /// Columns of the output per invocation.
-    pub thread_cols: u32,
-}
-
-/// A class of output shapes that share block sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ShapeClass {
-    /// Enough rows and columns for many large blocks.
-    Large,
-    /// Neither few rows nor few columns.
-    Square,
-    /// At most 16 columns; a block spans all columns.
-    Tall,
-    /// At most 16 rows; a block spans all rows.
-    Wide,
-    /// At most 32 rows and 32 columns, usually in a batch.
-    Small,
-}
 
 /// The division of a nest's output into blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,168 +50,39 @@ pub(super) struct Roles {
     pub(super) outer: Vec<bool>,
 }
 
-impl Tile {
-    /// Maximum size of a side that counts as narrow.
-    const NARROW: usize = 16;
-
-    /// Returns the invocations along the rows and the columns of a block; 0 for invalid sizes.
-    pub(super) fn threads(&self) -> [u32; 2] {
-        let along = |block: u32, thread: u32| block.checked_div(thread).unwrap_or(0);
-        [
-            along(self.block_rows, self.thread_rows),
-            along(self.block_cols, self.thread_cols),
-        ]
+/// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
+fn shape_class(
+    [rows, cols]: [usize; 2],
+    batch: usize,
+    limits: &KernelLimits,
+) -> Option<ShapeClass> {
+    if rows.min(cols) < limits.least_side {
+        return None;
     }
-
-    /// Returns the number of invocations of a workgroup.
-    #[must_use]
-    pub fn invocations(&self) -> u32 {
-        self.threads().into_iter().product()
-    }
-
-    /// Returns the rows and columns of a block.
-    pub(crate) fn block(&self) -> [u32; 2] {
-        [self.block_rows, self.block_cols]
-    }
-
-    /// Returns the rows and columns per invocation.
-    pub(crate) fn thread(&self) -> [u32; 2] {
-        [self.thread_rows, self.thread_cols]
-    }
-
-    /// Returns the number of neighbouring elements along a side (0: rows, 1: columns) that are
-    /// staged as one vector.
-    pub(super) fn vector(&self, side: usize) -> u32 {
-        let mut widths = [4, 2].into_iter();
-        let fits = |width: &u32| self.thread()[side].is_multiple_of(*width);
-        widths.find(fits).unwrap_or(1)
-    }
-
-    /// Returns the distance between two terms in workgroup memory, in vectors. It is one more than
-    /// the vectors of a term, because neighbouring invocations would otherwise access the same
-    /// memory bank:
-    ///
-    /// ```text
-    ///  term 0: | v0 v1 v2 v3 | pad |
-    ///  term 1: | v0 v1 v2 v3 | pad |      stride = 5
-    /// ```
-    pub(super) fn stride(&self, side: usize) -> u32 {
-        self.block()[side] / self.vector(side) + 1
-    }
-
-    /// Returns the first violated rule of the sizes, or `None` if the sizes are valid.
-    #[must_use]
-    pub fn fault(&self) -> Option<&'static str> {
-        /// Beyond these limits no device has enough workgroup memory, invocations or registers.
-        const LARGEST: u32 = 1024;
-        const MOST_ELEMENTS: u32 = 128;
-        let [rows, cols] = self.thread();
-        let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
-        if !divides(rows, self.block_rows) || !divides(cols, self.block_cols) {
-            Some("block sides must be multiples of the tile sides")
-        } else if !divides(4, self.block_inner) {
-            Some("the number of staged terms must be a multiple of 4")
-        } else if [self.block_rows, self.block_cols, self.block_inner]
-            .into_iter()
-            .any(|side| side > LARGEST)
-        {
-            Some("block sides must be at most 1024")
-        } else if rows.saturating_mul(cols) > MOST_ELEMENTS {
-            Some("an invocation must compute at most 128 elements")
-        } else if self.invocations() > LARGEST {
-            Some("a workgroup must have at most 1024 invocations")
-        } else {
-            None
-        }
-    }
-
-    /// Adapts the sizes to an output of `rows × cols`. A narrow side becomes exactly as wide as the
-    /// output. Square blocks keep their area but change their shape if the output is narrower than
-    /// the block.
-    fn fitted(self, class: ShapeClass, [rows, cols]: [usize; 2]) -> Self {
-        let side = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
-        match class {
-            ShapeClass::Tall => Self {
-                block_cols: side(cols),
-                thread_cols: side(cols),
-                ..self
-            },
-            ShapeClass::Wide => Self {
-                block_rows: side(rows),
-                thread_rows: side(rows),
-                ..self
-            },
-            ShapeClass::Square => {
-                let mut tile = self;
-                while 2 * cols <= tile.block_cols as usize && tile.block_cols > 4 * tile.thread_cols
-                {
-                    tile.block_cols /= 2;
-                    tile.block_rows *= 2;
-                }
-                while 2 * rows <= tile.block_rows as usize && tile.block_rows > 4 * tile.thread_rows
-                {
-                    tile.block_rows /= 2;
-                    tile.block_cols *= 2;
-                }
-                tile
-            }
-            ShapeClass::Large | ShapeClass::Small => self,
-        }
-    }
-}
-
-impl ShapeClass {
-    /// All classes, in the order of their discriminants.
-    pub const ALL: [Self; 5] = [
-        Self::Large,
-        Self::Square,
-        Self::Tall,
-        Self::Wide,
-        Self::Small,
-    ];
-
-    /// Returns the class's name in the table of tiles.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Large => "large",
-            Self::Square => "square",
-            Self::Tall => "tall",
-            Self::Wide => "wide",
-            Self::Small => "small",
-        }
-    }
-
-    /// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
-    fn new([rows, cols]: [usize; 2], batch: usize, limits: &ScheduleLimits) -> Option<Self> {
-        if rows.min(cols) < limits.least_side {
-            return None;
-        }
-        // Large blocks need enough blocks to keep the device busy, so this class depends on the
-        // block size.
-        let large = &limits.tiles.tile(Self::Large);
-        let n_blocks = |tile: &Tile| {
-            let [high, wide] = tile.block().map(|side| side as usize);
-            rows.div_ceil(high) * cols.div_ceil(wide) * batch
-        };
-        Some(if rows.max(cols) <= 2 * Tile::NARROW {
-            Self::Small
-        } else if cols <= Tile::NARROW {
-            Self::Tall
-        } else if rows <= Tile::NARROW {
-            Self::Wide
-        } else if n_blocks(large) >= ENOUGH_BLOCKS && rows.min(cols) >= large.block_rows as usize {
-            Self::Large
-        } else {
-            Self::Square
-        })
-    }
+    // Large blocks need enough blocks to keep the device busy, so this class depends on the
+    // block size.
+    let large = &limits.tiles.tile(ShapeClass::Large);
+    let n_blocks = |tile: &Tile| {
+        let [high, wide] = tile.block().map(|side| side as usize);
+        rows.div_ceil(high) * cols.div_ceil(wide) * batch
+    };
+    Some(if rows.max(cols) <= 2 * Tile::NARROW {
+        ShapeClass::Small
+    } else if cols <= Tile::NARROW {
+        ShapeClass::Tall
+    } else if rows <= Tile::NARROW {
+        ShapeClass::Wide
+    } else if n_blocks(large) >= ENOUGH_BLOCKS && rows.min(cols) >= large.block_rows as usize {
+        ShapeClass::Large
+    } else {
+        ShapeClass::Square
+    })
 }
 
 impl Block {
     /// Returns the blocks of a nest's output; `None` if the nest cannot be computed in
     /// blocks, or if blocks would not be faster.
-    pub(super) fn new(nest: &LoopNest, limits: &ScheduleLimits) -> Option<Self> {
+    pub(super) fn new(nest: &LoopNest, limits: &KernelLimits) -> Option<Self> {
         /// Minimum number of reduced terms.
         const LONG: usize = 2;
         /// Maximum number of values of the nest, and maximum number of statements per term in one
@@ -270,7 +110,7 @@ impl Block {
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
-        let class = match ShapeClass::new(counts, batch, limits)? {
+        let class = match shape_class(counts, batch, limits)? {
             ShapeClass::Large if n_both > PLAIN || bits(nest.dtype()).is_some() => {
                 ShapeClass::Square
             }
@@ -278,7 +118,7 @@ impl Block {
         };
         // The sizes of the table first, then the default sizes if those do not fit the device.
         let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= limits.invocations;
-        let sizes = [limits.tiles.tile(class), tuning::default(class)];
+        let sizes = [limits.tiles.tile(class), tiles::default(class)];
         let mut sizes = sizes.into_iter().map(|tile| tile.fitted(class, counts));
         let mut block = Self {
             tile: sizes.find(fits)?,

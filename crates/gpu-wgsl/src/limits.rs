@@ -1,0 +1,67 @@
+//! The limits of a device that affect kernels of nests.
+//!
+//! Role: plain data, computed once per device from its adapter. The kernel generator and the device
+//! read them, and neither has to know the other.
+
+use crate::adapter::{Adapter, DeviceType, Feature};
+use crate::tiles::Tiles;
+
+/// Limits of a storage binding: maximum size and required alignment of its start, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Binding {
+    pub(crate) bytes: u64,
+    pub(crate) alignment: u64,
+}
+
+/// The limits of a device that affect kernels of nests.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelLimits {
+    pub(crate) binding: Binding,
+    /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
+    /// watchdog.
+    pub(crate) operations: f64,
+    /// Maximum workgroup memory in bytes, and maximum invocations of a workgroup.
+    pub(crate) workgroup_bytes: u32,
+    pub(crate) invocations: u32,
+    /// Whether the device supports `f64`.
+    pub(crate) has_f64: bool,
+    /// Minimum number of output elements for a kernel in blocks. With fewer elements
+    /// there are too few blocks to keep the device busy.
+    pub(crate) least_outputs: usize,
+    /// Minimum rows, and minimum columns, for a kernel in blocks.
+    pub(crate) least_side: usize,
+    /// Iterations after which the driver ends a loop without an error.
+    pub(crate) loop_iterations: Option<u64>,
+    pub(crate) tiles: Tiles,
+}
+
+impl KernelLimits {
+    /// Returns the limits of an adapter.
+    pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
+        // Few outputs are enough to keep a CPU busy.
+        let [least_outputs, least_side] = match adapter.device_type {
+            DeviceType::Cpu => [8, 2],
+            _ => [1 << 12, 4],
+        };
+        // Estimates of the operations that a slow device of each kind completes in one second.
+        let operations = match adapter.device_type {
+            DeviceType::Cpu => f64::INFINITY,
+            DeviceType::DiscreteGpu => 1e12,
+            _ => 1e11,
+        };
+        Self {
+            has_f64: adapter.features.contains(&Feature::F64),
+            operations,
+            binding: Binding {
+                bytes: adapter.limits.max_storage_buffer_binding_size,
+                alignment: adapter.limits.min_storage_buffer_offset_alignment.into(),
+            },
+            least_outputs,
+            least_side,
+            workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
+            invocations: adapter.limits.max_compute_invocations_per_workgroup,
+            loop_iterations: adapter.max_loop_iterations,
+            tiles: Tiles::for_adapter(adapter),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Block sizes of kernels, and the table of measured sizes per device.
+//!
+//! Role: plain data: [`Tile`], the classes of shapes that share sizes, and the table `tiles.txt`
+//! with the keys vendor, device, driver and shape class. `cargo xtask tune` writes its lines
+//! ([`tuning`](crate::tuning)). A device without an entry gets default sizes.
+//! Method: the first matching line is used. Vendor and device are PCI ids; `*` matches any value. A
+//! driver matches if its name begins with the text of the line.
+//!
+//! ```text
+//!  vendor device driver class block_rows block_cols block_inner thread_rows thread_cols
+//! ```
+
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use crate::adapter::Adapter;
+
+/// Sizes of the blocks that workgroups compute, and of the tiles that invocations compute within a
+/// block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of the output per workgroup; a multiple of `thread_rows`.
+    pub block_rows: u32,
+    /// Columns of the output per workgroup; a multiple of `thread_cols`.
+    pub block_cols: u32,
+    /// Terms of each reduction that are staged at once; a multiple of 4.
+    pub block_inner: u32,
+    /// Rows of the output per invocation.
+    pub thread_rows: u32,
+    /// Columns of the output per invocation.
+    pub thread_cols: u32,
+}
+
+/// A class of output shapes that share block sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShapeClass {
+    /// Enough rows and columns for many large blocks.
+    Large,
+    /// Neither few rows nor few columns.
+    Square,
+    /// At most 16 columns; a block spans all columns.
+    Tall,
+    /// At most 16 rows; a block spans all rows.
+    Wide,
+    /// At most 32 rows and 32 columns, usually in a batch.
+    Small,
+}
+
+/// The built-in table of measured sizes.
+const TABLE: &str = include_str!("tiles.txt");
+
+/// The block sizes for each shape class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TableEntry {
+    vendor: Option<u32>,
+    device: Option<u32>,
+    driver: String,
+    class: ShapeClass,
+    tile: Tile,
+}
+
+impl Default for Tiles {
+    fn default() -> Self {
+        Self::fitting(|_| false)
+    }
+}
+
+impl Tiles {
+    /// Returns the sizes for an adapter.
+    pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
+        Self::fitting(|line| line.fits(adapter))
+    }
+
+    /// Returns the sizes for a class.
+    pub(crate) fn tile(&self, class: ShapeClass) -> Tile {
+        // The discriminants follow the order of `ALL`; a test checks the order.
+        self.0[class as usize]
+    }
+
+    fn fitting(fits: impl Fn(&TableEntry) -> bool) -> Self {
+        static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
+        let tile = |class| {
+            let line = LINES.iter().find(|line| line.class == class && fits(line));
+            line.map_or_else(|| default(class), |line| line.tile)
+        };
+        Self(ShapeClass::ALL.map(tile))
+    }
+}
+
+impl TableEntry {
+    fn fits(&self, adapter: &Adapter) -> bool {
+        self.vendor.is_none_or(|vendor| vendor == adapter.vendor)
+            && self.device.is_none_or(|device| device == adapter.device)
+            && (self.driver == "*" || adapter.driver.starts_with(&self.driver))
+    }
+}
+
+impl Tile {
+    /// Maximum size of a side that counts as narrow.
+    pub(crate) const NARROW: usize = 16;
+
+    /// Returns the invocations along the rows and the columns of a block; 0 for invalid sizes.
+    pub(crate) fn threads(&self) -> [u32; 2] {
+        let along = |block: u32, thread: u32| block.checked_div(thread).unwrap_or(0);
+        [
+            along(self.block_rows, self.thread_rows),
+            along(self.block_cols, self.thread_cols),
+        ]
+    }
+
+    /// Returns the number of invocations of a workgroup.
+    #[must_use]
+    pub fn invocations(&self) -> u32 {
+        self.threads().into_iter().product()
+    }
+
+    /// Returns the rows and columns of a block.
+    pub(crate) fn block(&self) -> [u32; 2] {
+        [self.block_rows, self.block_cols]
+    }
+
+    /// Returns the rows and columns per invocation.
+    pub(crate) fn thread(&self) -> [u32; 2] {
+        [self.thread_rows, self.thread_cols]
+    }
+
+    /// Returns the number of neighbouring elements along a side (0: rows, 1: columns) that are
+    /// staged as one vector.
+    pub(crate) fn vector(&self, side: usize) -> u32 {
+        let mut widths = [4, 2].into_iter();
+        let fits = |width: &u32| self.thread()[side].is_multiple_of(*width);
+        widths.find(fits).unwrap_or(1)
+    }
+
+    /// Returns the distance between two terms in workgroup memory, in vectors. It is one more than
+    /// the vectors of a term, because neighbouring invocations would otherwise access the same
+    /// memory bank:
+    ///
+    /// ```text
+    ///  term 0: | v0 v1 v2 v3 | pad |
+    ///  term 1: | v0 v1 v2 v3 | pad |      stride = 5
+    /// ```
+    pub(crate) fn stride(&self, side: usize) -> u32 {
+        self.block()[side] / self.vector(side) + 1
+    }
+
+    /// Returns the first violated rule of the sizes, or `None` if the sizes are valid.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        /// Beyond these limits no device has enough workgroup memory, invocations or registers.
+        const LARGEST: u32 = 1024;
+        const MOST_ELEMENTS: u32 = 128;
+        let [rows, cols] = self.thread();
+        let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
+        if !divides(rows, self.block_rows) || !divides(cols, self.block_cols) {
+            Some("block sides must be multiples of the tile sides")
+        } else if !divides(4, self.block_inner) {
+            Some("the number of staged terms must be a multiple of 4")
+        } else if [self.block_rows, self.block_cols, self.block_inner]
+            .into_iter()
+            .any(|side| side > LARGEST)
+        {
+            Some("block sides must be at most 1024")
+        } else if rows.saturating_mul(cols) > MOST_ELEMENTS {
+            Some("an invocation must compute at most 128 elements")
+        } else if self.invocations() > LARGEST {
+            Some("a workgroup must have at most 1024 invocations")
+        } else {
+            None
+        }
+    }
+
+    /// Adapts the sizes to an output of `rows × cols`. A narrow side becomes exactly as wide as the
+    /// output. Square blocks keep their area but change their shape if the output is narrower than
+    /// the block.
+    pub(crate) fn fitted(self, class: ShapeClass, [rows, cols]: [usize; 2]) -> Self {
+        let side = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+        match class {
+            ShapeClass::Tall => Self {
+                block_cols: side(cols),
+                thread_cols: side(cols),
+                ..self
+            },
+            ShapeClass::Wide => Self {
+                block_rows: side(rows),
+                thread_rows: side(rows),
+                ..self
+            },
+            ShapeClass::Square => {
+                let mut tile = self;
+                while 2 * cols <= tile.block_cols as usize && tile.block_cols > 4 * tile.thread_cols
+                {
+                    tile.block_cols /= 2;
+                    tile.block_rows *= 2;
+                }
+                while 2 * rows <= tile.block_rows as usize && tile.block_rows > 4 * tile.thread_rows
+                {
+                    tile.block_rows /= 2;
+                    tile.block_cols *= 2;
+                }
+                tile
+            }
+            ShapeClass::Large | ShapeClass::Small => self,
+        }
+    }
+}
+
+impl ShapeClass {
+    /// All classes, in the order of their discriminants.
+    pub const ALL: [Self; 5] = [
+        Self::Large,
+        Self::Square,
+        Self::Tall,
+        Self::Wide,
+        Self::Small,
+    ];
+
+    /// Returns the class's name in the table of tiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Large => "large",
+            Self::Square => "square",
+            Self::Tall => "tall",
+            Self::Wide => "wide",
+            Self::Small => "small",
+        }
+    }
+}
+
+/// Returns the default sizes of a class. They are not based on measurements on a GPU.
+pub(crate) fn default(class: ShapeClass) -> Tile {
+    let [block_rows, block_cols, thread_rows, thread_cols] = match class {
+        ShapeClass::Large => [128, 128, 8, 8],
+        ShapeClass::Square => [64, 64, 4, 4],
+        ShapeClass::Tall => [128, 16, 1, 16],
+        ShapeClass::Wide => [16, 128, 16, 2],
+        ShapeClass::Small => [16, 16, 2, 2],
+    };
+    Tile {
+        block_rows,
+        block_cols,
+        block_inner: 16,
+        thread_rows,
+        thread_cols,
+    }
+}
+
+/// Parses the lines of a table; lines that begin with `#` are comments.
+fn lines(table: &str) -> impl Iterator<Item = TableEntry> {
+    let lines = table.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    // Invalid lines are skipped; a test parses every line of the built-in table.
+    lines.filter_map(|line| line.parse().ok())
+}
+
+impl FromStr for TableEntry {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[vendor, device, driver, class, ref sizes @ ..] = &words[..] else {
+            return Err(format!("`{line}`: no vendor, device, driver and class"));
+        };
+        let id = |word: &str| match word {
+            "*" => Ok(None),
+            _ => u32::from_str_radix(word.trim_start_matches("0x"), 16)
+                .map(Some)
+                .map_err(|error| format!("`{word}`: {error}")),
+        };
+        let sizes: Result<Vec<u32>, _> =
+            sizes.iter().map(|size| size.parse()).collect();
+        let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
+        let &[
+            block_rows,
+            block_cols,
+            block_inner,
+            thread_rows,
+            thread_cols,
+        ] = &sizes[..]
+        else {
+            return Err(format!("`{line}`: expected five sizes"));
+        };
+        let tile = Tile {
+            block_rows,
+            block_cols,
+            block_inner,
+            thread_rows,
+            thread_cols,
+        };
+        let mut classes = ShapeClass::ALL.into_iter();
+        let class = classes.find(|known| known.name() == class);
+        match tile.fault() {
+            Some(fault) => Err(format!("`{line}`: {fault}")),
+            None => Ok(Self {
+                vendor: id(vendor)?,
+                device: id(device)?,
+                driver: driver.to_owned(),
+                class: class.ok_or_else(|| format!("`{line}`: unknown shape class"))?,
+                tile,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_read() {
+        let lines = TABLE.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for line in lines {
+            line.parse::<TableEntry>().unwrap();
+        }
+        for class in ShapeClass::ALL {
+            assert_eq!(default(class).fault(), None);
+            assert_eq!(Tiles::default().tile(class), default(class));
+        }
+    }
+
+    #[test]
+    fn faults_of_a_line_are_named() {
+        for (line, part) in [
+            ("* * *", "no vendor"),
+            ("* * * square 64 64 16 4", "five sizes"),
+            ("* * * square 64 64 16 4 5", "multiples"),
+            ("* * * round 64 64 16 4 4", "shape class"),
+            ("g0 * * square 64 64 16 4 4", "invalid digit"),
+        ] {
+            let error = line.parse::<TableEntry>().unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
