@@ -272,8 +272,7 @@ impl FromStr for TableEntry {
                 .map(Some)
                 .map_err(|error| format!("`{word}`: {error}")),
         };
-        let sizes: Result<Vec<u32>, _> =
-            sizes.iter().map(|size| size.parse()).collect();
+        let sizes: Result<Vec<u32>, _> = sizes.iter().map(|size| size.parse()).collect();
         let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
         let &[
             block_rows,

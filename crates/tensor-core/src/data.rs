@@ -7,13 +7,11 @@
 //! written under a temporary name in the same folder and then renamed, so that no reader sees a
 //! partial file.
 
-pub use error::DataError;
-pub use file_type::FileType;
+pub use crate::error::DataError;
+pub use crate::file_type::FileType;
 
 mod elements;
-mod error;
 mod file;
-mod file_type;
 pub mod idx;
 pub mod npy;
 pub mod safetensors;

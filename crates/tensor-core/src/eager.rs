@@ -16,19 +16,11 @@
 //! may need it. A derivative that uses the result of its own operation (such as `exp`) computes
 //! that result again.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::exec::Executor;
-use crate::tensor::{Op, Tensor};
-
-thread_local! {
-    /// The executor of the innermost scope; `None` outside a scope.
-    static SCOPE: RefCell<Option<Arc<dyn Executor>>> = const { RefCell::new(None) };
-    /// Whether a function is being traced, whose tensors have no data.
-    static TRACING: Cell<bool> = const { Cell::new(false) };
-}
+use crate::exec::{Executor, realized};
+use crate::tensor::{Tensor, hook};
 
 /// A scope in which every operation is computed immediately, on one executor.
 ///
@@ -71,94 +63,15 @@ impl Eager {
     /// An operation that fails on evaluation becomes an error node with its source line, like an
     /// invalid operation.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
-        let _before = Before(SCOPE.replace(Some(Arc::clone(&self.executor))));
+        let executor = Arc::clone(&self.executor);
+        let _before = hook::install(move |tensors| compute(tensors, executor.as_ref()));
         f()
     }
 }
 
-/// A guard that restores the previous scope when it is dropped, also during a panic.
-pub(crate) struct Before(Option<Arc<dyn Executor>>);
-
-impl Drop for Before {
-    fn drop(&mut self) {
-        SCOPE.replace(self.0.take());
-    }
-}
-
-/// Disables eager evaluation on this thread until the returned guard is dropped.
-pub(crate) fn pause() -> Before {
-    Before(SCOPE.take())
-}
-
-/// Disables eager evaluation on this thread until the returned guard is dropped, even in scopes
-/// that are opened meanwhile. Used for tracing.
-pub(crate) fn trace() -> Traced {
-    Traced(TRACING.replace(true))
-}
-
-/// Returns whether a function is being traced on this thread.
-pub(crate) fn is_tracing() -> bool {
-    TRACING.get()
-}
-
-/// A guard that restores the previous tracing state when it is dropped.
-pub(crate) struct Traced(bool);
-
-impl Drop for Traced {
-    fn drop(&mut self) {
-        TRACING.set(self.0);
-    }
-}
-
-/// Returns the executor of the innermost scope, unless a function is being traced.
-fn scope() -> Option<Arc<dyn Executor>> {
-    SCOPE.with_borrow(Option::clone).filter(|_| !TRACING.get())
-}
-
-/// Processes a new node: inside a scope, returns the result if the node computes something.
-pub(crate) fn made(tensor: Tensor) -> Tensor {
-    let computes = match tensor.node().op {
-        Op::Error(_)
-        | Op::Data(_)
-        | Op::Const(_)
-        | Op::Index
-        | Op::View { .. }
-        | Op::Reshape
-        | Op::Surrogate => false,
-        Op::Random { .. }
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Cast
-        | Op::Pad { .. }
-        | Op::Gather { .. }
-        | Op::Reduce { .. } => true,
-    };
-    if computes { finished(tensor) } else { tensor }
-}
-
-/// Processes the result of an operation that consists of several nodes: inside a scope, computes
-/// the result.
-pub(crate) fn finished(tensor: Tensor) -> Tensor {
-    let computed = all_finished(vec![tensor.clone()]);
-    match computed.map(|mut tensors| tensors.pop()) {
-        Ok(Some(tensor)) => tensor,
-        Ok(None) => tensor,
-        Err(error) => Tensor::on_behalf_of(tensor.node().location, || Tensor::error(error)),
-    }
-}
-
-/// Processes several results: inside a scope, computes them together. An error that belongs to no
-/// operation does not have a source line yet.
-pub(crate) fn all_finished(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
-    let is_done = |tensor: &Tensor| tensor.storage().is_some() || tensor.check().is_err();
-    let Some(executor) = scope().filter(|_| !tensors.iter().all(is_done)) else {
-        return Ok(tensors);
-    };
-    let _paused = pause();
-    let asked: Vec<&Tensor> = tensors.iter().collect();
-    let data = Tensor::realized(&asked, executor.as_ref())?;
+/// Computes tensors together. The results refer to the operations, so that derivatives work.
+fn compute(tensors: Vec<Tensor>, executor: &dyn Executor) -> Result<Vec<Tensor>> {
+    let data = realized(&tensors.iter().collect::<Vec<_>>(), executor)?;
     let results = data.into_iter().zip(tensors);
     Ok(results
         .map(|(data, tensor)| {

@@ -26,16 +26,15 @@ use ndarray::{ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn};
 
 use crate::array::from_checked;
 use crate::error::Result;
+pub use crate::error::{EinsumError, Label};
 use crate::float::Float;
 use crate::shape::{allocatable_count, element_count};
 use crate::view::{Odometer, View};
-pub use contraction::{Contraction, Label};
-pub use error::EinsumError;
+pub use contraction::Contraction;
 pub use path::{Groups, Product, Slot, Step};
 pub use spec::EinsumSpec;
 
 mod contraction;
-mod error;
 mod path;
 mod search;
 mod spec;

@@ -8,10 +8,16 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::DType;
-use crate::data::DataError;
-use crate::data::idx::IdxError;
-use crate::einsum::EinsumError;
-use crate::optim::OptimError;
+
+pub use data::DataError;
+pub use einsum::{EinsumError, Label};
+pub use idx::IdxError;
+pub use optim::OptimError;
+
+mod data;
+mod einsum;
+mod idx;
+mod optim;
 
 /// A `Result` with this crate's [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

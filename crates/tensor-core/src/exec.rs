@@ -22,9 +22,7 @@
 //! example is a [`gather`](crate::Tensor::gather) in the branch that a constant condition never
 //! takes, or at positions that a view skips.
 
-use std::any::Any;
 use std::fmt::Debug;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,62 +30,25 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::plan::{Plan, Step, Target};
 
+pub use crate::storage::{HostStorage, MemoryUse, Pending, Storage};
 pub use accuracy::Accuracy;
 pub use cache::Cache;
+pub use evaluate::TensorList;
+pub(crate) use evaluate::{computed, realized};
 pub use host::Host;
 pub use reference::Reference;
-pub(crate) use reference::low_bits;
 pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};
-pub use storage::HostStorage;
-pub(crate) use storage::zeros;
 pub use verify::against_reference;
 
 mod accuracy;
 pub(crate) mod analysis;
 mod cache;
+mod evaluate;
 mod host;
-mod pool;
 mod reference;
 mod schedule;
-mod storage;
 pub(crate) mod verify;
-
-/// A boxed future that can be sent between threads.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Memory that holds the elements of one array, on the host or on a device.
-///
-/// Elements are contiguous. A storage never changes after its executor has returned it, and its
-/// memory is freed when the last handle is dropped. An executor that queues work keeps the inputs
-/// of that work alive itself.
-pub trait Storage: Any + Debug + Send + Sync {
-    /// Returns the type of the elements.
-    fn dtype(&self) -> DType;
-
-    /// Returns the number of elements.
-    fn len(&self) -> usize;
-
-    /// Returns `true` if there are no elements.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the elements in host memory, without a copy if this handle is the only owner and the
-    /// elements are in host memory already. The work may begin at the call or when the future is
-    /// first polled; it must not need the polling thread's rayon pool.
-    fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>>;
-}
-
-/// The memory that an executor uses, in bytes: the arrays that it created and the temporary memory
-/// of its steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// Bytes in use now.
-    pub live_bytes: usize,
-    /// Peak of the bytes in use at one time.
-    pub peak_bytes: usize,
-}
 
 /// A recorder of the times at which queued steps run on a device.
 pub trait DeviceTimes: Debug + Send + Sync {

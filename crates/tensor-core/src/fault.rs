@@ -1,7 +1,7 @@
 //! Deliberate faults for tests: each must be detected by the checks of this crate.
 //!
 //! Role: the list of faults, and the switch that enables one on a thread. The effect of each fault
-//! is implemented where it applies, in `plan/fault` and `grad/fault`.
+//! is implemented where it applies, in `plan/fault` and `tensor/fault`.
 
 use std::cell::Cell;
 

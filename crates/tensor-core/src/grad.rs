@@ -12,13 +12,9 @@ use std::collections::HashMap;
 use std::panic::Location;
 
 use crate::dtype::DType;
-use crate::eager;
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::tensor::{Op, Tensor};
-
-#[cfg(test)]
-pub(crate) mod fault;
+use crate::tensor::{Op, Tensor, hook};
 
 /// Returns the gradient of `loss` with respect to each tensor of `wrt`, with the shape and type of
 /// that tensor. Nothing is computed.
@@ -83,7 +79,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
             shape: shape.to_vec(),
         });
     }
-    let lazily = eager::pause();
+    let lazily = hook::pause();
     // Visit the nodes from the loss to the inputs. A node is visited after all of its uses, so its
     // cotangent is complete by then.
     let mut cotangents = HashMap::from([(loss.address(), loss.like(1.0))]);
@@ -102,7 +98,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
                 let total = match cotangents.remove(&input.address()) {
                     Some(sum) => {
                         #[cfg(test)]
-                        let share = fault::share(share);
+                        let share = crate::tensor::fault::share(share);
                         Tensor::on_behalf_of(input.node().location, || sum + share)
                     }
                     None => share,
@@ -120,7 +116,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     };
     let gradients: Result<Vec<Tensor>> = wrt.iter().map(gradient).collect();
     drop(lazily);
-    eager::all_finished(gradients?).map_err(|error| error.at(caller))
+    hook::all_finished(gradients?).map_err(|error| error.at(caller))
 }
 
 /// Computes a loss and its gradients together, and their common parts once.

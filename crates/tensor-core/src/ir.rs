@@ -632,3 +632,12 @@ impl fmt::Display for Value {
         }
     }
 }
+/// Returns a position as the value of an index, modulo 2^32.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positions are u32 modulo 2^32 by definition"
+)]
+pub(crate) fn low_bits(position: isize) -> u32 {
+    position as u32
+}

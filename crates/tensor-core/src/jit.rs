@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::dtype::{DType, HostData};
-use crate::eager;
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, Pending, Storage};
 use crate::plan::{Plan, Target};
-use crate::tensor::{self, Op, Tensor};
+use crate::tensor::hook;
+use crate::tensor::{Op, Tensor};
 
 /// Wraps a function of tensors so that it is compiled on the first call with arguments of given
 /// shapes and types.
@@ -122,7 +122,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     #[track_caller]
     pub fn call(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
         let caller = Location::caller();
-        if eager::is_tracing() {
+        if hook::is_tracing() {
             let arguments: Vec<Tensor> = arguments.iter().map(|&tensor| tensor.clone()).collect();
             return (self.function)(&arguments).map_err(|error| error.at(caller));
         }
@@ -216,7 +216,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
                 Tensor::stored(Arc::clone(storage), shape.clone(), *dtype)
             })
             .collect();
-        let _lazily = eager::trace();
+        let _lazily = hook::trace();
         let outputs = (self.function)(&arguments)?;
         let (plan, data) = Plan::new(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
         // The inputs of the plan are placeholders and captured arrays, in any order. An argument
@@ -259,7 +259,7 @@ fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<d
         .collect();
     let mut computed = match lazy[..] {
         [] => Vec::new(),
-        _ => tensor::computed(&lazy, executor)?,
+        _ => exec::computed(&lazy, executor)?,
     }
     .into_iter();
     let data = data.into_iter().map(|data| {

@@ -71,15 +71,14 @@ use std::panic::Location;
 
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::exec;
+use crate::storage;
 use crate::tensor::Tensor;
 
+pub use crate::error::OptimError;
 pub use adam::Adam;
-pub use error::OptimError;
 pub use sgd::Sgd;
 
 mod adam;
-mod error;
 mod sgd;
 
 /// An update rule for parameters, given their gradients.
@@ -243,6 +242,6 @@ impl<'a> Parameters<'a> {
 }
 
 fn zeros<T: Element>(optimizer: &'static str, shape: &[usize]) -> Result<Tensor> {
-    let zeros = exec::zeros::<T>(optimizer, shape.iter().product())?;
+    let zeros = storage::zeros::<T>(optimizer, shape.iter().product())?;
     Ok(Tensor::from_vec(shape, zeros))
 }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::exec::Storage;
 use crate::ir::{Contract, LoopNest};
 use crate::shape::{count_in_bytes, max_count};
+use crate::storage::Storage;
 use crate::tensor::{Op, Tensor};
 use graph::Graph;
 use lower::Lowering;

@@ -17,17 +17,14 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
-use crate::eager;
 use crate::error::{Error, Result};
-use crate::exec::{HostStorage, Storage};
 use crate::ir::IndexMap;
 use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::storage::{HostStorage, Storage};
 
 pub use axes::{Axes, Axis};
 pub use einsum::einsum;
 pub use elementwise::Choice;
-pub use evaluate::TensorList;
-pub(crate) use evaluate::computed;
 pub use operand::Operand;
 
 mod adjoint;
@@ -35,13 +32,16 @@ mod axes;
 mod create;
 mod einsum;
 mod elementwise;
-mod evaluate;
+#[cfg(test)]
+pub(crate) mod fault;
 mod gather;
+pub(crate) mod hook;
 mod join;
 mod near_zero;
 mod operand;
 mod products;
 mod reduce;
+pub(crate) mod stored;
 mod triangle;
 mod views;
 
@@ -285,7 +285,7 @@ impl Tensor {
         if let Some(error) = inputs.iter().find(|input| input.check().is_err()) {
             return error.clone();
         }
-        eager::made(Self(Arc::new(Node {
+        hook::made(Self(Arc::new(Node {
             op,
             inputs,
             shape,

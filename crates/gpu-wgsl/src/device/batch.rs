@@ -235,11 +235,7 @@ fn bind_group(
     };
     let bound = run.buffers.iter().zip(&run.pipeline.bindings);
     // Buffers without a byte range are bound whole.
-    let chunks = run
-        .chunks
-        .iter()
-        .map(Some)
-        .chain(std::iter::repeat(None));
+    let chunks = run.chunks.iter().map(Some).chain(std::iter::repeat(None));
     let storage =
         bound
             .zip(chunks)

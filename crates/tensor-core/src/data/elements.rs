@@ -6,22 +6,28 @@ use std::io::{Read, Write};
 
 use half::f16;
 
-use super::error::DataError;
-use super::file_type::FileType;
 use crate::dtype::Element;
+use crate::error::DataError;
 use crate::error::Result;
-use crate::shape::count_in_bytes;
+use crate::file_type::{ByteOrder, FileType};
+use crate::shape::{MAX_RANK, count_in_bytes};
 use crate::tensor::Tensor;
 
 /// The number of bytes read or written at a time. A false size in a header costs no more memory
 /// than this before the missing bytes are noticed.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// The order of the bytes of an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ByteOrder {
-    Little,
-    Big,
+/// Checks the number of axes in a header.
+pub(super) fn check_rank(format: &'static str, rank: usize) -> Result<(), DataError> {
+    if rank <= MAX_RANK {
+        return Ok(());
+    }
+    let limit = MAX_RANK;
+    Err(DataError::RankTooLarge {
+        format,
+        rank,
+        limit,
+    })
 }
 
 /// An element type that files can contain.

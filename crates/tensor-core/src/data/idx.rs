@@ -15,12 +15,11 @@ use std::path::Path;
 
 use ndarray::{ArrayRef, Dimension};
 
+pub use crate::error::IdxError;
 pub use element::{DType, IdxArray, IdxElement};
-pub use error::IdxError;
 pub use reader::Reader;
 
 mod element;
-mod error;
 mod reader;
 
 /// Reads a whole file, plain or gzipped.

@@ -19,9 +19,9 @@ use std::path::Path;
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 use super::elements::{self, ArrayHeader, FileElement};
-use super::error::DataError;
 use super::file::NewFile;
 use crate::dtype::{DType, with_element};
+use crate::error::DataError;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use header::Header;

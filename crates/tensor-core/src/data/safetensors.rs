@@ -24,11 +24,12 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use super::elements::{self, ArrayHeader, ByteOrder};
-use super::error::DataError;
+use super::elements::{self, ArrayHeader};
 use super::file::NewFile;
 use crate::dtype::{DType, with_element};
+use crate::error::DataError;
 use crate::error::Result;
+use crate::file_type::ByteOrder;
 use crate::tensor::Tensor;
 
 pub use header::Entry;

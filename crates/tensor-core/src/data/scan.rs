@@ -4,7 +4,7 @@
 //! Method: neither format allows arbitrary nesting, so the scanner does not recurse and no hostile
 //! text can exhaust the stack. Spaces between tokens are skipped.
 
-use super::error::DataError;
+use crate::error::DataError;
 
 /// The number of characters of the text that an error shows.
 const SHOWN: usize = 20;

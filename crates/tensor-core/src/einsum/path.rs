@@ -11,8 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contraction::{Contraction, Label};
+use super::contraction::Contraction;
 use super::search::Network;
+use crate::error::Label;
 
 /// An input tensor of a step, with the labels of its axes.
 ///

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::EinsumError;
+use crate::error::EinsumError;
 
 /// A parsed specification such as `"ik,kj->ij"` or `"...ij,...jk->...ik"`.
 ///

@@ -27,12 +27,12 @@
 
 use std::sync::Arc;
 
-use super::pool::Pool;
 use super::reference::host_inputs;
 use super::{Executor, HostStorage, MemoryUse, Storage};
 use crate::dtype::HostData;
 use crate::error::Result;
 use crate::plan::{Step, Target};
+use crate::storage::Pool;
 use kernel::Kernels;
 
 mod compile;

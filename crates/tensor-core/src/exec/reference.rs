@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use super::accuracy::Accuracy;
 use super::analysis::{Approximate, FoldError};
-use super::storage::zeros;
 use super::{Executor, HostStorage, Storage};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
-use crate::ir::{Guard, LoopNest, Value, ValueId};
+use crate::ir::{Guard, LoopNest, Value, ValueId, low_bits};
 use crate::op::Reduce;
 use crate::plan::{Step, Target};
 use crate::rng::philox4x32_10;
+use crate::storage::zeros;
 
 /// The executor that defines correct results.
 ///
@@ -331,16 +331,6 @@ pub(super) fn gathered_place(index: Scalar, extent: usize) -> Option<usize> {
 /// `at / 4`.
 pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
-}
-
-/// Returns a position as the value of an index, modulo 2^32.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positions are u32 modulo 2^32 by definition"
-)]
-pub(crate) fn low_bits(position: isize) -> u32 {
-    position as u32
 }
 
 /// The accumulator of a reduction.

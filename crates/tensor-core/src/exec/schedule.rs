@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 use super::{Executor, Host, Storage, verify};
-use crate::eager;
 use crate::error::{Error, Result};
 use crate::plan::{Kind, Plan, Step};
 use crate::tensor::Tensor;
+use crate::tensor::hook;
 
 /// Runs a plan on one executor: takes the data of the plan's inputs and returns its output arrays.
 ///
@@ -38,7 +38,7 @@ pub(crate) fn run_and_wait(
     let executor = for_run.as_deref().unwrap_or(executor);
     // While this thread waits, rayon may let it run a job of another plan. Such a job must not see
     // this thread's eager scope or its current source line.
-    let (_lazily, _line) = (eager::pause(), Tensor::on_nobodys_behalf());
+    let (_lazily, _line) = (hook::pause(), Tensor::on_nobodys_behalf());
     let wait = || pollster::block_on(walk(&[executor], plan, data, |_, _| 0));
     if executor.shares_its_steps() && is_large(plan) {
         rayon::scope(|_| wait())

@@ -99,7 +99,7 @@ impl Tensor {
                     [&inputs[0], &inputs[1], self].map(|tensor| Elements::new(tensor, 0));
                 let derivatives = op.derivatives(&a, &b, &y);
                 #[cfg(test)]
-                let derivatives = crate::grad::fault::derivatives(*op, derivatives);
+                let derivatives = super::fault::derivatives(*op, derivatives);
                 derivatives.map(scaled).into()
             }
             Op::Select => {
@@ -426,7 +426,7 @@ impl<'a> Undone<'a> {
         let rank = self.axes.len();
         let apart = step.cast_signed();
         #[cfg(test)]
-        let apart = crate::grad::fault::step(apart);
+        let apart = super::fault::step(apart);
         let rows = (0..rank).map(|axis| {
             let mut row = IndexMap {
                 offset: 0,
@@ -480,5 +480,5 @@ impl<'a> Undone<'a> {
 
 /// Converts a position to `i32`, modulo 2^32 like all positions.
 fn offset_of(position: isize) -> Scalar {
-    Scalar::U32(crate::exec::low_bits(position)).cast(DType::I32)
+    Scalar::U32(crate::ir::low_bits(position)).cast(DType::I32)
 }

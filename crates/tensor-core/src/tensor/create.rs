@@ -8,9 +8,9 @@ use ndarray::{Array, Dimension};
 use super::{Op, Tensor, or_error_node};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::exec::HostStorage;
 use crate::rng::Philox;
 use crate::shape::{allocatable_count, check_rank, element_count};
+use crate::storage::HostStorage;
 
 impl Tensor {
     /// Creates a tensor from an `ndarray`, without a copy if the array is contiguous and row-major.

@@ -3,9 +3,9 @@
 //! Role: lowers each step of a contraction's path to a view, a product and a sum. A product of two
 //! tensors becomes a (batched) matrix product if there are rows, columns and an inner index.
 
+use super::hook;
 use super::{Op, Tensor, or_error_node};
 use crate::dtype::DType;
-use crate::eager;
 use crate::einsum::{EinsumSpec, Label, Slot, Step};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
@@ -51,7 +51,7 @@ use crate::shape::{check_rank, element_count};
 #[must_use]
 pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
     let (mut slots, steps) = or_error_node!(prepared(spec, tensors));
-    let lazily = eager::pause();
+    let lazily = hook::pause();
     for step in steps {
         let made = match step {
             Step::Reduce { input, output } => {
@@ -84,7 +84,7 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
     }
     drop(lazily);
     match slots.pop() {
-        Some(result) => eager::finished(result),
+        Some(result) => hook::finished(result),
         None => unreachable!("a specification has at least one operand"),
     }
 }

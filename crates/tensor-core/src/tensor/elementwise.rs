@@ -15,9 +15,9 @@ use std::ops::{
     Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
 };
 
+use super::hook;
 use super::{Op, Operand, Tensor, or_error_node};
 use crate::dtype::DType;
-use crate::eager;
 use crate::error::{Error, Result};
 use crate::op::{Binary, Compare, Unary};
 use crate::shape::broadcast_all;
@@ -109,7 +109,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
-        let lazily = eager::pause();
+        let lazily = hook::pause();
         let above = self.gt(0).select(self, self.like(0.0));
         drop(lazily);
         self.maximum(0)

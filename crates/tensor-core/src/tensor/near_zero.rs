@@ -9,8 +9,8 @@
 //! and tested on [`Host`](crate::Host) and [`Reference`](crate::Reference) by `tests/near_zero.rs`.
 
 use super::Tensor;
+use super::hook;
 use crate::dtype::DType;
-use crate::eager;
 use crate::op::{Binary, Unary};
 
 /// The threshold of `log1p`: the series is used for `|x|` up to `√2 - 1`, the logarithm of `1 + x`
@@ -68,7 +68,7 @@ impl Tensor {
         if let Err(error) = self.accepts_exponential() {
             return Self::error(error.renamed(operation));
         }
-        let lazily = eager::pause();
+        let lazily = hook::pause();
         let t = (self * 0.5).tanh();
         let near = (&t * 2.0) / (1.0 - &t);
         let far = self.exp() - 1.0;
@@ -77,7 +77,7 @@ impl Tensor {
             .select(near, &far)
             .with_surrogate_gradient(&far);
         drop(lazily);
-        eager::finished(value.composed(operation, &[self]))
+        hook::finished(value.composed(operation, &[self]))
     }
 
     /// Returns `ln(1 + x)` of each element of a float tensor, without the rounding of the sum near
@@ -102,7 +102,7 @@ impl Tensor {
         if let Err(error) = self.accepts_exponential() {
             return Self::error(error.renamed(operation));
         }
-        let lazily = eager::pause();
+        let lazily = hook::pause();
         let s = self / (self + 2.0);
         let square = s.square();
         let n_terms = if self.0.dtype == DType::F32 {
@@ -120,7 +120,7 @@ impl Tensor {
         let is_near = self.abs().le(SERIES_END);
         let value = is_near.select(s * sum, &far).with_surrogate_gradient(&far);
         drop(lazily);
-        eager::finished(value.composed(operation, &[self]))
+        hook::finished(value.composed(operation, &[self]))
     }
 
     /// Checks that exponentials are defined on the element type.

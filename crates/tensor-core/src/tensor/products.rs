@@ -1,7 +1,7 @@
 //! Matrix products, written as an elementwise product and a sum, which the planner recognizes.
 
 use super::Tensor;
-use crate::eager;
+use super::hook;
 use crate::error::{Error, Result};
 use crate::shape::broadcast;
 
@@ -42,7 +42,7 @@ impl Tensor {
         };
         // The product `[…, m, k, 1] * […, 1, k, n]` is only a loop: the plan fuses it with its sum
         // over k.
-        let lazily = eager::pause();
+        let lazily = hook::pause();
         let product = a.expand_dims(-1) * b.expand_dims(-3);
         let mut sum = product.sum(-2).composed("matmul", &[self, other]);
         if right_is_column {
@@ -53,7 +53,7 @@ impl Tensor {
             sum = sum.squeeze(axis);
         }
         drop(lazily);
-        eager::finished(sum)
+        hook::finished(sum)
     }
 
     /// Checks that the inner sizes are equal and that the other axes broadcast.

@@ -15,7 +15,7 @@ const LAST_WORDS: [&str; 5] = ["that", "it", "them", "one", "those"];
 /// Number of words from which on a sentence is taken to contain the noun of its last word.
 const LONG_SENTENCE: usize = 8;
 /// Short codes that only README, the report and ids of claims define.
-const SOURCE_CODES: [&str; 3] = ["S0", "S1", "S2", "S3"];
+const SOURCE_CODES: [&str; 4] = ["S0", "S1", "S2", "S3"];
 
 /// Paths whose comments are not rewritten yet.
 const NOT_YET: [&str; 3] = [

@@ -2,7 +2,7 @@
 
 use ndarray::ArrayD;
 
-use super::error::IdxError;
+use crate::error::IdxError;
 
 /// The element type of an IDX file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use ndarray::{ArrayD, IxDyn};
 
 use super::element::{DType, IdxArray, IdxElement};
-use super::error::IdxError;
+use crate::error::IdxError;
 use crate::shape::count_in_bytes;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -3,11 +3,12 @@
 use std::io::Read;
 
 use super::FORMAT;
-use crate::data::elements::ByteOrder;
-use crate::data::error::DataError;
-use crate::data::file_type::FileType;
+use crate::data::elements::check_rank;
 use crate::data::scan::Scan;
 use crate::dtype::DType;
+use crate::error::DataError;
+use crate::file_type::ByteOrder;
+use crate::file_type::FileType;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// The largest accepted header, in bytes. `NumPy` writes shorter headers for all arrays, so a
@@ -77,7 +78,7 @@ impl Header {
         scan.end()?;
         let missing = |key: &str| bad(format!("key {key:?} is missing from the header"));
         let shape = shape.ok_or_else(|| missing("shape"))?;
-        DataError::check_rank(FORMAT, shape.len())?;
+        check_rank(FORMAT, shape.len())?;
         let (order, dtype) = element(descr.ok_or_else(|| missing("descr"))?);
         Ok(Self {
             dtype,

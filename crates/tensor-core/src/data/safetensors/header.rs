@@ -5,10 +5,11 @@ use std::io::Read;
 use std::ops::Range;
 
 use super::FORMAT;
-use crate::data::error::DataError;
-use crate::data::file_type::FileType;
+use crate::data::elements::check_rank;
 use crate::data::scan::Scan;
 use crate::dtype::DType;
+use crate::error::DataError;
+use crate::file_type::FileType;
 use crate::shape::count_in_bytes;
 
 /// The largest header that the format allows, in bytes.
@@ -113,7 +114,7 @@ impl RawEntry {
             shape,
             place: [from, to],
         } = self;
-        DataError::check_rank(FORMAT, shape.len())?;
+        check_rank(FORMAT, shape.len())?;
         let known = FileType::READ
             .into_iter()
             .find(|known| code(known) == Some(&dtype));

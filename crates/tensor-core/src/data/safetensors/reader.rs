@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::header::{self, Entry};
 use super::{FORMAT, in_file, read_converted, read_same};
-use crate::data::error::DataError;
 use crate::dtype::DType;
+use crate::error::DataError;
 use crate::tensor::Tensor;
 
 /// An open file whose header has been read and checked.

@@ -12,8 +12,9 @@ use std::ops::Range;
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::exec::reference::{gathered_place, low_bits};
+use crate::exec::reference::gathered_place;
 use crate::ir::Guard;
+use crate::ir::low_bits;
 
 use super::lanes::{LaneType, Stored};
 use super::loops::View;

@@ -12,9 +12,8 @@ use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
 use crate::exec::cache::Cache;
-use crate::exec::pool::Pool;
-use crate::exec::storage::HostStorage;
 use crate::ir::LoopNest;
+use crate::storage::{HostStorage, Pool};
 
 /// A checked and compiled nest.
 #[derive(Debug)]

@@ -20,11 +20,10 @@ use super::ranges::Ranges;
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
-use crate::exec::pool::Pool;
-use crate::exec::storage::HostStorage;
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
+use crate::storage::{HostStorage, Pool};
 
 /// Returns `true` if this module can compute the product of a nest: both factors are loads, and no
 /// axis is empty.

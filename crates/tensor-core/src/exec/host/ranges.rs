@@ -16,11 +16,10 @@ use super::product::epilogue_of;
 use super::program::Bytecode;
 use crate::dtype::{Element, HostData};
 use crate::error::Result;
-use crate::exec::pool::Pool;
-use crate::exec::storage::HostStorage;
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::storage::{HostStorage, Pool};
 
 /// The number of multiplications in one task.
 const TASK_PRODUCTS: usize = 1 << 24;

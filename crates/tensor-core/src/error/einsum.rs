@@ -1,6 +1,27 @@
 //! The errors of einsum.
 
-use super::contraction::Label;
+use std::fmt;
+
+/// An index of a [`Contraction`](crate::einsum::Contraction).
+///
+/// A label is displayed as its letter, or as `...[-1]` for the last axis under the ellipsis,
+/// `...[-2]` for the one before, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// A letter of the specification.
+    Letter(char),
+    /// An axis under the ellipsis, counted from the last one, which is number 0.
+    Ellipsis(usize),
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Letter(letter) => write!(f, "{letter}"),
+            Self::Ellipsis(from_last) => write!(f, "...[-{}]", from_last.saturating_add(1)),
+        }
+    }
+}
 
 /// An error in an einsum specification, or a mismatch with its operands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

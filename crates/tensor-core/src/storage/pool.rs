@@ -1,6 +1,6 @@
 //! A memory pool for the arrays of the host executor, with byte counters.
 //!
-//! Role: every array of [`Host`](super::Host) is allocated here and returns when its last handle is
+//! Role: every array of [`Host`](crate::Host) is allocated here and returns when its last handle is
 //! dropped, including temporaries and scratch memory. Therefore a program that runs again allocates
 //! nothing from the system except replacements for arrays that are still in use.
 //! Method: a request is served from a free array of exactly the same type and length, the most
@@ -15,17 +15,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use half::f16;
 
-use super::storage::{HostStorage, bytes, zeros};
+use super::MemoryUse;
+use super::host::{HostStorage, bytes, zeros};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::Result;
-use crate::exec::MemoryUse;
 
 /// The maximum number of free arrays, so that the linear search for a match stays cheap.
 const MAX_KEPT: usize = 256;
 
 /// A shared pool of free arrays, with byte counters.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<FreeLists>);
+pub(crate) struct Pool(Mutex<FreeLists>);
 
 #[derive(Debug, Default)]
 struct FreeLists {
@@ -47,7 +47,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the system has not enough memory.
-    pub(super) fn take(self: &Arc<Self>, dtype: DType, len: usize) -> Result<HostStorage> {
+    pub(crate) fn take(self: &Arc<Self>, dtype: DType, len: usize) -> Result<HostStorage> {
         let found = self.lock().take(dtype, len);
         let data = match found {
             Some(data) => data,
@@ -81,12 +81,12 @@ impl Pool {
     }
 
     /// Removes an array from the counters, because its owner keeps the memory for good.
-    pub(super) fn let_go(&self, data: &HostData) {
+    pub(crate) fn let_go(&self, data: &HostData) {
         self.lock().live -= bytes(data);
     }
 
     /// Returns an array to the pool.
-    pub(super) fn release(&self, data: HostData) {
+    pub(crate) fn release(&self, data: HostData) {
         // Arrays that the pool does not keep are freed after the lock is released, because freeing
         // large memory takes long.
         let freed = self.lock().end(data);
@@ -94,7 +94,7 @@ impl Pool {
     }
 
     /// Returns the bytes in use, now and at the peak.
-    pub(super) fn usage(&self) -> MemoryUse {
+    pub(crate) fn usage(&self) -> MemoryUse {
         let state = self.lock();
         MemoryUse {
             live_bytes: state.live,
@@ -103,23 +103,23 @@ impl Pool {
     }
 
     /// Returns the bytes of free arrays that the pool holds for reuse.
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.lock().kept
     }
 
     /// Returns the number of allocations from the system.
-    pub(super) fn n_allocations(&self) -> u64 {
+    pub(crate) fn n_allocations(&self) -> u64 {
         self.lock().n_allocations
     }
 
     /// Frees all arrays that the pool holds for reuse.
-    pub(super) fn clear_cache(&self) {
+    pub(crate) fn clear_cache(&self) {
         let freed = self.lock().forget();
         drop(freed);
     }
 
     /// Resets the peak to the bytes in use now, and frees all arrays that the pool holds for reuse.
-    pub(super) fn reset_peak(&self) {
+    pub(crate) fn reset_peak(&self) {
         let freed = self.lock().reset_peak();
         drop(freed);
     }

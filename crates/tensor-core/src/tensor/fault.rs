@@ -1,8 +1,8 @@
 //! The implementation of the deliberate faults in gradients.
 
+use super::Tensor;
 use crate::fault::{Fault, is_planted};
 use crate::op::Binary;
-use crate::tensor::Tensor;
 
 /// Returns the distance of the inner positions of overlapping windows that read the same element.
 pub(crate) fn step(step: isize) -> isize {
@@ -11,7 +11,7 @@ pub(crate) fn step(step: isize) -> isize {
 }
 
 /// Returns the cotangent that a further use of a tensor adds to its total.
-pub(super) fn share(share: Tensor) -> Tensor {
+pub(crate) fn share(share: Tensor) -> Tensor {
     let is_dropped = is_planted(Fault::GradientShare);
     if is_dropped { share.like(0.0) } else { share }
 }

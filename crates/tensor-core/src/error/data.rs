@@ -4,9 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::file_type::FileType;
 use crate::dtype::DType;
-use crate::shape::MAX_RANK;
+use crate::file_type::FileType;
 
 /// An error in reading or writing a file.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -160,21 +159,8 @@ fn conversion(dtype: &FileType) -> String {
 }
 
 impl DataError {
-    /// Checks the number of axes in a header.
-    pub(super) fn check_rank(format: &'static str, rank: usize) -> Result<(), Self> {
-        if rank <= MAX_RANK {
-            return Ok(());
-        }
-        let limit = MAX_RANK;
-        Err(Self::RankTooLarge {
-            format,
-            rank,
-            limit,
-        })
-    }
-
     /// Returns a function that converts errors of the operating system.
-    pub(super) fn io(format: &'static str) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn io(format: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io {
             format,
             source: Arc::new(source),

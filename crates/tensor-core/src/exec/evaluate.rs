@@ -1,17 +1,16 @@
-//! Evaluation: computing tensors and reading their elements.
+//! Evaluation: the methods of [`Tensor`] that compute it on an executor.
 
 use std::borrow::Borrow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::ArrayD;
 
-use super::{Op, Tensor};
-use crate::array::from_checked;
-use crate::dtype::{DType, Element};
+use super::{Executor, Storage, run_and_wait};
+use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::exec::{self, Executor, HostStorage, Storage};
 use crate::plan::Plan;
+use crate::tensor::{Tensor, stored::read};
 
 /// A list of tensors that are [realized together](Tensor::realize_all): an array, a slice or a
 /// vector of tensors or references.
@@ -142,7 +141,7 @@ impl Tensor {
     #[track_caller]
     pub fn realize_all<L: TensorList>(tensors: L, executor: &dyn Executor) -> Result<L::Realized> {
         let line = Location::caller();
-        let results = Self::realized(&tensors.tensors(), executor);
+        let results = realized(&tensors.tensors(), executor);
         results.map(L::realized).map_err(|error| error.at(line))
     }
 
@@ -178,91 +177,18 @@ impl Tensor {
         let elements = self.eval::<T>(executor)?;
         elements.first().copied().ok_or_else(not_one)
     }
+}
 
-    /// Computes the tensors of a list together, for [`realize_all`](Tensor::realize_all). An error
-    /// that belongs to no operation has no source line.
-    pub(crate) fn realized(tensors: &[&Self], executor: &dyn Executor) -> Result<Vec<Self>> {
-        let storages = run(tensors, executor)?.into_iter();
-        let mut results = Vec::with_capacity(tensors.len());
-        for (tensor, storage) in tensors.iter().zip(storages) {
-            let node = tensor.node();
-            results.push(Self::stored(storage, node.shape.clone(), node.dtype));
-        }
-        Ok(results)
+/// Computes the tensors of a list together, for [`realize_all`](Tensor::realize_all). An error
+/// that belongs to no operation has no source line.
+pub(crate) fn realized(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Tensor>> {
+    let storages = run(tensors, executor)?.into_iter();
+    let mut results = Vec::with_capacity(tensors.len());
+    for (tensor, storage) in tensors.iter().zip(storages) {
+        let node = tensor.node();
+        results.push(Tensor::stored(storage, node.shape.clone(), node.dtype));
     }
-
-    /// Creates the tensor of an array in memory.
-    #[track_caller]
-    pub(crate) fn stored(storage: Arc<dyn Storage>, shape: Vec<usize>, dtype: DType) -> Self {
-        Self::new(Op::Data(storage), Vec::new(), shape, dtype)
-    }
-
-    /// Returns the array of a tensor, if it is in memory.
-    pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
-        match &self.node().op {
-            Op::Data(storage) => Some(storage),
-            Op::Surrogate => self.node().inputs[0].storage(),
-            _ => None,
-        }
-    }
-
-    /// Returns the elements of a tensor that is in memory: created from data, or returned by
-    /// [`realize`](Tensor::realize).
-    ///
-    /// # Errors
-    /// With the source line of the caller: [`Error::NotRealized`] if the tensor is not in memory;
-    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; [`Error::NoData`] for
-    /// an argument of a function that is being traced; any error of the device.
-    #[track_caller]
-    pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
-        let operation = "to_host";
-        let storage = self.in_memory::<T>(operation)?;
-        read(operation, &self.node().shape, Arc::clone(storage))
-    }
-
-    /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
-    /// others are copied. `op` is the name of the operation in errors.
-    ///
-    /// # Errors
-    /// As [`to_host`](Tensor::to_host).
-    #[track_caller]
-    pub(crate) fn with_elements<T: Element, R>(
-        &self,
-        operation: &'static str,
-        take: impl FnOnce(&[T]) -> R,
-    ) -> Result<R> {
-        let storage = self.in_memory::<T>(operation)?;
-        if let Some(elements) = HostStorage::downcast(&**storage).and_then(T::slice) {
-            return Ok(take(elements));
-        }
-        let line = Location::caller();
-        let read = pollster::block_on(Arc::clone(storage).read());
-        let data = read.map_err(|error| error.at(line))?;
-        Ok(take(T::slice(&data).unwrap_or_default()))
-    }
-
-    /// Returns the array of a tensor that is in memory and has elements of type `T`.
-    #[track_caller]
-    fn in_memory<T: Element>(&self, operation: &'static str) -> Result<&Arc<dyn Storage>> {
-        self.expect::<T>(operation)?;
-        let line = Location::caller();
-        let missing = || Error::NotRealized { operation }.at(line);
-        self.storage().ok_or_else(missing)
-    }
-
-    #[track_caller]
-    fn expect<T: Element>(&self, operation: &'static str) -> Result<()> {
-        let (asked, actual) = (T::DTYPE, self.dtype()?);
-        if asked == actual {
-            return Ok(());
-        }
-        Err(Error::ElementTypeMismatch {
-            operation,
-            asked,
-            actual,
-        }
-        .at(Location::caller()))
-    }
+    Ok(results)
 }
 
 /// Computes tensors and returns the arrays, in the memory of the executor. An error that belongs to
@@ -278,21 +204,5 @@ pub(crate) fn computed(
 
 fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Storage>>> {
     let (plan, data) = Plan::new(tensors, &executor.target())?;
-    exec::run_and_wait(executor, &plan, &data)
-}
-
-#[track_caller]
-fn read<T: Element>(
-    operation: &'static str,
-    shape: &[usize],
-    storage: Arc<dyn Storage>,
-) -> Result<ArrayD<T>> {
-    let line = Location::caller();
-    let data = pollster::block_on(storage.read()).map_err(|error| error.at(line))?;
-    let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
-        operation,
-        asked: T::DTYPE,
-        actual: other.dtype(),
-    })?;
-    from_checked(operation, IxDyn(shape), data)
+    run_and_wait(executor, &plan, &data)
 }

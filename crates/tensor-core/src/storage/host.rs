@@ -41,7 +41,7 @@ impl HostStorage {
     }
 
     /// Wraps memory that returns to `pool` when the storage is dropped.
-    pub(super) fn pooled(data: HostData, pool: &Arc<Pool>) -> Self {
+    pub(crate) fn pooled(data: HostData, pool: &Arc<Pool>) -> Self {
         let pool = Some(Arc::clone(pool));
         Self { data, pool }
     }
@@ -53,7 +53,7 @@ impl HostStorage {
     }
 
     /// Returns the elements for writing; an empty slice if `T` is not their type.
-    pub(super) fn elements_mut<T: Element>(&mut self) -> &mut [T] {
+    pub(crate) fn elements_mut<T: Element>(&mut self) -> &mut [T] {
         T::slice_mut(&mut self.data).unwrap_or_default()
     }
 

@@ -10,8 +10,14 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use super::elements::ByteOrder;
 use crate::dtype::{DType, Element, Scalar};
+
+/// The order of the bytes of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteOrder {
+    Little,
+    Big,
+}
 
 /// Creates the function that decodes an element of a type to a [`Number`].
 macro_rules! decoder {
@@ -63,7 +69,7 @@ pub enum FileType {
 
 impl FileType {
     /// All supported types.
-    pub(super) const READ: [Self; 13] = [
+    pub(crate) const READ: [Self; 13] = [
         Self::Tensor(DType::F32),
         Self::Tensor(DType::F64),
         Self::Tensor(DType::I32),
@@ -116,7 +122,7 @@ impl FileType {
     }
 
     /// Returns the function that decodes one element; `None` for [`Other`](Self::Other).
-    pub(super) fn decoder(&self) -> Option<Decode> {
+    pub(crate) fn decoder(&self) -> Option<Decode> {
         Some(match self {
             Self::Tensor(DType::F32) => decoder!(f32, Float(f64)),
             Self::Tensor(DType::F64) => decoder!(f64, Float(f64)),
@@ -163,18 +169,18 @@ impl fmt::Display for FileType {
 
 /// The value of an element of any supported type.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Integer(i128),
     Float(f64),
 }
 
 /// A function that decodes the bytes of one element. Its error is an invalid byte of a `bool`.
-pub(super) type Decode = fn(&[u8], ByteOrder) -> Result<Number, u8>;
+pub(crate) type Decode = fn(&[u8], ByteOrder) -> Result<Number, u8>;
 
 impl Number {
     /// Returns the element of type `T` with exactly this value, if it exists; NaN is a value of all
     /// floats.
-    pub(super) fn exactly<T: Element>(self) -> Option<T> {
+    pub(crate) fn exactly<T: Element>(self) -> Option<T> {
         let x = match self {
             Self::Float(x) => x,
             Self::Integer(n) => exact_float(n)?,

@@ -1,0 +1,105 @@
+//! Tensors whose elements are in memory: creating them and reading their elements.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use ndarray::{ArrayD, IxDyn};
+
+use super::{Op, Tensor};
+use crate::array::from_checked;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::storage::{HostStorage, Storage};
+
+impl Tensor {
+    /// Creates the tensor of an array in memory.
+    #[track_caller]
+    pub(crate) fn stored(storage: Arc<dyn Storage>, shape: Vec<usize>, dtype: DType) -> Self {
+        Self::new(Op::Data(storage), Vec::new(), shape, dtype)
+    }
+
+    /// Returns the array of a tensor, if it is in memory.
+    pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
+        match &self.node().op {
+            Op::Data(storage) => Some(storage),
+            Op::Surrogate => self.node().inputs[0].storage(),
+            _ => None,
+        }
+    }
+
+    /// Returns the elements of a tensor that is in memory: created from data, or returned by
+    /// [`realize`](Tensor::realize).
+    ///
+    /// # Errors
+    /// With the source line of the caller: [`Error::NotRealized`] if the tensor is not in memory;
+    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; [`Error::NoData`] for
+    /// an argument of a function that is being traced; any error of the device.
+    #[track_caller]
+    pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
+        let operation = "to_host";
+        let storage = self.in_memory::<T>(operation)?;
+        read(operation, &self.node().shape, Arc::clone(storage))
+    }
+
+    /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
+    /// others are copied. `op` is the name of the operation in errors.
+    ///
+    /// # Errors
+    /// As [`to_host`](Tensor::to_host).
+    #[track_caller]
+    pub(crate) fn with_elements<T: Element, R>(
+        &self,
+        operation: &'static str,
+        take: impl FnOnce(&[T]) -> R,
+    ) -> Result<R> {
+        let storage = self.in_memory::<T>(operation)?;
+        if let Some(elements) = HostStorage::downcast(&**storage).and_then(T::slice) {
+            return Ok(take(elements));
+        }
+        let line = Location::caller();
+        let read = pollster::block_on(Arc::clone(storage).read());
+        let data = read.map_err(|error| error.at(line))?;
+        Ok(take(T::slice(&data).unwrap_or_default()))
+    }
+
+    /// Returns the array of a tensor that is in memory and has elements of type `T`.
+    #[track_caller]
+    fn in_memory<T: Element>(&self, operation: &'static str) -> Result<&Arc<dyn Storage>> {
+        self.expect::<T>(operation)?;
+        let line = Location::caller();
+        let missing = || Error::NotRealized { operation }.at(line);
+        self.storage().ok_or_else(missing)
+    }
+
+    /// Checks that `T` is the type of the elements.
+    #[track_caller]
+    pub(crate) fn expect<T: Element>(&self, operation: &'static str) -> Result<()> {
+        let (asked, actual) = (T::DTYPE, self.dtype()?);
+        if asked == actual {
+            return Ok(());
+        }
+        Err(Error::ElementTypeMismatch {
+            operation,
+            asked,
+            actual,
+        }
+        .at(Location::caller()))
+    }
+}
+
+/// Reads an array into host memory; `operation` is named in errors.
+#[track_caller]
+pub(crate) fn read<T: Element>(
+    operation: &'static str,
+    shape: &[usize],
+    storage: Arc<dyn Storage>,
+) -> Result<ArrayD<T>> {
+    let line = Location::caller();
+    let data = pollster::block_on(storage.read()).map_err(|error| error.at(line))?;
+    let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
+        operation,
+        asked: T::DTYPE,
+        actual: other.dtype(),
+    })?;
+    from_checked(operation, IxDyn(shape), data)
+}
