@@ -65,7 +65,7 @@ pub(crate) const PAUSE: f64 = 2.5;
 const ROUNDING: f64 = 1e-6;
 /// Relative difference between two consecutive candidate periods of the search.
 const PERIOD_STEP: f64 = 0.004;
-/// Evidence that a change off the grid takes from a candidate period, in nats.
+/// Evidence against a candidate period from a change off its grid, in nats.
 const MISFIT_COST: f64 = 2.0;
 /// Smallest mean evidence per change, in nats, at which a period is accepted.
 const MIN_EVIDENCE: f64 = 0.15;
@@ -172,8 +172,8 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     if coarse_s == 0.0 {
         return None;
     }
-    // With a slightly wrong period, changes leave the grid early and the stretches are short, which
-    // limits the accuracy of the fit. A better period gives longer stretches, so the fit is
+    // With a slightly wrong period, changes leave the grid early and the segments are short, which
+    // limits the accuracy of the fit. A better period yields longer segments, so the fit is
     // repeated.
     let mut found = refined(&changes, coarse_s);
     for _ in 0..2 {
@@ -201,7 +201,7 @@ struct Stretch {
     phase: Phase,
 }
 
-/// The position of a stretch on its grid after its last change.
+/// The position of a sequence of changes on their grid after the last change.
 #[derive(Clone, Copy)]
 struct Phase {
     /// Number of periods from the first to the last change.
@@ -212,7 +212,7 @@ struct Phase {
 }
 
 impl Phase {
-    /// Returns the phase of a stretch that begins with a change.
+    /// Returns the phase of a sequence that begins with `change`.
     fn start(change: &Bracket, jitter_s: f64) -> Self {
         Self {
             step: 0.0,
@@ -240,7 +240,7 @@ impl Phase {
     }
 }
 
-/// Splits changes into stretches, for a given period.
+/// Splits changes into sequences that fit one grid each, for a given period.
 fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
     let jitter_s = JITTER * period_s;
     let mut stretches: Vec<Stretch> = vec![];
@@ -263,9 +263,9 @@ fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
 
 /// Returns the share of changes that are off the grid of the changes before, 0 to 1.
 ///
-/// A change after a long pause begins a new stretch for any period and does not count. This
-/// function does the work of [`stretches`] without allocating, because it runs for every candidate
-/// period.
+/// A change after a long pause begins a new sequence for any period and does not count. This
+/// function splits changes as [`stretches`] does, but without allocating, because it runs for every
+/// candidate period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
     let jitter_s = JITTER * period_s;
@@ -281,8 +281,9 @@ fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
 
 /// Fits the period to the middles of the brackets by least squares.
 ///
-/// The slope of time over the number of periods is common to all stretches; the phase of each
-/// stretch is free, so times and counts are taken relative to their means within the stretch.
+/// The slope of time over the number of periods is common to all sequences that [`stretches`]
+/// returns. The phase of each sequence is free, so times and counts are taken relative to their
+/// means within the sequence.
 fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     let middle_s = |i: usize| 0.5 * (changes[i].after_s + changes[i].by_s);
     let (mut products, mut squares, mut residuals, mut n) = (0.0, 0.0, 0.0, 0.0);
