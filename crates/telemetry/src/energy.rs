@@ -211,8 +211,8 @@ impl Trace {
     ) -> Option<Energy> {
         let by = |metric| self.energy_by(device, metric, window.clone(), calibration);
         let mut found: Vec<Energy> = METRICS.into_iter().filter_map(by).collect();
-        // Sorting by metric is not enough: `PowerDraw` is instant power on some devices and average
-        // power on others.
+        // The order of the metrics is not the order of methods, because `PowerDraw` is instant
+        // power on some devices and average power on others.
         found.sort_by_key(|energy| energy.method);
         let width_j = |energy: &Energy| energy.interval.width_j();
         let narrowest_j = found.iter().map(width_j).fold(f64::INFINITY, f64::min);
@@ -516,8 +516,10 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Formats a number with at least four significant digits and without dropping digits before the
-/// decimal point; with an exponent if its absolute value is below 1e-4 or at least 1e7.
+/// Formats a number with at least four significant digits and all digits before the decimal point.
+///
+/// A number whose absolute value is below 1e-4 or at least 1e7 is formatted with an exponent, and 0
+/// as `0`.
 pub(crate) fn digits(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 {
@@ -594,8 +596,8 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
             (Some(update_s), vec![Window::Of(window_s / update_s)])
         }
         (None, Metric::PowerAverage) => (None, vec![Window::Seconds(1.0)]),
-        // Before NVML had separate fields for average and instant power, `PowerDraw` could be
-        // either of the two.
+        // `PowerDraw` is instant or average power, depending on architecture and driver, and the
+        // window of an unknown sensor may be shorter than its period.
         (None, Metric::PowerDraw) => (
             None,
             vec![Window::Of(1.0), Window::Seconds(1.0), Window::Guessed],

@@ -229,7 +229,8 @@ impl Calibration {
     pub fn linear(gain: f64, offset_w: f64) -> Self {
         assert!(
             gain > 0.0 && gain.is_finite() && offset_w.is_finite(),
-            "a gain is finite and above 0, and an offset finite"
+            "calibration: invalid gain {gain} or offset {offset_w} W (both must be finite, the gain \
+             above 0)"
         );
         Self {
             gain,
@@ -260,8 +261,9 @@ impl Calibration {
     pub fn from_meter(windows: &[Metered]) -> Result<Self> {
         let points: Vec<Point> = windows.iter().map(Point::new).collect::<Result<_>>()?;
         if points.is_empty() {
-            return Err(invalid(FROM_METER, "windows", 0.0, "at least 1"));
+            return Err(invalid(FROM_METER, "number of windows", 0.0, "at least 1"));
         }
+        // A least-squares slope from windows of nearly equal power would only amplify their errors.
         let low_w = points
             .iter()
             .map(|p| p.true_w)
@@ -281,6 +283,7 @@ impl Calibration {
         let (true_w, reported_w) = means(points);
         let gain = reported_w / true_w;
         let off_w = largest_deviation(points, gain, 0.0);
+        // The mean reported power is a sum with these weights.
         let errors_w = errors_of_sum(points, |point| point.lasts_s / seconds(points));
         let bounds = [-errors_w.0 - off_w, errors_w.1 + off_w].map(|off_w| reported_w + off_w);
         // For each offset, the gain must lead through the bounds on the reported power at `true_w`.
