@@ -172,7 +172,7 @@ const SEES_ALL: [&str; 2] = ["Kepler", "Maxwell"];
 /// Largest ratio of a method's interval width to the narrowest width at which the method is still
 /// preferred over methods of lower rank.
 const MUCH_NARROWER: f64 = 2.0;
-/// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3,
+/// Update period of RAPL's counters, in s (Intel, Software Developer's Manual, volume 3,
 /// `MSR_RAPL_POWER_UNIT`).
 const RAPL_UPDATE_S: f64 = 0.000_976;
 /// Resolution of a power reading, in W: NVML reports mW.

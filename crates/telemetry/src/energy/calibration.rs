@@ -212,19 +212,20 @@ impl Calibration {
         }
     }
 
-    /// Returns the calibration of a device with a known gain and no offset.
+    /// Creates the calibration of a device with a known gain and no offset, without error bounds.
     ///
     /// # Panics
-    /// If the gain is not finite and above 0.
+    /// Panics if the gain is not finite or not above 0.
     #[must_use]
     pub fn known(gain: f64) -> Self {
         Self::linear(gain, 0.0)
     }
 
-    /// Returns the calibration of a device with a known gain and a known offset, in W.
+    /// Creates the calibration of a device with a known gain and a known offset, in W, without
+    /// error bounds.
     ///
     /// # Panics
-    /// If the gain is not finite and above 0, or the offset is not finite.
+    /// Panics if the gain is not finite or not above 0, or if the offset is not finite.
     #[must_use]
     pub fn linear(gain: f64, offset_w: f64) -> Self {
         assert!(
