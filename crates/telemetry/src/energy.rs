@@ -1,39 +1,40 @@
-//! The energy of a window of a trace, with its method and bounds on its error.
+//! Energy of a window of a trace, with the method of measurement and bounds on the error.
 //!
-//! Role: [`Trace::energy`], the only place where readings become joules. Its input is a list of
-//! rows and a window.
+//! Role: implements [`Trace::energy`], the only place where readings become joules. Its input is a
+//! list of rows and a window.
 //! Method: three methods, the best first: the device's energy counter, the integral of its instant
 //! power, the integral of its average power. Readings become updates with bounds on their times
 //! (`updates/track.rs`), updates become cells of power (`energy/unfold.rs`), and `energy/cells.rs`
 //! sums the cells and their bounds.
-//! Choice: the best method whose interval is at most twice as wide as the narrowest. If the
-//! intervals of two methods do not meet, one of the methods is wrong, and nothing shows which. The
-//! reported intervals are then the hull of both, the estimate stays that of the better method, and
-//! [`Energy::check`] contains the other estimate.
-//! Accuracy: every sensor that sees the whole time determines a window that begins and ends where
-//! power is steady, to the resolution of its readings. If power changes within an update period of
-//! an end, nothing shows on which side of the end the change was; the error does not grow with the
-//! window, and the interval contains it. The end of a window after the last update is only bounded
-//! by the power limit. For a part-time sensor ([`SensorClass::PartTime`], [`SensorClass::Fast`]),
-//! [`Energy::interval`] allows for 0 W up to the power limit in the time that was not seen.
-//! [`Energy::likely`] assumes that hidden time is like the three seconds around it, and is far
-//! narrower; for a load that repeats in nearly the sensor's own period, both it and the estimate
-//! are wrong.
+//! Choice: the best method whose interval is at most twice as wide as the narrowest interval. If
+//! the intervals of two methods do not overlap, one of the methods is wrong, but the trace does not
+//! show which. The reported intervals are then the hull of both intervals, the estimate is still
+//! that of the better method, and [`Energy::check`] contains the other estimate.
+//! Accuracy: if power is steady at both ends of the window, every sensor that observes the whole
+//! time determines the energy to the resolution of its readings. If power changes within an update
+//! period of an end, the readings do not show on which side of the end the change was. The
+//! resulting error does not grow with the length of the window, and the interval contains it. The
+//! part of a window after the last update is only bounded by the power limit. For a part-time
+//! sensor ([`SensorClass::PartTime`], [`SensorClass::Fast`]), [`Energy::interval`] allows any power
+//! from 0 W to the power limit in the time that the sensor did not observe. [`Energy::likely`]
+//! assumes power in that hidden time to be within the range of the readings up to three seconds
+//! before and after, and is far narrower. If a load repeats with nearly the sensor's own period,
+//! this assumption fails, and both the estimate and [`Energy::likely`] are wrong.
 //! Missed updates: an update that passed between two reads hides its whole period.
-//! [`Energy::interval`] allows for 0 W up to the power limit there.
-//! Short traces: without an update period, a counter is updated at most as often as it changes, and
-//! at least as often as its longest run of equal readings shows or, until several changes came
-//! sooner, as the slowest known counter (`counter_rhythm`). A counter that does not change was not
-//! updated, because a device that is read draws power.
-//! Unknown sensors: their period lies between those of the known kinds unless the trace determines
-//! it, and they may see all of the time or a quarter of it. Hidden time is then assumed to be like
-//! the time around it, so for them [`Energy::interval`] is not certain.
-//! Counters: a counter is used for as long as it rises, and no faster than the device can draw. For
-//! a window in which it was reset or stood still, and for a method that reports 0 J, the next
-//! method is used. Where no method covers the window there is no energy, never a zero.
+//! [`Energy::interval`] allows any power from 0 W to the power limit in this period.
+//! Short traces: a trace may be too short to determine the update period of its counter. The
+//! distances between changes, the longest run of equal readings and the period of the slowest known
+//! counter then bound the age of a reading (`counter_rhythm`). An unchanged counter was not
+//! updated, because a device that can be read draws power.
+//! Unknown sensors: their period is assumed to be between those of the known sensors unless the
+//! trace determines the period. They may observe all of the time or a quarter of it. Hidden time is
+//! assumed to be like the time around it, so [`Energy::interval`] is not certain for these sensors.
+//! Counters: a counter is used as long as it rises, and rises no faster than the device can draw.
+//! If it was reset or stuck in the window, or if a method reports 0 J, the next method is used. If
+//! no method covers the window, the result is `None` and never 0 J.
 //! Source: for the gains and offsets of sensors, see [`Calibration::of_device`].
-//! Limits: a counter that was reset between two reads, and has passed its earlier value since, is
-//! not recognised as reset. For RAPL no tolerance is known.
+//! Limits: a counter that was reset between two reads and has passed its earlier value since is not
+//! recognised as reset. For RAPL no tolerance is known.
 
 mod calibration;
 mod cells;
@@ -56,141 +57,151 @@ use std::ops::Range;
 use std::time::Duration;
 use unfold::Habit;
 
-/// The energy of a window.
+/// The energy of a device in a window, with bounds and the method of measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
     /// The estimate, in J.
     pub joules: f64,
-    /// Bounds on the truth, whatever the device did while the sensor did not look, with the
-    /// tolerance of gain and offset if one is known: for RAPL ([`Calibration::of_kind`]) equal to
-    /// `sampling` unless a calibration was given. At idle an offset of some watts is a large share
-    /// of the energy; [`Energy::relative`] reports it.
+    /// Bounds on the true energy for any power between 0 W and the power limit in time that the
+    /// sensor did not observe.
+    ///
+    /// They include the tolerance of gain and offset. For RAPL ([`Calibration::of_kind`]) no
+    /// tolerance is known, so the bounds equal `sampling` unless the caller passes a calibration.
+    /// At idle an offset of some watts is a large share of the energy; [`Energy::relative`] returns
+    /// the bounds as shares.
     pub interval: Interval,
-    /// Bounds on the truth as in `interval`, without the tolerance of gain and offset.
+    /// Bounds on the true energy as in `interval`, without the tolerance of gain and offset.
     pub sampling: Interval,
-    /// Bounds on the truth, with the tolerance of the calibration, if time that was not seen was
-    /// like the seconds around it; equal to `interval` for a sensor that sees all of the time and
-    /// is read more often than it is updated.
+    /// Bounds on the true energy if hidden power was within the range of the readings up to three
+    /// seconds before and after.
+    ///
+    /// They include the tolerance of the calibration. They equal `interval` if the sensor observes
+    /// all of the time and is read more often than it is updated.
     pub likely: Interval,
-    /// How it was found.
+    /// Method of measurement.
     pub method: Method,
-    /// The metric.
+    /// Metric that the energy was computed from.
     pub metric: Metric,
-    /// The field that the metric came from.
+    /// Name of the library field behind the metric.
     pub field: String,
-    /// The kind of sensor, if it is known.
+    /// Class of the sensor; `None` if it is unknown.
     pub class: Option<SensorClass>,
-    /// The window.
+    /// The window, in time since the start of the trace.
     pub window: Range<Duration>,
-    /// Updates of the sensor in the window; below ten, read the interval first.
+    /// Number of updates of the sensor in the window. With fewer than ten, the interval is usually
+    /// wide and matters more than the estimate.
     pub n_updates: usize,
-    /// What another method found.
+    /// Result of another method for the same window; `None` if no other method covers the window.
     pub check: Option<EnergyCheck>,
 }
 
-/// What another method found for the same window.
+/// The energy of the same window by another method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnergyCheck {
     /// The estimate, in J.
     pub joules: f64,
-    /// Its interval.
+    /// Bounds on the true energy, as in [`Energy::interval`].
     pub interval: Interval,
-    /// How it was found.
+    /// Method of measurement.
     pub method: Method,
-    /// The metric.
+    /// Metric that the energy was computed from.
     pub metric: Metric,
 }
 
-/// Energies between two, in J.
+/// A closed interval of energies, in J.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The least.
+    /// Lower bound, in J.
     pub low_j: f64,
-    /// The most.
+    /// Upper bound, in J.
     pub high_j: f64,
 }
 
-/// How an energy was found, the best first.
+/// A method of measuring energy, ordered from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Difference of an energy counter.
     Counter,
-    /// Integral of power over the sensor's own window.
+    /// Integral of power whose readings are means over at most about one update period.
     InstantPower,
-    /// Integral of power over the last second, unfolded.
+    /// Integral of power that is reconstructed from means over the last second.
     AveragePower,
 }
 
-/// Metrics that energy is computed from.
+/// Metrics that energy can be computed from: the counter, then the metrics of power.
 pub(crate) const METRICS: [Metric; 4] = {
     let [first, second, third] = Metric::POWERS;
     [Metric::Energy, first, second, third]
 };
 #[cfg(test)]
 thread_local! {
-    /// Number of times that this thread computed cells of power from rows, the expensive step.
+    /// Number of times that this thread has computed cells of power from rows, the expensive step.
     pub(crate) static N_TOLD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
-/// Time before and after a window whose rows help to find the sensor's phase.
+/// Length of the time before and after a window whose rows are used to find the sensor's phase.
 pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
-/// Power may exceed limit and readings for a moment by this factor: in the recording `rtx3090-step`
-/// of `testdata/power-traces` the meter's greatest 5 ms are 1.07 of the sensor's greatest reading
-/// (tested).
+/// Factor by which power may briefly exceed the limit and all readings. In the recording
+/// `rtx3090-step` of `testdata/power-traces`, the highest 5 ms of the external meter are 1.07 times
+/// the highest reading of the sensor (tested).
 pub(crate) const EXCURSION: f64 = 1.2;
-/// The most power of a device that tells no limit, over its greatest reading.
+/// Highest possible power of a device that reports no limit, as a multiple of its highest reading.
 const WITHOUT_LIMIT: f64 = 2.0;
-/// The time after which an unchanged counter is stuck, in s: ten updates of the slowest known
-/// counter, while the least step of a counter, 1 mJ, takes 10 ms at a tenth of a watt.
+/// Time after which an unchanged counter counts as stuck, in s: ten updates of the slowest known
+/// counter. At 0.1 W the smallest step of a counter, 1 mJ, already occurs every 10 ms.
 const STUCK_S: f64 = 1.0;
-/// The same time for a counter that is slower than all known ones, in its usual runs of equal
-/// readings.
+/// Number of median runs of equal readings after which an unchanged counter counts as stuck. This
+/// limit replaces [`STUCK_S`] for a counter that is slower than all known counters.
 const STUCK_UPDATES: f64 = 10.0;
-/// Periods of counters that are looked for, in s.
+/// Range of the search for an update period, in s.
 pub(crate) const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
-/// Time between updates of the slowest known counter, and of the slowest known sensor of power, in
-/// s.
+/// Update period of the slowest known counter and of the slowest known power sensor, in s.
 pub(crate) const SLOWEST_COUNTER_S: f64 = 0.1;
-/// Time between updates of the fastest sensor of power that is known, in s.
+/// Update period of the fastest known power sensor, in s.
 const FASTEST_POWER_S: f64 = 0.02;
-/// Error of a sensor's clock, as a share of its period: crystals are far better, and oscillators
-/// without one keep to 1 %; the recordings in `testdata/power-traces` are within 0.3 %.
+/// Tolerance of a sensor's clock, as a share of its period. Crystals are far better, oscillators
+/// without a crystal are within 1 %, and the recordings in `testdata/power-traces` are within
+/// 0.3 %.
 pub(crate) const CLOCK: f64 = 0.015;
-/// The share of the time that a sensor of an unknown kind may see, if it does not see all: the
-/// least of those known.
+/// Share of the time that a sensor of unknown class may observe if it does not observe all of the
+/// time: the smallest share of the known classes.
 const GUESSED_SHARE: f64 = 0.25;
-/// Architectures whose sensors read a capacitor's voltage, which all of the time charges (see
-/// [`crate::sensor`]).
+/// Architectures whose sensors read the voltage of a capacitor, which is charged at all times, so
+/// that no time is hidden (see [`crate::sensor`]).
 const SEES_ALL: [&str; 2] = ["Kepler", "Maxwell"];
-/// A method whose interval is wider than another's by more than this factor gives way to the other.
+/// Largest ratio of a method's interval width to the narrowest width at which the method is still
+/// preferred over methods of lower rank.
 const MUCH_NARROWER: f64 = 2.0;
-/// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3,
+/// Update period of RAPL's counters, in s (Intel, Software Developer's Manual, volume 3,
 /// `MSR_RAPL_POWER_UNIT`).
 const RAPL_UPDATE_S: f64 = 0.000_976;
-/// Resolution of a reading of power, in W: NVML reports mW.
+/// Resolution of a power reading, in W: NVML reports mW.
 const READING_STEP_W: f64 = 0.001;
 /// Resolution of a counter, in J: NVML counts in mJ.
 const COUNTER_STEP_J: f64 = 0.001;
-/// Reads less frequent than this, in periods, measure no period that is worth more than the
-/// table's.
+/// Longest usual read interval, in periods, at which a measured period replaces the table's.
 const FREQUENT_READS: f64 = 0.5;
-/// How far a period that was measured may be from that of the sensor's class, to be taken instead.
+/// Tolerance of the search for the period of a sensor with a known class, as a share of the class's
+/// period.
 const CLASS_PERIOD_TOLERANCE: f64 = 0.05;
 
 impl Trace {
-    /// Returns the energy that a device took from one time to another, by the best method there is.
+    /// Returns the energy of a device in a window, by the best method that covers the window.
     ///
-    /// None if no method covers the window: the device reports neither energy nor power above 0, or
-    /// a counter that stands still, its rows begin later or end earlier by more than an update, or
-    /// more than half of the window is missing; and for an empty window.
+    /// Uses [`Calibration::of_device`]. Returns `None` for an empty window, for a device index out
+    /// of range, and if no method covers the window:
+    /// - the device reports neither power above 0 W nor a counter that moves,
+    /// - the rows begin or end more than about an update period inside the window, or
+    /// - more than half of the window is missing.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
         let calibration = Calibration::of_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }
 
-    /// Returns the energy as [`Self::energy`] does, with a calibration of this device, which holds
-    /// for all its fields.
+    /// Returns the energy as [`Self::energy`] does, with the given calibration of the device.
+    ///
+    /// The calibration is applied to all metrics of the device.
     #[must_use]
     pub fn energy_calibrated(
         &self,
@@ -200,7 +211,8 @@ impl Trace {
     ) -> Option<Energy> {
         let by = |metric| self.energy_by(device, metric, window.clone(), calibration);
         let mut found: Vec<Energy> = METRICS.into_iter().filter_map(by).collect();
-        // Power as it is drawn by default may be the average.
+        // The order of the metrics is not the order of methods, because `PowerDraw` is instant
+        // power on some devices and average power on others.
         found.sort_by_key(|energy| energy.method);
         let width_j = |energy: &Energy| energy.interval.width_j();
         let narrowest_j = found.iter().map(width_j).fold(f64::INFINITY, f64::min);
@@ -215,6 +227,8 @@ impl Trace {
             method: second.method,
             metric: second.metric,
         });
+        // A method whose interval does not overlap the chosen one contradicts it. Either of the two
+        // may be wrong, so the reported intervals contain both.
         let apart: Vec<Energy> = others()
             .filter(|other| !other.interval.meets(&best.interval))
             .cloned()
@@ -227,8 +241,10 @@ impl Trace {
         Some(Energy { check, ..best })
     }
 
-    /// Returns the energy by one metric: [`Metric::Energy`] or one of power. None as for
-    /// [`Trace::energy`].
+    /// Returns the energy of a window by one metric: [`Metric::Energy`] or a metric of power.
+    ///
+    /// Returns `None` for any other metric, and if the metric does not cover the window (see
+    /// [`Trace::energy`]).
     #[must_use]
     pub fn energy_by(
         &self,
@@ -242,8 +258,8 @@ impl Trace {
         Some(reported.calibrated(about, calibration, window))
     }
 
-    /// Returns the method of the estimate of [`Self::energy`] from one time to another, and its
-    /// cells of power; none if no method covers all of that time.
+    /// Returns the best method that covers the time from `from_s` to `to_s`, and its cells of
+    /// power; `None` if no method covers all of this time.
     pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<(Method, Cells)> {
         self.devices.get(device)?;
         let told = METRICS
@@ -254,7 +270,8 @@ impl Trace {
         Some((told.method, told.ways.swap_remove(0).0))
     }
 
-    /// Computes the cells of power around a window by one metric.
+    /// Computes the cells of power around a window by one metric; `None` if the metric is not one
+    /// of [`METRICS`], or if no bound on the power of the device is known.
     pub(crate) fn told(
         &self,
         device: usize,
@@ -268,6 +285,7 @@ impl Trace {
         }
         let about = &self.devices[device];
         let mut series = self.rising(device, metric);
+        // The usual update interval needs the whole series; the cells only need the context.
         let stuck_s = stuck_s(&series);
         let context_s = CONTEXT.as_secs_f64();
         series.retain(|&(time_s, _)| time_s > from_s - context_s && time_s < to_s + context_s);
@@ -277,6 +295,9 @@ impl Trace {
                 let (first_s, last_s) = (run[0].0, run[run.len() - 1].0);
                 to_s.min(last_s) - from_s.max(first_s)
             };
+            // A run is a part of the series in which the counter was neither stuck nor reset. Only
+            // the run with the largest overlap with the window is used, because the energy between
+            // two runs is unknown.
             let moving = moving(&series, stuck_s).into_iter();
             let runs = moving.flat_map(|part| part.chunk_by(|a, b| went_on(*a, *b, ceiling_w)));
             let run = runs.max_by(|a, b| longest(a).total_cmp(&longest(b)))?;
@@ -288,6 +309,7 @@ impl Trace {
             });
         }
         let habits = habits(about, metric, &series);
+        // Windows that overlap by half a period or more make the readings averages.
         let is_average = habits[0].window_s > 1.5 * habits[0].rhythm.period_s;
         let row_s = updates::row_interval_s(self, device);
         let of_habit = |habit: &Habit| unfold::of_power(&series, *habit, row_s, ceiling_w);
@@ -301,8 +323,11 @@ impl Trace {
         })
     }
 
-    /// Returns a metric's readings that make sense, with times that rise: a wall clock that was set
-    /// back leaves several of the same.
+    /// Returns the finite, non-negative readings of a metric, (s, value), with strictly increasing
+    /// times.
+    ///
+    /// A wall clock that was set back leaves rows with equal times; only the first of these is
+    /// used.
     fn rising(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
         let mut series = self.series(device, metric);
         series.retain(|&(_, value)| value.is_finite() && value >= 0.0);
@@ -310,8 +335,11 @@ impl Trace {
         series
     }
 
-    /// Returns the most power that a device may have drawn for a moment, in W; none if the device
-    /// reports neither a limit nor power.
+    /// Returns the highest power that a device can have drawn at any moment, in W.
+    ///
+    /// The bound is the power limit or the highest reading, whichever is larger, times
+    /// [`EXCURSION`]; without a limit it is the highest reading times [`WITHOUT_LIMIT`]. Returns
+    /// `None` if the device reports no limit, no power above 0 W and no counter that moves.
     pub(crate) fn ceiling_w(&self, device: usize) -> Option<f64> {
         let greatest = |metrics: &[Metric]| {
             let values = self.of_device(device).flat_map(|row| {
@@ -338,21 +366,23 @@ impl Trace {
         (ceiling_w > 0.0).then_some(ceiling_w)
     }
 
-    /// Returns the greatest mean power between two readings of the counter, in W, which power
-    /// reached for certain.
+    /// Returns the highest mean power between two readings of the counter, in W; 0 without a
+    /// counter. The device certainly reached this power.
     fn counted_w(&self, device: usize) -> f64 {
         let series = self.rising(device, Metric::Energy);
-        // The time for which a counter stood still is no time between its updates.
+        // The time for which a counter was stuck must not count as an update interval, which would
+        // lower the mean power.
         let moving = moving(&series, stuck_s(&series)).into_iter();
         let reached = moving.map(|part| self.reached_w(device, part));
         reached.fold(0.0, f64::max)
     }
 
-    /// Returns the greatest mean power between two readings of a counter that moves, in W.
+    /// Returns the highest mean power between two readings of a counter that is not stuck, in W.
     fn reached_w(&self, device: usize, series: &[(f64, f64)]) -> f64 {
         let (_, update_s) = counter_rhythm(&self.devices[device], series);
-        // Two readings that lie close together may still be an update apart, which counts less over
-        // many of them.
+        // The energy between two readings may have taken up to one update period longer than the
+        // time between the reads. Pairs that are 10 or 100 readings apart, or the whole series,
+        // reduce the relative effect of that period.
         let widths = [1, 10, 100, series.len().saturating_sub(1)];
         let pairs = widths
             .into_iter()
@@ -368,22 +398,24 @@ impl Trace {
     }
 }
 
-/// What a metric tells of power.
+/// The power over time that one metric determines around a window.
 pub(crate) struct Told {
     method: Method,
-    /// Cells and updates, for each way in which the readings may have been made; the first is what
-    /// the estimate rests on.
+    /// Cells and updates for each possible way in which the sensor made its readings. The estimate
+    /// uses the first way; the bounds include all ways.
     ways: Vec<(Cells, Vec<updates::Update>)>,
 }
 
 impl Told {
-    /// Whether it reaches over a window with more than nothing: no device that is read draws 0 W.
+    /// Returns whether the cells cover a window and any of them has a power other than 0 W, because
+    /// no device that can be read draws 0 W.
     fn tells(&self, from_s: f64, to_s: f64) -> bool {
         let cells = &self.ways[0].0;
         cells.reach_over(from_s, to_s) && cells.within(from_s, to_s).any(|cell| cell.watts != 0.0)
     }
 
-    /// Sums up with the bounds of all ways; none if one does not reach over the window.
+    /// Returns the energy of a window with the bounds of all ways; `None` if the cells of any way
+    /// do not cover the window.
     fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         let mut sums = self.ways.iter().map(|(cells, _)| cells.sum(from_s, to_s));
         let mut sum = sums.next()??;
@@ -399,14 +431,14 @@ impl Told {
     }
 }
 
-/// Returns the time, in s, after which an unchanged counter counts as stuck, from its readings (s,
-/// J).
+/// Returns the time after which an unchanged counter counts as stuck, in s, from its readings,
+/// (s, J).
 fn stuck_s(series: &[(f64, f64)]) -> f64 {
     let mut lasted: Vec<f64> = series
         .chunk_by(|a, b| a.1 == b.1)
         .map(|same| same[same.len() - 1].0 - same[0].0)
         .collect();
-    // How long it would have told the last one, nobody knows.
+    // The last run of equal readings is cut off by the end of the series.
     lasted.pop();
     let usual_s = updates::median(lasted).unwrap_or(0.0);
     STUCK_S.max(STUCK_UPDATES * usual_s)
@@ -414,6 +446,11 @@ fn stuck_s(series: &[(f64, f64)]) -> f64 {
 
 /// Splits a counter's readings, (s, J), at runs of equal readings that last longer than `stuck_s`.
 fn moving(series: &[(f64, f64)], stuck_s: f64) -> Vec<&[(f64, f64)]> {
+    // A stuck run is left out except for its first reading, which ends the part before, and its
+    // last reading, which begins the part after:
+    //
+    //   reading   1 2 3 3 3 3 3 3 4 5
+    //   parts     [---]         [---]
     let (mut parts, mut first, mut start) = (vec![], 0, 0);
     for same in series.chunk_by(|a, b| a.1 == b.1) {
         let last = start + same.len() - 1;
@@ -434,16 +471,16 @@ impl Energy {
         self.joules / (self.window.end - self.window.start).as_secs_f64()
     }
 
-    /// Returns the bounds of the interval as shares of this energy, less 1: −0.1 and 0.2 for 90 to
-    /// 120 J of 100 J; none of no energy.
+    /// Returns the bounds of [`Self::interval`] relative to the estimate: −0.1 and 0.2 for an
+    /// estimate of 100 J and an interval of 90 J to 120 J. Returns `None` if the estimate is 0 J.
     #[must_use]
     pub fn relative(&self) -> Option<(f64, f64)> {
         let share = |bound_j: f64| bound_j / self.joules - 1.0;
         (self.joules > 0.0).then(|| (share(self.interval.low_j), share(self.interval.high_j)))
     }
 
-    /// Returns the difference to the check, as a share of this energy: 0.01 if the check found 1 %
-    /// more; none without a check, and of no energy.
+    /// Returns the difference between the check and the estimate, as a share of the estimate: 0.01
+    /// if the check is 1 % higher. Returns `None` without a check and if the estimate is 0 J.
     #[must_use]
     pub fn disagreement(&self) -> Option<f64> {
         let check = self.check.filter(|_| self.joules > 0.0)?;
@@ -463,7 +500,8 @@ impl fmt::Display for Energy {
         write!(f, " by {}, {} updates", self.method, self.n_updates)?;
         match (self.disagreement(), self.check) {
             (Some(off), Some(check)) => {
-                // Adding 0 takes the sign of what was rounded to nothing.
+                // A small negative share rounds to −0, which would print as "-0.0"; adding 0 makes
+                // the zero positive.
                 let off_pct = (1000.0 * off).round() / 10.0 + 0.0;
                 write!(f, "; {} {off_pct:+.1} %", check.method)
             }
@@ -478,8 +516,10 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Writes a number with four digits, or all before the point; one that is very small or large with
-/// an exponent.
+/// Formats a number with at least four significant digits and all digits before the decimal point.
+///
+/// A number whose absolute value is below 1e-4 or at least 1e7 is formatted with an exponent, and 0
+/// as `0`.
 pub(crate) fn digits(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 {
@@ -506,19 +546,19 @@ impl fmt::Display for Method {
 }
 
 impl Interval {
-    /// Whether an energy is in it.
+    /// Returns whether an energy is in the interval, both ends included.
     #[must_use]
     pub fn contains(&self, joules: f64) -> bool {
         (self.low_j..=self.high_j).contains(&joules)
     }
 
-    /// Returns whether some energy is in both.
+    /// Returns whether two intervals overlap; intervals that share only an end do.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.low_j <= other.high_j && other.low_j <= self.high_j
     }
 
-    /// Returns the interval from the least to the most of two.
+    /// Returns the smallest interval that contains both intervals.
     #[must_use]
     pub fn hull(&self, other: &Self) -> Self {
         let (low_j, high_j) = hull((self.low_j, self.high_j), (other.low_j, other.high_j));
@@ -533,7 +573,7 @@ impl Interval {
 }
 
 impl Sum {
-    /// Widens to what another says.
+    /// Returns this sum with bounds that also include the bounds of another sum.
     fn or(&self, other: &Self) -> Self {
         let likely = hull(self.likely, other.likely);
         Self {
@@ -544,7 +584,11 @@ impl Sum {
     }
 }
 
-/// Returns how a metric's readings may have been made; the first is what the estimate rests on.
+/// Returns the possible ways in which a sensor makes the readings of a metric of power; the first
+/// is used for the estimate.
+///
+/// A sensor of a known class has one way. For an unknown class, the averaging window may be the
+/// whole update period, the last second, or a part of the period.
 fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> {
     let (known_s, mut windows_s) = match (device.sensor_class(metric), metric) {
         (Some(class), _) => {
@@ -552,7 +596,8 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
             (Some(update_s), vec![Window::Of(window_s / update_s)])
         }
         (None, Metric::PowerAverage) => (None, vec![Window::Seconds(1.0)]),
-        // Unknown: all of the time, the last second, or a part of the time.
+        // `PowerDraw` is instant or average power, depending on architecture and driver, and the
+        // window of an unknown sensor may be shorter than its period.
         (None, Metric::PowerDraw) => (
             None,
             vec![Window::Of(1.0), Window::Seconds(1.0), Window::Guessed],
@@ -566,6 +611,8 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
     {
         windows_s.retain(|window| *window != Window::Guessed);
     }
+    // The period of a known class is only refined by the trace; an unknown period is searched for
+    // in the whole range.
     let range_s = known_s.map_or(COUNTER_PERIODS_S, |known_s| {
         let off = CLASS_PERIOD_TOLERANCE * known_s;
         (known_s - off, known_s + off)
@@ -575,6 +622,7 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
     });
     let rhythm = match (measured, known_s) {
         (Some(found), Some(known_s)) => {
+            // If the measured period contradicts the table's, the measured period is used.
             let (found, known) = (found.rhythm(), Rhythm::new(known_s, CLOCK));
             found.within(&known).unwrap_or(found)
         }
@@ -599,24 +647,34 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
     windows_s.into_iter().map(habit).collect()
 }
 
-/// The window that a reading of power is the mean of.
+/// The length of the averaging window of a power sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Window {
-    /// In periods of the updates: a sensor that sees all of the time does so whatever its clock.
+    /// Length in update periods. It scales with the sensor's clock, so that a sensor that observes
+    /// all of the time does so at any clock error.
     Of(f64),
-    /// In s.
+    /// Length in s.
     Seconds(f64),
-    /// A part of the time, as of the sensors that see the least of it.
+    /// An assumed length: [`GUESSED_SHARE`] of the update period.
     Guessed,
 }
 
-/// Returns the rhythm of a counter's updates, where one is found, and a bound on the age of a
-/// reading, in s.
+/// Returns the rhythm of a counter's updates if the readings determine it, and an upper bound on
+/// the age of a reading, in s.
 ///
-/// Each update changes the counter of a device that draws power, so a run of equal readings has no
-/// update, and the change before a run and the change after it are at least one update apart.
-/// Without a rhythm, the bound is that of the slowest known counter, unless several changes came
-/// sooner or a run was longer.
+/// Each update changes the counter of a device that draws power, so there is no update during a run
+/// of equal readings, and the change before a run and the change after it are at least one update
+/// period apart:
+/// ```text
+/// reads     |    |    |    |    |    |
+/// value     1    2    2    2    2    3
+///                [---- run_s ---]
+///           [------- around_s -------]
+/// ```
+/// `run_s` is the length of the longest run and `around_s` the shortest time from the last read
+/// before a run to the first read after it. Without a rhythm, the bound is the period of the
+/// slowest known counter. It is `around_s` instead if several changes show that the counter is
+/// faster, or if a run shows that it is slower. The bound is never shorter than `run_s`.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f64) {
     if device.kind == Kind::Rapl {
         return (None, RAPL_UPDATE_S);
@@ -626,7 +684,7 @@ fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f6
         .map(|run| (run[0].0, run[run.len() - 1].0))
         .collect();
     let run_s = runs.iter().map(|run| run.1 - run.0).fold(0.0, f64::max);
-    // From the last read before a run to the first read after it.
+    // The first and the last run are left out, because the series cuts them off.
     let around = runs.windows(3).map(|three| three[2].0 - three[0].1);
     let around_s = around.fold(f64::INFINITY, f64::min);
     let known_s = SLOWEST_COUNTER_S * (1.0 + CLOCK);

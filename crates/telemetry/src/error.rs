@@ -85,7 +85,7 @@ impl Fault {
 #[non_exhaustive]
 pub enum Error {
     /// A library is missing or cannot be used.
-    #[error("{operation}: {library}: {why}")]
+    #[error("{operation}: cannot use {library}: {why}")]
     Library {
         /// Name of the failed operation.
         operation: &'static str,
@@ -107,7 +107,7 @@ pub enum Error {
         n_devices: usize,
     },
     /// A required metric has no value.
-    #[error("{operation}: {metric} of device {device}: {fault}")]
+    #[error("{operation}: device {device} has no value of {metric} ({fault})")]
     Unavailable {
         /// Name of the failed operation.
         operation: &'static str,
@@ -119,7 +119,7 @@ pub enum Error {
         fault: Fault,
     },
     /// An argument outside its valid range.
-    #[error("{operation}: {parameter} is {value}, it must be {must}")]
+    #[error("{operation}: {parameter} is {value} (must be {must})")]
     ParameterInvalid {
         /// Name of the failed operation.
         operation: &'static str,
@@ -150,15 +150,15 @@ pub enum Error {
     #[error("{0}")]
     Sampling(Failure),
     /// An HTTP endpoint that could not be opened.
-    #[error("serve: {address}: {why}")]
+    #[error("serve: cannot listen on {address}: {why}")]
     Endpoint {
         /// The address to listen on.
         address: std::net::SocketAddr,
         /// Error of the operating system.
         why: std::io::Error,
     },
-    /// A file that could not be read or written.
-    #[error("{path}: {why}")]
+    /// A file that could not be opened or created.
+    #[error("cannot open or create {path}: {why}")]
     File {
         /// Path of the file.
         path: PathBuf,

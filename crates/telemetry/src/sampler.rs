@@ -156,7 +156,7 @@ impl Sampler {
             .name("telemetry".to_owned())
             .spawn(move || theirs.guarded(|| theirs.sample(interval)))
             .map_err(|why| Error::File {
-                path: "a thread".into(),
+                path: "the sampling thread".into(),
                 why,
             })?;
         Ok(Running {

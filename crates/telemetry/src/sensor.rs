@@ -45,7 +45,8 @@ pub struct SensorRule {
     pub class: SensorClass,
 }
 
-/// Major driver versions after 530: those with NVML's power fields 185 and 186.
+/// Major driver versions after 530, which have NVML's power fields 185 and 186. The rules hold as
+/// far as these versions were measured; newer versions are assumed to behave in the same way.
 const AFTER_530: (u32, u32) = (531, u32::MAX);
 const BEFORE_530: (u32, u32) = (0, 529);
 const ANY: (u32, u32) = (0, u32::MAX);

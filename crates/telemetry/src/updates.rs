@@ -1,14 +1,21 @@
-//! Times of a sensor's updates, from its reads.
+//! Detection of a sensor's updates, and of their period, from reads.
 //!
-//! Role: a sensor reports the same value until its next update; energy, update period and window
-//! depend on updates, not on reads.
-//! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a
-//! period that is not known is found by going along the changes with each candidate. `track.rs`
-//! bounds the time of each update. Reads cluster where regions of code begin and end. Usual values
-//! are therefore weighted by time: a thousand reads in a millisecond count as one millisecond, and
-//! a pause counts as a few reads.
-//! Cost: time and memory grow with the number of reads and not with the time that they span: there
-//! is no grid in a pause between two reads.
+//! Role: a sensor reports the same value until its next update. Energy, update period and averaging
+//! window depend on updates and not on reads.
+//! Method: two consecutive reads with different values bracket an update. Updates are on a grid
+//! `phase + k·period`:
+//! ```text
+//! updates       |         |         |         |
+//! reads      x     x  x     x   x      x   x    x
+//! value      1     2  2     3   3      4   4    5
+//! brackets   [-----]  [-----]   [------]   [----]
+//! ```
+//! An unknown period is found by testing each candidate period against all changes. `track.rs`
+//! bounds the time of each update. Reads cluster where regions of code begin and end, so medians of
+//! read intervals are weighted by time: a thousand reads within a millisecond count as one
+//! millisecond, and a pause counts as a few reads.
+//! Cost: time and memory are linear in the number of reads and do not depend on the time between
+//! reads, because no updates are computed within a pause.
 
 mod grid;
 mod track;
@@ -18,53 +25,59 @@ pub(crate) use track::{Rhythm, Step, Update, of_counter, of_power};
 
 use crate::Trace;
 
-/// A period of updates.
+/// A measured update period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Period {
+    /// The estimate, in s.
     pub period_s: f64,
+    /// Bound on the error of the estimate, in s.
     pub uncertainty_s: f64,
 }
 
 impl Period {
-    /// Returns the rhythm of updates with this period.
+    /// Returns the bounds on the time between updates for this period and its uncertainty.
     pub(crate) fn rhythm(&self) -> Rhythm {
         Rhythm::new(self.period_s, self.uncertainty_s / self.period_s)
     }
 }
 
-/// An update that lies after one time and not after the other.
+/// The interval between two reads, in s, in which an update happened.
 #[derive(Clone, Copy, Debug)]
 struct Bracket {
+    /// The last read of the old value: the update is later.
     after_s: f64,
+    /// The first read of the new value: the update is not later.
     by_s: f64,
 }
 
-/// Largest error of a sensor's clock and a driver's time stamps against the grid, in periods, by
-/// which brackets are widened.
+/// Largest deviation of an update from the grid, in periods, because of the sensor's clock and the
+/// driver's time stamps. Brackets are widened by this value.
 pub(crate) const JITTER: f64 = 0.01;
-/// Changes that lie further apart, in periods, are not counted along the grid: the error of the
-/// period adds up.
+/// Largest number of periods between two changes of the same grid. Over a longer time, the error of
+/// the period adds up to an ambiguous number of periods.
 const MAX_STEPS: f64 = 20.0;
-/// Reads less frequent than this, in periods, miss updates.
+/// Longest read interval, in periods, that misses no updates.
 pub(crate) const SLOW_READS: f64 = 0.98;
-/// A pause between two reads, in the longer of period and usual interval, after which updates are
-/// missing.
+/// Longest read interval without a pause, as a multiple of the longer of the period and the usual
+/// read interval. Updates within a pause are not computed.
 pub(crate) const PAUSE: f64 = 2.5;
-/// What times of an f64 may be off, in periods.
+/// Tolerance for rounding errors of times, in periods.
 const ROUNDING: f64 = 1e-6;
-/// Periods that are tried, each so much shorter than the one before.
+/// Relative difference between two consecutive candidate periods of the search.
 const PERIOD_STEP: f64 = 0.004;
-/// What a change off the grid counts against one on it, in nats.
+/// Evidence against a candidate period from a change off its grid, in nats.
 const MISFIT_COST: f64 = 2.0;
-/// What changes must tell on average, in nats, for a period to be believed.
+/// Smallest mean evidence per change, in nats, at which a period is accepted.
 const MIN_EVIDENCE: f64 = 0.15;
-/// Fewer changes tell no period.
+/// Smallest number of changes from which a period is estimated.
 pub(crate) const MIN_CHANGES: usize = 8;
-/// Changes that a period is looked for in; more only cost time.
+/// Largest number of changes that the search for a period uses, to limit its time.
 const MAX_CHANGES: usize = 600;
 
-/// Returns the median time between two reads, in s, weighed by time: a longer one counts as much as
-/// `longest_s`, and all count alike if that is 0; 0 for fewer than two reads.
+/// Returns the median time between two reads, in s, weighted by time; 0 for fewer than two reads.
+///
+/// An interval that is longer than `longest_s` has the weight of `longest_s`. If `longest_s` is 0,
+/// all intervals have the same weight.
 pub(crate) fn usual_gap_s(times_s: impl Iterator<Item = f64> + Clone, longest_s: f64) -> f64 {
     let gaps = times_s.clone().skip(1).zip(times_s).map(|(b, a)| b - a);
     let weighed = gaps.map(|gap_s| {
@@ -74,21 +87,24 @@ pub(crate) fn usual_gap_s(times_s: impl Iterator<Item = f64> + Clone, longest_s:
     quantile(weighed.collect(), 0.5).unwrap_or(0.0)
 }
 
-/// Returns the usual time between two reads of a sensor with a period, in s; 0 for fewer than two.
+/// Returns the median time between two reads of a sensor with update period `period_s`, in s,
+/// weighted by time; 0 for fewer than two reads.
 pub(crate) fn read_interval_s(series: &[(f64, f64)], period_s: f64) -> f64 {
     usual_gap_s(series.iter().map(|read| read.0), PAUSE * period_s)
 }
 
-/// Returns the usual time between two rows of a device, in s: what was asked for, or more if there
-/// were fewer.
+/// Returns the usual time between two rows of a device, in s: the sampling interval of the trace,
+/// or the median interval of the rows if it is longer.
 pub(crate) fn row_interval_s(trace: &Trace, device: usize) -> f64 {
     let asked_s = trace.interval.as_secs_f64();
     let times_s = trace.of_device(device).map(|row| row.time.as_secs_f64());
     usual_gap_s(times_s, asked_s).max(asked_s)
 }
 
-/// Returns the times that readings, (s, anything), hold, in s: until the next, or for the usual
-/// interval if that is a pause away or there is none.
+/// Returns for each reading, (s, value), how long it is valid, in s.
+///
+/// A reading is valid until the next reading. The last reading, and a reading before a pause, is
+/// valid for `usual_s`.
 pub(crate) fn held_s(series: &[(f64, f64)], usual_s: f64) -> Vec<f64> {
     let until = |pair: &[(f64, f64)]| match pair[1].0 - pair[0].0 {
         gap_s if gap_s > PAUSE * usual_s => usual_s,
@@ -99,8 +115,11 @@ pub(crate) fn held_s(series: &[(f64, f64)], usual_s: f64) -> Vec<f64> {
     held
 }
 
-/// Returns the number that a share of the weight of all, (number, weight), lies at or below; none
-/// without any weight.
+/// Returns the weighted quantile of `(number, weight)` pairs for a share from 0 to 1.
+///
+/// The result is the first number, in increasing order, up to which the weights add up to more than
+/// `share` of the total. Pairs without a weight above 0 are ignored; if no pair is left, the result
+/// is `None`.
 pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> {
     weighed.retain(|&(_, weight)| weight > 0.0);
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -113,7 +132,8 @@ pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> 
     reached.or(weighed.last()).map(|&(number, _)| number)
 }
 
-/// Returns the median; of an even number, the upper of the two in the middle.
+/// Returns the median, for an even count the upper of the two middle numbers; `None` for no
+/// numbers.
 pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     quantile(
         numbers.into_iter().map(|number| (number, 1.0)).collect(),
@@ -121,16 +141,21 @@ pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     )
 }
 
-/// Finds the period of a sensor's updates between two lengths, in s; none if reads are too slow or
-/// changes too few.
+/// Estimates the update period of a sensor from its reads, (s, value), between `shortest_s` and
+/// `longest_s`.
+///
+/// Returns `None` if there are fewer than [`MIN_CHANGES`] changes, or if no period has enough
+/// evidence, for example because reads are too slow.
 pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> Option<Period> {
     let mut changes = changes(series);
     changes.truncate(MAX_CHANGES);
     if changes.len() < MIN_CHANGES {
         return None;
     }
-    // Every grid fits if it is fine enough. A change on a grid has the evidence of the excluded
-    // places: ln(period / bracket).
+    // The shorter a candidate period is, the more changes are on its grid by chance. A change on
+    // the grid therefore counts with the evidence ln(period / bracket), the logarithm of one over
+    // the probability that a random bracket contains a point of the grid. The search goes from the
+    // longest period to the shortest, which is not shorter than a usual bracket.
     let widths = changes.iter().map(|change| change.by_s - change.after_s);
     let width_s = median(widths.collect()).filter(|&width_s| width_s > 0.0)?;
     let shortest_s = shortest_s.max(width_s / SLOW_READS);
@@ -147,8 +172,9 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     if coarse_s == 0.0 {
         return None;
     }
-    // A period that is a little off breaks stretches, and short stretches tell the period less
-    // well.
+    // With a slightly wrong period, changes leave the grid early and the segments are short, which
+    // limits the accuracy of the fit. A better period yields longer segments, so the fit is
+    // repeated.
     let mut found = refined(&changes, coarse_s);
     for _ in 0..2 {
         found = refined(&changes, found.period_s);
@@ -156,6 +182,7 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     Some(found)
 }
 
+/// Returns a bracket for each change of value between two consecutive reads.
 fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
     let changed = |pair: &&[(f64, f64)]| pair[0].1 != pair[1].1;
     let bracket = |pair: &[(f64, f64)]| Bracket {
@@ -165,23 +192,27 @@ fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
     series.windows(2).filter(changed).map(bracket).collect()
 }
 
-/// A stretch of changes that fit one grid: how many periods after its first each change came, and
-/// the phase.
+/// A sequence of consecutive changes that fit one grid.
 struct Stretch {
+    /// Index of its first change.
     first: usize,
+    /// For each change, the number of periods since the first change.
     steps: Vec<f64>,
     phase: Phase,
 }
 
-/// How far along its grid a stretch is, and between which times its first update was.
+/// The position of a sequence of changes on their grid after the last change.
 #[derive(Clone, Copy)]
 struct Phase {
+    /// Number of periods from the first to the last change.
     step: f64,
+    /// Bounds on the time of the first update, in s, from all changes so far.
     low_s: f64,
     high_s: f64,
 }
 
 impl Phase {
+    /// Returns the phase of a sequence that begins with `change`.
     fn start(change: &Bracket, jitter_s: f64) -> Self {
         Self {
             step: 0.0,
@@ -190,7 +221,11 @@ impl Phase {
         }
     }
 
-    /// Goes on to the next change; none if it is not on the grid, or too far away.
+    /// Returns the phase after the next change; `None` if the change is not on the grid or more
+    /// than [`MAX_STEPS`] periods away.
+    ///
+    /// The bracket of the change, moved back by `step` periods, narrows the bounds on the first
+    /// update. The change is on the grid if these bounds are not empty.
     fn next(self, change: &Bracket, period_s: f64, jitter_s: f64) -> Option<Self> {
         let since_s = 0.5 * (change.after_s + change.by_s) - 0.5 * (self.low_s + self.high_s);
         let step = (since_s / period_s).round().max(self.step + 1.0);
@@ -205,7 +240,7 @@ impl Phase {
     }
 }
 
-/// Divides changes into stretches.
+/// Splits changes into sequences that fit one grid each, for a given period.
 fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
     let jitter_s = JITTER * period_s;
     let mut stretches: Vec<Stretch> = vec![];
@@ -226,8 +261,11 @@ fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
     stretches
 }
 
-/// Returns the share of changes that begin a new stretch, 0 to 1. A long pause begins one with any
-/// period.
+/// Returns the share of changes that are off the grid of the changes before, 0 to 1.
+///
+/// A change after a long pause begins a new sequence for any period and does not count. This
+/// function splits changes as [`stretches`] does, but without allocating, because it runs for every
+/// candidate period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
     let jitter_s = JITTER * period_s;
@@ -241,7 +279,11 @@ fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
     off as f64 / changes.len() as f64
 }
 
-/// Fits the period to the middles of the brackets, by the count of periods within each stretch.
+/// Fits the period to the middles of the brackets by least squares.
+///
+/// The slope of time over the number of periods is common to all sequences that [`stretches`]
+/// returns. The phase of each sequence is free, so times and counts are taken relative to their
+/// means within the sequence.
 fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     let middle_s = |i: usize| 0.5 * (changes[i].after_s + changes[i].by_s);
     let (mut products, mut squares, mut residuals, mut n) = (0.0, 0.0, 0.0, 0.0);
@@ -277,17 +319,19 @@ fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     let scatter_s = (residuals / n).sqrt().max(widest_s / 12.0_f64.sqrt());
     Period {
         period_s,
-        // Reads in step with the updates are off alike, which no number of them averages out.
+        // Two standard errors, and a term for systematic errors: reads that are synchronous with
+        // the updates all have the same error, which the mean over many reads does not reduce.
         uncertainty_s: 2.0 * scatter_s / squares.sqrt()
             + (widest_s + 2.0 * JITTER * coarse_s) / longest,
     }
 }
 
-/// Returns how many whole ones are in a number, none if it is negative or NaN.
+/// Returns the integer part of a number; 0 if the number is negative or NaN, `usize::MAX` if it is
+/// too large.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "saturates at both ends, and no number gives none"
+    reason = "saturates at both ends; NaN becomes 0"
 )]
 pub(crate) fn count(number: f64) -> usize {
     number as usize
@@ -398,7 +442,7 @@ mod tests {
         let mut series = read(&sensor, &load, 0.05, 10.0);
         series.retain(|&(time_s, _)| !(4.12..4.26).contains(&time_s));
         let found = of_power(&series, &Rhythm::new(0.1, 0.0));
-        // Updates at 4.1371, of which nobody knows, and 4.2371, which the read at 4.3 saw.
+        // No read sees the update at 4.1371 s; the read at 4.3 s sees the update at 4.2371 s.
         let after = found.iter().find(|u| u.time_s > 4.1).unwrap();
         assert!(after.time_s > 4.2, "{after:?}");
         for update in &found[2..found.len() - 1] {
@@ -419,7 +463,7 @@ mod tests {
         assert!((read_interval_s(&series, 0.1) - 0.03).abs() < 1e-4);
         let found = period(&series, 0.004, 2.0).unwrap();
         assert!((found.period_s - 0.1).abs() < 0.005, "{found:?}");
-        // Every second row of a slow sampler is one of a region's edges.
+        // In these rows of a slow sampler, every second row is from the edge of a region of code.
         let mut slow = read(&sensor, &load, 0.3, 30.0);
         let edges: Vec<_> = slow.iter().map(|&(time_s, w)| (time_s + 1e-5, w)).collect();
         slow.extend(edges);

@@ -408,10 +408,7 @@ mod tests {
             dvfs(&points).unwrap_err().to_string()
         };
         let message = dvfs(&table()[..2]).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "dvfs: number of points is 2, it must be at least 3"
-        );
+        assert_eq!(message, "dvfs: number of points is 2 (must be at least 3)");
         for (message, expected) in [
             (broken(1, &|p| p.watts = f64::NAN), "watts is NaN"),
             (broken(1, &|p| p.rate = 0.0), "rate is 0"),
@@ -422,11 +419,11 @@ mod tests {
             (broken(2, &|p| p.noise = -0.1), "noise is -0.1"),
             (
                 broken(2, &|p| p.clock_mhz = 683.0),
-                "clock_mhz is 683, it must be above",
+                "clock_mhz is 683 (must be above",
             ),
             (
                 broken(2, &|p| p.clock_mhz = 600.0),
-                "clock_mhz is 600, it must be above",
+                "clock_mhz is 600 (must be above",
             ),
         ] {
             assert!(message.contains(expected), "{message}");

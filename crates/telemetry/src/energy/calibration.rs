@@ -1,14 +1,24 @@
-//! Reported power over true power: gain and offset of a sensor, with bounds.
+//! Gain and offset of a power sensor, with bounds.
 //!
-//! Method: a sensor reports `gain · true + offset`. What is known of a sensor is a convex set of
-//! pairs of gain and offset, given by its corners. The true energy of a window is linear in `1 /
-//! gain` and `offset / gain`, so its bounds are at corners.
+//! Role: converts reported energy into true energy, and fits gain and offset to an external meter.
+//! Method: a sensor reports `gain · true + offset`. A calibration is an estimate of gain and offset
+//! and a convex set of pairs (gain, offset) that contains the true pair:
+//! ```text
+//! offset
+//!   |   c1 ------- c3
+//!   |    \     +     \        + estimate, c0 to c3 corners
+//!   |     c0 ------- c2
+//!   +------------------- gain
+//! ```
+//! The set is stored as its corners. The true energy of a window is `(reported − offset · time) /
+//! gain`. For gains above 0, this function is monotonic along every straight line in the plane, so
+//! its lowest and highest values are at corners.
 //! Source: for NVIDIA's cards, the comparison with an external meter by Yang, Adamek and Armour
 //! 2024, "Part-time power measurements: nvidia-smi's lack of attention", figure of steady-state
-//! accuracy: 19 cards of the architectures Kepler to Ada have offsets of −12.4 to +11.8 W and gains
-//! of 0.905 to 1.064; energies of whole runs were −8 % to +13 % off. Boards whose rails the sensor
-//! does not see have been found to report up to 20 W less than they draw at idle, and the right
-//! power under load.
+//! accuracy. Its 19 cards of the architectures Kepler to Ada have offsets of −12.4 W to +11.8 W and
+//! gains of 0.905 to 1.064. The reported energies of whole runs were −8 % to +13 % off. Boards with
+//! power rails that the sensor does not measure have been found to report up to 20 W too little at
+//! idle, and the correct power under load.
 
 use super::{Energy, Interval};
 use crate::{Device, Error, Kind, Result};
@@ -40,15 +50,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Calibration {
-    /// The gain of the estimate, reported over true.
+    /// Estimate of the gain: the increase of reported power per increase of true power.
     pub gain: f64,
-    /// The offset of the estimate, in W: reported power at no true power.
+    /// Estimate of the offset, in W: the reported power at a true power of 0 W.
     pub offset_w: f64,
-    /// Gains and offsets, in W, between which the true pair lies.
+    /// Pairs of gain and offset, in W, whose convex hull contains the true pair.
     corners: [(f64, f64); 4],
 }
 
-/// The fields of a [`Calibration`], as a file has them.
+/// The fields of a deserialized [`Calibration`] before they are validated.
 #[derive(Deserialize)]
 struct Unchecked {
     gain: f64,
@@ -74,12 +84,13 @@ impl TryFrom<Unchecked> for Calibration {
     }
 }
 
-/// The energy of one window, as a device reported and a meter measured it.
+/// The reported energy of one window, with the energy that an external meter measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metered {
-    /// The reported energy, in J: [`Energy::joules`] with [`Calibration::known`] of gain 1.
+    /// The reported energy, in J: [`Energy::joules`] with the calibration
+    /// `Calibration::known(1.0)`.
     pub reported_j: f64,
-    /// Bounds on the reported energy: [`Energy::sampling`] of the same energy.
+    /// Bounds on the reported energy, in J: [`Energy::sampling`] with the same calibration.
     pub sampling: Interval,
     /// The energy that the meter measured, in J.
     pub true_j: f64,
@@ -88,8 +99,8 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// Returns the window of an energy that was found with [`Calibration::known`] of gain 1, with
-    /// the energy that a meter measured in that window, in J.
+    /// Creates the window of an energy that was computed with `Calibration::known(1.0)`, with the
+    /// energy that a meter measured in the window, in J.
     #[must_use]
     pub fn from_energy(energy: &Energy, true_j: f64) -> Self {
         Self {
@@ -101,63 +112,68 @@ impl Metered {
     }
 }
 
-/// A window of a meter as powers, in W.
+/// The mean powers of a metered window.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     lasts_s: f64,
     true_w: f64,
     reported_w: f64,
-    /// Errors of the reported power: by how much it may be too high, and too low.
+    /// Bounds on the errors of the reported power, in W: (too high by, too low by).
     errors_w: (f64, f64),
 }
 
 /// Bounds on the sensors of a group of cards.
 struct Bounds {
-    /// Reported over true power under full load.
+    /// Lowest and highest ratio of reported to true power under full load.
     ratios: (f64, f64),
-    /// The lowest and the highest offset, in W.
+    /// Lowest and highest offset, in W.
     offsets_w: (f64, f64),
 }
 
-/// Architectures that were compared with a meter.
+/// Architectures of the cards in the comparison with a meter.
 const COMPARED: [&str; 6] = ["Kepler", "Maxwell", "Pascal", "Turing", "Ampere", "Ada"];
-/// Bounds on cards of these architectures: intervals that contain 95 % of all cards with a
-/// confidence of 95 %, if cards are normally distributed (mean ± 2.784 standard deviations of the
-/// comparison's 19 cards: ratios of 0.899 to 1.080, offsets of −17.2 to 15.5 W), widened to the
-/// comparison's energies of whole runs and to the 20 W that other boards miss.
+/// Bounds on cards of the compared architectures.
+///
+/// The bounds are tolerance intervals that contain 95 % of all cards with a confidence of 95 %, if
+/// cards are normally distributed: mean ± 2.784 standard deviations of the 19 cards, which are
+/// ratios of 0.899 to 1.080 and offsets of −17.2 W to 15.5 W. They are widened to the errors of the
+/// comparison's energies of whole runs, and to the 20 W that other boards do not report at idle.
 const KNOWN: Bounds = Bounds {
     ratios: (0.89, 1.13),
     offsets_w: (-20.0, 16.0),
 };
-/// Bounds on other cards, for which there is no comparison: 1.5 times as far from 1 for the ratio,
-/// and twice the offsets, because such boards draw up to twice the power.
+/// Bounds on cards of other architectures, which were not compared: ratios about 1.5 times as far
+/// from 1 as those of [`KNOWN`], and twice the offsets, because such boards draw up to twice the
+/// power.
 const UNKNOWN: Bounds = Bounds {
     ratios: (0.83, 1.2),
     offsets_w: (-40.0, 32.0),
 };
-/// The lowest power limit of the compared cards, in W. Offsets of cards with a lower limit are
-/// smaller in proportion.
+/// Lowest power limit of the compared cards, in W. The offset bounds of cards with a lower limit
+/// are reduced in proportion to the limit.
 const LEAST_COMPARED_W: f64 = 175.0;
-/// The least bound on an offset, in W: the accuracy that NVIDIA stated for its first sensors.
+/// Smallest bound on an offset, in W: the accuracy that NVIDIA stated for its first sensors.
 const LEAST_OFFSET_W: f64 = 5.0;
-/// The largest offset, as a share of the power under full load. It leaves a gain above 0 to cards
-/// of a few watts.
+/// Largest bound on an offset, as a share of the power under full load. It keeps the gains above 0
+/// for cards of a few watts.
 const MAX_OFFSET_SHARE: f64 = 0.5;
-/// Full load of a card that reports no limit, in W: that of the smaller cards of the comparison. A
-/// lower one leaves more room to the gain.
+/// Assumed full load of a card that reports no limit, in W: the limit of the smaller cards of the
+/// comparison. A low value is the cautious choice, because it widens the bounds on the gain.
 const FULL_LOAD_W: f64 = 200.0;
-/// The least difference of the true powers of a meter's windows that determines gain and offset, as
-/// a share of the highest.
+/// Smallest spread of the true powers of metered windows, as a share of the highest power, that
+/// determines both gain and offset.
 const MIN_SPREAD: f64 = 0.2;
 
 impl Calibration {
-    /// Returns the bounds on a device without a comparison of its own with a meter.
+    /// Returns the default calibration of a device, with bounds but without a measurement of this
+    /// device.
     ///
-    /// For a GPU: bounds from NVIDIA's cards that were compared with a meter (see the source of
-    /// this type's module), and wider ones for other architectures. Under full load reported power
-    /// is −11 % to +13 % off, at idle by up to 20 W, so relative bounds are wide at idle. Offsets
-    /// of cards with a limit below 175 W are smaller in proportion. For RAPL: gain 1 and no offset,
-    /// without bounds; see [`Self::of_kind`].
+    /// The estimate is gain 1 and offset 0 W. The bounds for a GPU come from NVIDIA cards that were
+    /// compared with a meter (Yang, Adamek and Armour 2024, "Part-time power measurements:
+    /// nvidia-smi's lack of attention"). They are wider for architectures that were not compared.
+    /// For compared architectures, reported power is off by −11 % to +13 % under full load and by
+    /// up to 20 W at idle, so relative bounds are wide at idle. The offset bounds of cards with a
+    /// limit below 175 W are reduced in proportion. RAPL has no bounds; see [`Self::of_kind`].
     #[must_use]
     pub fn of_device(device: &Device) -> Self {
         if device.kind == Kind::Rapl {
@@ -175,12 +191,15 @@ impl Calibration {
         Self::within(if is_compared { &KNOWN } else { &UNKNOWN }, full_w)
     }
 
-    /// Returns the bounds on any device of a kind.
+    /// Returns the default calibration of any device of a kind.
     ///
-    /// Of RAPL no tolerance is known that holds for all machines: comparisons found an offset that
-    /// differs from machine to machine rather than a gain, and less of it where the regulator
-    /// measures the current than where a model estimates it. Its gain is taken to be 1, so an
-    /// interval of RAPL is about sampling only, and not about the accuracy of the counter.
+    /// For a GPU, the bounds are those of an architecture that was not compared.
+    ///
+    /// For RAPL no tolerance is known that holds for all machines. Comparisons found an offset that
+    /// differs from machine to machine, rather than a gain error. The offset is smaller if the
+    /// voltage regulator measures the current than if a model estimates the current. The
+    /// calibration of RAPL is therefore gain 1 and offset 0 W without bounds, so an interval of
+    /// RAPL only contains the error of sampling and not the error of the counter.
     ///
     /// # Source
     /// For RAPL, Desrochers, Paradis and Weaver 2016, "A Validation of DRAM RAPL Power
@@ -193,24 +212,26 @@ impl Calibration {
         }
     }
 
-    /// Returns the calibration of a device with a known gain and no offset.
+    /// Creates the calibration of a device with a known gain and no offset, without error bounds.
     ///
     /// # Panics
-    /// If the gain is not finite and above 0.
+    /// Panics if the gain is not finite or not above 0.
     #[must_use]
     pub fn known(gain: f64) -> Self {
         Self::linear(gain, 0.0)
     }
 
-    /// Returns the calibration of a device with a known gain and a known offset, in W.
+    /// Creates the calibration of a device with a known gain and a known offset, in W, without
+    /// error bounds.
     ///
     /// # Panics
-    /// If the gain is not finite and above 0, or the offset is not finite.
+    /// Panics if the gain is not finite or not above 0, or if the offset is not finite.
     #[must_use]
     pub fn linear(gain: f64, offset_w: f64) -> Self {
         assert!(
             gain > 0.0 && gain.is_finite() && offset_w.is_finite(),
-            "a gain is finite and above 0, and an offset finite"
+            "calibration: invalid gain {gain} or offset {offset_w} W (both must be finite, the gain \
+             above 0)"
         );
         Self {
             gain,
@@ -219,24 +240,31 @@ impl Calibration {
         }
     }
 
-    /// Fits gain and offset to windows that a meter measured as well.
+    /// Fits gain and offset to windows that an external meter measured as well.
     ///
-    /// Both are determined if the true powers of the windows differ by a fifth of the highest or
-    /// more: windows at idle and under load. The bounds are all lines within the sampling intervals
-    /// of the windows and their largest deviation from the fitted line, at the lowest and at the
-    /// highest power. Otherwise only the ratio at that power is determined: the bounds allow any
-    /// offset of [`Self::of_kind`], so an interval is narrow at the power of the windows and wide
-    /// far from it.
+    /// If the true powers of the windows differ by at least a fifth of the highest power (windows
+    /// at idle and under load), both gain and offset are fitted by least squares. The bounds are
+    /// then the lines whose powers, at the lowest and at the highest true power, differ from the
+    /// fitted line by at most the sampling errors of the windows plus the largest deviation of a
+    /// window from the line.
+    ///
+    /// Otherwise the windows determine only the ratio of reported to true power at one power. The
+    /// bounds then allow any offset of [`Self::of_kind`], so intervals are narrow near the power of
+    /// the windows and wide at other powers.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if there is no window, an energy or a length is not finite and
-    /// above 0, a reported energy lies outside its sampling interval, or reported power may not
-    /// rise with true power: it does not, or the sampling intervals are too wide to show it.
+    /// [`Error::ParameterInvalid`] if:
+    /// - there is no window,
+    /// - an energy or a length is not finite or not above 0,
+    /// - a reported energy is outside its sampling interval, or
+    /// - the fitted gain or a bound of the gain is not above 0: reported power does not increase
+    ///   with true power, or the sampling intervals are too wide to exclude this case.
     pub fn from_meter(windows: &[Metered]) -> Result<Self> {
         let points: Vec<Point> = windows.iter().map(Point::new).collect::<Result<_>>()?;
         if points.is_empty() {
-            return Err(invalid(FROM_METER, "windows", 0.0, "at least 1"));
+            return Err(invalid(FROM_METER, "number of windows", 0.0, "at least 1"));
         }
+        // A least-squares slope from windows of nearly equal power would only amplify their errors.
         let low_w = points
             .iter()
             .map(|p| p.true_w)
@@ -250,13 +278,17 @@ impl Calibration {
         fitted.checked(FROM_METER)
     }
 
-    /// Returns the ratio at the power of all points, with the bounds on any offset.
+    /// Returns the mean ratio of reported to true power, with the offset bounds of a device that
+    /// was not compared.
     fn through_one_power(points: &[Point]) -> Self {
         let (true_w, reported_w) = means(points);
         let gain = reported_w / true_w;
         let off_w = largest_deviation(points, gain, 0.0);
+        // The mean reported power is a sum with these weights.
         let errors_w = errors_of_sum(points, |point| point.lasts_s / seconds(points));
         let bounds = [-errors_w.0 - off_w, errors_w.1 + off_w].map(|off_w| reported_w + off_w);
+        // For each offset, the gain must lead through the bounds on the reported power at `true_w`.
+        // The largest offset is limited so that the gain stays above 0.
         let (least_w, most_w) = UNKNOWN.offsets_w;
         let most_w = most_w.min(MAX_OFFSET_SHARE * bounds[0]);
         let corner = |bound_w: f64, offset_w: f64| ((bound_w - offset_w) / true_w, offset_w);
@@ -272,8 +304,19 @@ impl Calibration {
         }
     }
 
-    /// Returns the line of least squares through points, with the lines between the bounds at the
-    /// lowest and at the highest true power.
+    /// Returns the least-squares line through points, weighted by time, with bounds.
+    ///
+    /// The corners are the four lines from a bound at the lowest true power to a bound at the
+    /// highest true power:
+    /// ```text
+    /// reported
+    ///    |                 high.1
+    ///    |   low.1           |
+    ///    |     |           high.0
+    ///    |   low.0
+    ///    +-----|-------------|------ true
+    ///        low_w         high_w
+    /// ```
     fn through_two_powers(points: &[Point], low_w: f64, high_w: f64) -> Self {
         let (mean_w, reported_w) = means(points);
         let squares = |p: &Point| p.lasts_s * (p.true_w - mean_w).powi(2);
@@ -282,7 +325,9 @@ impl Calibration {
         let gain = points.iter().map(products).sum::<f64>() / spread;
         let offset_w = reported_w - gain * mean_w;
         let off_w = largest_deviation(points, gain, offset_w);
-        // The line at a power is a sum of the reported powers, each with this weight.
+        // The fitted line at `at_w` is a linear combination of the reported powers with the weights
+        // below, so bounds on the reported powers bound the line. The sampling errors of different
+        // windows may all have the same sign, so they are added and not averaged.
         let bounds = |at_w: f64| {
             let errors_w = errors_of_sum(points, |p| {
                 let slope = (p.true_w - mean_w) * (at_w - mean_w) / spread;
@@ -308,8 +353,8 @@ impl Calibration {
         }
     }
 
-    /// Returns the calibration if its gains are finite and above 0, its offsets finite, and its
-    /// estimate within its bounds; a typed error otherwise.
+    /// Returns the calibration if all gains are finite and above 0, all offsets are finite, and the
+    /// estimate is within the bounds; otherwise [`Error::ParameterInvalid`].
     fn checked(self, operation: &'static str) -> Result<Self> {
         let pairs = self.corners.into_iter().chain([(self.gain, self.offset_w)]);
         for (gain, offset_w) in pairs {
@@ -339,10 +384,13 @@ impl Calibration {
         Ok(self)
     }
 
-    /// Whether the estimate lies in the convex hull of the corners: on no line through two corners
-    /// that has all corners on one side is the estimate on the other side.
+    /// Returns whether the estimate is in the convex hull of the corners, within rounding.
+    ///
+    /// A line through two corners is an edge of the hull if all corners are on one side of the
+    /// line. The estimate is in the hull if it is on that side of every edge.
     fn is_within_corners(&self) -> bool {
         let size = 1.0 + range(self.corners.map(|corner| corner.1.abs())).1;
+        // The cross product is positive if `p` is to the left of the line from `a` to `b`.
         let side = |a: (f64, f64), b: (f64, f64), p: (f64, f64)| {
             (b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)
         };
@@ -360,24 +408,24 @@ impl Calibration {
         !pairs.any(|(a, b)| is_beyond(a, b))
     }
 
-    /// Returns the least and the greatest gain.
+    /// Returns the lowest and the highest gain within the bounds.
     #[must_use]
     pub fn gains(&self) -> (f64, f64) {
         range(self.corners.map(|corner| corner.0))
     }
 
-    /// Returns the lowest and the highest offset, in W.
+    /// Returns the lowest and the highest offset within the bounds, in W.
     #[must_use]
     pub fn offsets_w(&self) -> (f64, f64) {
         range(self.corners.map(|corner| corner.1))
     }
 
-    /// Returns the estimate of the true energy of a window of some seconds, in J.
+    /// Returns the estimate of the true energy of a window of length `lasts_s`, in J; at least 0 J.
     pub(super) fn joules(&self, reported_j: f64, lasts_s: f64) -> f64 {
         ((reported_j - self.offset_w * lasts_s) / self.gain).max(0.0)
     }
 
-    /// Returns the bounds on the true energy of a window of some seconds, from bounds on the
+    /// Returns bounds on the true energy of a window of length `lasts_s`, in J, from bounds on the
     /// reported energy, in J.
     pub(crate) fn interval(&self, (low_j, high_j): (f64, f64), lasts_s: f64) -> Interval {
         let least = |(gain, offset_w): (f64, f64)| (low_j - offset_w * lasts_s) / gain;
@@ -388,7 +436,7 @@ impl Calibration {
         }
     }
 
-    /// Returns the calibration of the same gain and offset, without bounds on their errors.
+    /// Returns the calibration with the same gain and offset and without bounds on their errors.
     pub(super) fn estimate(&self) -> Self {
         Self {
             corners: [(self.gain, self.offset_w); 4],
@@ -396,7 +444,8 @@ impl Calibration {
         }
     }
 
-    /// Returns the bounds on a card of a group with a power limit, in W, if it is known.
+    /// Returns gain 1 and offset 0 W with the bounds of a group of cards, for a card with the power
+    /// limit `full_w`, in W; [`FULL_LOAD_W`] if the limit is unknown.
     fn within(bounds: &Bounds, full_w: Option<f64>) -> Self {
         let load_w = full_w.unwrap_or(FULL_LOAD_W);
         let scale = (load_w / LEAST_COMPARED_W).min(1.0);
@@ -406,7 +455,8 @@ impl Calibration {
         };
         let (low_w, high_w) = (-scaled_w(bounds.offsets_w.0), scaled_w(bounds.offsets_w.1));
         let (least, most) = bounds.ratios;
-        // The ratio is that under full load, whatever the offset.
+        // The bounds on the ratio apply under full load, so a higher offset means a lower gain:
+        // `ratio = gain + offset / load`.
         let corner = |ratio: f64, offset_w: f64| (ratio - offset_w / load_w, offset_w);
         Self {
             gain: 1.0,
@@ -422,7 +472,8 @@ impl Calibration {
 }
 
 impl Point {
-    /// Returns the powers of a window; a typed error if a field is outside its range.
+    /// Returns the mean powers of a window, or [`Error::ParameterInvalid`] if a field is outside
+    /// its valid range.
     fn new(window: &Metered) -> Result<Self> {
         let lasts_s = window.lasts.as_secs_f64();
         let Interval { low_j, high_j } = window.sampling;
@@ -447,11 +498,12 @@ impl Point {
     }
 }
 
-/// The name of [`Calibration::from_meter`] in errors.
+/// The operation name of [`Calibration::from_meter`] in errors.
 const FROM_METER: &str = "Calibration::from_meter";
-/// Error of the arithmetic of a fit, as a share of its numbers.
+/// Tolerance for rounding errors of a fit, as a share of the largest number.
 const ROUNDING: f64 = 1e-9;
 
+/// Creates an [`Error::ParameterInvalid`].
 fn invalid(
     operation: &'static str,
     parameter: &'static str,
@@ -466,12 +518,13 @@ fn invalid(
     }
 }
 
-/// Returns the length of all windows, in s.
+/// Returns the total length of all windows, in s.
 fn seconds(points: &[Point]) -> f64 {
     points.iter().map(|point| point.lasts_s).sum()
 }
 
-/// Returns the mean true power and the mean reported power over the time of all windows, in W.
+/// Returns the mean true power and the mean reported power of all windows, weighted by their
+/// lengths, in W.
 fn means(points: &[Point]) -> (f64, f64) {
     let mean = |watts: &dyn Fn(&Point) -> f64| {
         points.iter().map(|p| p.lasts_s * watts(p)).sum::<f64>() / seconds(points)
@@ -479,14 +532,15 @@ fn means(points: &[Point]) -> (f64, f64) {
     (mean(&|p| p.true_w), mean(&|p| p.reported_w))
 }
 
-/// Returns the largest difference of a reported power to a line, in W.
+/// Returns the largest absolute difference between a reported power and a line, in W.
 fn largest_deviation(points: &[Point], gain: f64, offset_w: f64) -> f64 {
     let deviation = |p: &Point| (p.reported_w - gain * p.true_w - offset_w).abs();
     points.iter().map(deviation).fold(0.0, f64::max)
 }
 
-/// Returns by how much a weighted sum of the reported powers may be too high, and too low, in W.
+/// Returns by how much a weighted sum of the reported powers may be too high and too low, in W.
 fn errors_of_sum(points: &[Point], weight: impl Fn(&Point) -> f64) -> (f64, f64) {
+    // A negative weight exchanges the two directions.
     let error = |point: &Point| {
         let (weight, (high_w, low_w)) = (weight(point), point.errors_w);
         if weight > 0.0 {
@@ -501,7 +555,7 @@ fn errors_of_sum(points: &[Point], weight: impl Fn(&Point) -> f64) -> (f64, f64)
         .fold((0.0, 0.0), |sum, error| (sum.0 + error.0, sum.1 + error.1))
 }
 
-/// Returns the least and the greatest of some numbers.
+/// Returns the lowest and the highest of four numbers.
 fn range(numbers: [f64; 4]) -> (f64, f64) {
     let least = numbers.into_iter().fold(f64::INFINITY, f64::min);
     (least, numbers.into_iter().fold(f64::NEG_INFINITY, f64::max))

@@ -1,127 +1,140 @@
-//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window
-//! with bounds.
+//! Cells of mean power over time, and their sum over a window with bounds.
 //!
-//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that
-//! integrates and bounds.
-//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie
-//! between nothing and a ceiling, so a window that ends inside such a cell is off by as much as
-//! these allow. A cell that was not seen is estimated by the mean of its neighbours, which is
-//! unbiased for power that changes evenly. Two bounds hold its error: the range of the readings
-//! around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]). The two edges of a
-//! cell have bounds on their times, each its own. An edge that is off moves energy into a window or
-//! out of it, and energy never decreases with time, so the least energy is that of the window that
-//! begins as late and ends as early as the edges there allow, and the most that of the widest such
-//! window. An error of the period stretches cells against each other by [`Cells::stretch`]. Sums
-//! can be made incrementally: a window's sum is that of its whole cells, which only grows, and of
-//! its two ends.
+//! Role: every method of measuring energy is converted to cells; [`Cells::sum`] is the only place
+//! that integrates power and bounds the error.
+//! Method: the mean power of a cell that the sensor observed is exact. The power at each time
+//! within the cell is only known to be between 0 W and a ceiling. If a window ends inside such a
+//! cell, these limits bound the energy on either side of the end:
+//! ```text
+//! cell      |<---------- energy E ---------->|
+//! window  ------- inside ------>|
+//!                               |< outside s >|      E - ceiling * outside <= inside energy <= E
+//! ```
+//! The power of a hidden cell is estimated by the mean of its neighbours, which is unbiased for
+//! power that changes linearly. Its error has two bounds: the range of the readings shortly before
+//! and after the cell ([`Sum::likely`]), and the range from 0 W to the ceiling ([`Sum::certain`]).
+//! Edges: the time of each edge of a cell has a bound of its own. An error of an edge moves energy
+//! into a window or out of the window. Energy never decreases with time. So the lowest energy is
+//! that of the window that begins as late and ends as early as the bounds of nearby edges allow,
+//! and the highest energy is that of the widest such window.
+//! Period: an error of the update period makes cells longer or shorter than assumed, by the share
+//! [`Cells::stretch`].
 
-/// A time with constant estimated power.
+/// An interval of time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cell {
     pub from_s: f64,
     pub to_s: f64,
-    /// The mean power, or its estimate.
+    /// Mean power, in W; an estimate unless the cell was seen.
     pub watts: f64,
     pub sight: Sight,
     /// Bounds on the errors of the two edges, in s.
     pub slack_s: (f64, f64),
 }
 
-/// The part of a cell that the sensor saw.
+/// The part of a cell that the sensor observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sight {
-    /// All of it: the mean is exact.
+    /// The whole cell: its mean power is exact.
     Seen,
-    /// All of it, unless an update passed between two reads: the cell then has up to `hidden_s` of
-    /// hidden time, and the readings before and after are in a range.
+    /// The whole cell, unless an update passed between two reads.
+    ///
+    /// In that case up to `hidden_s` of the cell are hidden. The readings before and after the cell
+    /// are between `low_w` and `high_w`.
     Unsure {
         hidden_s: f64,
         low_w: f64,
         high_w: f64,
     },
-    /// None; power was within this range before and after.
+    /// No part of the cell. The readings before and after the cell are between `low_w` and
+    /// `high_w`.
     Hidden { low_w: f64, high_w: f64 },
-    /// None: the cell lies before the first update or after the last one.
+    /// No part of the cell, which is before the first update or after the last update.
     Open,
-    /// None, for longer than the power before and after can stand for.
+    /// No part of the cell, which is too long for the readings before and after to represent its
+    /// power.
     Missing,
 }
 
-/// Cells in the order of their times, without gaps.
+/// A list of cells in the order of their times, without gaps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cells {
     pub list: Vec<Cell>,
-    /// The times, in s, from which on and until which a window may reach.
+    /// Earliest begin and latest end of a window, in s.
     pub reach_s: (f64, f64),
-    /// The most power there can be, in W.
+    /// Upper bound on the power at any time, in W.
     pub ceiling_w: f64,
-    /// The time between two updates, in s.
+    /// Time between two updates, in s.
     pub update_s: f64,
-    /// The error of the period, as a share of it, by which cells are longer or shorter than their
-    /// means assume.
+    /// Bound on the error of the update period, as a share of the period.
     pub stretch: f64,
-    /// Length, in cells, of patterns that the sensor can't see (see `unfold.rs`), or 0.
+    /// Length, in cells, of repeating patterns that the readings do not show (see `unfold.rs`); 0
+    /// if there is no such pattern.
     pub fold: usize,
-    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely
-    /// ones.
+    /// Whether the cells are computed with a guess about the sensor. The certain bounds of a sum
+    /// are then replaced by the likely bounds.
     pub is_guess: bool,
 }
 
-/// Energy in J: its estimate, and how far it may be off.
+/// The energy of a window in J, with bounds (low, high).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sum {
+    /// The estimate.
     pub joules: f64,
-    /// If hidden time was like the time around it.
+    /// Bounds if hidden power was within the range of the readings before and after.
     pub likely: (f64, f64),
-    /// Whatever hidden time was like.
+    /// Bounds for any hidden power from 0 W to the ceiling.
     pub certain: (f64, f64),
 }
 
-/// Errors of a window, (too much, too little), in J.
+/// Bounds on the errors of a window's estimate, in J: (estimate too high by, too low by).
 #[derive(Clone, Copy, Debug, Default)]
 struct Errors {
-    /// Errors that add up.
+    /// Errors that are added linearly.
     linear: (f64, f64),
-    /// Errors of hidden time that was like the time around it: sums of squares of finished blocks,
-    /// and the sum of the open block.
+    /// Sum over closed blocks of the squared likely error of hidden time.
     squares: (f64, f64),
+    /// Likely error of hidden time in the open block.
     block: (f64, f64),
-    /// Errors of hidden time with any power.
+    /// Errors of hidden time for any power from 0 W to the ceiling.
     worst: (f64, f64),
 }
 
-/// The parts of a window's cells in which an update may have passed between two reads.
+/// Totals over the parts of a window's cells in which an update may have passed between two reads.
 #[derive(Clone, Copy, Debug)]
 struct Unsure {
-    /// Their length, in s.
+    /// Total length of these parts, in s.
     time_s: f64,
-    /// The time that missed updates have in them at most, in s.
+    /// Upper bound on the time hidden by missed updates, in s.
     hidden_s: f64,
-    /// The least and the greatest mean power.
+    /// Lowest and highest mean power of these cells, in W.
     watts: (f64, f64),
-    /// The least and the greatest reading around them, in W.
+    /// Lowest and highest reading before and after these cells, in W.
     around_w: (f64, f64),
 }
 
-/// The length of hidden time whose errors have one direction, in s; the errors of such blocks are
-/// independent.
+/// Length of a block of hidden time, in s. Errors within a block are assumed to have the same sign
+/// and are added; errors of different blocks are assumed to be independent.
 const BLOCK_S: f64 = 3.0;
 
 impl Cells {
-    /// Returns whether there is a cell at every time between two.
+    /// Returns whether the cells cover the whole time between two times.
     pub(crate) fn reach_over(&self, from_s: f64, to_s: f64) -> bool {
         !self.list.is_empty() && self.reach_s.0 <= from_s && to_s <= self.reach_s.1
     }
 
-    /// Returns the estimate of the energy between two times, in J, as far as cells reach.
+    /// Returns the estimate of the energy between two times, in J; times without a cell count as
+    /// 0 W.
     pub(crate) fn joules(&self, from_s: f64, to_s: f64) -> f64 {
         let within = self.within(from_s, to_s);
         let parts = within.map(|cell| cell.watts * overlap(cell, from_s, to_s));
         parts.fold(0.0, |sum, joules| sum + joules)
     }
 
-    /// Returns the energy between two times; none if the cells do not reach that far, or if more is
-    /// missing than there.
+    /// Returns the energy between two times with its bounds.
+    ///
+    /// Returns `None` if the cells do not cover the whole time, if more than half of the time is
+    /// missing, or if the upper bound is not finite.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         if !self.reach_over(from_s, to_s) {
             return None;
@@ -135,6 +148,11 @@ impl Cells {
         if missing_s > 0.5 * (to_s - from_s) {
             return None;
         }
+        // The bounds are those of the narrowest and the widest window that errors of edges allow:
+        //
+        //   most    [----------------------------]
+        //   window     [----------------------]
+        //   least         [----------------]
         let (from_slack_s, to_slack_s) = (self.slack_at(from_s), self.slack_at(to_s));
         let mut sum = self.at(from_s, to_s);
         let narrow = (from_s + from_slack_s, to_s - to_slack_s);
@@ -159,9 +177,10 @@ impl Cells {
         if self.is_guess {
             sum.certain = sum.likely;
         }
-        // No window takes more than the ceiling.
+        // Limit all bounds to the range from 0 W to the ceiling, and put them in the order certain,
+        // likely, estimate. The estimate itself may be negative where cells were unfolded from
+        // averages.
         let ceiling_j = self.ceiling_w * (to_s - from_s);
-        // Energy is never less than nothing, which cells that were unfolded from averages may be.
         sum.joules = sum.joules.max(0.0);
         sum.likely.0 = sum.likely.0.max(0.0).min(sum.joules);
         sum.certain.0 = sum.certain.0.max(0.0).min(sum.likely.0);
@@ -170,25 +189,31 @@ impl Cells {
         sum.certain.1.is_finite().then_some(sum)
     }
 
-    /// Returns the cells that have a part of the time between two.
+    /// Returns the cells that overlap the time between two times, found by binary search.
     pub(super) fn within(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &Cell> {
         let next = self.list.partition_point(|cell| cell.to_s <= from_s);
         let rest = self.list[next..].iter();
         rest.take_while(move |cell| cell.from_s < to_s)
     }
 
-    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in
-    /// s.
+    /// Returns the largest bound on the errors of the edges that affect a window with an end at
+    /// `time_s`, in s.
     ///
-    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their
-    /// order is open.
+    /// An edge affects the window if all of the cell's energy may have been drawn between the edge
+    /// and `time_s`, or if the edge may be on the other side of `time_s`. The energy needs at least
+    /// the time `full_s`, at the ceiling:
+    /// ```text
+    /// cell   |<- full_s ->|......................|
+    ///        edge    time_s (the edge matters)   edge (does not matter)
+    /// ```
     fn slack_at(&self, time_s: f64) -> f64 {
         let mut slack_s = 0.0_f64;
-        // An edge that is off may bring the next one near.
+        // The slack of the first round may bring further edges within reach, so repeat once.
         for _ in 0..2 {
             let around = self.within(time_s - slack_s, time_s + slack_s.max(1e-9));
             let found = around.fold(0.0_f64, |most, cell| {
-                // Time that was not seen is bounded from its edge on, however far away that is.
+                // The energy of a cell that was not seen has no known mean. Its power is bounded at
+                // each time after its edge, so the edge always matters.
                 let full_s = match cell.sight {
                     Sight::Seen | Sight::Unsure { .. } => {
                         (cell.to_s - cell.from_s) * (cell.watts / self.ceiling_w).clamp(0.0, 1.0)
@@ -210,7 +235,7 @@ impl Cells {
         slack_s
     }
 
-    /// Sums up with edges as they are.
+    /// Returns the energy between two times, with all edges of cells at their estimated times.
     fn at(&self, from_s: f64, to_s: f64) -> Sum {
         let joules = self.joules(from_s, to_s);
         let mean_w = joules / (to_s - from_s);
@@ -218,11 +243,13 @@ impl Cells {
         let mut unsure = Unsure::default();
         for cell in self.within(from_s, to_s) {
             let time_s = overlap(cell, from_s, to_s);
+            // Energy of the cell within the window, and the time of the cell outside the window.
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
             let most = self.ceiling_w.max(cell.watts) * time_s - inside;
             match cell.sight {
                 Sight::Hidden { low_w, high_w } => {
                     errors.worst = add(errors.worst, (inside, most));
+                    // Cells are in the order of time, so a new block number closes the last block.
                     if (cell.from_s / BLOCK_S).floor() > block {
                         block = (cell.from_s / BLOCK_S).floor();
                         errors.close_block();
@@ -234,9 +261,13 @@ impl Cells {
                     errors.linear = add(errors.linear, (inside, most));
                 }
                 Sight::Seen | Sight::Unsure { .. } => {
+                    // The part outside the window holds at most the ceiling, so at least `low` is
+                    // inside. Both errors are 0 for a cell that is entirely inside.
                     let all = cell.watts * (cell.to_s - cell.from_s);
                     let low = (all - self.ceiling_w.max(cell.watts) * outside_s).max(0.0);
                     let end = ((inside - low).max(0.0), most.min(all - inside).max(0.0));
+                    // If this cell is longer than assumed, the others are shorter, so only its
+                    // difference to the mean power of the window changes the sum.
                     let stretched = self.stretch * (cell.watts - mean_w).abs() * time_s;
                     errors.linear = add(errors.linear, add(end, (stretched, stretched)));
                 }
@@ -255,11 +286,12 @@ impl Cells {
         }
     }
 
-    /// Adds the errors of updates that may have passed between reads: as many as the hidden time
-    /// holds, rounded up.
+    /// Adds the errors of updates that may have passed between reads. Their number is the hidden
+    /// time over the update period, rounded down, plus 1.
     ///
-    /// Nothing shows in which of the cells they passed. Likely errors assume power within the range
-    /// of the readings around those cells, and the worst ones any power up to the ceiling.
+    /// The readings do not show which of the cells missed an update. Likely errors assume hidden
+    /// power within the range of the readings before and after those cells. Worst errors assume any
+    /// power from 0 W to the ceiling.
     fn miss(&self, errors: &mut Errors, unsure: &Unsure) {
         if unsure.time_s <= 0.0 {
             return;
@@ -267,22 +299,27 @@ impl Cells {
         let n = (unsure.hidden_s / self.update_s).floor() + 1.0;
         let one_j = (unsure.around_w.1 - unsure.around_w.0).max(0.0) * self.update_s;
         errors.squares = add(errors.squares, (n * one_j * one_j, n * one_j * one_j));
+        // In the worst case, the cells with the highest power drew 0 W during missed updates, or
+        // the cells with the lowest power drew the ceiling.
         let missed_s = (n * self.update_s).min(unsure.time_s);
         let (low_w, high_w) = unsure.watts;
         let rise_w = self.ceiling_w.max(high_w) - low_w;
         errors.worst = add(errors.worst, (high_w * missed_s, rise_w * missed_s));
     }
 
-    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums
-    /// to nothing, and leaves all power between nothing and the ceiling.
+    /// Returns by how much an undetermined pattern may decrease and increase the energy between two
+    /// times, in J.
     ///
-    /// The most that such a pattern adds is a linear programme with one equality, solved by
-    /// sorting.
+    /// The pattern has a power for each of `fold` places, repeats every `fold` cells, has the sum
+    /// 0 W, and keeps the power of each cell between 0 W and the ceiling. The largest increase is
+    /// the solution of a linear program with one equality constraint, which sorting solves.
     fn folded(&self, from_s: f64, to_s: f64) -> (f64, f64) {
         let n = self.fold;
         if n == 0 {
             return (0.0, 0.0);
         }
+        // For each place of the pattern: its time in the window (s), and by how much the power of
+        // all its cells can be lowered and raised (W).
         let mut slots = vec![(0.0, f64::INFINITY, f64::INFINITY); n];
         for (k, cell) in self.list.iter().enumerate() {
             if matches!(cell.sight, Sight::Seen | Sight::Unsure { .. }) {
@@ -292,11 +329,14 @@ impl Cells {
                 slot.2 = slot.2.min((self.ceiling_w - cell.watts).max(0.0));
             }
         }
+        // A place without a seen cell means that the trace is shorter than the pattern.
         if slots.iter().any(|slot| slot.1.is_infinite()) {
             return (0.0, 0.0);
         }
         slots.sort_by(|a, b| b.0.total_cmp(&a.0));
         let most = best_pattern(slots.iter().copied());
+        // The largest decrease is the largest increase with negated weights. Reversing the order
+        // keeps the weights falling.
         let least = best_pattern(
             slots
                 .iter()
@@ -307,9 +347,12 @@ impl Cells {
     }
 }
 
-/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order
-/// of falling weights.
+/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`.
+///
+/// Slots are (weight, low, high), sorted by decreasing weight.
 fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
+    // Start with every `x` at `-low`, then raise the slots with the highest weights to `high` until
+    // the sum of all `x` is 0.
     let mut credit: f64 = slots.clone().map(|slot| slot.1).sum();
     let mut best = 0.0;
     for (weight, low, high) in slots {
@@ -322,6 +365,7 @@ fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
 
 impl Default for Unsure {
     fn default() -> Self {
+        // The empty range for `hull`: any range of powers replaces both ends.
         let none = (f64::INFINITY, 0.0);
         Self {
             time_s: 0.0,
@@ -333,7 +377,7 @@ impl Default for Unsure {
 }
 
 impl Unsure {
-    /// Adds the part of a cell that is `time_s` long, if an update may have passed in that cell.
+    /// Adds `time_s` seconds of a cell if an update may have passed in the cell.
     fn add(&mut self, cell: &Cell, time_s: f64) {
         let Sight::Unsure {
             hidden_s,
@@ -351,7 +395,7 @@ impl Unsure {
 }
 
 impl Errors {
-    /// Adds the errors of a block to those of the others, as independent of them.
+    /// Adds the squared errors of the open block to the sum of squares and opens an empty block.
     fn close_block(&mut self) {
         let (low, high) = self.block;
         self.squares = add(self.squares, (low * low, high * high));
@@ -363,11 +407,12 @@ fn add(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     (a.0 + b.0, a.1 + b.1)
 }
 
+/// Returns the length of the part of a cell between two times, in s.
 fn overlap(cell: &Cell, from_s: f64, to_s: f64) -> f64 {
     (cell.to_s.min(to_s) - cell.from_s.max(from_s)).max(0.0)
 }
 
-/// Returns the least and the most of two ranges.
+/// Returns the smallest range that contains both ranges.
 pub(super) fn hull(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     (a.0.min(b.0), a.1.max(b.1))
 }
@@ -401,7 +446,8 @@ mod tests {
         let cells = seen(&[(1.0, 100.0), (2.0, 200.0), (1.0, 50.0)]);
         let whole = cells.sum(0.0, 3.0).unwrap();
         assert_eq!((whole.joules, whole.likely), (500.0, (500.0, 500.0)));
-        // Half of the middle cell: all of its 400 J may lie there but 300, or 300 of them.
+        // The window covers 1 s of the middle cell, which has 400 J in 2 s. At a ceiling of 300 W,
+        // each half of the cell has between 100 J and 300 J.
         let part = cells.sum(2.0, 3.0).unwrap();
         assert_eq!((part.joules, part.likely), (200.0, (100.0, 300.0)));
         assert_eq!(cells.sum(3.5, 4.1), None);

@@ -1,46 +1,52 @@
-//! The continuation of an energy counter from reading to reading, and its sum for displays.
+//! Detection of resets and misreadings of an energy counter, and a running sum for displays.
 //!
-//! Role: [`went_on`] is the only rule for a counter's continuation; [`crate::Trace::energy`] uses
-//! it as well. [`Counted`] is separate from that method because a live display takes one reading at
-//! a time and stores no rows, so it can neither interpolate to the ends of a window nor bound an
-//! error.
-//! Method: a counter goes on from one reading to the next if it rises, and no faster than a device
-//! draws. Its steps are added up. A reading that does not go on was misread if a later reading goes
-//! on from the one before. If a later reading goes on from the new one, the counter began again (a
-//! driver that was loaded again counts from zero), and the new reading was counted since. Energy
-//! between the last reading and the fall is lost.
+//! Role: [`went_on`] is the only rule that decides whether a counter continues from one reading to
+//! the next; [`crate::Trace::energy`] uses this rule as well. [`Counted`] is separate from
+//! `Trace::energy` because a live display takes one reading at a time and stores no rows, so it can
+//! neither interpolate to the ends of a window nor bound the error.
+//! Method: a counter continues from a reading to a later one if it does not fall and rises no
+//! faster than a device can draw. The steps between such readings are added. A reading that does
+//! not continue from the last accepted reading is stored as doubtful. The next reading decides:
+//! ```text
+//! readings   5000  5030   12   5060    12 was a misreading; count 5060 - 5030
+//! readings   5000  5030   12     20    the counter was reset; count 20
+//! ```
+//! After a reset (a driver that is loaded again counts from zero), the energy between the last
+//! reading before the reset and the reset itself is lost.
 
 use std::time::Duration;
 
-/// The sum of a counter's steps from one reading at a time, which never falls.
+/// A running sum of the steps of an energy counter, which never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// The newest reading that is believed, (s, J).
+    /// The last accepted reading, (s, J).
     last: Option<(f64, f64)>,
-    /// One since then that did not go on from it.
+    /// The last reading since then that did not continue from the accepted reading, (s, J).
     doubted: Option<(f64, f64)>,
     sum_j: f64,
 }
 
-/// More than any device draws, in W: a counter that rises faster was misread.
+/// Upper bound on the power of any device, in W: a counter that rises faster was misread.
 pub(super) const ANY_POWER_W: f64 = 1e6;
-/// Tolerance, in s, of the time between two readings of a counter, for late drivers.
+/// Tolerance, in s, of the time between two readings of a counter, because a driver may update the
+/// counter late.
 const SLACK_S: f64 = 1.0;
 
-/// Whether a counter went on from one reading (s, J) to a later one: it neither fell nor rose
-/// faster than `most_w`.
+/// Returns whether a counter continued from one reading, (s, J), to a later reading: it neither
+/// fell nor rose faster than `most_w`.
 pub(crate) fn went_on(from: (f64, f64), to: (f64, f64), most_w: f64) -> bool {
     let most_j = most_w * (to.0 - from.0 + SLACK_S);
     (0.0..=most_j).contains(&(to.1 - from.1))
 }
 
 impl Counted {
-    /// Adds a reading, in J, at a time since any origin, and returns the energy since the first
-    /// reading, in J: never less than before.
+    /// Adds a reading of the counter, in J, and returns the energy since the first reading, in J,
+    /// which never decreases.
     ///
-    /// The first reading adds nothing, nor does one that is not finite or below 0, one that fell,
-    /// or one that rose by more than a megawatt draws. If the next reading goes on from such a
-    /// reading, counting continues from there, and the energy counted since a reset is added.
+    /// `time` is the time of the reading, measured from any fixed origin. The first reading adds
+    /// 0 J. A reading also adds 0 J if it is not finite or is negative, if the counter fell, or if
+    /// the counter rose faster than 1 MW. If the next reading continues from a reading that fell
+    /// or rose too fast, counting continues from there, and the energy since a reset is added.
     pub fn add(&mut self, time: Duration, told_j: f64) -> f64 {
         if !(told_j.is_finite() && told_j >= 0.0) {
             return self.sum_j;
@@ -51,6 +57,8 @@ impl Counted {
         if let Some((_, last_j)) = self.last.filter(goes_on) {
             self.sum_j += told_j - last_j;
         } else if let Some((last, first)) = anew {
+            // After a reset the counter began at 0, so all of the new reading is energy since the
+            // reset. A counter that jumped up was not at 0; only the last step counts.
             let is_from_zero = first.1 < last.1 && went_on((last.0, 0.0), first, ANY_POWER_W);
             self.sum_j += told_j - if is_from_zero { 0.0 } else { first.1 };
         } else if self.last.is_some() {
@@ -66,7 +74,7 @@ impl Counted {
 mod tests {
     use super::*;
 
-    /// Returns the sums after readings a second apart.
+    /// Returns the sum after each of some readings that are 1 s apart.
     fn sums<const N: usize>(told: [f64; N]) -> [f64; N] {
         let (mut counted, mut second) = (Counted::default(), 0);
         told.map(|told_j| {
@@ -79,7 +87,7 @@ mod tests {
     fn a_counter_that_began_anew_is_followed_from_there() {
         let told = [5e6, 5e6 + 30.0, 12.0, 20.0, f64::NAN, -1.0, 25.0];
         assert_eq!(sums(told), [0.0, 30.0, 30.0, 50.0, 50.0, 50.0, 55.0]);
-        // A counter that jumped for good did not count that.
+        // A counter that jumped up and stayed there: the jump is not counted.
         assert_eq!(sums([5.0, 1e15, 1e15 + 2.0]), [0.0, 0.0, 2.0]);
     }
 

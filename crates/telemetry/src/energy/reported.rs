@@ -1,9 +1,9 @@
-//! The energy of a window by one metric as a device reports it, without a calibration.
+//! Energy of a window by one metric as a device reports it, before calibration.
 //!
-//! Role: the unit of addition. Reported energies of windows that follow each other add up, and a
-//! calibration of the sum is narrower than the sum of calibrated energies, whose bounds end at 0 J
-//! each. A trace whose rows were thinned stores reported energies ([`crate::Ledger`]), so each
-//! calibration can be applied when the energy is read.
+//! Role: the type in which energies are added. Reported energies of adjoining windows are added
+//! first and calibrated afterwards, because the bounds of a calibrated sum are narrower than the
+//! sum of calibrated bounds, each of which is cut off at 0 J. A trace whose rows were thinned
+//! stores reported energies ([`crate::Ledger`]), so that any calibration can be applied later.
 
 use super::{COUNTER_STEP_J, Calibration, Energy, Method, READING_STEP_W, Sum, Told};
 use crate::{Device, Metric, Trace};
@@ -22,7 +22,8 @@ pub(crate) struct Reported {
 }
 
 impl Reported {
-    /// Adds the energy of the window that follows.
+    /// Returns the energy of this window and the window after it, `next`; the method is the worse
+    /// of the two.
     pub(crate) fn followed_by(self, next: &Self) -> Self {
         let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
         Self {
@@ -38,11 +39,15 @@ impl Reported {
         }
     }
 
-    /// Moves the ends of the window, so that it loses some seconds and gains others.
+    /// Returns the energy after the ends of the window have moved, so that the window lost
+    /// `lost_s` seconds and gained `gained_s` seconds.
     ///
-    /// The estimate takes mean power for both. The bounds take any power up to `ceiling_w`.
+    /// The estimate assumes mean power in both times. The bounds allow any power from 0 W to
+    /// `ceiling_w`.
     pub(crate) fn reshaped(self, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
         let mean_w = self.sum.joules / self.covered_s;
+        // The lower bound assumes the ceiling in the lost time and 0 W in the gained time; the
+        // upper bound assumes the opposite.
         let moved = |(low_j, high_j): (f64, f64)| {
             let low_j: f64 = low_j - ceiling_w * lost_s;
             (low_j.max(0.0), high_j + ceiling_w * gained_s)
@@ -58,7 +63,9 @@ impl Reported {
         }
     }
 
-    /// Returns the energy of a window by the calibration of its device.
+    /// Returns the calibrated energy of a window of the device `about`.
+    ///
+    /// The bounds are first widened by the resolution of the readings.
     pub(super) fn calibrated(
         &self,
         about: &Device,
@@ -93,7 +100,8 @@ impl Reported {
 }
 
 impl Told {
-    /// Returns the reported energy between two times; none if the metric does not cover them.
+    /// Returns the reported energy between two times; `None` if the metric does not cover all of
+    /// the time between.
     pub(crate) fn reported(&self, metric: Metric, from_s: f64, to_s: f64) -> Option<Reported> {
         let sum = self.sum(from_s, to_s)?;
         self.tells(from_s, to_s).then(|| Reported {
@@ -107,8 +115,9 @@ impl Told {
 }
 
 impl Trace {
-    /// Returns the reported energy of a window by the rows in memory; none if the metric does not
-    /// cover the window.
+    /// Computes the reported energy of a window from the rows in memory.
+    ///
+    /// Returns `None` if the window is empty or the metric does not cover the window.
     pub(crate) fn reported_by_rows(
         &self,
         device: usize,

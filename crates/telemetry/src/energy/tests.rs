@@ -1,6 +1,6 @@
-//! Energies of models of known energy: the method, the text, and damaged traces.
+//! Tests of energies of simulated devices: the choice of method, the text, and damaged traces.
 //!
-//! Role: the models that all tests of energies share are here.
+//! Role: also contains the simulated devices and loads that all tests of energies use.
 
 mod accuracy;
 mod calibration;
@@ -15,11 +15,12 @@ use crate::synthetic::{Piece, Program, Sensor};
 use crate::testdata::Random;
 use crate::{PowerLimits, Row, Values, testdata};
 
-/// What a device tells of a load.
+/// The quantity that a simulated device reports.
 #[derive(Clone, Copy, Debug)]
 enum Teller {
+    /// Power, through a sensor of a class.
     Power(SensorClass),
-    /// Mean power so far, times time: a counter that is updated as often as that.
+    /// An energy counter with this update period, in s.
     Counter(f64),
 }
 
@@ -49,7 +50,8 @@ fn metric(teller: Teller) -> Metric {
     }
 }
 
-/// Samples a load for a time; readings are whole mW or mJ, as NVML's are.
+/// Samples a load every `every_s` from 0 s to `lasts_s`; readings are whole mW or mJ, as NVML's
+/// are.
 fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: f64) -> Trace {
     let mut times_s = vec![];
     let mut time_s = 0.0;
@@ -60,7 +62,7 @@ fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: 
     sampled_at(load, teller, phase_s, &times_s)
 }
 
-/// Does the same at any times, in s.
+/// Samples a load at the given times, in s, as [`sampled`] does.
 fn sampled_at(load: &Program, teller: Teller, phase_s: f64, times_s: &[f64]) -> Trace {
     let mut rows = vec![];
     for &time_s in times_s {
@@ -157,7 +159,8 @@ fn is_part_time(teller: Teller) -> bool {
     )
 }
 
-/// A trace of a device that draws 100 W and tells a counter only, every 0.1 s for 12 s.
+/// Returns a trace of a device that draws 100 W and reports only a counter, with a row every 0.1 s
+/// for 12 s.
 fn counting(kind: Kind, limits: PowerLimits) -> Trace {
     let load = Program::constant(100.0);
     let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
@@ -205,7 +208,7 @@ fn the_counter_comes_first_and_the_integral_checks_it() {
         text.contains("by energy counter") && text.contains("instant power -4."),
         "{text}"
     );
-    // A driver that was loaded anew counts from zero; the integral goes on.
+    // After a reset of the counter, the integral of power is used, and there is no check.
     for row in &mut trace.rows[700..] {
         let told = row.values.get(Metric::Energy).unwrap();
         row.values.set(Metric::Energy, told - 3000.0);
@@ -294,8 +297,8 @@ fn no_energy_disagrees_with_nothing() {
     assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
 }
 
-/// Times that a damaged file may hold: in order, equal, too close together, and as far away as
-/// there are any.
+/// Returns times that a damaged file may contain: increasing, equal, very close together, and up to
+/// the largest possible distance apart.
 fn damaged_times(random: &mut Random, n: usize) -> Vec<Duration> {
     let power_of_ten = |exponent| Duration::from_secs_f64(10.0_f64.powf(exponent));
     let (mut times, mut time, mut step) = (vec![], Duration::ZERO, power_of_ten(-1.0));
@@ -335,7 +338,7 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
         }
         let mut times = damaged_times(&mut random, trace.rows.len());
         if round % 3 == 0 {
-            // One row at the end of all times.
+            // One row is far later than all others.
             *times.last_mut().unwrap() = Duration::from_secs(1_000_000_000_000_000);
         }
         for (row, time) in trace.rows.iter_mut().zip(times) {
@@ -366,7 +369,8 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
         drop(crate::analysis::idle_periods(&trace, 0));
         let _ = crate::sensor::update_period(&trace, 0, metric(teller));
     }
-    // It takes seconds; what grows with the time that rows span would never end.
+    // The test takes seconds. An algorithm whose time grows with the time between rows would not
+    // end.
     let elapsed = began.elapsed();
     assert!(elapsed < Duration::from_secs(120), "{elapsed:?}");
 }
@@ -395,7 +399,8 @@ mod properties {
             };
             let (whole, left, right) = (by(from, to), by(from, middle), by(middle, to));
             let sum = left.joules + right.joules;
-            // Times in whole ns, and each window has its own context for the phase.
+            // The sum is not exact, because times are whole ns and each window finds the sensor's
+            // phase from its own context.
             prop_assert!((sum / whole.joules - 1.0).abs() < 0.01, "{} {}", sum, whole.joules);
             prop_assert!(left.interval.low_j + right.interval.low_j <= whole.joules + 1e-6);
             prop_assert!(left.interval.high_j + right.interval.high_j >= whole.joules - 1e-6);

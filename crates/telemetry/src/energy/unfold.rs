@@ -1,56 +1,76 @@
-//! From what a sensor told to cells of power: [`Cells`].
+//! Conversion of a sensor's readings into cells of power, [`Cells`].
 //!
-//! Method: a sensor whose window is no longer than the time between updates saw the cell before
-//! each update and nothing of the rest. A sensor whose window holds m updates (the last second,
-//! every 100 ms) saw all of the time m times. With `B_k` for the mean power between updates k−1 and
-//! k, `B_k = B_(k−m) + m (r_k − r_(k−1))`, which determines all cells from the first m, and the sum
-//! of these is `m r_0`. A pattern of m cells with sum zero that repeats through the whole trace
-//! remains undetermined. It is chosen such that power does not change from cell to cell at most of
-//! the boundaries (the median of each boundary over all repetitions is zero). Whole multiples of
-//! the window do not depend on that choice.
-//! Missed updates: the reading of an update that was not seen is assumed on the line between its
-//! neighbours. Only the place of power within two cells, and within all that follow by whole
-//! windows, is lost: the bounds then include those of cells that are whole windows, which need no
-//! other reading.
-//! Limits: a load that repeats exactly with the window is such a pattern, and not seen. The energy
-//! of windows that are no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
+//! Role: converts the updates of `updates/track.rs` into the cells that `energy/cells.rs` sums.
+//! Method: a reading of power is the mean over the window before its update. There are two cases.
+//! - The window is at most as long as the update period. The time before each update that the
+//!   window covers is a seen cell, and the time between two windows is a hidden cell:
+//!   ```text
+//!   time   --------|-----------|-----------|-->    | update
+//!   cells       [r0][hidden][r1][hidden][r2]
+//!   ```
+//! - The window covers m updates (the last second, every 100 ms), so the sensor observed all of the
+//!   time m times. Let `B_k` be the mean power between updates k−1 and k, and `r_k` the reading of
+//!   update k. Consecutive windows differ by one cell at each end:
+//!   ```text
+//!   r_(k-1)   [B_(k-m)  B_(k-m+1)  ...  B_(k-1)]
+//!   r_k                [B_(k-m+1)  ...  B_(k-1)  B_k]
+//!   ```
+//!   so `B_k = B_(k−m) + m (r_k − r_(k−1))`. This relation determines all cells from the first m
+//!   cells, whose sum is `m r_0`. A pattern of m cells with sum zero that repeats through the whole
+//!   trace remains undetermined. The pattern is chosen such that power does not change at most of
+//!   the boundaries between cells: the median change at each boundary of the pattern, over all
+//!   repetitions, is zero. Energies of whole multiples of the window do not depend on the pattern.
+//!
+//! Missed updates: the reading of an update that no read saw is interpolated linearly between the
+//! neighbouring readings. An error of this reading moves power between two neighbouring cells, and
+//! between the cells that follow them by whole windows. The bounds therefore also include the
+//! bounds of a second list of cells, which are whole windows and need no interpolated reading.
+//! Limits: the readings do not show a load that repeats exactly with the window, because such a
+//! load is a pattern with sum zero. [`Cells::sum`] includes this error in its bounds.
 
 use super::cells::{Cell, Cells, Sight};
 use crate::updates::{self, Rhythm, Step, Update};
 
-/// How a sensor makes its readings.
+/// The update period and the averaging window of a power sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Habit {
+    /// Update period with its bounds.
     pub rhythm: Rhythm,
-    /// The window that a reading is the mean of, in s.
+    /// Length of the averaging window of a reading, in s.
     pub window_s: f64,
-    /// The bound on the error of the windows' ends in addition to that of the updates, in s.
+    /// Bound on the error of the windows' ends, in s, in addition to the error of the update times.
     pub shift_s: f64,
-    /// Whether the window is a guess.
+    /// Whether the length of the window is a guess.
     pub is_guess: bool,
 }
 
 /// Time before and after a hidden cell whose readings bound the likely power of the cell, in s.
 const REACH_S: f64 = 3.0;
-/// Hidden time between two updates, in times of the usual step, from which on it is missing.
+/// Shortest distance of two updates, in usual steps, between which time is missing instead of
+/// hidden.
 const MISSING_STEPS: f64 = 3.5;
-/// How far before the first and after the last update a window may reach, in steps.
+/// Longest time before the first and after the last update that a window may include, in steps.
 const MARGIN_STEPS: f64 = 1.6;
-/// Windows whose edges are closer than this, in windows, follow each other.
+/// Tolerance within which one window ends where the next begins, in windows.
 const SAME_EDGE: f64 = 0.05;
-/// Updates whose distance is further from a step than this, in steps, are irregular.
+/// Largest deviation of the distance of two updates from a step, in steps, at which the distance
+/// counts as regular.
 const IRREGULAR: f64 = 0.25;
-/// Fewer steps in a window need no unfolding.
+/// Smallest number of steps in a window whose readings are unfolded.
 const MIN_FOLD: usize = 2;
 
-/// Returns cells, and the times of updates, from readings of power, (s, W), of a device with a row
-/// every `row_s`; the first are the estimate, and others have to be within the bounds as well.
+/// Returns the cells and the updates of readings of power, (s, W), of a device with a row every
+/// `row_s`.
+///
+/// The first element is used for the estimate. If updates may have been missed, a second element
+/// has the cells of whole windows, whose bounds must be included as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
     habit: Habit,
     row_s: f64,
     ceiling_w: f64,
 ) -> Vec<(Cells, Vec<Update>)> {
+    // Where reads are slower than updates, the steps between seen updates are those of the reads.
     let period_s = habit.rhythm.period_s;
     let updates = updates::of_power(series, &habit.rhythm);
     let step_s = period_s.max(updates::read_interval_s(series, period_s));
@@ -61,6 +81,8 @@ pub(crate) fn of_power(
     )]
     let fold = (habit.window_s / step_s).round() as usize;
     let is_folded = fold >= MIN_FOLD;
+    // A pause longer than a few usual steps is missing time. For a sensor without unfolding, slow
+    // rows are usual and their hidden time is bounded; unfolding needs a reading at every step.
     let usual_s = if is_folded { step_s } else { step_s.max(row_s) };
     let is_one_run = |a: &Update, b: &Update| b.time_s - a.time_s < MISSING_STEPS * usual_s;
     let mut list: Vec<Cell> = vec![];
@@ -73,10 +95,12 @@ pub(crate) fn of_power(
         append(&mut list, cells);
     }
     let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
-    // The margin before the first cell takes part in the count, and the pattern of each run is its
-    // own.
+    // `Cells::folded` assigns cells to places of the pattern by their index in the whole list. This
+    // includes the margin before the first cell, which only shifts all indices. With a gap, each
+    // run has a pattern of its own, so no common pattern is bounded.
     let fold = if is_folded && !has_gap { fold } else { 0 };
     let is_disturbed = is_disturbed(series, &updates, step_s);
+    // Adds margins, power ranges and slack to a list of cells; both ways need them.
     let finish = |mut list: Vec<Cell>, fold: usize| {
         add_margins(&mut list, 2.0 * MARGIN_STEPS * step_s, Sight::Open);
         set_ranges(&mut list, &updates);
@@ -103,11 +127,11 @@ pub(crate) fn of_power(
     ways
 }
 
-/// Returns cells, and the times of updates, from readings of a counter that does not go back, (s,
-/// J).
+/// Returns the cells and the updates of readings of a counter that never decreases, (s, J).
 ///
-/// The rhythm narrows the times of updates where a period is known; a reading is never older than
-/// `longest_s`.
+/// A cell is the time between two updates; its power is the difference of the readings over the
+/// time. If the update period is known, `rhythm` narrows the bounds on the times of updates. A
+/// reading is never older than `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     rhythm: Option<&Rhythm>,
@@ -130,6 +154,8 @@ pub(crate) fn of_counter(
             .map_or(0.0, |read| read.0 - last.to_s)
             .max(0.0)
     };
+    // Reads after the last change show no later update, but the device drew power until the last
+    // read. The margin covers this time as well.
     let open_s = list.last().map_or(0.0, since_s);
     add_margins(&mut list, open_s + 2.0 * MARGIN_STEPS * step_s, Sight::Open);
     let cells = Cells {
@@ -142,7 +168,7 @@ pub(crate) fn of_counter(
     (cells, updates)
 }
 
-/// Returns the times from which on and until which a window may reach, in s.
+/// Returns the earliest begin and the latest end of a window that the updates cover, in s.
 fn reach_s(updates: &[Update], series: &[(f64, f64)], step_s: f64) -> (f64, f64) {
     let margin_s = MARGIN_STEPS * step_s;
     let ends = updates.first().zip(updates.last()).zip(series.last());
@@ -154,13 +180,14 @@ fn reach_s(updates: &[Update], series: &[(f64, f64)], step_s: f64) -> (f64, f64)
     })
 }
 
-/// Adds the cells of a run to those before it, with missing time between.
+/// Appends the cells of a run to the cells of earlier runs, with a missing cell between.
 fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
     let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
         list.extend(cells);
         return;
     };
-    // A new run may reach back into the pause, or beyond.
+    // The windows of a new run may begin within the pause, which shortens the missing cell, or
+    // before the end of the earlier run, whose cells are then kept.
     if first.from_s > last.to_s {
         list.push(Cell {
             from_s: last.to_s,
@@ -177,8 +204,8 @@ fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
     }));
 }
 
-/// Returns whether reads may have missed updates: one may lie between two reads, or some lie
-/// further apart than a step and updates do not keep to it.
+/// Returns whether reads may have missed updates: an update is marked as [`Step::Unsure`], or some
+/// reads are further apart than a step and the distances of updates are irregular.
 fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool {
     let slow_s = updates::SLOW_READS * step_s;
     let is_irregular =
@@ -188,7 +215,10 @@ fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool 
             && updates.windows(2).any(is_irregular)
 }
 
-/// A seen cell before each update, and what is hidden between them.
+/// Returns a seen cell before each update of a run, and a hidden cell between two seen cells.
+///
+/// If the sensor observes all of the time, a cell begins at the update before, and only missed
+/// updates leave a hidden cell.
 fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
     let sees_all = window_s > (1.0 - SAME_EDGE) * rhythm.period_s;
@@ -197,7 +227,7 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
         let (mut sight, mut from_slack_s) = (Sight::Seen, update.slack_s);
         if let Some(&last) = cells.last() {
             let follows = sees_all && update.step != Step::Missed;
-            // Windows that follow each other but for rounding leave nothing hidden.
+            // Windows that touch, up to rounding, have no hidden cell between them.
             if !follows && from_s > last.to_s + SAME_EDGE * window_s {
                 cells.push(Cell {
                     from_s: last.to_s,
@@ -209,6 +239,8 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
             } else {
                 (from_s, from_slack_s) = (last.to_s, last.slack_s.1);
             }
+            // If an update was missed, this cell is longer than a period: the reading is the mean
+            // of its last period only, and the time before is hidden.
             if follows && update.step == Step::Unsure {
                 sight = Sight::Unsure {
                     hidden_s: (update.time_s - from_s - rhythm.shortest_s).max(0.0),
@@ -230,7 +262,8 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
     cells
 }
 
-/// Puts updates that were not seen between those that were.
+/// Returns the updates of a run with missed updates inserted, whose times and readings are
+/// interpolated linearly.
 fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
     let mut whole = run[..1].to_vec();
     for pair in run.windows(2) {
@@ -250,13 +283,21 @@ fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
     whole
 }
 
-/// The windows of as many updates as do not overlap, from the last one back, and what is between
-/// them.
+/// Returns cells that are whole windows, chosen from the last update backward so that no two
+/// windows overlap, with a hidden or a missing cell where two windows do not touch.
+///
+/// With four updates in a window, and two updates missed:
+/// ```text
+/// updates   |   |   |   |   |           |   |   |   |
+/// cells     [--- window ---][hidden][--- window ---]
+/// ```
 fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
     for update in updates.iter().rev() {
         let mut to_s = update.time_s;
         if let Some(&next) = cells.last() {
+            // A window that overlaps the next cell is skipped; a window that touches the next cell
+            // is extended or shortened to its edge.
             let gap_s = next.from_s - to_s;
             if gap_s < -SAME_EDGE * window_s {
                 continue;
@@ -289,18 +330,30 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
     cells
 }
 
-/// The cells between updates, whose means over `fold` of them are what was told.
+/// Returns the cells between updates such that the mean over each `fold` consecutive cells is the
+/// reading at the end of these cells.
+///
+/// `run` must have an update every step. Its first update ends a whole window, so the result has
+/// `fold - 1` cells more than `run` has updates. See the module's method for the equations:
+/// ```text
+/// cell      0    1    2  ... fold-1 | fold | fold+1 ...
+/// update    -    -    -  ...   0    |   1  |   2    ...
+/// rises     0    0    0  ...   0    | recurrence by whole windows
+/// watts     level + pattern[cell % fold] + rises[cell]
+/// ```
 fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
     let length = fold as f64;
-    // Power of each cell over that of the one `fold` multiples before, within the first `fold`.
+    // Power of each cell minus the power of the cell at the same place of the first window.
     let mut rises = vec![0.0; fold];
     for pair in run.windows(2) {
         let before = rises[rises.len() - fold];
         rises.push(before + length * (pair[1].value - pair[0].value));
     }
-    // Until each boundary was passed twice, power is taken not to have changed within the first
-    // window.
+    // The change of power at a boundary is the step of the pattern plus the difference of two
+    // rises. Power does not change at most boundaries, so the median difference over all
+    // repetitions is the negative step. With fewer than two repetitions, power within the first
+    // window is assumed to be constant.
     let is_repeated = rises.len() > 2 * fold;
     let mut jumps: Vec<f64> = (0..fold)
         .map(|slot| {
@@ -308,7 +361,7 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
             updates::median(at.map(|k| rises[k] - rises[k - 1]).collect()).unwrap_or(0.0)
         })
         .collect();
-    // Around the pattern they sum up to nothing.
+    // The pattern repeats, so its steps must sum to zero over one repetition.
     let excess = jumps.iter().sum::<f64>() / length;
     for jump in &mut jumps {
         *jump -= excess;
@@ -317,12 +370,15 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
     for slot in 1..fold {
         pattern[slot] = pattern[slot - 1] - jumps[slot];
     }
+    // The mean of the first window must be the first reading.
     let level = run[0].value - pattern.iter().sum::<f64>() / length;
     let first_s = run[0].time_s - length * step_s;
     let mut from_s = first_s;
     let mut cells = vec![];
     let mut from_slack_s = run[0].slack_s;
     for (k, rise) in rises.iter().enumerate() {
+        // Cell `k` ends at update `k + 1 - fold`; the cells before the first update have regular
+        // edges.
         let (to_s, to_slack_s) = match (k + 1).checked_sub(fold) {
             Some(update) => (run[update].time_s, run[update].slack_s),
             None => (from_s + step_s, run[0].slack_s),
@@ -339,6 +395,7 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
     cells
 }
 
+/// Returns the sight of a hidden cell whose range is not set yet; see [`set_ranges`].
 fn hidden() -> Sight {
     Sight::Hidden {
         low_w: 0.0,
@@ -346,8 +403,8 @@ fn hidden() -> Sight {
     }
 }
 
-/// Adds a cell of so many seconds at either end: a window may begin before the first update and end
-/// after the last.
+/// Adds a cell of length `margin_s` at each end of the list, with the power of its neighbour,
+/// because a window may begin before the first update and end after the last.
 fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Sight) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;
@@ -371,8 +428,10 @@ fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Sight) {
     });
 }
 
-/// Sets the range of hidden power to that of the readings around it.
+/// Sets the power range of each hidden and each unsure cell to the range of the readings up to
+/// [`REACH_S`] before and after the cell.
 fn set_ranges(list: &mut [Cell], updates: &[Update]) {
+    // Cells and updates are in the order of time, so both ends of the range only move forward.
     let (mut first, mut end) = (0, 0);
     for cell in list {
         while first < updates.len() && updates[first].time_s < cell.from_s - REACH_S {
@@ -454,8 +513,8 @@ mod tests {
             .iter()
             .filter(|cell| cell.sight == Sight::Seen && cell.from_s > 0.0)
         {
-            // Reads every 20 ms leave the phase open by that much; a cell without a jump is exact
-            // all the same.
+            // Reads every 20 ms determine the times of updates only to 20 ms. Cells with a jump
+            // near an edge are therefore not compared; all other cells are exact.
             let is_flat = load.power_w(cell.from_s - 0.03) == load.power_w(cell.to_s + 0.03);
             let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
             worst_w = worst_w.max(if is_flat { off_w.abs() } else { 0.0 });

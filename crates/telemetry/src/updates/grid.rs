@@ -1,22 +1,29 @@
-//! Updates on a strict grid within blocks of some seconds.
+//! Update times on a strictly periodic grid, within blocks of some seconds.
 //!
-//! Role: times of updates for the measurement of a sensor's window ([`crate::sensor::probe()`]),
-//! which needs times that are alike wrong rather than bounds on each: the load is known there, and
-//! a common error is one unknown, the delay.
-//! Method: a bracket of an update, modulo the period, is an arc that holds the phase; the phase of
-//! a block is where most arcs meet.
+//! Role: update times for the measurement of a sensor's window ([`crate::sensor::probe()`]). That
+//! measurement needs times with a common error rather than bounds on each time, because its load is
+//! known and a common error is a single unknown, the delay.
+//! Method: a bracket of an update, modulo the period, is an arc that contains the phase. The phase
+//! of a block is the middle of the interval in which most arcs overlap:
+//! ```text
+//! 0            phase            period
+//! |   [----------+-----]           |     arc of change 1
+//! |          [---+-------------]   |     arc of change 2
+//! |-----]        |     [-----------|     arc of change 3, which wraps around
+//! ```
 
 use super::{
     Bracket, JITTER, PAUSE, ROUNDING, SLOW_READS, Step, Update, changes, count, read_interval_s,
 };
 
-/// Periods that have a phase of their own, or the time, in s, if that is longer; it is voted for by
-/// their changes and by those half as far again.
+/// Length of a block with a phase of its own, in periods. The phase is computed from the changes in
+/// the block and in half a block before and after.
 const BLOCK: f64 = 64.0;
+/// Shortest length of a block, in s.
 const BLOCK_S: f64 = 4.0;
 
 /// Returns the updates of a sensor that is read more often than it is updated, from its reads, (s,
-/// W).
+/// W), with increasing times.
 pub(crate) fn on_grid(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
     let pause_s = PAUSE * period_s.max(read_interval_s(series, period_s));
     let Some(&first) = series.first() else {
@@ -32,7 +39,8 @@ pub(crate) fn on_grid(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
     let mut block_end_s = f64::NEG_INFINITY;
     for run in series.chunk_by(|a, b| b.0 - a.0 <= pause_s) {
         let (mut start_s, last_s) = (run[0].0, run[run.len() - 1].0);
-        // Counted, since at times far from zero a block is less than the spacing of numbers.
+        // The number of rounds is limited, because at times far from zero a block may be shorter
+        // than the spacing of f64 numbers, and adding a block would not change the time.
         for _ in 0..=count((last_s - start_s) / reach_s) + 1 {
             if start_s >= block_end_s {
                 block_end_s = start_s + reach_s;
@@ -51,20 +59,23 @@ pub(crate) fn on_grid(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
     grid.updates
 }
 
-/// Updates that have been found, and where the next ones lie.
+/// The updates found so far, with the grid on which later updates are.
 struct Grid {
     period_s: f64,
-    /// The time of any update, and how far it may be off.
+    /// The time of any one update and the bound on its error, in s.
     phase: (f64, f64),
     updates: Vec<Update>,
 }
 
 impl Grid {
-    /// Adds updates until a time, with the reads of a run nearest to half a period after them, if
-    /// these saw them.
+    /// Adds the updates of a run of reads up to `end_s`.
+    ///
+    /// The value of an update is the read nearest to the middle of the period after the update. An
+    /// update is left out if this read may have seen another update.
     fn fill(&mut self, run: &[(f64, f64)], end_s: f64) {
         let (period_s, (phase_s, slack_s)) = (self.period_s, self.phase);
-        // The newest update at the first read was up to a period before.
+        // The update that made the first reading was at most a period before the first read. After
+        // a change of phase, the next update is at least half a period after the last.
         let oldest_s = run[0].0 - period_s;
         let next_s = self.updates.last().map(|u| u.time_s + 0.5 * period_s);
         let at_least_s = next_s.map_or(oldest_s, |next_s| next_s.max(oldest_s));
@@ -72,7 +83,8 @@ impl Grid {
         let mut nearest = run
             .partition_point(|read| read.0 < time_s)
             .saturating_sub(1);
-        // Counted, since numbers may be so large that a period is lost in them.
+        // The number of rounds is limited, because at large times adding a period may not change an
+        // f64.
         for _ in 0..=count((end_s - time_s) / period_s + 1.0) {
             if time_s > end_s {
                 break;
@@ -82,8 +94,9 @@ impl Grid {
             while nearest + 1 < run.len() && off_s(nearest + 1) <= off_s(nearest) {
                 nearest += 1;
             }
-            // Reads at shorter intervals than updates see every update. Where a read is missing, a
-            // read that may lie before or after another update determines neither of the two.
+            // If reads are closer together than updates, every update is seen. Where a read is
+            // missing, the nearest read may be so close to another update that it is unknown which
+            // of the two it saw. Such a read is not used.
             let gap_s = |to: usize| run.get(to).map_or(0.0, |read| read.0 - run[to - 1].0);
             let before_s = if nearest > 0 { gap_s(nearest) } else { 0.0 };
             let is_late = before_s.max(gap_s(nearest + 1)) > SLOW_READS * period_s;
@@ -106,10 +119,11 @@ impl Grid {
     }
 }
 
-/// Finds the phase that most brackets have an update at, and how far it may be off; none without
-/// changes.
+/// Returns the phase in most brackets and the bound on its error, in s; `None` if no bracket is
+/// shorter than the period.
 ///
-/// Each bracket holds an update, so, modulo the period, it is an arc that holds the phase.
+/// Each bracket contains an update, so the bracket, modulo the period, is an arc that contains the
+/// phase. The phase is found by a sweep over the sorted ends of all arcs.
 fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {
     let origin_s = changes.first()?.after_s;
     let jitter_s = JITTER * period_s;
@@ -122,10 +136,11 @@ fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {
         }
         let start_s = (change.after_s - jitter_s - origin_s).rem_euclid(period_s);
         let end_s = (start_s + width_s).rem_euclid(period_s);
+        // An arc that wraps around is open at the origin, where the sweep begins.
         votes += i32::from(end_s < start_s);
         edges.extend([(start_s, 1), (end_s, -1)]);
     }
-    // Where one arc ends and another begins, both hold.
+    // Arcs are closed: at equal times, beginnings are sorted before ends.
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
     let (mut most, mut best_s, mut width_s) = (0, 0.0, -1.0);
     for (i, &(from_s, change)) in edges.iter().enumerate() {

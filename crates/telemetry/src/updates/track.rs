@@ -1,16 +1,31 @@
-//! Times of a sensor's updates, each with its own bounds.
+//! Times of a sensor's updates, each with a bound on its error.
 //!
-//! Method: set membership. A reading that differs from the one before it brackets an update. Two
-//! updates are a whole number of periods apart, so each bracket narrows its neighbours' brackets,
-//! by as much as the period is known: once forward and once backward in time. Nothing narrows
-//! across a number of periods that is not unique, so an error of the clock widens the bounds of
-//! updates far from a change and never shifts them. Where reads are slow, a bracket leaves several
-//! places on the grid, which are followed until changes rule them out. Brackets that contradict
-//! each other are not narrowed. A reading of power may stay the same over an update, so updates
-//! between two changes are filled in. A counter of a device that draws power does not: an unchanged
-//! counter proves that there was no update ([`of_counter`]). An update that passed between two
-//! reads was not seen. [`Step`] states for each update whether one did.
-//! Cost: time and memory grow with the number of reads and not with the time that they span.
+//! Method: set-membership estimation, in four steps.
+//! 1. Reads of one value form a hold. The last read of a hold and the first read of the next hold
+//!    bracket an update ([`holds`]).
+//! 2. Two updates are a whole number of periods apart, so a bracket, moved by a number of periods,
+//!    narrows the next bracket:
+//!    ```text
+//!    bracket 1   [--------]
+//!    moved                          [--------]       by one period
+//!    bracket 2                 [--------]
+//!    narrowed                       [---]
+//!    ```
+//!    One pass goes forward and one backward in time ([`narrowed`]). The bounds on the period widen
+//!    a moved bracket, so an error of the clock widens the bounds of updates far from a change and
+//!    never shifts them. If reads are slow, several numbers of periods are possible. Each is
+//!    followed as a branch until later changes exclude it. Brackets that contradict each other are
+//!    not narrowed.
+//! 3. A time is chosen within each narrowed bracket such that neighbouring times have similar
+//!    errors ([`regular`]).
+//! 4. A reading of power may be the same after an update, so updates are filled in between the
+//!    first and the last read of a hold ([`fill`]). A counter of a device that draws power changes
+//!    at every update, so an unchanged counter proves that there was no update ([`of_counter`]).
+//!
+//! An update that passed between two reads is not in the list. [`Step`] states for each update
+//! whether such an update may have passed before it.
+//! Cost: time and memory are linear in the number of reads and do not depend on the time between
+//! reads.
 
 use super::{JITTER, ROUNDING, SLOW_READS};
 
@@ -19,51 +34,64 @@ use super::{JITTER, ROUNDING, SLOW_READS};
 pub(crate) struct Rhythm {
     /// The estimate, in s.
     pub period_s: f64,
+    /// Lower bound, in s.
     pub shortest_s: f64,
+    /// Upper bound, in s.
     pub longest_s: f64,
 }
 
-/// The relation of an update to the one before it.
+/// The relation of an update to the previous update in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// No update lies between.
+    /// No update happened between the two.
     Next,
-    /// An update may lie between, and was not seen.
+    /// An update that no read saw may have happened between the two.
     Unsure,
-    /// At least one update lies between, and was not seen.
+    /// At least one update that no read saw happened between the two.
     Missed,
 }
 
-/// A sensor's reading, at the update that made it.
+/// An update of a sensor with the reading that it produced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Update {
     /// The time, in s.
     pub time_s: f64,
     /// The bound on the error of the time, in s.
     pub slack_s: f64,
-    /// The reading.
+    /// The reading, in W or J.
     pub value: f64,
+    /// Relation to the previous update.
     pub step: Step,
 }
 
-/// Reads of one value, without a time between in which another could have passed.
+/// Consecutive reads of one value, with intervals that are too short to miss an update.
+///
+/// ```text
+/// reads         x      x    x    x        x
+/// value         1      2    2    2        3
+///                      ^first_s  ^last_s
+/// update        (------]                      from low_s to high_s
+///               |gap_s |
+/// ```
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     value: f64,
-    /// The first and the last read, in s.
+    /// Time of the first read, in s.
     first_s: f64,
+    /// Time of the last read, in s.
     last_s: f64,
-    /// Bounds on the update that made the value, in s.
+    /// Bounds on the time of the update that produced the value, in s.
     low_s: f64,
     high_s: f64,
-    /// The time since the last read of the hold before, in s.
+    /// Time from the last read of the previous hold to the first read of this hold, in s; infinite
+    /// for the first hold.
     gap_s: f64,
-    /// The fewest and the most periods since the update of the hold before.
+    /// Smallest and largest number of periods since the update of the previous hold.
     steps: (f64, f64),
 }
 
 impl Rhythm {
-    /// Returns the rhythm of a period that may be off by a share of itself.
+    /// Creates the bounds for a period with a relative error of at most `tolerance`.
     pub(crate) fn new(period_s: f64, tolerance: f64) -> Self {
         Self {
             period_s,
@@ -72,7 +100,8 @@ impl Rhythm {
         }
     }
 
-    /// Returns the rhythm that both allow; none if they contradict each other.
+    /// Returns the intersection of the bounds of two rhythms; `None` if it is empty. The estimate
+    /// is the one of `self`, clamped to the intersection.
     pub(crate) fn within(&self, other: &Self) -> Option<Self> {
         let shortest_s = self.shortest_s.max(other.shortest_s);
         let longest_s = self.longest_s.min(other.longest_s);
@@ -83,12 +112,13 @@ impl Rhythm {
         })
     }
 
-    /// Returns the largest error of the period, as a share of it.
+    /// Returns the largest possible error of the period, as a share of the period.
     pub(crate) fn tolerance(&self) -> f64 {
         (self.longest_s / self.period_s - 1.0).max(1.0 - self.shortest_s / self.period_s)
     }
 
-    /// Returns the fewest and the most periods between two times that each lie between bounds.
+    /// Returns the smallest and the largest number of periods between two updates whose times are
+    /// within the given bounds.
     fn steps(&self, from_s: (f64, f64), to_s: (f64, f64)) -> (f64, f64) {
         let fewest = ((to_s.0 - from_s.1) / self.longest_s - ROUNDING).ceil();
         let most = ((to_s.1 - from_s.0) / self.shortest_s + ROUNDING).floor();
@@ -96,7 +126,7 @@ impl Rhythm {
     }
 }
 
-/// Returns the updates of a sensor of power from its reads, (s, W), in the order of their times.
+/// Returns the updates of a power sensor from its reads, (s, W), in the order of their times.
 pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
     let holds = holds(series, rhythm.longest_s, |gap_s| {
         gap_s > SLOW_READS * rhythm.shortest_s
@@ -108,6 +138,8 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
         push(&mut updates, places[i], hold.value, step);
         let next = holds.get(i + 1).zip(places.get(i + 1).copied());
         fill(&mut updates, hold, places[i], next, rhythm);
+        // The step of the next hold's update, relative to the last update that was filled in. No
+        // update was missed if reads are close together or at most one period fits between the two.
         if let (Some((after, place)), Some(last)) = (next, updates.last()) {
             let (fewest, most) = rhythm.steps(bounds((last.time_s, last.slack_s)), bounds(place));
             step = if after.first_s - hold.last_s <= SLOW_READS * rhythm.shortest_s || most <= 1.0 {
@@ -122,18 +154,18 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
     updates
 }
 
-/// Returns the updates of a counter from its reads, (s, J): those that changed it, and the one
-/// before the first read.
+/// Returns the updates of a counter from its reads, (s, J): the update before the first read and
+/// each update that changed the counter.
 ///
-/// `longest_s` bounds the age of a reading; without a rhythm, brackets are not narrowed.
+/// A reading is never older than `longest_s`. Without a rhythm, brackets are not narrowed.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     rhythm: Option<&Rhythm>,
     longest_s: f64,
 ) -> Vec<Update> {
     let mut holds = holds(series, longest_s, |_| false);
-    // Each update changes a counter, so between two changes that reads follow closely there is one
-    // period.
+    // Each update changes the counter. If the last read of the old value and the first read of the
+    // new value are less than a period apart, there was only one update between the two values.
     for hold in &mut holds {
         if rhythm.is_some_and(|rhythm| hold.gap_s <= SLOW_READS * rhythm.shortest_s) {
             hold.steps.1 = 1.0;
@@ -146,11 +178,14 @@ pub(crate) fn of_counter(
     updates
 }
 
-/// Returns the holds of reads; `is_broken` states whether an update may pass in a time between two
-/// equal reads.
+/// Groups reads, (s, value), into holds.
+///
+/// `is_broken` returns whether an update may have been missed in an interval, in s, between two
+/// equal reads. Such reads are in different holds.
 fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool) -> Vec<Hold> {
     let mut holds: Vec<Hold> = vec![];
     for &(time_s, value) in series {
+        // The update that produced a reading is at most `longest_s` before the read.
         let (mut low_s, mut min_steps, mut gap_s) = (time_s - longest_s, 1.0, f64::INFINITY);
         if let Some(last) = holds.last_mut() {
             gap_s = time_s - last.last_s;
@@ -159,8 +194,10 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
                     last.last_s = time_s;
                     continue;
                 }
+                // Equal readings may come from the same update unless a whole period has passed.
                 min_steps = if gap_s < longest_s { 0.0 } else { 1.0 };
             } else {
+                // The old value was read after its own update, so the new update is later.
                 low_s = low_s.max(last.last_s);
             }
         }
@@ -178,6 +215,9 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 }
 
 /// Returns the time of each hold's update and the bound on its error, in s.
+///
+/// With a rhythm, brackets are narrowed forward and backward in time. Without a rhythm, the times
+/// are the middles of the brackets.
 fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
     let Some(rhythm) = rhythm else {
@@ -186,11 +226,14 @@ fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
     };
     let steps: Vec<(f64, f64)> = holds.iter().skip(1).map(|hold| hold.steps).collect();
     let forward = narrowed(&brackets, &steps, rhythm);
-    // Backward in time is forward in negative time.
+    // The backward pass is a forward pass over negated times in reverse order.
     let mirrored: Vec<Range> = brackets.iter().rev().map(|&(a, b)| (-b, -a)).collect();
     let steps_mirrored: Vec<(f64, f64)> = steps.iter().rev().copied().collect();
     let backward = narrowed(&mirrored, &steps_mirrored, rhythm);
     let both = brackets.iter().zip(forward).zip(backward.iter().rev());
+    // Each pass may leave several ranges of a bracket. The time is in one range of each pass, so
+    // the bound is the hull of all intersections. If there is none, the readings contradict the
+    // rhythm, and the bracket itself is the bound.
     let ranges: Vec<Range> = both
         .map(|((bracket, ahead), behind)| {
             let within =
@@ -211,18 +254,24 @@ fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
     times.into_iter().zip(ranges).map(slack).collect()
 }
 
-/// Fewer updates are not divided further.
+/// Largest number of updates that are not split further in [`regular`].
 const SHORT_LINE: usize = 16;
 
-/// Returns a time in each range, on one line where all ranges allow, and on a line for each half of
-/// them otherwise: errors of neighbours are then alike, and hardly change the energy between them.
+/// Returns a time within each range.
+///
+/// The times are on a straight line over the number of periods if such a line passes through all
+/// ranges. Otherwise the ranges are split in half, and each half has a line of its own.
+/// Neighbouring times then have similar errors, which hardly change the time between two updates
+/// and so the energy of the cell.
 fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
     let Some(first) = ranges.first() else {
         return vec![];
     };
     let middle_s = |range: &Range| 0.5 * (range.0 + range.1);
     let (origin_s, mut steps, mut before_s) = (middle_s(first), 0.0, middle_s(first));
-    // Weight, steps and time of each update.
+    // Weight, number of periods since the first update, and time of each update. Narrow ranges have
+    // a high weight; the jitter limits the weight of a range of zero width. Times are relative to
+    // the first time, to keep precision.
     let points: Vec<(f64, f64, f64)> = ranges
         .iter()
         .map(|range| {
@@ -243,12 +292,13 @@ fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
         times.extend(regular(right, rhythm));
         return times;
     }
+    // In a short part, times that the line puts outside their range are moved to its nearest end.
     let within = |(time_s, range): (f64, &Range)| time_s.max(range.0).min(range.1);
     fitted.zip(ranges).map(within).collect()
 }
 
-/// Returns offset and slope of the line through points, (weight, steps, s), with a slope that the
-/// rhythm allows.
+/// Returns the offset, in s, and the slope, in s per period, of the weighted least-squares line
+/// through points, (weight, steps, s). The slope is clamped to the bounds of the rhythm.
 fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();
@@ -262,7 +312,7 @@ fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
     let spread = mean(&|point| (point.1 - steps).powi(2));
     let product = mean(&|point| (point.1 - steps) * (point.2 - time_s));
     let slope_s = (product / spread).clamp(rhythm.shortest_s, rhythm.longest_s);
-    // Two points determine a slope no better than the rhythm does.
+    // One or two points do not determine the slope better than the rhythm does.
     let slope_s = if points.len() > 2 && slope_s.is_finite() {
         slope_s
     } else {
@@ -271,19 +321,30 @@ fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
     (time_s - slope_s * steps, slope_s)
 }
 
-/// The least and the most of a time, in s.
+/// Lower and upper bound on a time, in s.
 type Range = (f64, f64);
 
-/// Places on the grid between which a bracket leaves the choice; more are taken for one that holds
-/// all.
+/// Largest number of separate ranges that are followed for one bracket. More ranges are replaced by
+/// their hull.
 const MAX_BRANCHES: usize = 4;
 
-/// Returns for each bracket the ranges that are left of it by those before it, with bounds on the
-/// periods between.
+/// Returns for each bracket the ranges that are consistent with all brackets before.
+///
+/// `allowed[i]` bounds the number of periods between the updates of brackets `i` and `i + 1`. For
+/// each range of an update and each possible number of periods, the range is moved by that number
+/// of periods and intersected with the next bracket:
+/// ```text
+/// from                [--]
+/// + 1 period                  [---]
+/// + 2 periods                         [----]
+/// bracket                       [------------]
+/// next                          [-]   [----]
+/// ```
 fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Vec<Range>> {
     let jitter_s = JITTER * rhythm.period_s;
     let mut found: Vec<Vec<Range>> = vec![];
-    // Ranges of the point of the grid that the update keeps to.
+    // Ranges of the grid point of the last update. The update itself is within the jitter of its
+    // grid point, so brackets are widened here and results are widened again below.
     let mut points: Vec<Range> = vec![];
     for (i, &(low_s, high_s)) in brackets.iter().enumerate() {
         let bracket = (low_s - jitter_s, high_s + jitter_s);
@@ -292,6 +353,8 @@ fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<
         for &from in &points {
             let (fewest, most) = rhythm.steps(from, bracket);
             let (fewest, most) = (fewest.max(allowed.0), most.min(allowed.1));
+            // With many possible numbers of periods, the range excludes almost no part of the
+            // bracket, so the bracket is not narrowed.
             let is_few = most - fewest < MAX_BRANCHES as f64;
             if !is_few {
                 next = vec![bracket];
@@ -306,6 +369,7 @@ fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<
             next.extend(ranges.filter(|(low_s, high_s)| low_s <= high_s));
         }
         merge(&mut next);
+        // No range left means a contradiction; the next brackets are narrowed by this one alone.
         points = match next.len() {
             0 => vec![bracket],
             n if n > MAX_BRANCHES => vec![hull(&next)],
@@ -321,7 +385,7 @@ fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<
     found
 }
 
-/// Joins ranges that overlap.
+/// Sorts ranges and merges ranges that overlap.
 fn merge(ranges: &mut Vec<Range>) {
     ranges.sort_by(|a, b| a.0.total_cmp(&b.0));
     ranges.dedup_by(|next, last| {
@@ -333,7 +397,7 @@ fn merge(ranges: &mut Vec<Range>) {
     });
 }
 
-/// Returns the least and the most of all ranges.
+/// Returns the smallest range that contains all ranges.
 fn hull(ranges: &[Range]) -> Range {
     let all = ranges.iter().copied();
     all.fold((f64::INFINITY, f64::NEG_INFINITY), |hull, range| {
@@ -341,8 +405,18 @@ fn hull(ranges: &[Range]) -> Range {
     })
 }
 
-/// Adds the updates that kept a hold's value, from its first update to its last read or to the next
-/// hold.
+/// Adds the later updates of a hold, which did not change its value.
+///
+/// The updates are added at equal distances after the update at `place`, (time, bound on its
+/// error). The distance is the period, or the closest value for which the update of the next hold
+/// is a whole number of steps away:
+/// ```text
+/// reads      x   x   x   x   x     x
+/// value      1   1   1   1   1     2
+/// updates  ^      +      +      ^        ^ from `places`, + filled in
+/// ```
+/// An update is added only if a read of the hold certainly saw the update, or if the reads before
+/// the next hold are too close together to miss an update.
 fn fill(
     updates: &mut Vec<Update>,
     hold: &Hold,
@@ -359,11 +433,14 @@ fn fill(
         is_all_seen = hold_after.first_s - hold.last_s <= SLOW_READS * rhythm.shortest_s;
         after = Some(place_after.1);
     }
-    // At times far from zero a period may be less than the spacing of numbers.
+    // The number of steps is limited, because at times far from zero a period may be shorter than
+    // the spacing of f64 numbers.
     let most_steps = ((hold.last_s - place.0) / period_s).ceil() + 1.0;
     let mut step = 1.0;
     while step < n_steps && step <= most_steps {
         let time_s = place.0 + step * spacing_s;
+        // The error of the period adds up with the distance from either end of the hold. The update
+        // is bounded from the closer end.
         let mut slack_s = place.1 + step * drift_s;
         if let Some(after_s) = after {
             slack_s = slack_s.min(after_s + (n_steps - step) * drift_s);
@@ -378,7 +455,7 @@ fn fill(
     }
 }
 
-/// Adds an update, if it is later than the last.
+/// Adds an update unless its time is not after the last update in the list.
 fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, step: Step) {
     if updates.last().is_none_or(|last| last.time_s < time_s) {
         updates.push(Update {
@@ -390,6 +467,7 @@ fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, st
     }
 }
 
+/// Returns the lower and the upper bound of a time with a bound on its error, in s.
 fn bounds((time_s, slack_s): (f64, f64)) -> (f64, f64) {
     (time_s - slack_s, time_s + slack_s)
 }

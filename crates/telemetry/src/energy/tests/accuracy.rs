@@ -1,10 +1,11 @@
-//! Errors of energies of models at random phases, with disturbed reads and next to regions of code.
+//! Tests of the errors of energies of simulated devices: random phases, late and missed reads, and
+//! extra reads at the edges of regions of code.
 
 use super::*;
 
-/// What random phases, rhythms and windows gave.
+/// Statistics over random phases, read intervals and windows.
 struct Trial {
-    /// Shares of intervals that held the truth.
+    /// Shares of intervals and of likely intervals that contain the truth.
     covered: f64,
     likely_covered: f64,
     /// Median and 95th percentile of the error, and median widths, in % of the energy.
@@ -14,11 +15,12 @@ struct Trial {
     likely_width: f64,
 }
 
-/// How a device is read.
+/// The timing of reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rhythm {
+    /// Equal intervals.
     Regular,
-    /// Some rounds are late and others are missed, one or several in a row.
+    /// Some reads are late, and others are missed, alone or several in a row.
     Disturbed,
 }
 
@@ -47,7 +49,7 @@ fn trial(load: &Program, teller: Teller, rhythm: Rhythm, n: usize) -> Trial {
     let mut random = Random(n as u64);
     let mut runs = vec![];
     for _ in 0..n {
-        // 10 Hz to 100 Hz.
+        // Read rates of 10 Hz to 100 Hz.
         let every_s = 10.0_f64.powf(random.between(-2.0, -1.0));
         let phase_s = random.uniform();
         let from_s = random.between(2.5, 3.5);
@@ -65,7 +67,7 @@ fn trial(load: &Program, teller: Teller, rhythm: Rhythm, n: usize) -> Trial {
             seconds(from_s, to_s),
             &Calibration::known(1.0),
         );
-        // Of a window that was missed for the most part there is none.
+        // If most of a window was missed, there is no energy.
         assert!(energy.is_some() || rhythm == Rhythm::Disturbed);
         runs.extend(energy.map(|energy| (energy, load.energy_j(from_s, to_s))));
     }
@@ -101,7 +103,7 @@ fn intervals_cover_the_truth_where_reads_are_late_or_missed() {
     check_coverage(Rhythm::Disturbed, n, n_alias);
 }
 
-/// Whether `xtask verify --full` asks.
+/// Returns whether the tests run as part of `xtask verify --full`.
 pub(super) fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
@@ -123,8 +125,8 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
                 found.likely_width,
             );
             assert!(found.covered >= 0.95, "{what}");
-            // Nothing tells the time in between from what is seen if the load keeps the sensor's
-            // period.
+            // If the load repeats with the sensor's period, the readings do not represent hidden
+            // time, so likely intervals need not contain the truth.
             let is_blind = is_alias && is_part_time(teller);
             assert!(found.likely_covered >= 0.95 || is_blind, "{what}");
         }
@@ -136,8 +138,8 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
     });
 }
 
-/// Runs jobs between idle times, in which the window begins and ends; gives the errors, sorted, in
-/// shares of the energy.
+/// Returns the sorted relative errors of the energies of random jobs. Each job is between idle
+/// times, and the window begins and ends in the idle times.
 fn jobs(teller: Teller, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
     let mut random = Random(11);
     let mut errors = vec![];
@@ -187,8 +189,8 @@ fn a_job_between_steady_ends_is_exact_to_half_a_percent_by_sensors_that_see_all(
     }
 }
 
-/// Times of rounds every so often, and of the edges of regions of code, of which some spans of time
-/// have 1000 a second.
+/// Returns times of rows every `every_s`, and of both edges of regions of code, 1000 regions per
+/// second in each range of `spanned`.
 fn with_spans(every_s: f64, lasts_s: f64, spanned: &[Range<f64>]) -> Vec<f64> {
     let mut times_s: Vec<f64> = (0..)
         .map(|round| every_s * f64::from(round))
@@ -197,7 +199,7 @@ fn with_spans(every_s: f64, lasts_s: f64, spanned: &[Range<f64>]) -> Vec<f64> {
     for part in spanned {
         let starts = (0..).map(|span| part.start + 0.001 * f64::from(span));
         for start_s in starts.take_while(|&start_s| start_s < part.end) {
-            // Nested ones begin and end within microseconds.
+            // Each region has a nested region, whose edges are a few microseconds from its own.
             times_s.extend([0.0, 3e-6, 8e-4, 8.02e-4].map(|after_s| start_s + after_s));
         }
     }
@@ -234,7 +236,7 @@ fn regions_of_code_spoil_neither_energies_nor_counts_of_updates() {
                 };
                 let truth = load.energy_j(window.0, window.1);
                 assert!(energy.interval.contains(truth), "{truth} {what}");
-                // Reads once in a second see a tenth of the time of a sensor that forgets.
+                // Reads once per second see a tenth of the time of a sensor with a window of 0.1 s.
                 let off = if is_part_time(teller) || every_s == 1.0 {
                     0.1
                 } else {

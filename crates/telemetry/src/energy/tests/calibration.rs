@@ -1,12 +1,14 @@
-//! Gains and offsets of sensors: published ones, models of boards with rails that no sensor sees,
-//! and fits to a meter.
+//! Tests of gains and offsets of sensors: published cards, models of boards with power rails that
+//! the sensor does not measure, and fits to a meter.
 
 use super::*;
 use crate::Metered;
 
-/// Offset (W), error of the gain (%) and power limit (W) of the cards in the figure of steady-state
-/// accuracy of Yang, Adamek and Armour 2024 (`plotting/figure_plotting.py` of
-/// `JimZeyuYang/GPU_Power_Benchmark`); limits by NVIDIA's and the vendors' data sheets.
+/// Name, offset (W), error of the gain (%) and power limit (W) of published cards.
+///
+/// Source: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of
+/// attention", figure of steady-state accuracy (`plotting/figure_plotting.py` of
+/// `JimZeyuYang/GPU_Power_Benchmark`). The limits are from NVIDIA's and the vendors' data sheets.
 const PUBLISHED: [(&str, f64, f64, f64); 19] = [
     ("RTX 3090 1", 3.4686, -5.493, 350.0),
     ("RTX 3090 2", -1.6615, -0.6464, 350.0),
@@ -64,12 +66,12 @@ fn published_cards_lie_within_the_bounds_from_idle_to_full_load() {
     }
 }
 
-/// Factor of the standard deviation that gives intervals with 95 % of a normal distribution at a
-/// confidence of 95 %, for 18 and 19 samples (Howe 1969, "Two-sided tolerance limits for normal
-/// populations").
+/// Tolerance factors for 18 and 19 samples: the mean ± factor · standard deviation contains 95 % of
+/// a normal distribution with a confidence of 95 % (Howe 1969, "Two-sided tolerance limits for
+/// normal populations").
 const TOLERANCE_FACTORS: [f64; 2] = [2.819, 2.784];
 
-/// Returns the tolerance interval of some numbers.
+/// Returns the tolerance interval of 18 or 19 numbers.
 fn tolerance_interval(numbers: &[f64]) -> Range<f64> {
     let n = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / n;
@@ -92,7 +94,7 @@ fn bounds_from_all_published_cards_but_one_contain_that_card() {
             assert!(found.contains(&numbers[left_out]), "{name} {found:?}");
         }
     }
-    // The bounds in use contain the bounds that the rule computes from all cards.
+    // The bounds in the code contain the tolerance intervals of all 19 cards.
     let limit_w = 350.0;
     let calibration = Calibration::of_device(&board("Ampere", Some(limit_w)));
     let (low_w, high_w) = calibration.offsets_w();
@@ -137,7 +139,7 @@ fn a_calibration_of_a_file_that_no_sensor_can_have_is_an_error() {
             "corners",
             serde_json::json!([[-0.1, 0], [1, 0], [1, 0], [2, 0]]),
         ),
-        // Within the range of the gains and within that of the offsets, but of no line between.
+        // The gain and the offset are each within their range, but the pair is outside the hull.
         (
             "corners",
             serde_json::json!([[0.9, 20], [0.9, 20], [1.2, -20], [1.2, -20]]),
@@ -205,8 +207,8 @@ fn cards_that_nobody_compared_have_wider_bounds() {
     assert_eq!(rapl, Calibration::known(1.0));
 }
 
-/// Returns 10 s at a power of a device with gain 1.03 and offset −14 W, reported with an error, and
-/// with bounds on it.
+/// Returns a window of 10 s at `true_w` of a device with gain 1.03 and offset −14 W. The reported
+/// power has the error `off_w` and the bounds ± `bound_w`.
 fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
     let reported_j = 10.0 * (1.03 * true_w - 14.0 + off_w);
     Metered {
@@ -220,8 +222,8 @@ fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
     }
 }
 
-/// Returns the width of the interval of an exact reading, in W, after a check that it contains the
-/// truth.
+/// Returns the width of the calibrated interval of an exact reading, in W, and asserts that the
+/// interval contains the truth.
 fn width_w(calibration: &Calibration, true_w: f64) -> f64 {
     let reported_w = 1.03 * true_w - 14.0;
     let interval = calibration.interval((reported_w - 1e-9, reported_w + 1e-9), 1.0);
@@ -235,7 +237,7 @@ fn a_meter_determines_gain_and_offset_at_two_powers() {
     let both = Calibration::from_meter(&exact).unwrap();
     assert!((both.gain - 1.03).abs() < 1e-9 && (both.offset_w + 14.0).abs() < 1e-9);
     assert!((both.joules(10.0 * (1.03 * 90.0 - 14.0), 10.0) - 900.0).abs() < 1e-6);
-    // Windows beside the line leave bounds.
+    // Windows that deviate from the line widen the bounds.
     let noisy = [(40.0, 1.0), (150.0, -1.0), (300.0, 1.0)];
     let windows = noisy.map(|(true_w, off_w)| metered(true_w, off_w, 0.0));
     let bounds = Calibration::from_meter(&windows).unwrap();
@@ -259,11 +261,13 @@ fn a_calibration_by_a_meter_contains_all_lines_within_the_windows_sampling_inter
         ];
         let calibration = Calibration::from_meter(&windows).unwrap();
         let widths_w = [40.0, 90.0, 300.0].map(|true_w| width_w(&calibration, true_w));
-        // As wide as the windows' own intervals, 4 W and 12 W, over gains of 1.00 to 1.06.
+        // The expected widths are those of the windows' own intervals, 4 W and 12 W, divided by
+        // gains of 1.00 to 1.06.
         assert!(widths_w[0] > 3.7 && widths_w[0] < 4.2, "{widths_w:?}");
         assert!(widths_w[2] > 11.0 && widths_w[2] < 12.5, "{widths_w:?}");
     }
-    // Ten windows at each power average nothing out: errors of sampling may all be alike.
+    // Ten windows at each power do not narrow the bounds, because the sampling errors of all
+    // windows may be the same.
     let mut windows = vec![metered(idle_w, 2.0, 2.0); 10];
     windows.extend(vec![metered(busy_w, 6.0, 6.0); 10]);
     let calibration = Calibration::from_meter(&windows).unwrap();
@@ -276,7 +280,8 @@ fn a_meter_determines_the_ratio_at_one_power_only() {
     let one = Calibration::from_meter(&windows).unwrap();
     let (low_w, high_w) = one.offsets_w();
     assert!(low_w <= -40.0 && high_w >= 30.0);
-    // The window's own 6 W and 0.5 W of deviation, over gains of 0.86 to 1.1.
+    // The expected width is the window's own 6 W plus 0.5 W of deviation, divided by gains of 0.86
+    // to 1.1.
     let width = width_w(&one, 305.0);
     assert!(width > 5.5 && width < 7.6, "{width}");
     assert!(width_w(&one, 40.0) > 20.0);
@@ -308,7 +313,7 @@ fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
     }
     let falling = [metered(40.0, 300.0, 0.0), metered(300.0, 0.0, 0.0)];
     assert!(is_refused(&falling));
-    // Intervals that overlap do not show that reported power rises.
+    // If sampling intervals overlap, reported power may not increase with true power.
     assert!(is_refused(&[
         metered(100.0, 0.0, 40.0),
         metered(130.0, 0.0, 40.0)

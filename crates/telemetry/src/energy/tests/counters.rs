@@ -1,4 +1,4 @@
-//! Counters that end, stand still, are slow, are reset or misread.
+//! Tests of energies by counters that end, are stuck, slow, reset or misread.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
     let load = Program::square(20.0, 120.0, 0.73, 0.6);
     let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
     trace.devices[0].kind = Kind::Rapl;
-    // From read to read nothing is unknown but the last millisecond.
+    // Only the energy of the last update period before a read, about 1 ms, is unknown.
     let energy = trace
         .energy_calibrated(0, seconds(1.0, 11.0), &Calibration::known(1.0))
         .unwrap();
@@ -19,7 +19,7 @@ fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
     assert!(energy.interval.contains(truth) && energy.interval.width_j() < 1e-2 * truth);
 }
 
-/// Changes what a row's counter tells.
+/// Replaces the counter reading of a row by `change` of the reading.
 fn tell(row: &mut Row, change: impl Fn(f64) -> f64) {
     let told_j = row.values.get(Metric::Energy).unwrap();
     row.values.set(Metric::Energy, change(told_j));
@@ -39,7 +39,7 @@ fn the_end_of_a_counters_trace_is_bounded_by_what_the_device_can_draw() {
         let trace = counting(kind, limits);
         let end_s = trace.duration().as_secs_f64();
         let energy = trace.energy(0, seconds(2.0, end_s)).unwrap();
-        // At most an interval of reads before the last is open, at both ends.
+        // At both ends of the window, the energy of at most one read interval is unknown.
         let most_j = 100.0 * (end_s - 2.0) + 2.0 * 0.1 * ceiling_w;
         let high_j = energy.sampling.high_j;
         assert!(
@@ -51,7 +51,8 @@ fn the_end_of_a_counters_trace_is_bounded_by_what_the_device_can_draw() {
 
 #[test]
 fn the_time_for_which_a_counter_stood_still_does_not_lower_the_ceiling() {
-    // 30 s without a change, then 300 W for 10 s; neither power nor a limit is reported.
+    // The counter is stuck for 30 s, then rises with 300 W for 10 s. The device reports neither
+    // power nor a limit, so the ceiling comes from the counter.
     let mut trace = counting(Kind::Gpu, PowerLimits::default());
     let row = trace.rows[0];
     trace.rows = (0..=400)
@@ -66,7 +67,7 @@ fn the_time_for_which_a_counter_stood_still_does_not_lower_the_ceiling() {
         .collect();
     let energy = trace.energy(0, seconds(31.0, 39.0)).unwrap();
     let truth = 300.0 * 8.0;
-    // Both ends are open by about a tenth of an update.
+    // The energy of at least a twentieth of a second at 300 W is unknown at the ends.
     assert!(energy.sampling.high_j >= truth + 0.05 * 300.0, "{energy:?}");
     assert!(energy.sampling.contains(truth), "{energy:?}");
 }
@@ -99,7 +100,7 @@ fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
         let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
         assert_eq!((energy.method, energy.check), (Method::InstantPower, None));
         assert!((energy.joules - 800.0).abs() < 1.0, "{energy}");
-        // It moved until the sixth second.
+        // The counter now moves until 6 s and is stuck afterwards.
         for (row, other) in trace.rows.iter_mut().zip(&counting(Kind::Gpu, limits).rows) {
             let until = other.time.min(Duration::from_secs(6));
             tell(row, |_| 1000.0 + 100.0 * until.as_secs_f64());
@@ -151,7 +152,7 @@ fn the_interval_of_rapl_is_of_sampling_only() {
 fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
     let mut trace = counting(Kind::Gpu, PowerLimits::default());
     for row in &mut trace.rows[60..] {
-        // The driver came back after half a second and counts from nothing.
+        // The driver is loaded again after half a second, and the counter starts at 0 J.
         tell(row, |told_j| told_j - 1550.0);
     }
     let truth = |energy: Option<Energy>| {
@@ -186,11 +187,11 @@ fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
     }
 }
 
-/// Returns energies of work between idle times by a counter that is updated every 0.1 s, with the
-/// true energies.
+/// Returns energies of work between idle times, from a counter that is updated every 0.1 s, each
+/// with the true energy in J.
 ///
-/// There are 100 phases of the counter and of the work, which begins up to 0.1 s after `begin_s`
-/// and takes `work_s`.
+/// There are 100 cases with different phases of the counter and of the work. The work begins up to
+/// 0.1 s after `begin_s` and takes `work_s`.
 fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, f64)> {
     let (idle_w, busy_w) = (40.0, 263.0);
     let energy = |phase: i32| {
@@ -212,8 +213,8 @@ fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, 
     (0..100).map(energy).collect()
 }
 
-/// Checks that intervals contain the truth, and that the medians of their widths and of the
-/// absolute errors, as shares of the truth, are at most some numbers.
+/// Asserts that all intervals contain the truth, and that the median width and the median absolute
+/// error, as shares of the truth, are at most `most_width` and `most_error`.
 fn check_medians(energies: &[(Energy, f64)], case: &str, most_width: f64, most_error: f64) {
     let median = |share: &dyn Fn(&(Energy, f64)) -> f64| {
         updates::median(energies.iter().map(share).collect()).unwrap()
@@ -229,8 +230,9 @@ fn check_medians(energies: &[(Energy, f64)], case: &str, most_width: f64, most_e
 
 #[test]
 fn a_counter_that_every_read_finds_changed_is_as_fast_as_known_counters() {
-    // Energy is only known from read to read: evenly spread over a read interval, it leaks out of
-    // the work at both ends.
+    // The energy between two reads is known, but not its distribution over the read interval. The
+    // estimate spreads the energy evenly, so some energy of the work is estimated to be outside the
+    // window at both ends.
     for (every_s, most_width, most_error) in
         [(0.2, 0.13, 0.04), (0.5, 0.32, 0.12), (1.0, 0.6, 0.22)]
     {
@@ -243,7 +245,8 @@ fn a_counter_that_every_read_finds_changed_is_as_fast_as_known_counters() {
 
 #[test]
 fn a_pause_in_the_reads_of_a_counter_is_not_an_update_period() {
-    // There are too few changes to find a period, and the work begins soon after the pause.
+    // The reads before and after the pause have too few changes to determine a period, and the work
+    // begins at most 0.1 s after the pause.
     for pause_s in [0.5, 1.0] {
         let before = (0..10).map(|read| 8.0 + 0.02 * f64::from(read));
         let after = (0..25).map(|read| 8.2 + pause_s + 0.02 * f64::from(read));

@@ -1,12 +1,12 @@
-//! Energies of work that a span or [`crate::measure`] marks, where the work is hardly longer than
-//! an update.
+//! Tests of energies of short work, marked by a span or by [`crate::measure`], that takes one to a
+//! few updates.
 
 use super::*;
 use crate::Source;
 use crate::synthetic::Synthetic;
 
-/// Returns a trace as [`crate::measure`] records it, every 20 ms and at both ends of the work, of a
-/// T4 that draws 65 W.
+/// Returns a trace of a T4 that draws 65 W, with rows every 20 ms and at both ends of the work, as
+/// [`crate::measure`] records.
 fn measured(begin_s: f64, before_s: f64, work: Range<f64>) -> Trace {
     let mut source = Synthetic::of(Program::constant(65.0)).unwrap();
     let rounds = (0..).map(|round| begin_s + 0.02 * f64::from(round));
@@ -33,7 +33,7 @@ fn measured(begin_s: f64, before_s: f64, work: Range<f64>) -> Trace {
 
 #[test]
 fn work_shorter_than_a_few_updates_that_is_measured_has_its_energy_in_the_interval() {
-    // The most of a T4 are 70 W and 20 % more.
+    // The ceiling of a T4 is its limit of 70 W plus 20 %.
     let (watts, ceiling_w) = (65.0, 84.0);
     for (margin_s, most_width) in [(0.2, 0.65), (0.0, 1.2)] {
         let (mut widths, mut n_without) = (vec![], 0);
@@ -65,8 +65,8 @@ fn work_shorter_than_a_few_updates_that_is_measured_has_its_energy_in_the_interv
 
 #[test]
 fn an_unchanged_counter_proves_that_there_was_no_update() {
-    // Idle for 10 s, then a span that ends now: the counter was not updated since the last change
-    // that was read.
+    // The device is idle for 10 s, then a span of work ends with the trace. The counter has not
+    // been updated since the last change that a read saw.
     for phase in 0..100 {
         for work_s in [0.12, 0.19, 0.25, 0.31] {
             let begin_s = 11.0 + 0.001 * f64::from(phase);

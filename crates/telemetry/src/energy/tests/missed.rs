@@ -1,11 +1,11 @@
-//! Updates of a sensor that pass between two reads.
+//! Tests of energies whose reads miss updates of the sensor.
 
 use super::*;
 
 #[test]
 fn excursions_in_missed_updates_lie_within_the_certain_bounds() {
-    // Reads every 104 ms miss one update of 100 ms in 26, and all excursions fall into missed
-    // updates.
+    // Reads every 104 ms miss one of 26 updates, which are 100 ms apart. The load draws peak power
+    // only in the missed updates, so no reading shows the peaks.
     let (base_w, peak_w) = (50.0, 300.0);
     let load = Program {
         pieces: vec![
@@ -29,7 +29,8 @@ fn excursions_in_missed_updates_lie_within_the_certain_bounds() {
     for bounds in [energy.interval, energy.sampling] {
         assert!(bounds.contains(truth), "{truth} {energy}");
     }
-    // 15 updates are missed. Clocks that are off by 1.5 % allow for 23, each with at most 36 J.
+    // 15 updates are missed. With a clock error of 1.5 %, 23 are possible. Each is 0.1 s at up to
+    // 360 W, or 36 J.
     assert!(
         energy.interval.high_j < 1.15 * truth + 23.0 * 36.0,
         "{energy}"

@@ -1,9 +1,9 @@
-//! Energies of real recordings, beside what an external meter measured.
+//! Tests of energies of real recordings against an external meter.
 
 use super::*;
 use crate::Metered;
 
-/// Returns a trace of what a card told, as it was recorded.
+/// Returns the recorded readings of a card as a trace.
 fn recorded(name: &str) -> Trace {
     let (product, architecture, columns) = if name.starts_with("k40m") {
         ("Tesla K40m", "Kepler", vec![Metric::PowerDraw])
@@ -64,7 +64,7 @@ fn intervals_cover_an_external_meter() {
 
 #[test]
 fn intervals_cover_an_external_meter_at_idle_and_under_load() {
-    // The load ran until the seventh second; both cards are idle from the eleventh on.
+    // The load ran until 7 s; both cards are idle from 11 s on.
     for name in ["rtx3090-step", "k40m-step"] {
         let (trace, meter) = (recorded(name), testdata::meter_program(name));
         for (from_s, to_s) in [
@@ -138,7 +138,8 @@ fn a_gain_from_one_trace_holds_for_another() {
             "{metric} {step} {square}"
         );
     }
-    // One half of a K40m's trace, with one burst of load each, calibrates the other.
+    // Each half of the K40m's trace contains one burst of load; a gain from one half must hold for
+    // the other half.
     let (begin_s, end_s) = whole("k40m-step");
     let halves = [(begin_s, 7.0), (7.0, end_s)].map(|span| {
         told("k40m-step", Metric::PowerDraw, seconds(span.0, span.1)) / truth("k40m-step", span)
@@ -149,7 +150,7 @@ fn a_gain_from_one_trace_holds_for_another() {
 
 #[test]
 fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
-    // What the meters saw, through the sensor of an A100, with 40 phases.
+    // The powers that the meters recorded are the load of a simulated A100 sensor with 40 phases.
     for name in ["rtx3090-step", "k40m-step", "rtx3090-square-104ms"] {
         let (mut worst, mut n_covered) = (0.0_f64, 0);
         let load = testdata::meter_program(name);
@@ -170,8 +171,8 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
             "{name}: worst {:.2} %, {n_covered} of 40 in the likely interval",
             100.0 * worst
         );
-        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in
-        // 8 s.
+        // By its time stamps, the square wave has a period of 99.7 ms, nearly the sensor's 100 ms.
+        // In 8 s the sensor observes almost the same phase of the wave at every update.
         let is_alias = name.contains("square");
         assert_eq!(worst < 0.04, !is_alias, "{name} {worst}");
         assert!(n_covered == 40 || is_alias, "{name} {n_covered}");

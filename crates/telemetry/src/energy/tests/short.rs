@@ -1,24 +1,26 @@
-//! Coverage of short traces, and of long ones: every class of sensor, lengths of 0.03 to 12 s,
-//! random phases, clocks that are off by up to 1 %.
+//! Tests of the coverage of intervals of short and long traces: every class of sensor, lengths of
+//! 0.03 s to 12 s, random phases, and clock errors of up to 1 %.
 //!
-//! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and
-//! a window of the trace. The truth comes from the model. In each cell of length and sensor, at
-//! least 95 % of [`Energy::interval`] and of [`Energy::likely`] must contain the truth, the median
-//! widths of both are limited, and so is the share without an energy (an interval from 0 to the
-//! ceiling, or none, would contain every truth). All seeds are fixed. A full run has 74,400 cases,
-//! 1000 in each short cell, of which no interval misses, and the worst cell of likely intervals
-//! misses 0.7 %. The 20 cases of a quick run would fail with a chance of 0.26 in a cell that misses
-//! 5 %, and of 0.98 in one that misses 25 %, as those of counters did.
+//! Method: a case is a random load, a sensor with a random phase and clock, a read interval, and a
+//! window of the trace. The true energy comes from the load. A cell is the set of all cases with
+//! the same sensor and length. In each cell, at least 95 % of [`Energy::interval`] and of
+//! [`Energy::likely`] must contain the truth. The median widths of both intervals and the share of
+//! cases without an energy are limited as well, because an interval from 0 J to the ceiling would
+//! contain every truth. All seeds are fixed.
+//! Coverage: a full run has 74,400 cases, 1000 in each cell of short traces. All its intervals
+//! contain the truth; in the worst cell 0.7 % of the likely intervals do not. The 20 cases of a
+//! quick run fail with a probability of 0.26 in a cell that misses 5 %, and of 0.98 in a cell that
+//! misses 25 %, as earlier versions of the counter's intervals did.
 
 use super::accuracy::is_full;
 use super::*;
 
-/// A sensor of a device, with what the crate knows of it.
+/// A simulated device: its sensor, and whether the table of sensors contains the device.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A power sensor, of a device in the table of sensors.
+    /// A power sensor of a device in the table of sensors.
     Known(SensorClass),
-    /// The same sensor, of a device that is not in the table.
+    /// A power sensor of a device that is not in the table.
     Unknown(SensorClass),
     /// A counter with this update period, in s.
     Counter(f64),
@@ -45,9 +47,11 @@ const KINDS: [Kind; 12] = [
 const LENGTHS_S: [f64; 6] = [0.03, 0.1, 0.2, 0.4, 1.0, 3.0];
 /// Length of long traces, in s.
 const LONG_S: f64 = 12.0;
-/// Medians of the widths of [`Energy::interval`] and of [`Energy::likely`], as shares of the truth,
-/// for each of [`KINDS`], each of [`LENGTHS_S`] and [`LONG_S`]: the larger of a quick run's and a
-/// full run's. An interval from zero to the ceiling has 2 to 3 at the powers of these loads.
+/// Median widths of [`Energy::interval`] and of [`Energy::likely`], as shares of the truth.
+///
+/// Rows are [`KINDS`]; columns are [`LENGTHS_S`], then [`LONG_S`]. Each value is the larger of the
+/// medians of a quick run and a full run. An interval from 0 J to the ceiling would have a width of
+/// 2 to 3 with these loads.
 const WIDTHS: [[(f64, f64); 7]; 12] = [
     [
         (2.80, 2.76),
@@ -158,11 +162,11 @@ const WIDTHS: [[(f64, f64); 7]; 12] = [
         (0.016, 0.016),
     ],
 ];
-/// The largest median of a run, as a multiple of that of [`WIDTHS`].
+/// Tolerance of the median width of a run, as a multiple of the value in [`WIDTHS`].
 const SLACK: f64 = 1.15;
 /// Intervals between reads, in s.
 const READS_S: [f64; 5] = [0.001, 0.005, 0.01, 0.02, 0.1];
-/// When traces begin, in s; loads run since zero.
+/// Begin of the traces, in s; the loads begin at 0 s.
 const BEGIN_S: f64 = 3.0;
 
 impl Kind {
@@ -173,7 +177,8 @@ impl Kind {
         }
     }
 
-    /// The metrics of the device, each with its sensor; a counter's window is 0.
+    /// Returns the metrics of the device, each with a sensor of random phase and clock; the window
+    /// of a counter is 0 s.
     fn sensors(self, random: &mut Random) -> Vec<(Metric, Sensor)> {
         let mut sensor = |update_s: f64, window_s: f64| {
             let clock = random.between(0.99, 1.01);
@@ -203,7 +208,8 @@ impl Kind {
     }
 }
 
-/// Levels that change at random times, ramps, an idle-busy-idle step, or a constant.
+/// Returns a random load of one of four types: a constant, an idle-busy-idle step, ramps, or two
+/// levels of power that change at random times.
 fn load(random: &mut Random, lasts_s: f64) -> Program {
     let watts = |random: &mut Random| random.between(30.0, 280.0);
     let pieces = match (4.0 * random.uniform()).floor() {
@@ -247,9 +253,10 @@ fn load(random: &mut Random, lasts_s: f64) -> Program {
     }
 }
 
-/// A trace of a device from [`BEGIN_S`] on, read at regular times and once more at its end.
+/// Returns a trace of a device from [`BEGIN_S`] on, with reads at a random regular interval and one
+/// read at the end.
 fn short(kind: Kind, load: &Program, lasts_s: f64, random: &mut Random) -> Trace {
-    // Reads every millisecond of long traces only cost time.
+    // Long traces are not read every 1 ms or 5 ms, which would only take time.
     let slowest = if lasts_s > 0.5 { 2.0 } else { 0.0 };
     let every_s = READS_S[updates::count(random.between(slowest, READS_S.len() as f64))];
     let end_s = BEGIN_S + lasts_s;
@@ -283,7 +290,8 @@ fn short(kind: Kind, load: &Program, lasts_s: f64, random: &mut Random) -> Trace
     }
 }
 
-/// A window of a trace: all of it, its beginning, its end, or one within.
+/// Returns a random window of a trace: the whole trace, a part at its beginning, a part at its end,
+/// or a part within.
 fn window_of(lasts_s: f64, random: &mut Random) -> (f64, f64) {
     let end_s = BEGIN_S + lasts_s;
     match (4.0 * random.uniform()).floor() {
@@ -301,8 +309,11 @@ fn window_of(lasts_s: f64, random: &mut Random) -> (f64, f64) {
 #[derive(Debug, Default)]
 struct Tally {
     n: usize,
+    /// Number of cases without an energy.
     n_without: usize,
+    /// Number of truths outside the interval.
     n_outside: usize,
+    /// Number of truths outside the likely interval.
     n_unlikely: usize,
     widths: Vec<f64>,
     likely_widths: Vec<f64>,
@@ -348,12 +359,12 @@ struct Limits {
     without: f64,
 }
 
-/// Returns the limits of a cell: the medians of [`WIDTHS`], with a slack.
+/// Returns the limits of a cell: the median widths of [`WIDTHS`] times [`SLACK`].
 fn limits(kind: usize, lasts_s: f64) -> Limits {
     let all_lengths_s = LENGTHS_S.into_iter().chain([LONG_S]);
     let length = all_lengths_s.take_while(|&s| s < lasts_s).count();
     let (width, likely_width) = WIDTHS[kind][length];
-    // A counter that no read finds changed reports nothing.
+    // If no read finds the counter changed, there is no energy.
     let without = match (KINDS[kind], length) {
         (Kind::Counter(0.1), 0) => 0.95,
         _ => 0.2,
@@ -365,7 +376,7 @@ fn limits(kind: usize, lasts_s: f64) -> Limits {
     }
 }
 
-/// Returns the line of a cell, and whether its results are within its limits.
+/// Returns the report line of a cell, and whether the results of the cell are within its limits.
 fn judged(kind: usize, lasts_s: f64, n: usize) -> (String, bool) {
     let (found, limits) = (tally(KINDS[kind], lasts_s, n), limits(kind, lasts_s));
     let n_told = (found.n - found.n_without).max(1) as f64;
@@ -383,7 +394,8 @@ fn judged(kind: usize, lasts_s: f64, n: usize) -> (String, bool) {
     (line, is_covered && is_narrow)
 }
 
-/// Checks cells of length and sensor, and prints a line for each.
+/// Runs the cells of all sensors and the given lengths, in parallel over sensors, and prints a line
+/// for each cell.
 fn check_cells(lengths_s: &'static [f64], n: usize) {
     let check = move |kind: usize| {
         let cells = lengths_s.iter().map(|&lasts_s| judged(kind, lasts_s, n));
@@ -442,7 +454,7 @@ fn methods_that_contradict_each_other_are_joined() {
 
 #[test]
 fn the_update_before_the_first_read_is_one_period_before_the_first_change() {
-    // Read every 10 ms, from 20 µs after an update on.
+    // The reads are 10 ms apart; the first read is 20 µs after an update.
     let load = Program::constant(50.0);
     let times_s: Vec<f64> = (0..96).map(|i| 0.01 * f64::from(i) + 2e-5).collect();
     let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
