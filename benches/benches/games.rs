@@ -6,9 +6,9 @@
 //! as in a long run.
 
 use criterion::{Bencher, BenchmarkId, Criterion, Throughput};
-use games::extensive::{Arena, Kuhn, Leduc, LiarsDice, Mccfr, Sampling, Tree};
+use games::extensive::{CompiledGame, Kuhn, Leduc, LiarsDice, Mccfr, Sampling, Tree};
 use games::ndarray::{Array2, Array3};
-use games::{Batch, Dynamics, Game, MatrixGame, Result, Run, Updates, nash_conv};
+use games::{Batch, Game, MatrixGame, Result, Run, SolverConfig, Updates, nash_conv};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use tensor_core::rng::Philox;
@@ -22,15 +22,15 @@ const SIDES: [usize; 2] = [100, 1000];
 fn main() -> Result<()> {
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     let trees = [
-        ("kuhn", Tree::of(&Kuhn)?),
-        ("leduc", Tree::of(&Leduc::new())?),
-        ("leduc isomorphic", Tree::of(&Leduc::isomorphic())?),
-        ("liars dice 4", Tree::of(&LiarsDice::new(4, 1)?)?),
-        ("liars dice 6", Tree::of(&LiarsDice::new(6, 1)?)?),
+        ("kuhn", Tree::from_game(&Kuhn)?),
+        ("leduc", Tree::from_game(&Leduc::new())?),
+        ("leduc isomorphic", Tree::from_game(&Leduc::isomorphic())?),
+        ("liars dice 4", Tree::from_game(&LiarsDice::new(4, 1)?)?),
+        ("liars dice 6", Tree::from_game(&LiarsDice::new(6, 1)?)?),
     ];
     for (name, tree) in &trees {
-        let arena = Arena::from_tree(tree)?;
-        learning(&mut criterion, name, &arena)?;
+        let compiled = CompiledGame::from_tree(tree)?;
+        learning(&mut criterion, name, &compiled)?;
         sampled(&mut criterion, name, tree)?;
     }
     for side in SIDES {
@@ -47,18 +47,18 @@ fn main() -> Result<()> {
 /// Benchmarks an iteration of each learning rule, and an evaluation of NashConv.
 fn learning<G: Game>(criterion: &mut Criterion, name: &str, game: &G) -> Result<()> {
     let rules = [
-        ("cfr", Dynamics::regret_matching()),
-        ("cfr+", Dynamics::regret_matching_plus()),
-        ("dcfr", Dynamics::discounted(1.5, 0.0, 2.0)),
-        ("pcfr+", Dynamics::predictive_regret_matching_plus()),
+        ("cfr", SolverConfig::regret_matching()),
+        ("cfr+", SolverConfig::regret_matching_plus()),
+        ("dcfr", SolverConfig::discounted(1.5, 0.0, 2.0)),
+        ("pcfr+", SolverConfig::predictive_regret_matching_plus()),
     ];
-    for (rule, dynamics) in rules {
-        let mut run = Run::new(game, &dynamics)?;
+    for (rule, config) in rules {
+        let mut run = Run::new(game, &config)?;
         measure(criterion, rule, name, 1, |bencher| {
             bencher.iter(|| run.advance(1))
         });
     }
-    let mut run = Run::new(game, &Dynamics::default())?;
+    let mut run = Run::new(game, &SolverConfig::default())?;
     run.advance(10);
     let average = run.average();
     measure(criterion, "nash_conv", name, 1, |bencher| {
@@ -87,10 +87,10 @@ fn batch(criterion: &mut Criterion) -> Result<()> {
         gains[9 * game + 3 * row + col]
     });
     let batch = Batch::zero_sum(gains)?;
-    let dynamics = Dynamics::regret_matching().updates(Updates::Simultaneous);
-    let dynamics = dynamics.iterations(STEPS);
+    let config = SolverConfig::regret_matching().updates(Updates::Simultaneous);
+    let config = config.iterations(STEPS);
     measure(criterion, "batch", "3x3", N_GAMES, |bencher| {
-        bencher.iter(|| batch.solve(&dynamics));
+        bencher.iter(|| batch.solve(&config));
     });
     Ok(())
 }

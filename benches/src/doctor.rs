@@ -6,7 +6,7 @@ use crate::{machine, mnist, rivals, units};
 use gpu_wgsl::{Adapter, Feature};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use telemetry::doctor::{Finding, Places, State};
+use telemetry::doctor::{Finding, Status, SystemPaths};
 
 /// Frameworks whose version string contains the CUDA version that they were built for.
 const FRAMEWORKS: [&str; 2] = ["torch", "jaxlib"];
@@ -31,9 +31,9 @@ pub fn examine() -> Vec<Finding> {
         findings.push(missing("adapter", how));
     }
     findings.extend(adapters.iter().flat_map(adapter));
-    findings.extend(telemetry::doctor::examine(&Places {
+    findings.extend(telemetry::doctor::examine(&SystemPaths {
         frameworks: frameworks(),
-        ..Places::default()
+        ..SystemPaths::default()
     }));
     let images = mnist::found().map(|path| path.display().to_string());
     findings.push(either(
@@ -60,10 +60,10 @@ pub fn table(findings: &[Finding]) -> String {
     let mut out = String::new();
     for Finding { id, state, detail } in findings {
         let mark = match state {
-            State::Found => '+',
-            State::Missing => '-',
-            State::Warning => '!',
-            State::Failed => 'x',
+            Status::Found => '+',
+            Status::Missing => '-',
+            Status::Warning => '!',
+            Status::Failed => 'x',
         };
         let _ = writeln!(out, "{mark} {id:width$}  {detail}");
     }
@@ -71,11 +71,11 @@ pub fn table(findings: &[Finding]) -> String {
 }
 
 fn found(id: &str, detail: String) -> Finding {
-    Finding::new(id, State::Found, detail)
+    Finding::new(id, Status::Found, detail)
 }
 
 fn missing(id: &str, how: &str) -> Finding {
-    Finding::new(id, State::Missing, how)
+    Finding::new(id, Status::Missing, how)
 }
 
 fn either(id: &str, detail: Option<String>, how: &str) -> Finding {

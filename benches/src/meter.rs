@@ -77,7 +77,7 @@ impl Meter {
     pub fn open() -> Self {
         let nvml = || Nvml::open().map(Sampler::new);
         let rapl = || Rapl::open().map(Sampler::new);
-        let tells = |source: &dyn Source| source.devices().iter().any(Device::tells_energy);
+        let tells = |source: &dyn Source| source.devices().iter().any(Device::reports_energy);
         let has_gpu = Nvml::open().is_ok_and(|nvml| tells(&nvml));
         let has_cpu = Rapl::open().is_ok_and(|rapl| tells(&rapl));
         Self {
@@ -152,7 +152,7 @@ impl fmt::Debug for Meter {
 mod tests {
     use super::*;
     use crate::workload::Output;
-    use telemetry::synthetic::{Program, Synthetic};
+    use telemetry::synthetic::{PowerProfile, Synthetic};
 
     /// A contestant whose run takes at least a tenth of a second, counting its runs; a simulated
     /// sensor defines its power.
@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn energy_of_a_run_is_power_times_its_time() {
-        let meter = Meter::by(|| Synthetic::of(Program::constant(50.0)).map(Sampler::new));
+        let meter =
+            Meter::by(|| Synthetic::from_power(PowerProfile::constant(50.0)).map(Sampler::new));
         let mut worker = Worker::default();
         let found = meter.measure(&mut worker, Site::Cpu).unwrap().unwrap();
         let truth = 50.0 * worker.took.as_secs_f64() / worker.n_runs as f64;

@@ -55,7 +55,7 @@ pub struct TensorWorkload<T, const N: usize> {
 #[derive(Clone, Debug)]
 pub struct Input {
     name: &'static str,
-    law: InputDistribution,
+    distribution: InputDistribution,
     stream: u64,
     /// Name and length of each axis; axes with the same name have the same length.
     axes: Vec<(&'static str, usize)>,
@@ -115,13 +115,13 @@ impl Input {
     #[must_use]
     pub fn new(
         name: &'static str,
-        law: InputDistribution,
+        distribution: InputDistribution,
         stream: u64,
         axes: &[(&'static str, usize)],
     ) -> Self {
         Self {
             name,
-            law,
+            distribution,
             stream,
             axes: axes.to_vec(),
         }
@@ -135,7 +135,7 @@ impl Input {
 
     fn draw(&self) -> Array {
         let shape: Vec<usize> = self.axes.iter().map(|&(_, len)| len).collect();
-        let elements = self.law.draw(shape.iter().product(), self.stream);
+        let elements = self.distribution.draw(shape.iter().product(), self.stream);
         Array { shape, elements }
     }
 }

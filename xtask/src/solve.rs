@@ -99,7 +99,7 @@ fn strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
 }
 
 fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
-    let form = Sequences::of(tree)?;
+    let form = Sequences::new(tree)?;
     proved_or_learnt(
         !options.learn && form.n_players() == 2,
         || prove::extensive(tree, &form, options),

@@ -5,7 +5,7 @@
 use benches::{doctor, output, record::replace_file};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use telemetry::doctor::State;
+use telemetry::doctor::Status;
 
 const HELP: &str = "\
 doctor: report hardware, drivers and data of this machine, and incompatibilities
@@ -62,8 +62,8 @@ fn run() -> anyhow::Result<ExitCode> {
     })?;
     let worst = findings.iter().map(|finding| finding.state).max();
     Ok(match worst {
-        Some(State::Failed) => ExitCode::from(2),
-        Some(State::Warning) => ExitCode::from(1),
+        Some(Status::Failed) => ExitCode::from(2),
+        Some(Status::Warning) => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
 }

@@ -10,7 +10,7 @@ use crate::program::InputDistribution;
 use crate::workloads::batch_games::{CRASH, Textbook};
 use anyhow::Result;
 use games::ndarray::{Array2, arr2};
-use games::{Bimatrix, Dynamics, MatrixGame, SourceOrder, Updates, best_response, exact};
+use games::{Bimatrix, MatrixGame, SolverConfig, SourceOrder, Updates, best_response, exact};
 use games::{nash_conv, solve};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -189,8 +189,8 @@ fn crash() -> Result<MatrixGame> {
 }
 
 /// Returns the configuration of regret matching in the textbook's order.
-fn textbook() -> Dynamics {
-    Dynamics::regret_matching().updates(Updates::Simultaneous)
+fn textbook() -> SolverConfig {
+    SolverConfig::regret_matching().updates(Updates::Simultaneous)
 }
 
 /// Returns `eps` of the note's loop after `iterations`, and NashConv of its average strategies.

@@ -24,11 +24,11 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let mut worst = 0.0_f64;
             for k in [0.5_f64, 3.0, 50.0] {
-                let law = Standardized::new(k)?;
+                let distribution = Standardized::new(k)?;
                 for y in grid(-0.9 * k.min(5.0), 5.0) {
                     let printed = (k / (k + y)).powf(1.5) * (-k * y * y / (2.0 * (k + y))).exp();
                     let printed = printed / (2.0 * std::f64::consts::PI).sqrt();
-                    worst = worst.max((law.pdf(y) / printed - 1.0).abs());
+                    worst = worst.max((distribution.pdf(y) / printed - 1.0).abs());
                 }
             }
             Ok(Some(vec![worst]))
@@ -43,11 +43,11 @@ pub(super) const CLAIMS: &[Claim] = &[
         expected: Verdict::Holds,
         measure: || {
             let (mean, shape) = (0.7, 2.0);
-            let law = InverseGaussian::new(mean, shape)?;
+            let distribution = InverseGaussian::new(mean, shape)?;
             let difference = |t: f64| {
                 let root = Complex64::new(1.0, -2.0 * mean * mean * t / shape).sqrt();
                 let printed = ((1.0 - root) * shape / mean).exp();
-                (law.characteristic_function(t) - printed).norm()
+                (distribution.characteristic_function(t) - printed).norm()
             };
             Ok(Some(vec![largest(grid(-20.0, 20.0).map(difference))]))
         },
@@ -98,10 +98,10 @@ pub(super) const CLAIMS: &[Claim] = &[
         expected: Verdict::Holds,
         measure: || {
             let (k, i) = (3.0, Complex64::i());
-            let law = InverseGaussian::new(k, k * k * k)?;
+            let distribution = InverseGaussian::new(k, k * k * k)?;
             let difference = |t: f64| {
                 let printed = (k * k * (1.0 - (1.0 - 2.0 * i * t / k).sqrt()) - i * k * t).exp();
-                (law.characteristic_function(t) * (-i * k * t).exp() - printed).norm()
+                (distribution.characteristic_function(t) * (-i * k * t).exp() - printed).norm()
             };
             Ok(Some(vec![largest(grid(-20.0, 20.0).map(difference))]))
         },
@@ -500,9 +500,11 @@ fn script(factor: f64) -> Result<Option<Vec<f64>>> {
     const POINTS: u32 = 1000;
     let ratio = |mu: f64| {
         let k = mu.recip().sqrt();
-        let law = Standardized::new(k)?;
+        let distribution = Standardized::new(k)?;
         let places = (0..POINTS).map(|i| 20.0 * f64::from(i) / f64::from(POINTS - 1) - 10.0);
-        let sum: f64 = places.map(|y| (law.pdf(y) - normal_pdf(y)).abs()).sum();
+        let sum: f64 = places
+            .map(|y| (distribution.pdf(y) - normal_pdf(y)).abs())
+            .sum();
         let metric = sum / f64::from(POINTS) * 20.0;
         Ok(metric / (factor * normality::total_variation(k)?))
     };
@@ -526,9 +528,9 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
 /// λ/μ = 9.
 fn printed_density(k: f64) -> Result<Option<Vec<f64>>> {
     let printed = (k / (k + 1.0)).powf(1.5) * (-k / (2.0 * (k + 1.0))).exp();
-    let law = InverseGaussian::new(1.0, 9.0)?.standardized();
+    let distribution = InverseGaussian::new(1.0, 9.0)?.standardized();
     Ok(Some(vec![
-        printed / (2.0 * std::f64::consts::PI).sqrt() - law.pdf(1.0),
+        printed / (2.0 * std::f64::consts::PI).sqrt() - distribution.pdf(1.0),
     ]))
 }
 
@@ -538,16 +540,16 @@ fn walk(level: f64) -> Result<f64> {
     const UP: f64 = 0.6;
     let drift = 2.0 * UP - 1.0;
     let volatility = (4.0 * UP * (1.0 - UP)).sqrt();
-    let law = FirstPassage::new(level, drift, volatility)?;
+    let distribution = FirstPassage::new(level, drift, volatility)?;
     // P(T = level + 2n) = level/(level + 2n) C(level + 2n, n) up^(level + n) down^n, by the ballot
     // theorem; each term is computed from the previous one.
     let (mut n, mut sum, mut worst) = (0.0, 0.0, 0.0_f64);
     let mut term = (level * UP.ln()).exp();
     while sum < 1.0 - 1e-9 {
         let time = level + 2.0 * n;
-        worst = worst.max((law.cdf(time) - sum).abs());
+        worst = worst.max((distribution.cdf(time) - sum).abs());
         sum += term;
-        worst = worst.max((law.cdf(time) - sum).abs());
+        worst = worst.max((distribution.cdf(time) - sum).abs());
         let growth = (level + 2.0 * n) * (level + 2.0 * n + 1.0) / ((n + 1.0) * (level + n + 1.0));
         term *= growth * UP * (1.0 - UP);
         n += 1.0;

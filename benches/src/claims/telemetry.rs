@@ -11,12 +11,12 @@
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::{Context, Result};
-use telemetry::analysis::{Curve, Point, dvfs};
+use telemetry::analysis::{ClockMeasurement, Curve, dvfs};
 use telemetry::doctor::image::{self, Host};
 use telemetry::doctor::toolkit::{self, Version};
 use telemetry::nvml;
 use telemetry::synthetic::{
-    Board, Driver, Gpu, Limits, Model, Piece, PowerField, Program, Scenario,
+    Board, BoardLimits, Driver, Gpu, Model, PowerField, PowerProfile, PowerSegment, Scenario,
 };
 
 /// The notes' table of a P100: clocks in MHz, power in W, images per second.
@@ -210,7 +210,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         correction: None,
         expected: Verdict::Holds,
         measure: || {
-            let t4 = Gpu::of(Board::T4);
+            let t4 = Gpu::from_board(Board::T4);
             let clock_mhz = *t4.clocks.memory_mhz.first().context("no clock")?;
             let of_one =
                 nvml::cores_per_multiprocessor(t4.compute_capability).context("unknown")?;
@@ -243,7 +243,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let mut found = vec![];
             for said in [NVCC_NEW, NVCC_OLD] {
-                let toolkit = toolkit::of_nvcc(said).context("no release in `nvcc --version`")?;
+                let toolkit = toolkit::from_nvcc(said).context("no release in `nvcc --version`")?;
                 let builds = toolkit::toolkit_builds(toolkit, FRAMEWORK.parse()?).is_ok();
                 found.extend([f64::from(builds), toolkit.to_string().parse()?]);
             }
@@ -310,7 +310,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 
 fn curve() -> Result<Curve> {
     let rows = CLOCKS_MHZ.into_iter().zip(WATTS).zip(RATES);
-    let point = |((clock_mhz, watts), rate)| Point {
+    let point = |((clock_mhz, watts), rate)| ClockMeasurement {
         clock_mhz,
         watts,
         rate,
@@ -413,19 +413,22 @@ fn errors(board: Board) -> Result<[f64; 2]> {
     let phases = || (0..PHASES).map(|i| INTERVAL_S * f64::from(i) / f64::from(PHASES));
     let mut worst = [0.0_f64; 2];
     for moved_s in phases() {
-        let mut pieces = vec![Piece::level(rows[0][0] / MS_PER_S + moved_s, rows[0][1])];
-        pieces.extend(rows.iter().map(|row| Piece::level(BIN_S, row[1])));
+        let mut pieces = vec![PowerSegment::level(
+            rows[0][0] / MS_PER_S + moved_s,
+            rows[0][1],
+        )];
+        pieces.extend(rows.iter().map(|row| PowerSegment::level(BIN_S, row[1])));
         let gpu = Gpu {
-            power: Program {
+            power: PowerProfile {
                 pieces,
                 repeats: false,
             },
-            limits: Limits {
+            limits: BoardLimits {
                 min_w: NO_LIMIT_W,
                 default_w: NO_LIMIT_W,
                 max_w: NO_LIMIT_W,
             },
-            ..Gpu::of(board)
+            ..Gpu::from_board(board)
         };
         let model = Model::new(Scenario {
             gpus: vec![gpu],
@@ -434,7 +437,7 @@ fn errors(board: Board) -> Result<[f64; 2]> {
         let gpu = &model.gpus()[0];
         for read_s in phases() {
             let row_s = |row: u32| WINDOW_S.0 + moved_s + read_s + INTERVAL_S * f64::from(row);
-            let told_w = |row| gpu.told_w(PowerField::Draw, row_s(row));
+            let told_w = |row| gpu.reported_w(PowerField::Draw, row_s(row));
             let counted_j = |row| gpu.counted_j(row_s(row)).context("no counter");
             let watts: Option<f64> = (0..N_ROWS).map(told_w).sum();
             let by_power_j = watts.context("no power")? * INTERVAL_S;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 use telemetry::analysis::idle_periods_within;
 use telemetry::sensor::update_period;
-use telemetry::{Counted, Device, Metric, Spent, Trace};
+use telemetry::{Device, EnergyTotal, Metric, SpanReport, Trace};
 
 use super::{escape, figures, page};
 use crate::date;
@@ -84,7 +84,7 @@ pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
     if let [only] = &trace.marks[..] {
         return only.start..only.end;
     }
-    let mut rows = trace.of_device(device).map(|row| row.time);
+    let mut rows = trace.device_rows(device).map(|row| row.time);
     let start = rows.next().unwrap_or_default();
     start..rows.last().unwrap_or(start)
 }
@@ -127,7 +127,7 @@ pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
 #[must_use]
 pub fn untold(device: &Device) -> &'static str {
     // A file of the original monitoring script does not list the device's metrics.
-    if device.tells_energy() || device.capabilities.is_empty() {
+    if device.reports_energy() || device.capabilities.is_empty() {
         "no energy: too few samples, or no metric for energy or power"
     } else {
         "the device reports neither energy nor power"
@@ -250,7 +250,7 @@ fn figure(trace: &Trace, device: usize) -> Figure {
 /// Returns times, in s, and the energy until each, in kJ: from the counter, or integrated from
 /// power if there is no counter.
 fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
-    let mut counted = Counted::default();
+    let mut counted = EnergyTotal::default();
     let readings = trace.series(device, Metric::Energy).into_iter();
     let counts: Vec<_> = readings
         .map(|(time_s, told_j)| {
@@ -261,7 +261,7 @@ fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     if !counts.is_empty() {
         return thinned(&counts);
     }
-    let rows: Vec<Duration> = trace.of_device(device).map(|row| row.time).collect();
+    let rows: Vec<Duration> = trace.device_rows(device).map(|row| row.time).collect();
     let (Some(&start), Some(&end)) = (rows.first(), rows.last()) else {
         return vec![];
     };
@@ -347,7 +347,7 @@ fn regions(trace: &Trace) -> String {
     let mut html = String::from(
         "<h2>Regions</h2>\n<table>\n<thead><tr><th>region</th><th>s</th><th>J</th><th>between</th></tr></thead>\n<tbody>\n",
     );
-    for region in spent.map(|mark| Spent::of_mark(trace, mark)) {
+    for region in spent.map(|mark| SpanReport::from_region(trace, mark)) {
         let joules = region
             .joules()
             .map_or_else(|| "unknown".to_owned(), units::digits);
@@ -412,14 +412,14 @@ fn costs(trace: &Trace) -> String {
 mod tests {
     use super::*;
     use telemetry::Sampler;
-    use telemetry::synthetic::{Board, Model, Program, Quantity, Scenario, Synthetic};
+    use telemetry::synthetic::{Board, Model, PowerProfile, Quantity, Scenario, Synthetic};
 
     const TEN_MINUTES: Duration = Duration::from_secs(600);
 
     fn recorded(boards: &[Board], duration: Duration) -> Trace {
-        let mut scenario = Scenario::of(boards);
+        let mut scenario = Scenario::from_boards(boards);
         for gpu in &mut scenario.gpus {
-            gpu.power = Program::square(40.0, 160.0, 2.7, 0.6);
+            gpu.power = PowerProfile::square(40.0, 160.0, 2.7, 0.6);
             gpu.utilisation.gpu_pct = Quantity::square(3.0, 98.0, 2.7, 0.6);
             gpu.utilisation.memory_pct = Quantity::square(1.0, 45.0, 2.7, 0.6);
         }
@@ -474,7 +474,7 @@ mod tests {
     fn energy_is_told_of_the_only_region_or_of_the_whole() {
         let mut trace = recorded(&[Board::T4], Duration::from_secs(20));
         assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
-        let mark = |from_s, to_s| telemetry::Mark {
+        let mark = |from_s, to_s| telemetry::Region {
             name: "job <1>".to_owned(),
             start: Duration::from_secs(from_s),
             end: Duration::from_secs(to_s),

@@ -24,7 +24,7 @@ use crate::workload::{
 };
 use anyhow::{Context, Result, ensure};
 use games::ndarray::{Array3, arr2};
-use games::{Batch, Dynamics, MatrixGame, Run, Updates, gpu};
+use games::{Batch, MatrixGame, Run, SolverConfig, Updates, gpu};
 use gpu_wgsl::{Buffer, Gpu};
 use rayon::ThreadPoolBuilder;
 use tensor_core::compare::{Tolerance, compare};
@@ -199,7 +199,7 @@ impl Games {
 
     /// Learns in one game after the other.
     fn learn(&self, out: &mut [f64]) {
-        let games = self.batch.gains().outer_iter();
+        let games = self.batch.row_payoffs().outer_iter();
         for (game, out) in games.zip(out.chunks_exact_mut(2 * N)) {
             let gains = std::array::from_fn(|row| std::array::from_fn(|col| game[[row, col]]));
             let mut learning = Textbook::new(gains);
@@ -209,7 +209,7 @@ impl Games {
     }
 
     fn extent(&self) -> Extent {
-        let n_games = self.batch.gains().dim().0;
+        let n_games = self.batch.row_payoffs().dim().0;
         Extent {
             part: Portion::whole(n_games),
             work: Work::Games(n_games as f64),
@@ -326,9 +326,9 @@ fn ensure_len(len: usize, part: Portion) -> Result<()> {
 }
 
 /// Returns the configuration of the note's rule in the textbook's order.
-fn textbook() -> Dynamics {
-    let dynamics = Dynamics::regret_matching().updates(Updates::Simultaneous);
-    dynamics.iterations(STEPS as u64)
+fn textbook() -> SolverConfig {
+    let config = SolverConfig::regret_matching().updates(Updates::Simultaneous);
+    config.iterations(STEPS as u64)
 }
 
 /// Draws the learning paths in the note's example, and its average strategies.
@@ -340,8 +340,8 @@ fn figure(result: &Output) -> Result<Figure> {
     let average = average.context("the result is empty")?;
     let mut learning = Textbook::new(CRASH);
     let game = MatrixGame::zero_sum(arr2(&CRASH))?;
-    let dynamics = Dynamics::default();
-    let mut run = Run::new(&game, &dynamics)?;
+    let config = SolverConfig::default();
+    let mut run = Run::new(&game, &config)?;
     let [mut played, mut averaged] = [0, 1].map(|_| [vec![], vec![]]);
     let (mut last, mut total) = (vec![0.0; N], 0.0);
     for step in 1..=STEPS {
@@ -352,7 +352,7 @@ fn figure(result: &Output) -> Result<Figure> {
         let average = &run.average()[0];
         averaged[1].push(on_simplex(average));
         // The strategy played is the increase of the weighted sum, divided by its weight.
-        let weight = (step as f64).powf(dynamics.average);
+        let weight = (step as f64).powf(config.average);
         let pairs = average.iter().zip(&last);
         let strategy = pairs.map(|(now, last)| now + total * (now - last) / weight);
         played[1].push(on_simplex(&strategy.collect::<Vec<_>>()));
@@ -414,7 +414,7 @@ fn edges() -> Series {
 
 impl Problem for Games {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
-        let n_games = self.batch.gains().dim().0;
+        let n_games = self.batch.row_payoffs().dim().0;
         let few = Portion {
             rows: N_FEW.min(n_games),
             of: n_games,
@@ -513,8 +513,8 @@ mod tests {
 
     /// Returns the strategies of a batch learnt by another configuration, in the form of a device's
     /// result.
-    fn learnt(games: &Games, dynamics: &Dynamics) -> Vec<f32> {
-        let solution = games.batch.solve(dynamics).unwrap();
+    fn learnt(games: &Games, config: &SolverConfig) -> Vec<f32> {
+        let solution = games.batch.solve(config).unwrap();
         let strategies = solution.rows.outer_iter().zip(solution.cols.outer_iter());
         let of_game = strategies.flat_map(|(row, col)| [row.to_vec(), col.to_vec()].concat());
         rounded(of_game)

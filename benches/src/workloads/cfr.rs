@@ -20,8 +20,8 @@ use crate::figure::Figure;
 use crate::rivals::{BaselineArguments, script};
 use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result, bail, ensure};
-use games::extensive::{Arena, ExtensiveGame, Leduc, LiarsDice, Tree};
-use games::{Dynamics, Game, Profile, Run, Solution, Updates, nash_conv, solve};
+use games::extensive::{CompiledGame, ExtensiveGame, Leduc, LiarsDice, Tree};
+use games::{Game, Profile, Run, Solution, SolverConfig, Updates, nash_conv, solve};
 use gpu_wgsl::Gpu;
 use plain::{Learning, Plain};
 use tensor_core::compare::{Tolerance, compare};
@@ -96,16 +96,16 @@ struct Board {
     executor: &'static str,
     plain: Plain,
     tree: Tree,
-    arena: Arena,
+    compiled: CompiledGame,
 }
 
 impl Board {
     fn new<G: ExtensiveGame>(executor: &'static str, game: &G) -> Result<Self> {
-        let tree = Tree::of(game)?;
+        let tree = Tree::from_game(game)?;
         Ok(Self {
             executor,
             plain: Plain::new(game),
-            arena: Arena::from_tree(&tree)?,
+            compiled: CompiledGame::from_tree(&tree)?,
             tree,
         })
     }
@@ -118,7 +118,7 @@ impl Board {
     /// Returns the profile in which all actions of an information set are equally likely.
     fn uniform(&self) -> Profile {
         let of_player = |player| {
-            let choices = self.arena.choices(player).into_iter();
+            let choices = self.compiled.choices(player).into_iter();
             choices.flat_map(|n| vec![1.0 / n as f64; n]).collect()
         };
         [0, 1].map(of_player).into()
@@ -177,10 +177,12 @@ impl Cfr {
     }
 
     fn extent(&self) -> Extent {
-        let Board { plain, arena, .. } = &self.boards[0];
+        let Board {
+            plain, compiled, ..
+        } = &self.boards[0];
         // A profile has one probability per action of each information set, for both players.
         let n_actions: usize = [0, 1]
-            .map(|player| arena.choices(player).iter().sum())
+            .map(|player| compiled.choices(player).iter().sum())
             .iter()
             .sum();
         Extent {
@@ -218,18 +220,18 @@ impl Cfr {
     }
 
     fn variant<'a>(&'a self, board: &'a Board) -> Variant<'a> {
-        let (executor, extent, arena) = (board.executor, self.extent(), &board.arena);
+        let (executor, extent, compiled) = (board.executor, self.extent(), &board.compiled);
         match self.ask {
             Ask::Learn { iterations, plus } => Variant::scored(
                 executor,
                 extent,
                 move || {
-                    let dynamics = if plus {
-                        Dynamics::regret_matching_plus()
+                    let config = if plus {
+                        SolverConfig::regret_matching_plus()
                     } else {
-                        Dynamics::regret_matching()
+                        SolverConfig::regret_matching()
                     };
-                    Ok(Run::new(arena, &dynamics)?)
+                    Ok(Run::new(compiled, &config)?)
                 },
                 move |run| {
                     run.advance(iterations as u64);
@@ -242,8 +244,8 @@ impl Cfr {
                 extent,
                 || Ok(None),
                 move |solution: &mut Option<Solution>| {
-                    let dynamics = dcfr().iterations(MANY).until(TARGET);
-                    *solution = Some(solve(arena, &dynamics)?);
+                    let config = dcfr().iterations(MANY).tolerance(TARGET);
+                    *solution = Some(solve(compiled, &config)?);
                     Ok(())
                 },
                 |solution| board.judged(&solution.as_ref().context("no solution")?.strategies),
@@ -251,7 +253,7 @@ impl Cfr {
             Ask::Judge => {
                 let uniform = board.uniform();
                 Variant::on_cpu(executor, extent, 1, move |out| {
-                    out[0] = nash_conv(arena, &uniform)?;
+                    out[0] = nash_conv(compiled, &uniform)?;
                     Ok(())
                 })
             }
@@ -308,20 +310,20 @@ impl Cfr {
     /// Draws the figure that compares the convergence of variants of CFR.
     fn figure(&self) -> Result<Figure> {
         let variants = [
-            ("CFR", Dynamics::regret_matching()),
-            ("CFR+", Dynamics::regret_matching_plus()),
-            ("LCFR", Dynamics::linear()),
+            ("CFR", SolverConfig::regret_matching()),
+            ("CFR+", SolverConfig::regret_matching_plus()),
+            ("LCFR", SolverConfig::linear()),
             ("DCFR(1.5, 0, 2)", dcfr()),
-            ("PCFR+", Dynamics::predictive_regret_matching_plus()),
+            ("PCFR+", SolverConfig::predictive_regret_matching_plus()),
         ];
         let caption = "NashConv of the average strategies in Leduc poker, computed by best responses, over iterations (left) \
             and over time (right).";
-        convergence::figure(&self.boards[0].arena, caption, SHOWN, &variants)
+        convergence::figure(&self.boards[0].compiled, caption, SHOWN, &variants)
     }
 }
 
-fn dcfr() -> Dynamics {
-    Dynamics::discounted(1.5, 0.0, 2.0)
+fn dcfr() -> SolverConfig {
+    SolverConfig::discounted(1.5, 0.0, 2.0)
 }
 
 impl Problem for Cfr {

@@ -2,7 +2,7 @@
 
 use crate::figure::{Figure, Panel, Series};
 use anyhow::Result;
-use games::{Checkpoint, Dynamics, Game, Solution, solve};
+use games::{Checkpoint, Game, Solution, SolverConfig, solve};
 
 /// Minimum ratio of the iterations of adjacent points of a line.
 const GROWTH: f64 = 1.1;
@@ -15,13 +15,13 @@ pub(super) fn figure<G: Game>(
     game: &G,
     caption: impl Into<String>,
     iterations: u64,
-    dynamics: &[(&str, Dynamics)],
+    config: &[(&str, SolverConfig)],
 ) -> Result<Figure> {
-    let learnt = |(name, dynamics): &(&str, Dynamics)| {
-        let solution = solve(game, &dynamics.iterations(iterations))?;
+    let learnt = |(name, config): &(&str, SolverConfig)| {
+        let solution = solve(game, &config.iterations(iterations))?;
         Ok(((*name).to_owned(), solution))
     };
-    let learnt: Vec<(String, Solution)> = dynamics.iter().map(learnt).collect::<Result<_>>()?;
+    let learnt: Vec<(String, Solution)> = config.iter().map(learnt).collect::<Result<_>>()?;
     let panel = |x: &str, at: fn(&Checkpoint) -> f64| Panel {
         x: x.to_owned(),
         y: "NashConv".to_owned(),

@@ -98,7 +98,7 @@ impl Function {
             // are replaced by a small positive probability.
             inputs.iter_mut().for_each(|p| *p = p.max(f32::EPSILON));
         }
-        let law = InverseGaussian::new(MEAN, SHAPE)?;
+        let distribution = InverseGaussian::new(MEAN, SHAPE)?;
         let xs: Vec<f64> = inputs.iter().map(|&x| f64::from(x)).collect();
         let truth = match self {
             Self::Pdf => xs.iter().map(|&x| textbook_pdf(x)).collect(),
@@ -108,7 +108,7 @@ impl Function {
         };
         Ok(Values {
             function: self,
-            law,
+            distribution,
             inputs,
             xs,
             truth,
@@ -140,7 +140,7 @@ fn textbook_cdf(x: f64) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Values {
     function: Function,
-    law: InverseGaussian,
+    distribution: InverseGaussian,
     inputs: Vec<f32>,
     /// Inputs in f64.
     xs: Vec<f64>,
@@ -199,7 +199,7 @@ impl Values {
             ..whole
         };
         Some(Variant::called_on_gpu(gpu, extent, move || {
-            let batch = Batch::new(gpu, self.law)?;
+            let batch = Batch::new(gpu, self.distribution)?;
             let xs = gpu.upload("xs", &[self.inputs.len()], &self.inputs)?;
             Ok(move || Ok(call(&batch, &xs)?))
         }))
@@ -212,27 +212,37 @@ impl Values {
     }
 
     fn on_cpu(&self) -> Vec<Variant<'_>> {
-        let (law, xs) = (self.law, &self.xs[..]);
+        let (distribution, xs) = (self.distribution, &self.xs[..]);
         match self.function {
             Function::Pdf => vec![
                 self.singly("loops", textbook_pdf),
-                self.singly("scalar", move |x| law.pdf(x)),
-                self.variant("host", move |out| Ok(law.pdf_into(xs, out)?)),
-                self.variant("threads", move |out| Ok(law.par_pdf_into(xs, out)?)),
+                self.singly("scalar", move |x| distribution.pdf(x)),
+                self.variant("host", move |out| Ok(distribution.pdf_into(xs, out)?)),
+                self.variant(
+                    "threads",
+                    move |out| Ok(distribution.par_pdf_into(xs, out)?),
+                ),
             ],
             Function::Cdf => vec![
                 self.singly("loops", textbook_cdf),
-                self.singly("scalar", move |x| law.cdf(x)),
-                self.variant("host", move |out| Ok(law.cdf_into(xs, out)?)),
-                self.variant("threads", move |out| Ok(law.par_cdf_into(xs, out)?)),
+                self.singly("scalar", move |x| distribution.cdf(x)),
+                self.variant("host", move |out| Ok(distribution.cdf_into(xs, out)?)),
+                self.variant(
+                    "threads",
+                    move |out| Ok(distribution.par_cdf_into(xs, out)?),
+                ),
             ],
             Function::Quantile => vec![
-                self.singly("scalar", move |p| law.inverse_cdf(p)),
-                self.variant("host", move |out| Ok(law.inverse_cdf_into(xs, out)?)),
-                self.variant("threads", move |out| Ok(law.par_inverse_cdf_into(xs, out)?)),
+                self.singly("scalar", move |p| distribution.inverse_cdf(p)),
+                self.variant("host", move |out| {
+                    Ok(distribution.inverse_cdf_into(xs, out)?)
+                }),
+                self.variant("threads", move |out| {
+                    Ok(distribution.par_inverse_cdf_into(xs, out)?)
+                }),
             ],
             Function::Sample => vec![self.variant("host", move |out| {
-                law.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(SEED), out);
+                distribution.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(SEED), out);
                 Ok(())
             })],
         }
@@ -333,12 +343,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_of_another_law_are_refused() {
+    fn draws_of_another_distribution_are_refused() {
         let mut draws = vec![0.0; 100_000];
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
         for (mean, is_right) in [(MEAN, true), (1.02 * MEAN, false)] {
-            let law = InverseGaussian::new(mean, SHAPE).unwrap();
-            law.sample_into(&mut rng, &mut draws);
+            let distribution = InverseGaussian::new(mean, SHAPE).unwrap();
+            distribution.sample_into(&mut rng, &mut draws);
             assert_eq!(goodness(draws.clone()).is_ok(), is_right);
         }
         draws[7] = 0.0;

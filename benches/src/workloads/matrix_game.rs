@@ -19,7 +19,7 @@ use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Wo
 use anyhow::{Result, bail, ensure};
 use games::gpu::Learner;
 use games::ndarray::Array2;
-use games::{Dynamics, MatrixGame, Updates, solve};
+use games::{MatrixGame, SolverConfig, Updates, solve};
 use gpu_wgsl::Gpu;
 
 /// Sides of the payoff matrices.
@@ -76,7 +76,7 @@ impl Square {
         let game = MatrixGame::zero_sum(Array2::from_shape_vec([side; 2], gains.clone())?)?;
         let ends = |(low, high): (f64, f64), &gain: &f64| (low.min(gain), high.max(gain));
         let (low, high) = game
-            .gains()
+            .row_payoffs()
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), ends);
         Ok(Self {
@@ -95,10 +95,10 @@ impl Square {
         }
     }
 
-    fn variant(&self, executor: &'static str, dynamics: Dynamics) -> Variant<'_> {
-        let dynamics = dynamics.iterations(MANY).until(ACCURACY * self.range);
+    fn variant(&self, executor: &'static str, config: SolverConfig) -> Variant<'_> {
+        let config = config.iterations(MANY).tolerance(ACCURACY * self.range);
         Variant::on_cpu(executor, self.extent(), 0, move |out: &mut Vec<f64>| {
-            *out = solve(&self.game, &dynamics)?.strategies.concat();
+            *out = solve(&self.game, &config)?.strategies.concat();
             Ok(())
         })
     }
@@ -117,7 +117,7 @@ impl Square {
     }
 
     fn learn_on(&self, gpu: &Gpu) -> Result<Vec<f64>> {
-        let mut learner = Learner::new(gpu, &self.game, &Dynamics::default())?;
+        let mut learner = Learner::new(gpu, &self.game, &SolverConfig::default())?;
         while learner.iteration() < MANY_IN_F32 {
             // Growing intervals keep the cost of evaluations a constant share of the work.
             learner.advance(STRETCH + learner.iteration() / STRETCH_SHARE)?;
@@ -155,20 +155,20 @@ impl Square {
 
     /// Draws the figure that compares the convergence of learning rules.
     fn figure(&self) -> Result<Figure> {
-        let textbook = Dynamics::regret_matching().updates(Updates::Simultaneous);
+        let textbook = SolverConfig::regret_matching().updates(Updates::Simultaneous);
         let ways = [
             ("regret matching", textbook),
-            ("RM+", Dynamics::regret_matching_plus()),
+            ("RM+", SolverConfig::regret_matching_plus()),
             (
                 "predictive RM+",
-                Dynamics::predictive_regret_matching_plus(),
+                SolverConfig::predictive_regret_matching_plus(),
             ),
             (
                 "discounted RM(1.5, 0, 2)",
-                Dynamics::discounted(1.5, 0.0, 2.0),
+                SolverConfig::discounted(1.5, 0.0, 2.0),
             ),
-            ("Hedge", Dynamics::hedge()),
-            ("fictitious play", Dynamics::fictitious_play()),
+            ("Hedge", SolverConfig::hedge()),
+            ("fictitious play", SolverConfig::fictitious_play()),
         ];
         let caption = format!(
             "NashConv of the average strategies in a random game of {side} by {side} actions, computed by best responses, over \
@@ -202,8 +202,8 @@ impl Problem for Square {
         let (software, hardware): (Vec<&Gpu>, Vec<&Gpu>) =
             gpus.iter().partition(|gpu| is_software(gpu));
         let mut variants = vec![
-            self.variant("unpolished", Dynamics::default().unpolished()),
-            self.variant("host", Dynamics::default()),
+            self.variant("unpolished", SolverConfig::default().without_polish()),
+            self.variant("host", SolverConfig::default()),
         ];
         variants.extend(hardware.into_iter().map(|gpu| self.on_gpu(gpu)));
         let why = "learning in large games needs thousands of iterations with four dispatches each, which is too slow on a \
@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn only_strategies_that_are_good_enough_pass() {
         let square = Square::new(20).unwrap();
-        let dynamics = Dynamics::default().until(ACCURACY * square.range);
-        let found = solve(&square.game, &dynamics).unwrap().strategies.concat();
+        let config = SolverConfig::default().tolerance(ACCURACY * square.range);
+        let found = solve(&square.game, &config).unwrap().strategies.concat();
         assert!(square.check(&found).is_ok());
         let mut changed = found.clone();
         changed.swap(0, 1);

@@ -105,11 +105,11 @@ impl Distances {
         let normal = Normal::standard();
         let mut densities = Vec::new();
         for phi in SHOWN {
-            let law = Standardized::new(phi.recip().sqrt())?;
+            let distribution = Standardized::new(phi.recip().sqrt())?;
             densities.push(Series::new(
                 format!("λ/μ = {}", phi.recip().round()),
                 places(),
-                |y| law.pdf(y),
+                |y| distribution.pdf(y),
             ));
         }
         densities.push(Series::new("normal", places(), |y| normal.pdf(y)).as_reference());

@@ -51,7 +51,7 @@ mod view;
 
 use crate::Error;
 use crate::quadrature::{Estimate, Term};
-use line::Place;
+use line::Node;
 use pair::Pair;
 use statrs::distribution::{Continuous, ContinuousCDF};
 
@@ -62,16 +62,19 @@ const NEGLIGIBLE: f64 = 1e-300;
 ///
 /// `min` and `max` are the ends of the support. Strictly inside the support, `pdf` and `ln_pdf` may
 /// underflow, and may be NaN where `cdf` or `sf` is 0.
-pub trait ContinuousLaw: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
+pub trait ContinuousDistribution: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
 
-impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
+impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousDistribution for L {}
 
 /// Computes the Kolmogorov distance `sup |F - G|`.
 ///
 /// # Errors
 /// [`Error::NotConverged`]: the error estimate exceeds the limit of the [module](self), or a
 /// function of a distribution returned NaN.
-pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
+pub fn kolmogorov(
+    p: &impl ContinuousDistribution,
+    q: &impl ContinuousDistribution,
+) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::kolmogorov", p, q)?;
     // The extremes of F - G are at points where the densities are equal, or at ends of supports.
     let changes = pair.sign_changes(|place| pair.density_difference(place))?;
@@ -96,7 +99,10 @@ pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Esti
 ///
 /// # Errors
 /// As [`kolmogorov`].
-pub fn total_variation(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
+pub fn total_variation(
+    p: &impl ContinuousDistribution,
+    q: &impl ContinuousDistribution,
+) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::total_variation", p, q)?;
     let changes = pair.sign_changes(|place| pair.density_difference(place))?;
     let found = pair.integral(&changes, |place| {
@@ -114,7 +120,10 @@ pub fn total_variation(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result
 ///
 /// # Errors
 /// As [`kolmogorov`].
-pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
+pub fn hellinger(
+    p: &impl ContinuousDistribution,
+    q: &impl ContinuousDistribution,
+) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::hellinger", p, q)?;
     let Estimate { value, error } = pair.integral(&[], |place| {
         let [f, g] = pair.densities(place);
@@ -151,7 +160,10 @@ pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estim
 /// # Errors
 /// As [`kolmogorov`]. [`Error::NotConverged`] also if the integral diverges in the tails, or if the
 /// error of the extrapolation exceeds the limit.
-pub fn kl(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
+pub fn kl(
+    p: &impl ContinuousDistribution,
+    q: &impl ContinuousDistribution,
+) -> Result<Estimate, Error> {
     if pair::exceeds(p, q) {
         return Ok(Estimate {
             value: f64::INFINITY,
@@ -166,7 +178,10 @@ pub fn kl(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Er
 }
 
 /// Returns the integrand of the divergence, `f ln(f/g) - f + g`.
-fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: &Place) -> Term {
+fn divergence<P: ContinuousDistribution, Q: ContinuousDistribution>(
+    pair: &Pair<'_, P, Q>,
+    place: &Node,
+) -> Term {
     let [f, g] = pair.densities(place);
     if f.weight < NEGLIGIBLE {
         return Term {
@@ -195,7 +210,10 @@ fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: 
 /// # Errors
 /// As [`kolmogorov`]. [`Error::NotConverged`] also if the distance is infinite, as it usually is if
 /// one of the distributions has no mean.
-pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
+pub fn wasserstein1(
+    p: &impl ContinuousDistribution,
+    q: &impl ContinuousDistribution,
+) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::wasserstein1", p, q)?;
     let changes = pair.sign_changes(|place| pair.cdf_difference(place))?;
     let found = pair.integral(&changes, |place| Term {

@@ -7,26 +7,26 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// A mean is zero, negative, infinite or NaN.
-    #[error("{law}: mean is invalid ({mean:?}; expected positive and finite)")]
+    #[error("{distribution}: mean is invalid ({mean:?}; expected positive and finite)")]
     MeanInvalid {
         /// The name of the distribution.
-        law: &'static str,
+        distribution: &'static str,
         /// The invalid mean.
         mean: f64,
     },
     /// A shape is zero, negative, infinite or NaN.
-    #[error("{law}: shape is invalid ({shape:?}; expected positive and finite)")]
+    #[error("{distribution}: shape is invalid ({shape:?}; expected positive and finite)")]
     ShapeInvalid {
         /// The name of the distribution.
-        law: &'static str,
+        distribution: &'static str,
         /// The invalid shape.
         shape: f64,
     },
     /// A parameter with another name is out of its range.
-    #[error("{law}: {parameter} is invalid ({value:?}; expected {must})")]
+    #[error("{distribution}: {parameter} is invalid ({value:?}; expected {must})")]
     ParameterInvalid {
         /// The name of the distribution or test.
-        law: &'static str,
+        distribution: &'static str,
         /// The name of the parameter.
         parameter: &'static str,
         /// The invalid value of the parameter.
@@ -75,10 +75,12 @@ pub enum Error {
     },
     /// A constant of a distribution is outside the range in which f32 represents it with full
     /// precision.
-    #[error("{law}: {quantity} is out of range for f32 ({value:e}; expected {low:e} to {high:e})")]
+    #[error(
+        "{distribution}: {quantity} is out of range for f32 ({value:e}; expected {low:e} to {high:e})"
+    )]
     OutsideF32 {
         /// The name of the distribution.
-        law: &'static str,
+        distribution: &'static str,
         /// The name of the constant that is too large or too small.
         quantity: &'static str,
         /// The value of the constant.
@@ -180,20 +182,23 @@ pub(crate) fn is_positive(x: f64) -> bool {
 }
 
 /// Returns `mean` if it is positive and finite, otherwise [`Error::MeanInvalid`].
-pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
+pub(crate) fn mean(distribution: &'static str, mean: f64) -> Result<f64, Error> {
     if is_positive(mean) {
         Ok(mean)
     } else {
-        Err(Error::MeanInvalid { law, mean })
+        Err(Error::MeanInvalid { distribution, mean })
     }
 }
 
 /// Returns `shape` if it is positive and finite, otherwise [`Error::ShapeInvalid`].
-pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
+pub(crate) fn shape(distribution: &'static str, shape: f64) -> Result<f64, Error> {
     if is_positive(shape) {
         Ok(shape)
     } else {
-        Err(Error::ShapeInvalid { law, shape })
+        Err(Error::ShapeInvalid {
+            distribution,
+            shape,
+        })
     }
 }
 
@@ -208,27 +213,36 @@ pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
 
 /// Returns `value` if it is positive and finite, otherwise [`Error::ParameterInvalid`].
 pub(crate) fn positive(
-    law: &'static str,
+    distribution: &'static str,
     parameter: &'static str,
     value: f64,
 ) -> Result<f64, Error> {
     parameter_that(
         is_positive(value),
-        (law, parameter),
+        (distribution, parameter),
         value,
         "positive and finite",
     )
 }
 
 /// Returns `value` if it is finite, otherwise [`Error::ParameterInvalid`].
-pub(crate) fn finite(law: &'static str, parameter: &'static str, value: f64) -> Result<f64, Error> {
-    parameter_that(value.is_finite(), (law, parameter), value, "finite")
+pub(crate) fn finite(
+    distribution: &'static str,
+    parameter: &'static str,
+    value: f64,
+) -> Result<f64, Error> {
+    parameter_that(
+        value.is_finite(),
+        (distribution, parameter),
+        value,
+        "finite",
+    )
 }
 
 /// Returns `value` if `is_good`, otherwise [`Error::ParameterInvalid`] with the condition `must`.
 pub(crate) fn parameter_that(
     is_good: bool,
-    (law, parameter): (&'static str, &'static str),
+    (distribution, parameter): (&'static str, &'static str),
     value: f64,
     must: &'static str,
 ) -> Result<f64, Error> {
@@ -236,7 +250,7 @@ pub(crate) fn parameter_that(
         Ok(value)
     } else {
         Err(Error::ParameterInvalid {
-            law,
+            distribution,
             parameter,
             value,
             must,

@@ -11,14 +11,14 @@
 //! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
 //! applications", 11.
 
+use crate::distribution::{Distribution, functions, quantiles, traits};
 use crate::error::{self, Error};
-use crate::law::{Law, functions, quantiles, traits};
 use crate::point::{Exponent, Point, Ratios, product, quotient};
 use crate::quantile::Target;
 use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
 use crate::{InverseGaussian, Levy};
 use rand::{Rng, RngExt};
-use statrs::statistics::{Distribution, Mode};
+use statrs::statistics::{self, Mode};
 use std::f64::consts::LN_2;
 
 /// The name of the distribution in errors.
@@ -94,11 +94,11 @@ impl TryFrom<Parameters> for FirstPassage {
 
 #[cfg(feature = "serde")]
 impl From<FirstPassage> for Parameters {
-    fn from(law: FirstPassage) -> Self {
+    fn from(distribution: FirstPassage) -> Self {
         Self {
-            level: law.level,
-            drift: law.drift,
-            volatility: law.volatility,
+            level: distribution.level,
+            drift: distribution.drift,
+            volatility: distribution.volatility,
         }
     }
 }
@@ -248,9 +248,9 @@ impl FirstPassage {
         }
         let shape = self.scale().clamp(f64::MIN_POSITIVE, f64::MAX);
         match InverseGaussian::new(self.level / self.drift.abs(), shape) {
-            Ok(law) => law.sample(rng),
+            Ok(distribution) => distribution.sample(rng),
             // The drift is 0, or so small that the mean overflows.
-            Err(_) => Levy::of(shape).sample(rng),
+            Err(_) => Levy::new_unchecked(shape).sample(rng),
         }
     }
 
@@ -269,7 +269,7 @@ impl FirstPassage {
     }
 }
 
-impl Law for FirstPassage {
+impl Distribution for FirstPassage {
     /// Returns the point of the distribution given that the level is reached.
     #[inline(always)]
     fn point(&self, t: f64) -> Point {
@@ -285,7 +285,7 @@ impl Law for FirstPassage {
             gap: self.gap,
         };
         // The ratio may underflow although its root does not.
-        Point::of(t, ratios).rooted(self.distance[0] / t.sqrt())
+        Point::new(t, ratios).with_root(self.distance[0] / t.sqrt())
     }
 
     #[inline(always)]
@@ -308,20 +308,20 @@ impl Law for FirstPassage {
         let shape = self.scale();
         // A drift towards the level shortens the time, so the quantile for drift 0 is an upper
         // bound. For a drift of 0 it is the guess itself.
-        let latest = Levy::of(shape).start(target);
-        InverseGaussian::of(self.level / self.drift.abs(), shape)
+        let latest = Levy::new_unchecked(shape).start(target);
+        InverseGaussian::new_unchecked(self.level / self.drift.abs(), shape)
             .start(target)
             .min(latest)
     }
 
     #[inline(always)]
     fn density(&self, t: f64) -> f64 {
-        self.point(t).thinned(self.thinning).density()
+        self.point(t).scaled_by_exp(self.thinning).density()
     }
 
     #[inline(always)]
     fn ln_density(&self, t: f64) -> f64 {
-        self.point(t).thinned(self.thinning).ln_density()
+        self.point(t).scaled_by_exp(self.thinning).ln_density()
     }
 
     #[inline(always)]
@@ -330,7 +330,7 @@ impl Law for FirstPassage {
         // h P(T > t | hit). Only the smaller conditional tail is computed; `tail` is this tail
         // times h, and the other tail follows from 1 minus it.
         let point = self.point(t);
-        let (given_hit, tail) = (point.tail(), point.thinned(self.thinning).tail());
+        let (given_hit, tail) = (point.tail(), point.scaled_by_exp(self.thinning).tail());
         let reached = if tail.is_upper {
             self.thinning.decay().times(1.0 - given_hit.value())
         } else {
@@ -347,7 +347,7 @@ impl Law for FirstPassage {
     #[inline(always)]
     fn ln_probability(&self, t: f64, of_upper: bool) -> f64 {
         let point = self.point(t);
-        let (given_hit, tail) = (point.tail(), point.thinned(self.thinning).tail());
+        let (given_hit, tail) = (point.tail(), point.scaled_by_exp(self.thinning).tail());
         if !of_upper {
             return if tail.is_upper {
                 given_hit.ln_probability(false) - self.thinning.high
@@ -431,7 +431,7 @@ quantiles!(FirstPassage);
 traits!(FirstPassage);
 
 /// Skewness and entropy are `None`, because `T` can be ∞.
-impl Distribution<f64> for FirstPassage {
+impl statistics::Distribution<f64> for FirstPassage {
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
     }

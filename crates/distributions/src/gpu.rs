@@ -25,7 +25,7 @@ use crate::{Error, InverseGaussian};
 use gpu_wgsl::Gpu;
 
 /// The name of the distribution in errors.
-const LAW: &str = "inverse Gaussian";
+const NAME: &str = "inverse Gaussian";
 /// Supported range of the mean, the shape and `λ/μ²`, in which the second f32 part of each constant
 /// is still a normal number.
 const CONSTANTS: [f64; 2] = [1e-30, 1e30];
@@ -35,7 +35,7 @@ const CONSTANTS: [f64; 2] = [1e-30, 1e30];
 const RATIOS: [f64; 2] = [1e-12, 1e12];
 
 /// Number of elements per transfer of a slice: 4 MiB, which every device can bind.
-const PART: u32 = 1 << 20;
+const CHUNK_LEN: u32 = 1 << 20;
 
 /// An inverse Gaussian distribution whose functions are computed on a device.
 ///
@@ -58,11 +58,11 @@ const PART: u32 = 1 << 20;
 ///     Err(Error::NoAdapter { .. }) => return Ok(()),
 ///     other => other?,
 /// };
-/// let law = InverseGaussian::new(1.0, 2.0)?;
-/// let batch = Batch::new(&gpu, law)?;
+/// let distribution = InverseGaussian::new(1.0, 2.0)?;
+/// let batch = Batch::new(&gpu, distribution)?;
 /// let sf = batch.sf(&[0.5, 60.0])?;
 /// // Here 1 - cdf would be 0.
-/// assert!((f64::from(sf[1]) / law.sf(60.0) - 1.0).abs() < 1e-6);
+/// assert!((f64::from(sf[1]) / distribution.sf(60.0) - 1.0).abs() < 1e-6);
 /// let draws = batch.sample(7, 0, 0..1000)?;
 /// assert!(draws.iter().all(|x| *x > 0.0));
 /// # Ok(())
@@ -71,7 +71,7 @@ const PART: u32 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     gpu: &'a Gpu,
-    law: InverseGaussian,
+    distribution: InverseGaussian,
 }
 
 impl<'a> Batch<'a> {
@@ -80,29 +80,29 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// [`Error::OutsideF32`]: mean, shape or shape/mean² is outside [1e-30, 1e30], or shape/mean is
     /// outside [1e-12, 1e12].
-    pub fn new(gpu: &'a Gpu, law: InverseGaussian) -> Result<Self, Error> {
-        let (mean, shape) = (law.mean(), law.shape());
-        held("mean", mean, CONSTANTS)?;
-        held("shape", shape, CONSTANTS)?;
-        held("shape/mean", shape / mean, RATIOS)?;
-        held("shape/mean^2", shape / mean / mean, CONSTANTS)?;
-        Ok(Self { gpu, law })
+    pub fn new(gpu: &'a Gpu, distribution: InverseGaussian) -> Result<Self, Error> {
+        let (mean, shape) = (distribution.mean(), distribution.shape());
+        check_range("mean", mean, CONSTANTS)?;
+        check_range("shape", shape, CONSTANTS)?;
+        check_range("shape/mean", shape / mean, RATIOS)?;
+        check_range("shape/mean^2", shape / mean / mean, CONSTANTS)?;
+        Ok(Self { gpu, distribution })
     }
 
     /// Returns the distribution.
     #[must_use]
-    pub fn law(&self) -> InverseGaussian {
-        self.law
+    pub fn distribution(&self) -> InverseGaussian {
+        self.distribution
     }
 }
 
 /// Returns an error if a quantity is outside its supported range.
-fn held(quantity: &'static str, value: f64, [low, high]: [f64; 2]) -> Result<(), Error> {
+fn check_range(quantity: &'static str, value: f64, [low, high]: [f64; 2]) -> Result<(), Error> {
     if (low..=high).contains(&value) {
         Ok(())
     } else {
         Err(Error::OutsideF32 {
-            law: LAW,
+            distribution: NAME,
             quantity,
             value,
             low,

@@ -1,15 +1,15 @@
 //! The inverse Gaussian distribution.
 //!
-//! Role: defines the type and its constructors. The macros of `law` write the functions at an `x`
-//! and the quantiles; the submodules contain moments, sampling and generating functions.
+//! Role: defines the type and its constructors. The macros of `distribution` write the functions at
+//! an `x` and the quantiles; the submodules contain moments, sampling and generating functions.
 
-mod law;
+mod distribution;
 mod moments;
 mod sampling;
 mod transforms;
 
+use crate::distribution::{functions, moments, quantiles, traits};
 use crate::error::{self, Error};
-use crate::law::{functions, moments, quantiles, traits};
 use crate::special::wide::Wide;
 use crate::{ReciprocalInverseGaussian, Standardized};
 
@@ -48,9 +48,9 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 ///
 /// // scipy.stats.invgauss(mu=0.5, scale=3): `mu` is μ/λ, not the mean.
 /// let (mu, scale) = (0.5_f64, 3.0);
-/// let law = InverseGaussian::new(mu * scale, scale)?;
-/// assert_eq!(law.mean(), 1.5);
-/// assert!((law.variance() - mu.powi(3) * scale * scale).abs() < 1e-15);
+/// let distribution = InverseGaussian::new(mu * scale, scale)?;
+/// assert_eq!(distribution.mean(), 1.5);
+/// assert!((distribution.variance() - mu.powi(3) * scale * scale).abs() < 1e-15);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -58,11 +58,11 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 /// ```
 /// use distributions::InverseGaussian;
 ///
-/// let law = InverseGaussian::new(1.0, 2.0)?;
+/// let distribution = InverseGaussian::new(1.0, 2.0)?;
 /// // Far in the tail, where 1 - cdf is 0.
-/// assert_eq!(1.0 - law.cdf(60.0), 0.0);
-/// assert!((law.sf(60.0) / 7.541_145_423_090_157e-29 - 1.0).abs() < 1e-12);
-/// assert!((law.inverse_sf(law.sf(60.0)) / 60.0 - 1.0).abs() < 1e-15);
+/// assert_eq!(1.0 - distribution.cdf(60.0), 0.0);
+/// assert!((distribution.sf(60.0) / 7.541_145_423_090_157e-29 - 1.0).abs() < 1e-12);
+/// assert!((distribution.inverse_sf(distribution.sf(60.0)) / 60.0 - 1.0).abs() < 1e-15);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -129,8 +129,8 @@ impl InverseGaussian {
     /// ```
     /// use distributions::InverseGaussian;
     ///
-    /// let law = InverseGaussian::from_mean_dispersion(2.0, 0.25)?;
-    /// assert_eq!(law, InverseGaussian::new(2.0, 4.0)?);
+    /// let distribution = InverseGaussian::from_mean_dispersion(2.0, 0.25)?;
+    /// assert_eq!(distribution, InverseGaussian::new(2.0, 4.0)?);
     /// # Ok::<(), distributions::Error>(())
     /// ```
     pub fn from_mean_dispersion(mean: f64, dispersion: f64) -> Result<Self, Error> {
@@ -150,9 +150,9 @@ impl InverseGaussian {
     /// ```
     /// use distributions::InverseGaussian;
     ///
-    /// let law = InverseGaussian::from_mean_variance(2.0, 16.0)?;
-    /// assert_eq!(law, InverseGaussian::new(2.0, 0.5)?);
-    /// assert_eq!(law.variance(), 16.0);
+    /// let distribution = InverseGaussian::from_mean_variance(2.0, 16.0)?;
+    /// assert_eq!(distribution, InverseGaussian::new(2.0, 0.5)?);
+    /// assert_eq!(distribution.variance(), 16.0);
     /// # Ok::<(), distributions::Error>(())
     /// ```
     pub fn from_mean_variance(mean: f64, variance: f64) -> Result<Self, Error> {
@@ -165,7 +165,7 @@ impl InverseGaussian {
     /// Creates the distribution without validating its parameters; used for first guesses of
     /// quantiles and for parameters that are valid by construction.
     #[inline(always)]
-    pub(crate) fn of(mean: f64, shape: f64) -> Self {
+    pub(crate) fn new_unchecked(mean: f64, shape: f64) -> Self {
         Self { mean, shape }
     }
 
@@ -174,7 +174,7 @@ impl InverseGaussian {
     pub fn standardized(&self) -> Standardized {
         let ratio = self.shape / self.mean;
         // Far outside the supported plane the quotient can overflow although its root does not.
-        Standardized::of(if ratio.is_normal() {
+        Standardized::new_unchecked(if ratio.is_normal() {
             ratio.sqrt()
         } else {
             self.shape.sqrt() / self.mean.sqrt()
@@ -184,7 +184,7 @@ impl InverseGaussian {
     /// Returns the distribution of `1/X`.
     #[must_use]
     pub fn reciprocal(&self) -> ReciprocalInverseGaussian {
-        ReciprocalInverseGaussian::of(*self)
+        ReciprocalInverseGaussian::from_reciprocal(*self)
     }
 
     /// Returns the shape `λ`.

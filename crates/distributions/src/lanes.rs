@@ -63,21 +63,21 @@ impl Real for f32 {
 ///
 /// Implementors mark the method `#[inline(always)]`. A closure of this size is not always inlined,
 /// and would then be compiled without SIMD.
-pub(crate) trait Lane: Copy + Sync {
+pub(crate) trait LaneFunction: Copy + Sync {
     /// Returns the value at `x`.
     fn at(&self, x: f64) -> f64;
 }
 
 /// Returns `f(x)`.
-pub(crate) fn one(f: impl Lane, x: f64) -> f64 {
+pub(crate) fn eval(f: impl LaneFunction, x: f64) -> f64 {
     run(One { f, x })
 }
 
 /// Writes `f(x)` for each `x` of `xs` into `out`, which must have the same length. `operation` is
 /// the name in the error.
-pub(crate) fn each<T: Real>(
+pub(crate) fn eval_slice<T: Real>(
     operation: &'static str,
-    f: impl Lane,
+    f: impl LaneFunction,
     xs: &[T],
     out: &mut [T],
 ) -> Result<(), Error> {
@@ -91,7 +91,7 @@ pub(crate) fn each<T: Real>(
 #[cfg(feature = "rayon")]
 pub(crate) fn par_each<T: Real>(
     operation: &'static str,
-    f: impl Lane,
+    f: impl LaneFunction,
     xs: &[T],
     out: &mut [T],
 ) -> Result<(), Error> {
@@ -126,7 +126,7 @@ struct One<F> {
     x: f64,
 }
 
-impl<F: Lane> pulp::NullaryFnOnce for One<F> {
+impl<F: LaneFunction> pulp::NullaryFnOnce for One<F> {
     type Output = f64;
 
     #[inline(always)]
@@ -142,7 +142,7 @@ struct Each<'a, F, T> {
     out: &'a mut [T],
 }
 
-impl<F: Lane, T: Real> pulp::NullaryFnOnce for Each<'_, F, T> {
+impl<F: LaneFunction, T: Real> pulp::NullaryFnOnce for Each<'_, F, T> {
     type Output = ();
 
     #[inline(always)]

@@ -4,13 +4,13 @@
 //! computed there become `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, where `erf` is not computed
 //! as `1 - erfc` and therefore accurate for large `x`.
 
+use crate::distribution::{Distribution, functions, quantiles, traits};
 use crate::error::{self, Error};
-use crate::law::{Law, functions, quantiles, traits};
 use crate::point::{Point, Ratios, quotient};
 use crate::quantile::{Target, normal_quantile};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use statrs::statistics::{Distribution, Mode};
+use statrs::statistics::{self, Mode};
 use std::f64::consts::{EULER_GAMMA, LN_2, PI};
 
 /// The name of the distribution in errors.
@@ -31,10 +31,10 @@ const NAME: &str = "Lévy";
 /// ```
 /// use distributions::Levy;
 ///
-/// let law = Levy::new(1.0)?;
+/// let distribution = Levy::new(1.0)?;
 /// // Heavy: P(X > x) falls like sqrt(2c/(πx)).
-/// assert!((law.sf(1e20) / 7.978_845_608_028_654e-11 - 1.0).abs() < 1e-15);
-/// assert!((law.inverse_sf(1e-10) / 6.366_197_723_675_814e19 - 1.0).abs() < 1e-14);
+/// assert!((distribution.sf(1e20) / 7.978_845_608_028_654e-11 - 1.0).abs() < 1e-15);
+/// assert!((distribution.inverse_sf(1e-10) / 6.366_197_723_675_814e19 - 1.0).abs() < 1e-14);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -76,7 +76,7 @@ impl Levy {
 
     /// Creates the distribution without validating the scale.
     #[inline(always)]
-    pub(crate) fn of(scale: f64) -> Self {
+    pub(crate) fn new_unchecked(scale: f64) -> Self {
         Self { scale }
     }
 
@@ -119,7 +119,7 @@ impl Levy {
     }
 }
 
-impl Law for Levy {
+impl Distribution for Levy {
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let ratios = Ratios {
@@ -128,7 +128,7 @@ impl Law for Levy {
             gap: 0.0,
         };
         // c/x may underflow although its root does not.
-        Point::of(x, ratios).rooted(self.scale.sqrt() / x.sqrt())
+        Point::new(x, ratios).with_root(self.scale.sqrt() / x.sqrt())
     }
 
     #[inline(always)]
@@ -160,7 +160,7 @@ functions!(Levy, at infinity: "1", "0", "0");
 quantiles!(Levy);
 traits!(Levy);
 
-impl Distribution<f64> for Levy {
+impl statistics::Distribution<f64> for Levy {
     fn mean(&self) -> Option<f64> {
         Some(f64::INFINITY)
     }

@@ -9,15 +9,16 @@
 //! ```
 //! use distributions::InverseGaussian;
 //!
-//! let law = InverseGaussian::new(1.0, 3.0)?;
-//! let rare = law.inverse_sf(1e-300);
-//! assert!((law.ln_sf(rare) - 1e-300_f64.ln()).abs() < 1e-12);
+//! let distribution = InverseGaussian::new(1.0, 3.0)?;
+//! let rare = distribution.inverse_sf(1e-300);
+//! assert!((distribution.ln_sf(rare) - 1e-300_f64.ln()).abs() < 1e-12);
 //! # Ok::<(), distributions::Error>(())
 //! ```
 #![doc = include_str!("accuracy.md")]
 #![doc = include_str!("accuracy_relatives.md")]
 
 pub mod distance;
+mod distribution;
 mod error;
 pub mod estimate;
 mod first_passage;
@@ -25,7 +26,6 @@ mod first_passage;
 pub mod gpu;
 mod inverse_gaussian;
 mod lanes;
-mod law;
 mod levy;
 pub mod normality;
 mod point;

@@ -115,7 +115,7 @@ pub fn hellinger(k: f64) -> Result<f64, Error> {
     // Integrate (√f_Y - √f_Z)²/2 in the variable u, factoring out the larger density so that
     // nothing cancels.
     let integrand = |u: f64| {
-        let at = At::of(k, u);
+        let at = At::new(k, u);
         let (larger, drop) = if at.g > 0.0 {
             (at.density(k), -at.g)
         } else {
@@ -188,7 +188,7 @@ struct At {
 }
 
 impl At {
-    fn of(k: f64, u: f64) -> Self {
+    fn new(k: f64, u: f64) -> Self {
         let t = u.exp_m1();
         // t²/(1 + t) = 4 sinh²(u/2).
         let root = 2.0 * k * (0.5 * u).sinh();
@@ -242,7 +242,7 @@ fn cdf_difference(k: f64, y: f64) -> f64 {
 
 /// Returns the integral of `D` from `-∞` to `a`.
 fn integral_of_difference(k: f64, a: f64) -> f64 {
-    let at = At::of(k, (a / k).ln_1p());
+    let at = At::new(k, (a / k).ln_1p());
     let b = (k + (k + a)) / (1.0 + a / k).sqrt() * FRAC_1_SQRT_2;
     // The integral is a Φ(w) + √r n(w) √π b erfcx(b) minus a Φ(a) + n(a), with n(w)/n(a) =
     // exp(cube) and √π b erfcx(b) = 1 - rest.

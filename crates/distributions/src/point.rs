@@ -90,7 +90,7 @@ pub(crate) struct Tail {
 impl Point {
     /// Creates the point of an inverse Gaussian distribution at `0 < x < ∞`.
     #[inline(always)]
-    pub(crate) fn of(x: f64, ratios: Ratios) -> Self {
+    pub(crate) fn new(x: f64, ratios: Ratios) -> Self {
         let Ratios {
             offset,
             decay: [g, g_low],
@@ -128,13 +128,13 @@ impl Point {
     pub(crate) fn of_reciprocal(x: f64, ratios: Ratios) -> Self {
         Self {
             is_reciprocal: true,
-            ..Self::of(x, ratios)
+            ..Self::new(x, ratios)
         }
     }
 
     /// Returns the point whose density and tails are those of `self` multiplied by `exp(-by)`.
     #[inline(always)]
-    pub(crate) fn thinned(self, by: Exponent) -> Self {
+    pub(crate) fn scaled_by_exp(self, by: Exponent) -> Self {
         Self {
             exponent: self.exponent.plus(by),
             ..self
@@ -144,7 +144,7 @@ impl Point {
     /// Returns the point with `s` as the value of `sqrt(λ/x)`, for distributions for which `λ/x`
     /// can underflow although its root does not.
     #[inline(always)]
-    pub(crate) fn rooted(self, s: f64) -> Self {
+    pub(crate) fn with_root(self, s: f64) -> Self {
         // The same cap as for `λ/x` in `of`.
         Self {
             s: s.min(LARGEST_ROOT),

@@ -74,7 +74,7 @@ pub(crate) struct Term {
 /// A piece of the range, with the integral over the piece. `C` identifies the variable of
 /// integration.
 #[derive(Clone, Copy, Debug)]
-struct Piece<C> {
+struct Subinterval<C> {
     chart: C,
     low: f64,
     high: f64,
@@ -109,9 +109,9 @@ pub(crate) fn integrate_charts<C: Copy>(
     ranges: impl Iterator<Item = (C, f64, f64)>,
     relative: f64,
 ) -> Estimate {
-    let mut pieces: BinaryHeap<Piece<C>> = ranges
+    let mut pieces: BinaryHeap<Subinterval<C>> = ranges
         .filter(|(_, low, high)| low < high)
-        .map(|(chart, low, high)| Piece::of(&f, chart, low, high))
+        .map(|(chart, low, high)| Subinterval::new(&f, chart, low, high))
         .collect();
     for _ in 0..MAX_HALVINGS {
         // Sum again in every step: a running total would keep the rounding errors of large errors
@@ -120,7 +120,7 @@ pub(crate) fn integrate_charts<C: Copy>(
         // A comparison with NaN is false, so NaN ends the refinement as well.
         let is_open = error > rounding.max(relative * value.abs());
         let worst = pieces.peek().copied().filter(|_| is_open);
-        let Some(Piece {
+        let Some(Subinterval {
             chart, low, high, ..
         }) = worst
         else {
@@ -133,8 +133,8 @@ pub(crate) fn integrate_charts<C: Copy>(
         }
         pieces.pop();
         pieces.extend([
-            Piece::of(&f, chart, low, middle),
-            Piece::of(&f, chart, middle, high),
+            Subinterval::new(&f, chart, low, middle),
+            Subinterval::new(&f, chart, middle, high),
         ]);
     }
     // The refinement compares both errors; the result reports their sum.
@@ -146,7 +146,7 @@ pub(crate) fn integrate_charts<C: Copy>(
 }
 
 /// Returns the sum of all pieces and of their rounding errors.
-fn total<C>(pieces: &BinaryHeap<Piece<C>>) -> (Estimate, f64) {
+fn total<C>(pieces: &BinaryHeap<Subinterval<C>>) -> (Estimate, f64) {
     let none = Estimate {
         value: 0.0,
         error: 0.0,
@@ -160,9 +160,9 @@ fn total<C>(pieces: &BinaryHeap<Piece<C>>) -> (Estimate, f64) {
     })
 }
 
-impl<C: Copy> Piece<C> {
+impl<C: Copy> Subinterval<C> {
     /// Integrates `f` over one piece.
-    fn of(f: &impl Fn(C, f64) -> Term, chart: C, low: f64, high: f64) -> Self {
+    fn new(f: &impl Fn(C, f64) -> Term, chart: C, low: f64, high: f64) -> Self {
         let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
         let at_middle = f(chart, middle);
         let (mut kronrod, mut gauss) = (MIDDLE_WEIGHT * at_middle.value, 0.0);
@@ -206,21 +206,21 @@ fn error(difference: f64, size: f64) -> f64 {
     }
 }
 
-impl<C> PartialEq for Piece<C> {
+impl<C> PartialEq for Subinterval<C> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<C> Eq for Piece<C> {}
+impl<C> Eq for Subinterval<C> {}
 
-impl<C> PartialOrd for Piece<C> {
+impl<C> PartialOrd for Subinterval<C> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<C> Ord for Piece<C> {
+impl<C> Ord for Subinterval<C> {
     /// Compares by the error, so that the largest element of a heap is the worst piece.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.integral.error.total_cmp(&other.integral.error)
@@ -238,7 +238,7 @@ mod tests {
             value: f(x),
             rounding: 0.0,
         };
-        Piece::of(&exact, (), 0.0, 1.0).integral
+        Subinterval::new(&exact, (), 0.0, 1.0).integral
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! Cost: usually two evaluations of the tail; a test limits the number to 8. A step that leaves the
 //! bracket is replaced by bisection.
 
+use crate::distribution::Distribution;
 use crate::lanes;
-use crate::law::Law;
 use crate::special::elementary::{exp, ln};
 use std::f64::consts::LN_2;
 
@@ -26,7 +26,7 @@ const LAST_STEP: f64 = 5e-5;
 const NEAR: f64 = 0.05;
 /// The range of the numerator and the denominator of Householder's correction in which the
 /// correction is used. Otherwise the step is a Newton step.
-const TRUSTED: std::ops::Range<f64> = 0.3..3.0;
+const HOUSEHOLDER_RANGE: std::ops::Range<f64> = 0.3..3.0;
 
 /// A tail probability, at most 1/2, whose quantile is to be found.
 #[derive(Clone, Copy, Debug)]
@@ -41,21 +41,21 @@ pub(crate) struct Target {
 
 /// The meaning of the argument of a quantile function.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct QuantileArgument {
     /// The probability is that of the upper tail.
     pub(crate) is_upper: bool,
     /// The argument is the logarithm of the probability.
     pub(crate) is_log: bool,
 }
 
-impl Asked {
+impl QuantileArgument {
     /// Returns the target for the argument `p`.
     #[inline(always)]
-    pub(crate) fn target(self, law: &impl Law, p: f64) -> Target {
+    pub(crate) fn target(self, distribution: &impl Distribution, p: f64) -> Target {
         if self.is_log {
-            law.ln_target(p, self.is_upper)
+            distribution.ln_target(p, self.is_upper)
         } else {
-            law.target(p, self.is_upper)
+            distribution.target(p, self.is_upper)
         }
     }
 }
@@ -101,15 +101,23 @@ pub(crate) struct Quantile {
 
 /// Returns the quantiles of `N` probabilities or logarithms of probabilities, computed side by side
 /// in SIMD lanes; 0 and ∞ at the ends.
-pub(crate) fn solve<const N: usize>(law: &impl Law, ps: &[f64; N], asked: Asked) -> [Quantile; N] {
-    lanes::run(Solve { law, ps, asked })
+pub(crate) fn solve<const N: usize>(
+    distribution: &impl Distribution,
+    ps: &[f64; N],
+    argument: QuantileArgument,
+) -> [Quantile; N] {
+    lanes::run(Solve {
+        distribution,
+        ps,
+        argument,
+    })
 }
 
 /// The computation of `N` quantiles, in the form that `pulp` dispatches.
 struct Solve<'a, L, const N: usize> {
-    law: &'a L,
+    distribution: &'a L,
     ps: &'a [f64; N],
-    asked: Asked,
+    argument: QuantileArgument,
 }
 
 /// The state of `N` searches that run side by side in SIMD lanes. The loop ends when every search
@@ -136,12 +144,16 @@ struct Searches<const N: usize> {
     n_steps: [f64; N],
 }
 
-impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
+impl<L: Distribution, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
     type Output = [Quantile; N];
 
     #[inline(always)]
     fn call(self) -> [Quantile; N] {
-        let Self { law, ps, asked } = self;
+        let Self {
+            distribution,
+            ps,
+            argument,
+        } = self;
         let mut searches = Searches {
             ln_p: [0.0; N],
             p: [0.0; N],
@@ -153,11 +165,13 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
             n_steps: [0.0; N],
         };
         for (i, &p) in ps.iter().enumerate() {
-            let target = asked.target(law, p);
+            let target = argument.target(distribution, p);
             searches.ln_p[i] = target.ln_p;
             searches.p[i] = target.p;
             searches.side[i] = if target.is_upper { -1.0 } else { 1.0 };
-            searches.x[i] = law.start(target).clamp(f64::MIN_POSITIVE, f64::MAX);
+            searches.x[i] = distribution
+                .start(target)
+                .clamp(f64::MIN_POSITIVE, f64::MAX);
             searches.is_open[i] = if target.ln_p == f64::NEG_INFINITY {
                 0.0
             } else {
@@ -168,7 +182,7 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
             if searches.is_open.iter().sum::<f64>() == 0.0 {
                 break;
             }
-            searches.step(law);
+            searches.step(distribution);
         }
         let at = |i: usize| {
             // For a logarithm of -∞ the tail is empty, and the quantile is an end of the support.
@@ -199,7 +213,7 @@ impl<const N: usize> Searches<N> {
     /// All values are computed in every lane and then selected, because branches would prevent
     /// vectorization.
     #[inline(always)]
-    fn step(&mut self, law: &impl Law) {
+    fn step(&mut self, distribution: &impl Distribution) {
         for i in 0..N {
             let target = Target {
                 is_upper: self.side[i] < 0.0,
@@ -207,7 +221,7 @@ impl<const N: usize> Searches<N> {
                 p: self.p[i],
             };
             let x = self.x[i];
-            let (miss, step) = step(law, target, x);
+            let (miss, step) = step(distribution, target, x);
             // Whether x is above the root: the lower tail is then too large, the upper too small.
             let is_beyond = if target.is_upper {
                 miss < 0.0
@@ -261,8 +275,8 @@ fn between(low: f64, high: f64) -> f64 {
 
 /// Returns the error `ln P(x) - ln p`, and the step in `ln x` that corrects the error.
 #[inline(always)]
-fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
-    let point = law.point(x);
+fn step(distribution: &impl Distribution, target: Target, x: f64) -> (f64, f64) {
+    let point = distribution.point(x);
     let tail = point.tail();
     let by_logarithms = tail.ln_probability(target.is_upper) - target.ln_p;
     // The difference of the logarithms has an error of epsilons of `|ln p|`. Near the root use
@@ -290,8 +304,8 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
         1.0 + newton * (2.0 * second + third * newton),
     );
     // Far from the root the correction may have a zero or a pole, and NaN fails both comparisons.
-    let is_trusted = (TRUSTED.start < above && above < TRUSTED.end)
-        && (TRUSTED.start < below && below < TRUSTED.end);
+    let is_trusted = (HOUSEHOLDER_RANGE.start < above && above < HOUSEHOLDER_RANGE.end)
+        && (HOUSEHOLDER_RANGE.start < below && below < HOUSEHOLDER_RANGE.end);
     (
         miss,
         if is_trusted {
@@ -326,17 +340,17 @@ mod tests {
 
     /// Computes the quantile of each level in both tails. Returns the numbers of evaluations and of
     /// quantiles.
-    fn evaluations(law: &(impl Law + std::fmt::Debug)) -> [u32; 2] {
+    fn evaluations(distribution: &(impl Distribution + std::fmt::Debug)) -> [u32; 2] {
         let (mut total, mut count) = (0, 0);
         for (ln_p, is_upper) in levels().flat_map(|ln_p| [(ln_p, false), (ln_p, true)]) {
-            let asked = Asked {
+            let argument = QuantileArgument {
                 is_upper,
                 is_log: true,
             };
-            let [Quantile { x, n_steps }] = solve(law, &[ln_p], asked);
+            let [Quantile { x, n_steps }] = solve(distribution, &[ln_p], argument);
             assert!(
                 n_steps <= 8,
-                "{law:?} at {ln_p}, upper {is_upper}: {n_steps}, {x}"
+                "{distribution:?} at {ln_p}, upper {is_upper}: {n_steps}, {x}"
             );
             (total, count) = (total + n_steps, count + 1);
         }
@@ -348,9 +362,9 @@ mod tests {
         let mut spent = vec![evaluations(&Levy::new(1.0).unwrap())];
         for phi_exponent in -28..=16 {
             let phi = 10_f64.powf(0.5 * f64::from(phi_exponent));
-            let law = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
-            spent.push(evaluations(&law));
-            spent.push(evaluations(&law.reciprocal()));
+            let distribution = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
+            spent.push(evaluations(&distribution));
+            spent.push(evaluations(&distribution.reciprocal()));
             for drift in [-1.0, 1.0] {
                 spent.push(evaluations(
                     &FirstPassage::new(1.0, drift, phi.sqrt()).unwrap(),

@@ -6,8 +6,8 @@
 //! keeps its digits near the mean.
 
 use crate::InverseGaussian;
+use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::Error;
-use crate::law::{Law, functions, moments, quantiles, traits};
 use crate::point::{Point, Ratios, product, quotient};
 use crate::quantile::Target;
 use crate::special::elementary::two_sum;
@@ -30,10 +30,10 @@ use std::f64::consts::{E, LN_2, PI};
 /// ```
 /// use distributions::{InverseGaussian, ReciprocalInverseGaussian};
 ///
-/// let law = InverseGaussian::new(2.0, 3.0)?;
+/// let distribution = InverseGaussian::new(2.0, 3.0)?;
 /// let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0)?;
-/// assert_eq!(law.reciprocal(), reciprocal);
-/// assert!((reciprocal.sf(4.0) / law.cdf(0.25) - 1.0).abs() < 1e-15);
+/// assert_eq!(distribution.reciprocal(), reciprocal);
+/// assert!((reciprocal.sf(4.0) / distribution.cdf(0.25) - 1.0).abs() < 1e-15);
 /// assert_eq!(reciprocal.mean(), 1.0 / 2.0 + 1.0 / 3.0);
 /// # Ok::<(), distributions::Error>(())
 /// ```
@@ -53,11 +53,11 @@ impl ReciprocalInverseGaussian {
     /// # Errors
     /// As [`InverseGaussian::new`].
     pub fn new(mean: f64, shape: f64) -> Result<Self, Error> {
-        InverseGaussian::new(mean, shape).map(Self::of)
+        InverseGaussian::new(mean, shape).map(Self::from_reciprocal)
     }
 
     /// Creates the distribution of `1/X` from the distribution of `X`.
-    pub(crate) fn of(reciprocal: InverseGaussian) -> Self {
+    pub(crate) fn from_reciprocal(reciprocal: InverseGaussian) -> Self {
         Self { reciprocal }
     }
 
@@ -161,7 +161,7 @@ impl ReciprocalInverseGaussian {
     }
 }
 
-impl Law for ReciprocalInverseGaussian {
+impl Distribution for ReciprocalInverseGaussian {
     #[inline(always)]
     fn point(&self, y: f64) -> Point {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());

@@ -7,10 +7,10 @@
 //! once.
 
 use crate::InverseGaussian;
+use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
-use crate::law::{Law, functions, moments, quantiles, traits};
 use crate::point::{Point, Ratios, quotient};
-use crate::quantile::{Asked, Target};
+use crate::quantile::{QuantileArgument, Target};
 use crate::special::elementary::two_sum;
 use rand::Rng;
 
@@ -35,11 +35,11 @@ const NAME: &str = "shifted inverse Gaussian";
 /// use distributions::ShiftedInverseGaussian;
 ///
 /// // Reaction times in seconds: 0.25 s for perception and movement, 0.5 s for the decision.
-/// let law = ShiftedInverseGaussian::new(0.25, 0.5, 1.5)?;
-/// assert_eq!(law.cdf(0.25), 0.0);
-/// assert_eq!(law.mean(), 0.75);
-/// assert_eq!(law.pdf(1.0), law.unshifted().pdf(0.75));
-/// assert!((law.sf(law.inverse_sf(1e-12)) / 1e-12 - 1.0).abs() < 1e-13);
+/// let distribution = ShiftedInverseGaussian::new(0.25, 0.5, 1.5)?;
+/// assert_eq!(distribution.cdf(0.25), 0.0);
+/// assert_eq!(distribution.mean(), 0.75);
+/// assert_eq!(distribution.pdf(1.0), distribution.unshifted().pdf(0.75));
+/// assert!((distribution.sf(distribution.inverse_sf(1e-12)) / 1e-12 - 1.0).abs() < 1e-13);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -74,11 +74,11 @@ impl TryFrom<Parameters> for ShiftedInverseGaussian {
 
 #[cfg(feature = "serde")]
 impl From<ShiftedInverseGaussian> for Parameters {
-    fn from(law: ShiftedInverseGaussian) -> Self {
+    fn from(distribution: ShiftedInverseGaussian) -> Self {
         Self {
-            shift: law.shift,
-            mean: law.unshifted.mean(),
-            shape: law.unshifted.shape(),
+            shift: distribution.shift,
+            mean: distribution.unshifted.mean(),
+            shape: distribution.unshifted.shape(),
         }
     }
 }
@@ -174,7 +174,7 @@ impl ShiftedInverseGaussian {
     }
 }
 
-impl Law for ShiftedInverseGaussian {
+impl Distribution for ShiftedInverseGaussian {
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let (mean, shape) = (self.unshifted.mean(), self.unshifted.shape());
@@ -191,7 +191,7 @@ impl Law for ShiftedInverseGaussian {
             decay: [g, g_low - g * (y_low / y)],
             gap: 2.0 * (shape / mean),
         };
-        Point::of(y, ratios)
+        Point::new(y, ratios)
     }
 
     #[inline(always)]
@@ -214,8 +214,8 @@ impl Law for ShiftedInverseGaussian {
         self.shift + self.unshifted.start(target)
     }
 
-    fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
-        let unshifted = self.unshifted.quantiles(ps, asked);
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        let unshifted = self.unshifted.quantiles(ps, argument);
         unshifted.map(|y| self.shift + y)
     }
 }

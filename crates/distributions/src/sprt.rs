@@ -271,8 +271,8 @@ impl Sprt {
     }
 
     /// Returns the Brownian motion between the boundaries, scaled to volatility 1.
-    fn corridor(&self, mean: f64) -> Corridor {
-        Corridor {
+    fn corridor(&self, mean: f64) -> BoundedMotion {
+        BoundedMotion {
             up: self.upper(),
             down: -self.lower(),
             tilt: self.tilt(mean),
@@ -283,13 +283,13 @@ impl Sprt {
 /// A Brownian motion of volatility 1 and drift `tilt/2` that starts at 0 and stops at `up` or
 /// `-down`.
 #[derive(Clone, Copy, Debug)]
-struct Corridor {
+struct BoundedMotion {
     up: f64,
     down: f64,
     tilt: f64,
 }
 
-impl Corridor {
+impl BoundedMotion {
     /// Returns the corridor with its boundaries and the sign of the drift exchanged.
     fn mirrored(self) -> Self {
         Self {

@@ -8,16 +8,16 @@
 //! the digits that the subtraction loses.
 
 use crate::InverseGaussian;
+use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
-use crate::law::{Law, functions, moments, quantiles, traits};
 use crate::point::{Point, Ratios, product, quotient};
-use crate::quantile::{Asked, Target};
+use crate::quantile::{QuantileArgument, Target};
 use crate::special::elementary::two_sum;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 /// The number of Newton steps that correct a quantile, sufficient up to `k = 1e12`.
-const MENDING_STEPS: u32 = 2;
+const REFINEMENT_STEPS: u32 = 2;
 
 /// The distribution of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X`; its parameter is `k =
 /// sqrt(λ/μ)`, its support is `y > -k`.
@@ -37,11 +37,11 @@ const MENDING_STEPS: u32 = 2;
 /// ```
 /// use distributions::{InverseGaussian, Standardized};
 ///
-/// let law = Standardized::new(1e6)?;
-/// assert_eq!(law, InverseGaussian::new(1.0, 1e12)?.standardized());
+/// let distribution = Standardized::new(1e6)?;
+/// assert_eq!(distribution, InverseGaussian::new(1.0, 1e12)?.standardized());
 /// // At 0 the density is the normal one for every k.
-/// assert!((law.pdf(0.0) - 0.398_942_280_401_432_7).abs() < 1e-16);
-/// assert!((law.inverse_cdf(law.cdf(-2.0)) + 2.0).abs() < 1e-14);
+/// assert!((distribution.pdf(0.0) - 0.398_942_280_401_432_7).abs() < 1e-16);
+/// assert!((distribution.inverse_cdf(distribution.cdf(-2.0)) + 2.0).abs() < 1e-14);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -77,11 +77,11 @@ impl Standardized {
     /// # Errors
     /// [`Error::RatioInvalid`]: `k` is zero, negative, infinite or NaN.
     pub fn new(k: f64) -> Result<Self, Error> {
-        error::ratio("Standardized::new", k).map(Self::of)
+        error::ratio("Standardized::new", k).map(Self::new_unchecked)
     }
 
     /// Creates the distribution without validating `k`.
-    pub(crate) fn of(k: f64) -> Self {
+    pub(crate) fn new_unchecked(k: f64) -> Self {
         Self { k }
     }
 
@@ -125,7 +125,7 @@ impl Standardized {
     /// exponential integral `E1`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
-        self.unmoved().entropy() + self.k.ln()
+        self.unstandardized().entropy() + self.k.ln()
     }
 
     /// Returns the median, between -0.344 and 0.
@@ -167,12 +167,12 @@ impl Standardized {
     }
 
     /// Returns the distribution of `X = 1 + Y/k`.
-    fn unmoved(&self) -> InverseGaussian {
-        InverseGaussian::of(1.0, (self.k * self.k).clamp(f64::MIN_POSITIVE, f64::MAX))
+    fn unstandardized(&self) -> InverseGaussian {
+        InverseGaussian::new_unchecked(1.0, (self.k * self.k).clamp(f64::MIN_POSITIVE, f64::MAX))
     }
 }
 
-impl Law for Standardized {
+impl Distribution for Standardized {
     #[inline(always)]
     fn point(&self, y: f64) -> Point {
         let k = self.k;
@@ -191,7 +191,7 @@ impl Law for Standardized {
             decay: product([square, square_low], [g, g_low]),
             gap: 2.0 * square,
         };
-        Point::of(x, ratios)
+        Point::new(x, ratios)
     }
 
     #[inline(always)]
@@ -212,21 +212,26 @@ impl Law for Standardized {
     /// Returns the first guess of the quantile of `1 + Y/k`, transformed to `Y`.
     #[inline(always)]
     fn start(&self, target: Target) -> f64 {
-        self.k * (self.unmoved().start(target) - 1.0)
+        self.k * (self.unstandardized().start(target) - 1.0)
     }
 
-    fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
-        let unmoved = self.unmoved().quantiles(ps, asked);
-        let mended = |i: usize| self.mended(self.k * (unmoved[i] - 1.0), asked.target(self, ps[i]));
-        std::array::from_fn(mended)
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        let unstandardized = self.unstandardized().quantiles(ps, argument);
+        let refined = |i: usize| {
+            self.refined(
+                self.k * (unstandardized[i] - 1.0),
+                argument.target(self, ps[i]),
+            )
+        };
+        std::array::from_fn(refined)
     }
 }
 
 impl Standardized {
     /// Returns the quantile `y` after Newton steps that restore the digits lost by the subtraction
     /// of 1.
-    fn mended(&self, mut y: f64, target: Target) -> f64 {
-        for _ in 0..MENDING_STEPS {
+    fn refined(&self, mut y: f64, target: Target) -> f64 {
+        for _ in 0..REFINEMENT_STEPS {
             if !(y > -self.k && y <= f64::MAX) {
                 return y.max(-self.k);
             }

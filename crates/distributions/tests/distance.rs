@@ -17,32 +17,40 @@ fn check(found: Result<Estimate, Error>, truth: f64) {
 fn the_normality_of_the_inverse_gaussian_is_found_by_quadrature_too() {
     let normal = Normal::new(0.0, 1.0).unwrap();
     for k in [0.5, 1.0, 4.0, 30.0] {
-        let law = Standardized::new(k).unwrap();
+        let distribution = Standardized::new(k).unwrap();
         check(
-            distance::total_variation(&law, &normal),
+            distance::total_variation(&distribution, &normal),
             normality::total_variation(k).unwrap(),
         );
         check(
-            distance::hellinger(&law, &normal),
+            distance::hellinger(&distribution, &normal),
             normality::hellinger(k).unwrap(),
         );
-        check(distance::kl(&law, &normal), normality::kl(k).unwrap());
+        check(
+            distance::kl(&distribution, &normal),
+            normality::kl(k).unwrap(),
+        );
         // The normal distribution function of `statrs` has errors of 1e-10.
         let cdf_based = [
-            distance::kolmogorov(&law, &normal).unwrap().value,
-            distance::wasserstein1(&law, &normal).unwrap().value,
+            distance::kolmogorov(&distribution, &normal).unwrap().value,
+            distance::wasserstein1(&distribution, &normal)
+                .unwrap()
+                .value,
         ];
         let truth = [
             normality::kolmogorov(k).unwrap(),
             normality::wasserstein1(k).unwrap(),
         ];
         assert_close(cdf_based, truth, Tolerance::relative(1).or_absolute(4e-10));
-        assert_eq!(distance::kl(&normal, &law).unwrap().value, f64::INFINITY);
+        assert_eq!(
+            distance::kl(&normal, &distribution).unwrap().value,
+            f64::INFINITY
+        );
     }
 }
 
 #[test]
-fn shifted_and_scaled_laws_are_as_far_apart_as_formulas_say() {
+fn shifted_and_scaled_distributions_are_as_far_apart_as_formulas_say() {
     let normal = |mean, std| Normal::new(mean, std).unwrap();
     check(
         distance::kl(&normal(0.0, 1.0), &normal(0.1, 2.0)),
@@ -173,7 +181,7 @@ impl Max<f64> for Bumpy {
 
 impl Continuous<f64, f64> for Bumpy {
     fn pdf(&self, x: f64) -> f64 {
-        self.mixed(|law| law.pdf(x))
+        self.mixed(|distribution| distribution.pdf(x))
     }
 
     fn ln_pdf(&self, x: f64) -> f64 {
@@ -183,16 +191,16 @@ impl Continuous<f64, f64> for Bumpy {
 
 impl ContinuousCDF<f64, f64> for Bumpy {
     fn cdf(&self, x: f64) -> f64 {
-        self.mixed(|law| law.cdf(x))
+        self.mixed(|distribution| distribution.cdf(x))
     }
 
     fn sf(&self, x: f64) -> f64 {
-        self.mixed(|law| law.sf(x))
+        self.mixed(|distribution| distribution.sf(x))
     }
 }
 
 #[test]
-fn narrow_parts_of_a_law_are_seen() {
+fn narrow_parts_of_a_distribution_are_seen() {
     let wide = Normal::new(0.0, 1.0).unwrap();
     for (std, share) in [(1e-3, 0.05), (1e-6, 1e-3)] {
         let narrow = Normal::new(0.3, std).unwrap();
@@ -253,7 +261,7 @@ impl ContinuousCDF<f64, f64> for Broken {
 }
 
 #[test]
-fn a_law_that_gives_nan_is_an_error() {
+fn a_distribution_that_gives_nan_is_an_error() {
     let normal = Normal::new(0.0, 1.0).unwrap();
     let broken = Broken(normal);
     for found in [
@@ -271,14 +279,14 @@ fn a_law_that_gives_nan_is_an_error() {
 }
 
 #[test]
-fn a_law_is_nowhere_from_itself() {
-    let law = InverseGaussian::new(2.0, 0.3).unwrap();
+fn a_distribution_is_nowhere_from_itself() {
+    let distribution = InverseGaussian::new(2.0, 0.3).unwrap();
     let found = [
-        distance::kolmogorov(&law, &law),
-        distance::total_variation(&law, &law),
-        distance::hellinger(&law, &law),
-        distance::kl(&law, &law),
-        distance::wasserstein1(&law, &law),
+        distance::kolmogorov(&distribution, &distribution),
+        distance::total_variation(&distribution, &distribution),
+        distance::hellinger(&distribution, &distribution),
+        distance::kl(&distribution, &distribution),
+        distance::wasserstein1(&distribution, &distribution),
     ];
     for found in found {
         assert_eq!(found.unwrap().value, 0.0);

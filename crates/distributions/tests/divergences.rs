@@ -29,7 +29,7 @@ fn number(row: &Row, name: &str) -> f64 {
 }
 
 /// Computes the five distances of a pair.
-fn distances<L: distance::ContinuousLaw>(p: &L, q: &L) -> Found {
+fn distances<L: distance::ContinuousDistribution>(p: &L, q: &L) -> Found {
     vec![
         distance::kolmogorov(p, q),
         distance::total_variation(p, q),

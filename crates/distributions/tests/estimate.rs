@@ -26,9 +26,9 @@ const END: usize = 90_072;
 #[test]
 fn estimates_meet_their_golden_values() {
     let bound = || Tolerance::relative(ESTIMATE);
-    check("mean", bound(), |_, fit| fit.law().mean());
+    check("mean", bound(), |_, fit| fit.distribution().mean());
     check("dispersion", bound(), |_, fit| fit.statistic().dispersion());
-    check("shape", bound(), |_, fit| fit.law().shape());
+    check("shape", bound(), |_, fit| fit.distribution().shape());
     check("mean_error", bound(), |_, fit| fit.mean_standard_error());
     check("shape_error", bound(), |_, fit| fit.shape_standard_error());
 }
@@ -71,7 +71,7 @@ fn ends_of_intervals_meet_their_golden_values() {
 /// the statistics of both parts.
 fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatistic {
     if xs.len() < 3 {
-        return SufficientStatistic::of(xs).expect("a sample");
+        return SufficientStatistic::from_sample(xs).expect("a sample");
     }
     let (left, right) = xs.split_at(rng.random_range(1..xs.len()));
     let mut statistic = merged_anyhow(left, rng);
@@ -85,7 +85,7 @@ fn any_split_and_any_order_give_one_fit() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     for exponent in -14..=6 {
         let mut xs = draws(10.0_f64.powi(exponent), 1000, &mut rng);
-        let whole = SufficientStatistic::of(&xs).unwrap();
+        let whole = SufficientStatistic::from_sample(&xs).unwrap();
         for _ in 0..10 {
             xs.shuffle(&mut rng);
             let merged = merged_anyhow(&xs, &mut rng);
@@ -118,7 +118,7 @@ fn a_weight_counts_as_so_many_equal_observations() {
             .flat_map(|(&x, &w)| vec![x; w as usize])
             .collect();
         let weighted = SufficientStatistic::of_weighted(&pairs).unwrap();
-        let once = SufficientStatistic::of(&repeated).unwrap();
+        let once = SufficientStatistic::from_sample(&repeated).unwrap();
         assert_eq!((weighted.count(), weighted.weight()), (50, once.weight()));
         let found = [weighted.mean(), weighted.dispersion()];
         assert_close(
@@ -146,7 +146,7 @@ fn no_sum_is_lost_to_a_heavier_or_larger_one() {
         Tolerance::relative(ESTIMATE),
     );
     // Observations at both ends of the supported range of parameters.
-    let wide = SufficientStatistic::of(&[1e-140, 1e140]).unwrap();
+    let wide = SufficientStatistic::from_sample(&[1e-140, 1e140]).unwrap();
     assert_close(
         [wide.mean(), wide.dispersion()],
         [0.5e140, 1e140],
@@ -156,7 +156,7 @@ fn no_sum_is_lost_to_a_heavier_or_larger_one() {
 
 #[test]
 fn a_bad_observation_is_named_and_changes_nothing() {
-    let mut statistic = SufficientStatistic::of(&[1.0, 2.0]).unwrap();
+    let mut statistic = SufficientStatistic::from_sample(&[1.0, 2.0]).unwrap();
     let before = statistic;
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let is_value = |x: f64| x.to_bits() == value.to_bits();
@@ -187,13 +187,13 @@ fn a_bad_observation_is_named_and_changes_nothing() {
 #[test]
 fn a_sample_too_small_or_without_spread_has_no_fit() {
     for xs in [&[][..], &[2.0][..]] {
-        let error = Fit::of(xs).unwrap_err();
+        let error = Fit::from_sample(xs).unwrap_err();
         assert!(
             matches!(error, Error::TooFewObservations { above: 1.0, .. }),
             "{error}"
         );
     }
-    let error = Fit::of(&[0.1; 5]).unwrap_err();
+    let error = Fit::from_sample(&[0.1; 5]).unwrap_err();
     assert_eq!(
         error,
         Error::ObservationsEqual {
@@ -207,7 +207,7 @@ fn a_sample_too_small_or_without_spread_has_no_fit() {
         .fit()
         .unwrap_err();
     assert!(matches!(error, Error::ObservationsEqual { .. }), "{error}");
-    let error = Fit::of(&[1.0, 2.0, 3.0])
+    let error = Fit::from_sample(&[1.0, 2.0, 3.0])
         .unwrap()
         .unbiased_shape()
         .unwrap_err();
@@ -226,7 +226,7 @@ fn a_sample_too_small_or_without_spread_has_no_fit() {
 
 #[test]
 fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
-    let fit = Fit::of(&[1.0, 2.0, 4.0]).unwrap();
+    let fit = Fit::from_sample(&[1.0, 2.0, 4.0]).unwrap();
     for level in [-0.1, 1.1, f64::NAN] {
         for result in [
             fit.shape_interval(level),
@@ -246,7 +246,7 @@ fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
     };
     assert_eq!(fit.shape_interval(1.0), Ok(all));
     assert_eq!(fit.mean_interval(1.0), Ok(all));
-    let mean = fit.law().mean();
+    let mean = fit.distribution().mean();
     assert_eq!(
         fit.mean_interval(0.0),
         Ok(Interval {
@@ -266,7 +266,7 @@ fn exact_intervals_cover_as_often_as_they_say() {
         let shape = 1.0 / phi;
         let mut covered = [0; 3];
         for _ in 0..N_SAMPLES {
-            let fit = Fit::of(&draws(phi, n, &mut rng)).unwrap();
+            let fit = Fit::from_sample(&draws(phi, n, &mut rng)).unwrap();
             let intervals = [
                 (fit.shape_interval(LEVEL).unwrap(), shape),
                 (fit.mean_interval(LEVEL).unwrap(), 1.0),
@@ -292,7 +292,7 @@ fn unbiased_estimates_are_right_on_average() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let (mut shapes, mut inverses) = (0.0, 0.0);
     for _ in 0..N_SAMPLES {
-        let fit = Fit::of(&draws(1.0 / SHAPE, N, &mut rng)).unwrap();
+        let fit = Fit::from_sample(&draws(1.0 / SHAPE, N, &mut rng)).unwrap();
         shapes += fit.unbiased_shape().unwrap() / f64::from(N_SAMPLES);
         inverses += fit.unbiased_inverse_shape() / f64::from(N_SAMPLES);
     }
@@ -316,7 +316,7 @@ proptest! {
         // Scaling by a power of two changes no digit.
         let scale = 2.0_f64.powi(exponent);
         let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
-        let (fit, other) = (Fit::of(&xs).unwrap().law(), Fit::of(&scaled).unwrap().law());
+        let (fit, other) = (Fit::from_sample(&xs).unwrap().distribution(), Fit::from_sample(&scaled).unwrap().distribution());
         prop_assert_eq!([other.mean(), other.shape()], [fit.mean() * scale, fit.shape() * scale]);
     }
 
@@ -325,7 +325,7 @@ proptest! {
         a in prop::collection::vec(0.01..100.0_f64, 0..20),
         b in prop::collection::vec(0.01..100.0_f64, 0..20),
     ) {
-        let [a, b] = [a, b].map(|xs| SufficientStatistic::of(&xs).unwrap());
+        let [a, b] = [a, b].map(|xs| SufficientStatistic::from_sample(&xs).unwrap());
         let (mut ab, mut ba) = (a, b);
         ab.merge(&b).unwrap();
         ba.merge(&a).unwrap();
@@ -339,13 +339,14 @@ proptest! {
 #[test]
 fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
     for sample in Sample::all() {
-        let fit = Fit::of(&sample.xs).unwrap();
-        let ln_pdfs = sample.xs.iter().map(|&x| fit.law().ln_pdf(x));
+        let fit = Fit::from_sample(&sample.xs).unwrap();
+        let ln_pdfs = sample.xs.iter().map(|&x| fit.distribution().ln_pdf(x));
         let n = fit.statistic().weight();
         let of_x = sample.xs.iter().map(|x| x.ln().abs()).sum::<f64>() / n;
-        let scale = n * (1.0 + fit.law().shape().ln().abs() + of_x);
+        let scale = n * (1.0 + fit.distribution().shape().ln().abs() + of_x);
         // Rounding errors of the parameters change the log-densities by `sqrt(λ/μ)` epsilons.
-        let steep = 1.0 + (fit.law().shape() / fit.law().mean()).sqrt() * f64::EPSILON;
+        let steep =
+            1.0 + (fit.distribution().shape() / fit.distribution().mean()).sqrt() * f64::EPSILON;
         let bound = Tolerance::relative(16).scaled_by([scale * steep]);
         assert_close([fit.ln_likelihood()], [ln_pdfs.sum::<f64>()], bound);
     }
@@ -355,7 +356,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
         .unwrap()
         .fit()
         .unwrap();
-    let repeated = Fit::of(&repeated).unwrap();
+    let repeated = Fit::from_sample(&repeated).unwrap();
     let found = [weighted.ln_likelihood(), weighted.aic()];
     let expected = [
         repeated.ln_likelihood(),
@@ -368,7 +369,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
 #[test]
 fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
     let read = serde_json::from_value::<SufficientStatistic>;
-    let statistic = SufficientStatistic::of(&[1.0, 1.0 + 1e-15, 3.0]).unwrap();
+    let statistic = SufficientStatistic::from_sample(&[1.0, 1.0 + 1e-15, 3.0]).unwrap();
     for statistic in [statistic, SufficientStatistic::new()] {
         let value = serde_json::to_value(statistic).unwrap();
         assert_eq!(read(value).unwrap(), statistic);
@@ -402,7 +403,7 @@ fn results_are_read_back_whole() {
         assert_eq!(serde_json::from_value::<T>(tree).unwrap(), value);
     }
     let xs = [1.0, 2.0, 4.0, 5.0];
-    let fit = Fit::of(&xs).unwrap();
+    let fit = Fit::from_sample(&xs).unwrap();
     is_read_back(fit);
     is_read_back(fit.shape_interval(0.9).unwrap());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -412,7 +413,11 @@ fn results_are_read_back_whole() {
             .unwrap(),
     );
     is_read_back(
-        distance::kolmogorov(&fit.law(), &InverseGaussian::new(1.0, 1.0).unwrap()).unwrap(),
+        distance::kolmogorov(
+            &fit.distribution(),
+            &InverseGaussian::new(1.0, 1.0).unwrap(),
+        )
+        .unwrap(),
     );
     is_read_back([
         Decision::Continue,

@@ -41,36 +41,39 @@ const SIZES: [f64; 15] = [
 
 #[test]
 fn outside_the_support_functions_have_their_limits() {
-    let law = InverseGaussian::new(1.25, 1.25).unwrap();
+    let distribution = InverseGaussian::new(1.25, 1.25).unwrap();
     for (name, function, [at_zero, at_infinity]) in FUNCTIONS {
         for x in [0.0, -0.0, -1.0, -1e300, f64::NEG_INFINITY] {
-            assert_eq!(function(&law, x), at_zero, "{name} at {x}");
+            assert_eq!(function(&distribution, x), at_zero, "{name} at {x}");
         }
         assert_eq!(
-            function(&law, f64::INFINITY),
+            function(&distribution, f64::INFINITY),
             at_infinity,
             "{name} at infinity"
         );
-        assert!(function(&law, f64::NAN).is_nan(), "{name} at NaN");
+        assert!(function(&distribution, f64::NAN).is_nan(), "{name} at NaN");
     }
-    assert!(law.sample_gradient(-1.0)[0].is_nan());
+    assert!(distribution.sample_gradient(-1.0)[0].is_nan());
 }
 
 #[test]
 fn no_parameters_and_no_argument_give_nan_or_leave_the_range() {
     for mean in SIZES {
         for shape in SIZES {
-            let law = InverseGaussian::new(mean, shape).unwrap();
+            let distribution = InverseGaussian::new(mean, shape).unwrap();
             for x in SIZES {
                 for (name, function, _) in FUNCTIONS {
-                    let value = function(&law, x);
+                    let value = function(&distribution, x);
                     let range = match name {
                         "cdf" | "sf" => 0.0..=1.0,
                         "ln_cdf" | "ln_sf" => f64::NEG_INFINITY..=0.0,
                         "pdf" | "hazard" => 0.0..=f64::INFINITY,
                         _ => f64::NEG_INFINITY..=f64::INFINITY,
                     };
-                    assert!(range.contains(&value), "{name} of {law:?} at {x}: {value}");
+                    assert!(
+                        range.contains(&value),
+                        "{name} of {distribution:?} at {x}: {value}"
+                    );
                 }
             }
         }
@@ -103,15 +106,24 @@ fn quantiles_end_wherever_they_are_asked() {
     ];
     for mean in SIZES {
         for shape in SIZES {
-            let law = InverseGaussian::new(mean, shape).unwrap();
+            let distribution = InverseGaussian::new(mean, shape).unwrap();
             for p in probabilities {
-                for x in [law.inverse_cdf(p), law.inverse_sf(p)] {
-                    assert!((0.0..=f64::INFINITY).contains(&x), "{law:?} at {p}: {x}");
+                for x in [distribution.inverse_cdf(p), distribution.inverse_sf(p)] {
+                    assert!(
+                        (0.0..=f64::INFINITY).contains(&x),
+                        "{distribution:?} at {p}: {x}"
+                    );
                 }
             }
             for ln_p in logarithms {
-                for x in [law.inverse_ln_cdf(ln_p), law.inverse_ln_sf(ln_p)] {
-                    assert!((0.0..=f64::INFINITY).contains(&x), "{law:?} at {ln_p}: {x}");
+                for x in [
+                    distribution.inverse_ln_cdf(ln_p),
+                    distribution.inverse_ln_sf(ln_p),
+                ] {
+                    assert!(
+                        (0.0..=f64::INFINITY).contains(&x),
+                        "{distribution:?} at {ln_p}: {x}"
+                    );
                 }
             }
         }
@@ -120,18 +132,18 @@ fn quantiles_end_wherever_they_are_asked() {
 
 #[test]
 fn the_ends_of_the_quantile_are_those_of_the_support() {
-    let law = InverseGaussian::new(2.0, 3.0).unwrap();
+    let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     let zeros = [
-        law.inverse_cdf(0.0),
-        law.inverse_sf(1.0),
-        law.inverse_ln_cdf(f64::NEG_INFINITY),
-        law.inverse_ln_sf(0.0),
+        distribution.inverse_cdf(0.0),
+        distribution.inverse_sf(1.0),
+        distribution.inverse_ln_cdf(f64::NEG_INFINITY),
+        distribution.inverse_ln_sf(0.0),
     ];
     let infinities = [
-        law.inverse_cdf(1.0),
-        law.inverse_sf(0.0),
-        law.inverse_ln_cdf(0.0),
-        law.inverse_ln_sf(f64::NEG_INFINITY),
+        distribution.inverse_cdf(1.0),
+        distribution.inverse_sf(0.0),
+        distribution.inverse_ln_cdf(0.0),
+        distribution.inverse_ln_sf(f64::NEG_INFINITY),
     ];
     assert_eq!(zeros, [0.0; 4]);
     assert_eq!(infinities, [f64::INFINITY; 4]);
@@ -139,9 +151,12 @@ fn the_ends_of_the_quantile_are_those_of_the_support() {
 
 #[test]
 fn what_is_no_probability_is_refused() {
-    let law = InverseGaussian::new(2.0, 3.0).unwrap();
+    let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     for p in [-1e-300, 1.0 + f64::EPSILON, f64::NAN, f64::INFINITY] {
-        for found in [law.try_inverse_cdf(p), law.try_inverse_sf(p)] {
+        for found in [
+            distribution.try_inverse_cdf(p),
+            distribution.try_inverse_sf(p),
+        ] {
             assert!(
                 matches!(found, Err(Error::ProbabilityInvalid { .. })),
                 "{p}"
@@ -149,14 +164,17 @@ fn what_is_no_probability_is_refused() {
         }
     }
     for ln_p in [5e-324, f64::NAN, f64::INFINITY] {
-        for found in [law.try_inverse_ln_cdf(ln_p), law.try_inverse_ln_sf(ln_p)] {
+        for found in [
+            distribution.try_inverse_ln_cdf(ln_p),
+            distribution.try_inverse_ln_sf(ln_p),
+        ] {
             assert!(
                 matches!(found, Err(Error::LnProbabilityInvalid { .. })),
                 "{ln_p}"
             );
         }
     }
-    let message = law.try_inverse_sf(1.5).unwrap_err().to_string();
+    let message = distribution.try_inverse_sf(1.5).unwrap_err().to_string();
     assert_eq!(
         message,
         "inverse_sf: probability is invalid (1.5; expected from 0 to 1)"
@@ -170,7 +188,7 @@ fn the_inverse_of_no_probability_panics_as_in_statrs() {
 }
 
 #[test]
-fn parameters_that_no_law_has_are_refused() {
+fn parameters_that_no_distribution_has_are_refused() {
     for wrong in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let found = InverseGaussian::new(wrong, 1.0).unwrap_err();
         assert!(matches!(found, Error::MeanInvalid { .. }), "{wrong}");
@@ -182,14 +200,14 @@ fn parameters_that_no_law_has_are_refused() {
 #[test]
 fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
     for phi in [1e-14, 1e-7, 1e-2, 1.0, 1e2, 1e8] {
-        let law = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
-        for centre in [law.mean(), law.mode()] {
+        let distribution = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
+        for centre in [distribution.mean(), distribution.mode()] {
             let near = [centre.next_down(), centre, centre.next_up()];
             for function in [InverseGaussian::cdf as Function, InverseGaussian::ln_pdf] {
-                let [below, at, above] = near.map(|x| function(&law, x));
+                let [below, at, above] = near.map(|x| function(&distribution, x));
                 // A change of x by one epsilon changes the result by about x f(x) epsilons, and the
                 // result itself is rounded.
-                let step = 1.0 + centre * law.pdf(centre);
+                let step = 1.0 + centre * distribution.pdf(centre);
                 let bound = Tolerance::relative(10).scaled_by([step + at.abs(); 2]);
                 assert_close([below, above], [at; 2], bound);
             }

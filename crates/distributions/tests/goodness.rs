@@ -13,7 +13,7 @@ use support::table;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Returns the distribution from which a golden sample was drawn.
-fn true_law(sample: &Sample) -> InverseGaussian {
+fn true_distribution(sample: &Sample) -> InverseGaussian {
     InverseGaussian::new(sample.number("mu"), sample.number("lambda")).expect("golden parameters")
 }
 
@@ -27,12 +27,13 @@ fn statistics_of_fit_meet_their_golden_values() {
         .map(|sample| sample.number("anderson_darling") + sample.xs.len() as f64);
     let bound = Tolerance::relative(8).scaled_by(scales);
     check("anderson_darling", bound, |sample, _| {
-        let statistic = GoodnessOfFit::AndersonDarling.statistic(&true_law(sample), &sample.xs);
+        let statistic =
+            GoodnessOfFit::AndersonDarling.statistic(&true_distribution(sample), &sample.xs);
         statistic.unwrap()
     });
     let bound = Tolerance::relative(8).scaled_by(samples.iter().map(|_| 1.0));
     check("kolmogorov", bound, |sample, _| {
-        let statistic = GoodnessOfFit::Kolmogorov.statistic(&true_law(sample), &sample.xs);
+        let statistic = GoodnessOfFit::Kolmogorov.statistic(&true_distribution(sample), &sample.xs);
         statistic.unwrap()
     });
 }
@@ -73,13 +74,13 @@ fn kolmogorovs_p_value_is_defined_for_any_number() {
 }
 
 #[test]
-fn p_values_of_given_laws_are_uniform() {
+fn p_values_of_given_distributions_are_uniform() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
-    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    let distribution = InverseGaussian::new(1.0, 1.0).unwrap();
     let mut below = [0; 2];
     for _ in 0..N_SAMPLES {
         let d = GoodnessOfFit::Kolmogorov
-            .statistic(&law, &draws(1.0, 50, &mut rng))
+            .statistic(&distribution, &draws(1.0, 50, &mut rng))
             .unwrap();
         for (below, p) in below.iter_mut().zip([0.05, 0.5]) {
             *below += u32::from(kolmogorov_p_value(50, d) <= p);
@@ -93,10 +94,10 @@ fn p_values_of_given_laws_are_uniform() {
 
 #[test]
 fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite() {
-    let law = InverseGaussian::new(1.0, 1.0).unwrap();
-    assert_eq!(law.cdf(1e6), 1.0);
+    let distribution = InverseGaussian::new(1.0, 1.0).unwrap();
+    assert_eq!(distribution.cdf(1e6), 1.0);
     let statistic = GoodnessOfFit::AndersonDarling
-        .statistic(&law, &[0.5, 1.0, 1e6])
+        .statistic(&distribution, &[0.5, 1.0, 1e6])
         .unwrap();
     // The outlier dominates the statistic by its term -ln P(X > x)/n, about λ x/(2 μ² n).
     let term = 1e6 / 2.0 / 3.0;
@@ -108,7 +109,7 @@ fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite(
 }
 
 #[test]
-fn bootstrap_p_values_are_uniform_where_the_law_fits() {
+fn bootstrap_p_values_are_uniform_where_the_distribution_fits() {
     const N_RUNS: u32 = 400;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
     for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {
@@ -131,7 +132,7 @@ fn bootstrap_p_values_are_uniform_where_the_law_fits() {
 }
 
 #[test]
-fn bootstrap_finds_other_laws_out() {
+fn bootstrap_finds_other_distributions_out() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut sample =
         |of: &dyn Fn(f64) -> f64| -> Vec<f64> { (0..400).map(|_| of(rng.random())).collect() };
@@ -171,17 +172,17 @@ fn a_bootstrap_repeats_with_its_generator() {
 
 #[test]
 fn what_is_no_sample_is_refused() {
-    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    let distribution = InverseGaussian::new(1.0, 1.0).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {
         for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let error = measure.statistic(&law, &[1.0, value]).unwrap_err();
+            let error = measure.statistic(&distribution, &[1.0, value]).unwrap_err();
             assert!(
                 matches!(error, Error::ObservationInvalid { index: 1, .. }),
                 "{error}"
             );
         }
-        let error = measure.statistic(&law, &[]).unwrap_err();
+        let error = measure.statistic(&distribution, &[]).unwrap_err();
         assert!(
             matches!(error, Error::TooFewObservations { above: 0.0, .. }),
             "{error}"

@@ -5,23 +5,26 @@ mod f32_plane;
 
 use distributions::gpu::{Batch, Function};
 use distributions::{Error, InverseGaussian};
-use f32_plane::{kolmogorov, laws, points, share_of_bound};
+use f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use gpu_wgsl::check::every_adapter;
 use std::ops::Range;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Number of random distributions.
-const N_LAWS: u64 = 400;
+const N_DISTRIBUTIONS: u64 = 400;
 
 #[test]
 fn every_function_keeps_its_bound_on_every_adapter() {
     for gpu in every_adapter() {
         for function in Function::ALL {
             let mut values = Vec::new();
-            for law in laws(N_LAWS) {
-                let xs = points(&law);
-                let ys = Batch::new(gpu, law).unwrap().eval(function, &xs).unwrap();
-                values.extend(xs.into_iter().zip(ys).map(|(x, y)| (law, x, y)));
+            for distribution in distributions(N_DISTRIBUTIONS) {
+                let xs = points(&distribution);
+                let ys = Batch::new(gpu, distribution)
+                    .unwrap()
+                    .eval(function, &xs)
+                    .unwrap();
+                values.extend(xs.into_iter().zip(ys).map(|(x, y)| (distribution, x, y)));
             }
             let share = share_of_bound(function, &values);
             eprintln!(
@@ -34,10 +37,10 @@ fn every_function_keeps_its_bound_on_every_adapter() {
 
 #[test]
 fn named_functions_are_those_of_slices_and_of_buffers() {
-    let law = InverseGaussian::new(2.0, 3.0).unwrap();
+    let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     let xs = [0.5_f32, 1.0, 2.0, 7.0];
     for gpu in every_adapter() {
-        let batch = Batch::new(gpu, law).unwrap();
+        let batch = Batch::new(gpu, distribution).unwrap();
         let buffer = gpu.upload("xs", &[2, 2], &xs).unwrap();
         let named = [
             (Function::Pdf, batch.pdf(&xs), batch.pdf_buffer(&buffer)),
@@ -63,7 +66,7 @@ fn named_functions_are_those_of_slices_and_of_buffers() {
             let (of_slice, of_buffer) = (of_slice.unwrap(), of_buffer.unwrap());
             assert_eq!(of_buffer.shape(), [2, 2]);
             assert_close(gpu.read(&of_buffer).unwrap(), &of_slice, Tolerance::bits());
-            let values = xs.iter().zip(of_slice).map(|(x, y)| (law, *x, y));
+            let values = xs.iter().zip(of_slice).map(|(x, y)| (distribution, *x, y));
             share_of_bound(function, &values.collect::<Vec<_>>());
         }
     }
@@ -72,9 +75,9 @@ fn named_functions_are_those_of_slices_and_of_buffers() {
 #[test]
 fn long_slices_and_ranges_go_in_parts_that_join() {
     let n = (1 << 20) + 3;
-    let law = InverseGaussian::new(1.0, 2.0).unwrap();
+    let distribution = InverseGaussian::new(1.0, 2.0).unwrap();
     for gpu in every_adapter() {
-        let batch = Batch::new(gpu, law).unwrap();
+        let batch = Batch::new(gpu, distribution).unwrap();
         let draws = batch.sample(3, 4, 5..5 + n).unwrap();
         let last = batch.sample(3, 4, n..5 + n).unwrap();
         assert_close(&draws[draws.len() - 5..], &last, Tolerance::bits());
@@ -97,17 +100,20 @@ fn nothing_gives_nothing() {
 }
 
 #[test]
-fn draws_have_the_law_on_every_adapter() {
+fn draws_have_the_distribution_on_every_adapter() {
     for gpu in every_adapter() {
         for (mean, shape) in [(1.0, 2.0), (1e6, 1.0), (1e-9, 1e-3)] {
-            let law = InverseGaussian::new(mean, shape).unwrap();
-            let draws = Batch::new(gpu, law)
+            let distribution = InverseGaussian::new(mean, shape).unwrap();
+            let draws = Batch::new(gpu, distribution)
                 .unwrap()
                 .sample(11, 0, 0..100_000)
                 .unwrap();
-            assert!(draws.iter().all(|x| x.is_normal() && *x > 0.0), "{law:?}");
-            let statistic = kolmogorov(&law, draws);
-            assert!(statistic < 2.3, "{law:?}: {statistic}");
+            assert!(
+                draws.iter().all(|x| x.is_normal() && *x > 0.0),
+                "{distribution:?}"
+            );
+            let statistic = kolmogorov(&distribution, draws);
+            assert!(statistic < 2.3, "{distribution:?}: {statistic}");
         }
     }
 }
@@ -124,8 +130,8 @@ fn laws_that_f32_cannot_hold_are_refused_by_what_is_wrong() {
     ];
     for gpu in every_adapter() {
         for (mean, shape, wrong) in cases {
-            let law = InverseGaussian::new(mean, shape).unwrap();
-            let error = Batch::new(gpu, law).unwrap_err();
+            let distribution = InverseGaussian::new(mean, shape).unwrap();
+            let error = Batch::new(gpu, distribution).unwrap_err();
             assert!(
                 matches!(error, Error::OutsideF32 { quantity, .. } if quantity == wrong),
                 "{error}"

@@ -4,7 +4,7 @@
 mod f32_plane;
 
 use distributions::InverseGaussian;
-use f32_plane::{kolmogorov, laws, points, share_of_bound};
+use f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use puruspe::error::erfcx;
 use shaders::params::{
     InverseGaussianEvalParams, InverseGaussianFunction as Function, InverseGaussianSampleParams,
@@ -14,11 +14,11 @@ use tensor_core::compare::{Tolerance, assert_close, compare};
 use tensor_core::rng::Philox;
 
 /// Number of random distributions.
-const N_LAWS: u64 = 6000;
+const N_DISTRIBUTIONS: u64 = 6000;
 /// Number of draws from each distribution.
 const N_DRAWS: u32 = 100_000;
 /// Means and shapes at the edges and in the middle of the parameter plane.
-const LAWS: [[f64; 2]; 7] = [
+const PARAMETERS: [[f64; 2]; 7] = [
     [1.0, 2.0],
     [1.0, 1e12],
     [1.0, 1e-12],
@@ -29,9 +29,10 @@ const LAWS: [[f64; 2]; 7] = [
 ];
 
 /// Computes a function of a distribution by the twin of the kernel.
-fn eval(function: Function, law: &InverseGaussian, xs: &[f32]) -> Vec<f32> {
+fn eval(function: Function, distribution: &InverseGaussian, xs: &[f32]) -> Vec<f32> {
     let n = u32::try_from(xs.len()).expect("a few numbers");
-    let params = InverseGaussianEvalParams::new(function, law.mean(), law.shape(), n);
+    let params =
+        InverseGaussianEvalParams::new(function, distribution.mean(), distribution.shape(), n);
     let mut ys = vec![f32::MAX; xs.len()];
     twin::inverse_gaussian_eval(&layout::INVERSE_GAUSSIAN_EVAL, &params, xs, &mut ys);
     ys
@@ -47,13 +48,13 @@ fn sample([mean, shape]: [f64; 2], key: u64) -> Vec<f32> {
 
 #[test]
 fn every_function_keeps_its_bound_over_the_plane_and_comes_near_it() {
-    let laws = laws(N_LAWS);
+    let distributions = distributions(N_DISTRIBUTIONS);
     for function in Function::ALL {
         let mut values = Vec::new();
-        for law in &laws {
-            let xs = points(law);
-            let ys = eval(function, law, &xs);
-            values.extend(xs.into_iter().zip(ys).map(|(x, y)| (*law, x, y)));
+        for distribution in &distributions {
+            let xs = points(distribution);
+            let ys = eval(function, distribution, &xs);
+            values.extend(xs.into_iter().zip(ys).map(|(x, y)| (*distribution, x, y)));
         }
         let share = share_of_bound(function, &values);
         eprintln!(
@@ -76,11 +77,15 @@ fn numbers_outside_the_support_give_its_ends() {
         (Function::LnCdf, -infinity, 0.0),
         (Function::LnSf, 0.0, -infinity),
     ];
-    for [mean, shape] in LAWS {
-        let law = InverseGaussian::new(mean, shape).unwrap();
+    for [mean, shape] in PARAMETERS {
+        let distribution = InverseGaussian::new(mean, shape).unwrap();
         for (function, left, right) in ends {
-            assert_close(eval(function, &law, &LEFT), [left; 5], Tolerance::bits());
-            let ys = eval(function, &law, &[infinity, f32::NAN]);
+            assert_close(
+                eval(function, &distribution, &LEFT),
+                [left; 5],
+                Tolerance::bits(),
+            );
+            let ys = eval(function, &distribution, &[infinity, f32::NAN]);
             assert_close(&ys[..1], [right], Tolerance::bits());
             assert!(ys[1].is_nan(), "{function:?}");
         }
@@ -90,19 +95,26 @@ fn numbers_outside_the_support_give_its_ends() {
 #[test]
 fn the_largest_and_smallest_numbers_give_probabilities() {
     let xs = [f32::MIN_POSITIVE, 1e-30, 1e30, 1e31, f32::MAX];
-    for [mean, shape] in LAWS {
-        let law = InverseGaussian::new(mean, shape).unwrap();
-        let [cdf, sf] = [Function::Cdf, Function::Sf].map(|function| eval(function, &law, &xs));
+    for [mean, shape] in PARAMETERS {
+        let distribution = InverseGaussian::new(mean, shape).unwrap();
+        let [cdf, sf] =
+            [Function::Cdf, Function::Sf].map(|function| eval(function, &distribution, &xs));
         let sums = cdf.iter().zip(&sf).map(|(p, q)| p + q);
         assert_close(
             sums.collect::<Vec<_>>(),
             [1.0_f32; 5],
             Tolerance::relative(1),
         );
-        assert!(cdf.is_sorted() && cdf[0] >= 0.0, "{law:?}: {cdf:?}");
+        assert!(
+            cdf.is_sorted() && cdf[0] >= 0.0,
+            "{distribution:?}: {cdf:?}"
+        );
         for function in [Function::LnCdf, Function::LnSf] {
-            let ys = eval(function, &law, &xs);
-            assert!(ys.iter().all(|y| *y <= 0.0), "{law:?} {function:?}: {ys:?}");
+            let ys = eval(function, &distribution, &xs);
+            assert!(
+                ys.iter().all(|y| *y <= 0.0),
+                "{distribution:?} {function:?}: {ys:?}"
+            );
         }
     }
 }
@@ -135,22 +147,25 @@ fn erfcx_and_its_slope_keep_their_bounds() {
 }
 
 #[test]
-fn draws_have_the_law_and_none_is_bad_at_the_edges_of_the_plane() {
-    for (key, [mean, shape]) in (0..).zip(LAWS) {
-        let law = InverseGaussian::new(mean, shape).unwrap();
+fn draws_have_the_distribution_and_none_is_bad_at_the_edges_of_the_plane() {
+    for (key, [mean, shape]) in (0..).zip(PARAMETERS) {
+        let distribution = InverseGaussian::new(mean, shape).unwrap();
         let draws = sample([mean, shape], key);
-        assert!(draws.iter().all(|x| x.is_normal() && *x > 0.0), "{law:?}");
+        assert!(
+            draws.iter().all(|x| x.is_normal() && *x > 0.0),
+            "{distribution:?}"
+        );
         // A distribution that is only a few f32 spacings wide is discrete in f32, and the statistic
         // does not apply.
         if shape / mean < 1e9 {
-            let statistic = kolmogorov(&law, draws);
-            assert!(statistic < 2.3, "{law:?}: {statistic}");
+            let statistic = kolmogorov(&distribution, draws);
+            assert!(statistic < 2.3, "{distribution:?}: {statistic}");
         }
     }
 }
 
 #[test]
-fn moments_of_draws_are_those_of_the_law() {
+fn moments_of_draws_are_those_of_the_distribution() {
     let n = f64::from(N_DRAWS);
     for (key, [mean, shape]) in (10..).zip([[1.0, 2.0], [3e-9, 1e-7], [7e11, 2e14]]) {
         let draws = sample([mean, shape], key);
@@ -180,11 +195,11 @@ fn large_draws_are_as_rare_as_they_must_be() {
     // For this ratio a few rare draws determine the mean, so compare tail probabilities instead.
     let [mean, shape] = [1.0, 1e-6];
     let draws = sample([mean, shape], 21);
-    let law = InverseGaussian::new(mean, shape).unwrap();
+    let distribution = InverseGaussian::new(mean, shape).unwrap();
     for limit in [1e-4, 1e-2] {
         let n = f64::from(N_DRAWS);
         let beyond = draws.iter().filter(|x| f64::from(**x) > limit).count() as f64 / n;
-        let expected = law.sf(limit);
+        let expected = distribution.sf(limit);
         let error = 5.0 * (expected / n).sqrt();
         assert_close([beyond], [expected], Tolerance::exact().or_absolute(error));
     }

@@ -106,9 +106,13 @@ fn the_closed_form_of_kolmogorov_holds_from_its_threshold_on() {
 #[test]
 fn kolmogorov_is_the_difference_at_the_mean() {
     let k = 3.0;
-    let law = InverseGaussian::new(1.0, k * k).unwrap();
+    let distribution = InverseGaussian::new(1.0, k * k).unwrap();
     let found = normality::kolmogorov(k).unwrap();
-    assert_close([found], [law.cdf(1.0) - 0.5], Tolerance::relative(20));
+    assert_close(
+        [found],
+        [distribution.cdf(1.0) - 0.5],
+        Tolerance::relative(20),
+    );
 }
 
 #[test]

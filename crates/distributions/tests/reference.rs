@@ -30,19 +30,19 @@ const CASES: &[Case] = &[
     case("ln_cdf", "logcdf", InverseGaussian::ln_cdf),
     case("ln_sf", "logsf", InverseGaussian::ln_sf),
     case("hazard", "hazard", InverseGaussian::hazard),
-    case("sample_gradient, mean", "by_mean", |law, x| {
-        law.sample_gradient(x)[0]
+    case("sample_gradient, mean", "by_mean", |distribution, x| {
+        distribution.sample_gradient(x)[0]
     }),
     // The derivative is a sum of two terms with different signs and can be 0, so the error is
     // relative to the sum of their sizes.
     Case {
-        scale: |law, x, truth| {
-            let (mean, shape) = (law.mean(), law.shape());
+        scale: |distribution, x, truth| {
+            let (mean, shape) = (distribution.mean(), distribution.shape());
             let first = x / shape * ((mean - x) / (mean + x));
             first.abs() + (truth - first).abs()
         },
-        ..case("sample_gradient, shape", "by_shape", |law, x| {
-            law.sample_gradient(x)[1]
+        ..case("sample_gradient, shape", "by_shape", |distribution, x| {
+            distribution.sample_gradient(x)[1]
         })
     },
 ];
@@ -73,9 +73,9 @@ fn every_function_meets_its_gate_and_the_table_says_how() {
     for case in CASES {
         let worst = worst(points.iter().map(|row| {
             let truth = row.number(case.column);
-            let (law, x) = (row.law(), row.number("x"));
-            let actual = (case.function)(&law, x);
-            let scale = (case.scale)(&law, x, truth);
+            let (distribution, x) = (row.distribution(), row.number("x"));
+            let actual = (case.function)(&distribution, x);
+            let scale = (case.scale)(&distribution, x, truth);
             (row.text("id"), [actual, truth, scale])
         }));
         table += &format!("| `{}` | {} |\n", case.name, worst.cells(case.name));
@@ -109,14 +109,14 @@ fn all_rows(kind: &str) -> Vec<Row> {
 
 /// Returns a quantile, its golden value, and the size to which its error is relative.
 fn quantile(row: &Row) -> [f64; 3] {
-    let (law, p, x) = (row.law(), row.number("p"), row.number("x"));
+    let (distribution, p, x) = (row.distribution(), row.number("p"), row.number("x"));
     let is_log = row.text("kind").starts_with("qlog");
     let is_upper = row.text("kind").ends_with("upper");
     let actual = match (is_log, is_upper) {
-        (false, false) => law.inverse_cdf(p),
-        (false, true) => law.inverse_sf(p),
-        (true, false) => law.inverse_ln_cdf(p),
-        (true, true) => law.inverse_ln_sf(p),
+        (false, false) => distribution.inverse_cdf(p),
+        (false, true) => distribution.inverse_sf(p),
+        (true, false) => distribution.inverse_ln_cdf(p),
+        (true, true) => distribution.inverse_ln_sf(p),
     };
     [actual, x, x * (1.0 + condition(row))]
 }

@@ -27,8 +27,8 @@ trait Functions {
 }
 
 macro_rules! functions {
-    ($($law:ty),+) => {$(
-        impl Functions for $law {
+    ($($distribution:ty),+) => {$(
+        impl Functions for $distribution {
             fn function(&self, name: &str, x: f64) -> f64 {
                 match name {
                     "pdf" => self.pdf(x),
@@ -63,7 +63,7 @@ fn number(row: &Row, column: &str) -> f64 {
 }
 
 /// Returns the distribution of a golden row.
-fn law(row: &Row) -> Box<dyn Functions> {
+fn distribution(row: &Row) -> Box<dyn Functions> {
     let first = number(row, "first");
     match row["law"].as_str() {
         "levy" => Box::new(Levy::new(first).expect("a golden scale")),
@@ -89,7 +89,7 @@ const FUNCTIONS: [&str; 7] = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "
 /// relative.
 fn evaluated(row: &Row, name: &str) -> [f64; 3] {
     let truth = number(row, name);
-    let actual = law(row).function(name, number(row, "x"));
+    let actual = distribution(row).function(name, number(row, "x"));
     let least = if name == "ln_pdf" { 1.0 } else { 0.0 };
     [actual, truth, truth.abs().max(least)]
 }
@@ -97,7 +97,7 @@ fn evaluated(row: &Row, name: &str) -> [f64; 3] {
 /// Returns the quantile of a row, its golden value, and the size to which the error is relative.
 fn inverted(row: &Row) -> [f64; 3] {
     let x = number(row, "x");
-    let actual = law(row).function(&row["kind"], number(row, "p"));
+    let actual = distribution(row).function(&row["kind"], number(row, "p"));
     [actual, x, x.abs() * (1.0 + number(row, "condition"))]
 }
 
@@ -107,26 +107,26 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
     data.extend(support::table("wide.csv"));
     let names = FUNCTIONS.map(|name| format!("`{name}`")).join(" | ");
     let mut text = format!(
-        "\nLargest relative errors of the relatives at their golden points, measured by `tests/relatives.rs`:\n\n| law | points | {names} | quantiles |\n|---|---|{}\n",
+        "\nLargest relative errors of the relatives at their golden points, measured by `tests/relatives.rs`:\n\n| distribution | points | {names} | quantiles |\n|---|---|{}\n",
         "---|".repeat(FUNCTIONS.len() + 1),
     );
-    let laws = [
+    let distributions = [
         ("reciprocal", "ReciprocalInverseGaussian"),
         ("levy", "Levy"),
         ("passage", "FirstPassage"),
         ("shifted", "ShiftedInverseGaussian"),
     ];
-    for (law_name, shown) in laws {
+    for (distribution_name, shown) in distributions {
         let of_kind = |is_eval: bool| {
-            let rows = data.iter().filter(|row| row["law"] == law_name);
+            let rows = data.iter().filter(|row| row["law"] == distribution_name);
             rows.filter(move |row| (row["kind"] == "eval") == is_eval)
         };
         let cells = FUNCTIONS.map(|name| {
             let rows = of_kind(true).map(|row| (row["id"].as_str(), evaluated(row, name)));
-            worst(rows).cell(&format!("{law_name} {name}"))
+            worst(rows).cell(&format!("{distribution_name} {name}"))
         });
         let rows = of_kind(false).map(|row| (row["id"].as_str(), inverted(row)));
-        let quantiles = worst(rows).cell(&format!("{law_name} quantiles"));
+        let quantiles = worst(rows).cell(&format!("{distribution_name} quantiles"));
         let n_points = of_kind(true).count() + of_kind(false).count();
         text += &format!(
             "| [`{shown}`] | {n_points} | {} | {quantiles} |\n",
@@ -179,14 +179,14 @@ fn the_ends_of_the_support_have_their_limits() {
     let away = FirstPassage::new(1.0, -0.125, 0.5).unwrap();
     let hit = away.hitting_probability();
     assert_close([hit], [(-1.0_f64).exp()], Tolerance::relative(1));
-    let laws: [(&dyn Functions, f64, f64); 4] = [
+    let distributions: [(&dyn Functions, f64, f64); 4] = [
         (&reciprocal, 1.0, 1.5),
         (&levy, 1.0, 0.0),
         (&towards, 1.0, 8.0),
         (&away, hit, 0.0),
     ];
-    for (law, reached, hazard) in laws {
-        let at = |name, x| law.function(name, x);
+    for (distribution, reached, hazard) in distributions {
+        let at = |name, x| distribution.function(name, x);
         for x in [0.0, -1.0] {
             assert_eq!(
                 ["pdf", "cdf", "sf"].map(|name| at(name, x)),
@@ -223,11 +223,11 @@ fn the_ends_of_the_support_have_their_limits() {
 
 #[test]
 fn a_slice_gets_the_bits_of_single_numbers() {
-    fn check(law: &impl Functions, name: &str, into: impl FnOnce(&[f64], &mut [f64])) {
+    fn check(distribution: &impl Functions, name: &str, into: impl FnOnce(&[f64], &mut [f64])) {
         let xs = spread();
         let mut out = vec![-7.0; xs.len()];
         into(&xs, &mut out);
-        let single: Vec<f64> = xs.iter().map(|&x| law.function(name, x)).collect();
+        let single: Vec<f64> = xs.iter().map(|&x| distribution.function(name, x)).collect();
         assert_close(&out, &single, Tolerance::bits());
     }
     let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
@@ -267,16 +267,16 @@ fn nothing_is_nan_far_beyond_the_plane() {
         .flat_map(|&a| sizes.map(|b| (a, b)))
         .flat_map(|(a, b)| sizes.map(|c| (a, b, c)));
     for (a, b, x) in triples {
-        let laws: [Box<dyn Functions>; 5] = [
+        let distributions: [Box<dyn Functions>; 5] = [
             Box::new(ReciprocalInverseGaussian::new(a, b).unwrap()),
             Box::new(Levy::new(a).unwrap()),
             Box::new(FirstPassage::new(a, 1.0, b).unwrap()),
             Box::new(FirstPassage::new(a, -b, 1.0).unwrap()),
             Box::new(FirstPassage::new(1.0, a, b).unwrap()),
         ];
-        for law in laws {
+        for distribution in distributions {
             for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
-                let value = law.function(name, x);
+                let value = distribution.function(name, x);
                 assert!(!value.is_nan(), "{name} of ({a:e}, {b:e}) at {x:e}");
                 assert!(
                     !["cdf", "sf"].contains(&name) || (0.0..=1.0).contains(&value),
@@ -284,7 +284,8 @@ fn nothing_is_nan_far_beyond_the_plane() {
                 );
             }
             for p in [1e-300, 0.1, 0.9] {
-                let quantiles = ["inverse_cdf", "inverse_sf"].map(|name| law.function(name, p));
+                let quantiles =
+                    ["inverse_cdf", "inverse_sf"].map(|name| distribution.function(name, p));
                 assert!(quantiles.iter().all(|x| *x >= 0.0), "({a:e}, {b:e}) at {p}");
             }
         }
@@ -292,23 +293,23 @@ fn nothing_is_nan_far_beyond_the_plane() {
 }
 
 #[test]
-fn a_levy_law_is_the_limit_of_large_means() {
+fn a_levy_distribution_is_the_limit_of_large_means() {
     let (levy, near) = (
         Levy::new(2.0).unwrap(),
         InverseGaussian::new(1e30, 2.0).unwrap(),
     );
     let xs = [1e-2, 0.1, 1.0, 10.0, 1e5];
     for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
-        let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
+        let of = |distribution: &dyn Functions| xs.map(|x| distribution.function(name, x));
         assert_close(of(&levy), of(&near), Tolerance::relative(8));
     }
     let ps = [1e-5, 0.1, 0.5, 0.9];
-    let of = |law: &dyn Functions| ps.map(|p| law.function("inverse_cdf", p));
+    let of = |distribution: &dyn Functions| ps.map(|p| distribution.function("inverse_cdf", p));
     assert_close(of(&levy), of(&near), Tolerance::relative(16));
 }
 
 #[test]
-fn a_first_passage_has_the_law_of_its_drift() {
+fn a_first_passage_has_the_distribution_of_its_drift() {
     let xs = [0.1, 0.5, 1.0, 1.5, 2.0, 8.0];
     // The parameters have exact quotients and squares.
     let cases: [(f64, Box<dyn Functions>); 2] = [
@@ -316,13 +317,13 @@ fn a_first_passage_has_the_law_of_its_drift() {
         (0.0, Box::new(Levy::new(16.0).unwrap())),
     ];
     for (drift, other) in cases {
-        let law = FirstPassage::new(2.0, drift, 0.5).unwrap();
+        let distribution = FirstPassage::new(2.0, drift, 0.5).unwrap();
         for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
-            let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
-            assert_close(of(&law), of(&*other), Tolerance::relative(8));
+            let of = |distribution: &dyn Functions| xs.map(|x| distribution.function(name, x));
+            assert_close(of(&distribution), of(&*other), Tolerance::relative(8));
         }
-        assert_eq!(law.ln_hitting_probability(), 0.0);
-        assert_eq!(law.given_hit(), law);
+        assert_eq!(distribution.ln_hitting_probability(), 0.0);
+        assert_eq!(distribution.given_hit(), distribution);
     }
     let away = FirstPassage::new(2.0, -0.5, 0.5).unwrap();
     assert_eq!(away.ln_hitting_probability(), -8.0);
@@ -335,41 +336,45 @@ fn a_first_passage_has_the_law_of_its_drift() {
 #[test]
 fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() {
     let (mean, shape) = (2.0, 3.0);
-    let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+    let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
     let part = InverseGaussian::new(1.0 / mean, shape / mean / mean).unwrap();
     // The cumulants of a squared normal number divided by λ are 2^(n-1) (n-1)! / λ^n.
     let cumulant = |n: i32, factor: f64| part.cumulant(n.unsigned_abs()) + factor / shape.powi(n);
     let [k1, k2, k3, k4] = [(1, 1.0), (2, 2.0), (3, 8.0), (4, 48.0)].map(|(n, f)| cumulant(n, f));
     let found = [
-        law.mean(),
-        law.variance(),
-        law.std_dev(),
-        law.skewness(),
-        law.excess_kurtosis(),
+        distribution.mean(),
+        distribution.variance(),
+        distribution.std_dev(),
+        distribution.skewness(),
+        distribution.excess_kurtosis(),
     ];
     let expected = [k1, k2, k2.sqrt(), k3 / k2.powf(1.5), k4 / k2 / k2];
     assert_close(found, expected, Tolerance::relative(8));
-    let second = law.raw_moment(2);
+    let second = distribution.raw_moment(2);
     assert_close([second], [k2 + k1 * k1], Tolerance::relative(8));
     // The variance in the limit in which one of the two terms dominates.
     for (mean, shape) in [(1e-150, 1e150), (1e150, 1e-150)] {
-        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
-        assert_close([law.mean()], [1e150], Tolerance::relative(4));
+        let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        assert_close([distribution.mean()], [1e150], Tolerance::relative(4));
     }
 }
 
 #[test]
 fn modes_are_peaks_and_medians_are_halves() {
     for (mean, shape) in [(2.0, 3.0), (1e5, 1e-3), (1e-3, 1e5)] {
-        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
-        let mode = Mode::mode(&law).unwrap();
-        let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| law.ln_pdf(mode * factor));
-        assert!(beside.iter().all(|ln_pdf| *ln_pdf < law.ln_pdf(mode)));
-        let median = Median::median(&law);
+        let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let mode = Mode::mode(&distribution).unwrap();
+        let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| distribution.ln_pdf(mode * factor));
+        assert!(
+            beside
+                .iter()
+                .all(|ln_pdf| *ln_pdf < distribution.ln_pdf(mode))
+        );
+        let median = Median::median(&distribution);
         // An epsilon of the median changes the probability by about `median * pdf` epsilons.
-        let scale = 1.0 + median * law.pdf(median);
+        let scale = 1.0 + median * distribution.pdf(median);
         let bound = Tolerance::relative(2).scaled_by([scale]);
-        assert_close([law.cdf(median)], [0.5], bound);
+        assert_close([distribution.cdf(median)], [0.5], bound);
     }
     let levy = Levy::new(2.0).unwrap();
     let beside = [0.999, 1.001].map(|factor| levy.pdf(levy.mode() * factor));
@@ -388,10 +393,10 @@ fn entropies_meet_their_golden_values() {
         (1e5, 1e-3, 7.691512570959251_f64),
     ];
     for (mean, shape, truth) in reciprocal {
-        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
         let scale: f64 = 1.0 + mean.ln().abs() + shape.ln().abs();
         let bound = Tolerance::relative(4).scaled_by([scale]);
-        assert_close([law.entropy()], [truth], bound);
+        assert_close([distribution.entropy()], [truth], bound);
     }
     let levy = [
         (2.0, 4.017629981956835),
@@ -399,35 +404,56 @@ fn entropies_meet_their_golden_values() {
         (3e7, 20.541190741023318_f64),
     ];
     for (scale, truth) in levy {
-        let law = Levy::new(scale).unwrap();
+        let distribution = Levy::new(scale).unwrap();
         let bound = Tolerance::relative(4).scaled_by([1.0 + f64::ln(scale).abs()]);
-        assert_close([law.entropy()], [truth], bound);
-        assert_eq!(Distribution::entropy(&law), Some(law.entropy()));
+        assert_close([distribution.entropy()], [truth], bound);
+        assert_eq!(
+            Distribution::entropy(&distribution),
+            Some(distribution.entropy())
+        );
     }
 }
 
 #[test]
-fn a_first_passage_has_the_moments_and_the_mode_of_its_law() {
-    let law = FirstPassage::new(2.0, 0.5, 0.5).unwrap();
+fn a_first_passage_has_the_moments_and_the_mode_of_its_distribution() {
+    let distribution = FirstPassage::new(2.0, 0.5, 0.5).unwrap();
     let same = InverseGaussian::new(4.0, 16.0).unwrap();
     assert_close(
-        [law.mean(), law.variance(), law.std_dev(), law.mode()],
+        [
+            distribution.mean(),
+            distribution.variance(),
+            distribution.std_dev(),
+            distribution.mode(),
+        ],
         [same.mean(), same.variance(), same.std_dev(), same.mode()],
         Tolerance::relative(4),
     );
-    assert_eq!(Distribution::mean(&law), Some(law.mean()));
-    assert_eq!(Distribution::variance(&law), Some(law.variance()));
-    assert_eq!(Distribution::std_dev(&law), Some(law.std_dev()));
-    assert_eq!(Mode::mode(&law), Some(law.mode()));
+    assert_eq!(Distribution::mean(&distribution), Some(distribution.mean()));
+    assert_eq!(
+        Distribution::variance(&distribution),
+        Some(distribution.variance())
+    );
+    assert_eq!(
+        Distribution::std_dev(&distribution),
+        Some(distribution.std_dev())
+    );
+    assert_eq!(Mode::mode(&distribution), Some(distribution.mode()));
     let away = FirstPassage::new(2.0, -0.5, 0.5).unwrap();
-    assert_eq!(away.mode(), law.mode());
-    for law in [away, FirstPassage::new(2.0, 0.0, 0.5).unwrap()] {
+    assert_eq!(away.mode(), distribution.mode());
+    for distribution in [away, FirstPassage::new(2.0, 0.0, 0.5).unwrap()] {
         assert_eq!(
-            [law.mean(), law.variance(), law.std_dev()],
+            [
+                distribution.mean(),
+                distribution.variance(),
+                distribution.std_dev()
+            ],
             [f64::INFINITY; 3]
         );
-        assert_eq!(Distribution::std_dev(&law), Some(f64::INFINITY));
-        assert_eq!((law.entropy(), law.skewness()), (None, None));
+        assert_eq!(Distribution::std_dev(&distribution), Some(f64::INFINITY));
+        assert_eq!(
+            (distribution.entropy(), distribution.skewness()),
+            (None, None)
+        );
     }
     let without = FirstPassage::new(2.0, 0.0, 0.5).unwrap();
     let levy = Levy::new(16.0).unwrap();
@@ -436,16 +462,24 @@ fn a_first_passage_has_the_moments_and_the_mode_of_its_law() {
 
 #[test]
 fn the_traits_of_statrs_give_the_same_numbers() {
-    fn check<L: Continuous<f64, f64> + ContinuousCDF<f64, f64> + Functions>(law: &L) {
+    fn check<L: Continuous<f64, f64> + ContinuousCDF<f64, f64> + Functions>(distribution: &L) {
         let names = ["pdf", "ln_pdf", "cdf", "sf"];
-        let by_trait = [law.pdf(0.7), law.ln_pdf(0.7), law.cdf(0.7), law.sf(0.7)];
-        assert_eq!(by_trait, names.map(|name| law.function(name, 0.7)));
+        let by_trait = [
+            distribution.pdf(0.7),
+            distribution.ln_pdf(0.7),
+            distribution.cdf(0.7),
+            distribution.sf(0.7),
+        ];
+        assert_eq!(by_trait, names.map(|name| distribution.function(name, 0.7)));
         assert_eq!(
-            ContinuousCDF::inverse_cdf(law, 0.2),
-            law.function("inverse_cdf", 0.2)
+            ContinuousCDF::inverse_cdf(distribution, 0.2),
+            distribution.function("inverse_cdf", 0.2)
         );
-        assert!(ContinuousCDF::try_inverse_cdf(law, 1.5).is_err());
-        assert_eq!([law.min(), law.max()], [0.0, f64::INFINITY]);
+        assert!(ContinuousCDF::try_inverse_cdf(distribution, 1.5).is_err());
+        assert_eq!(
+            [distribution.min(), distribution.max()],
+            [0.0, f64::INFINITY]
+        );
     }
     check(&ReciprocalInverseGaussian::new(2.0, 3.0).unwrap());
     check(&Levy::new(2.0).unwrap());
@@ -508,7 +542,7 @@ fn laws_are_written_as_their_parameters_and_checked_when_read() {
 }
 
 #[test]
-fn draws_follow_the_laws() {
+fn draws_follow_the_distributions() {
     // A correct sampler exceeds this distance with the probability 2 exp(-2 · 2.2²) = 1.3e-4.
     const FAR: f64 = 2.2;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
@@ -516,37 +550,37 @@ fn draws_follow_the_laws() {
         (0..20_000).map(|_| sample(&mut rng)).collect()
     };
     for (mean, shape) in [(2.0, 3.0), (1e8, 1e-8), (1e-8, 1e8)] {
-        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
-        let draws = draw(&|rng| law.sample(rng));
-        assert!(kolmogorov(draws, |x| law.cdf(x)) < FAR);
+        let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let draws = draw(&|rng| distribution.sample(rng));
+        assert!(kolmogorov(draws, |x| distribution.cdf(x)) < FAR);
     }
     let levy = Levy::new(3.0).unwrap();
     assert!(kolmogorov(draw(&|rng| levy.sample(rng)), |x| levy.cdf(x)) < FAR);
     for drift in [-1.0, -1e-200, 0.0, 1e-320, 1.0] {
-        let law = FirstPassage::new(1.0, drift, 2.0).unwrap();
-        let draws = draw(&|rng| law.sample(rng));
+        let distribution = FirstPassage::new(1.0, drift, 2.0).unwrap();
+        let draws = draw(&|rng| distribution.sample(rng));
         let share = draws.iter().filter(|t| t.is_finite()).count() as f64 / 20_000.0;
         // Four standard deviations of a binomial fraction.
         let deviations = Tolerance::exact().or_absolute(4.0 * (0.25 / 20_000.0_f64).sqrt());
-        assert_close([share], [law.hitting_probability()], deviations);
+        assert_close([share], [distribution.hitting_probability()], deviations);
         assert!(draws.iter().all(|t| *t > 0.0));
         let finite = draws.into_iter().filter(|t| t.is_finite()).collect();
-        assert!(kolmogorov(finite, |t| law.given_hit().cdf(t)) < FAR);
+        assert!(kolmogorov(finite, |t| distribution.given_hit().cdf(t)) < FAR);
     }
 }
 
 proptest! {
     #[test]
-    fn both_sides_of_a_reciprocal_are_those_of_its_law(
+    fn both_sides_of_a_reciprocal_are_those_of_its_distribution(
         ln_mean in -50.0..50.0_f64, ln_phi in -30.0..18.0_f64, exponent in -8..8_i32,
     ) {
         let mean = ln_mean.exp();
-        let law = InverseGaussian::new(mean, mean / ln_phi.exp()).unwrap();
+        let distribution = InverseGaussian::new(mean, mean / ln_phi.exp()).unwrap();
         // A power of two has an exact reciprocal.
         let x = 2_f64.powf(f64::from(exponent) + mean.log2().round());
-        let found = [law.reciprocal().cdf(1.0 / x), law.reciprocal().ln_sf(1.0 / x)];
+        let found = [distribution.reciprocal().cdf(1.0 / x), distribution.reciprocal().ln_sf(1.0 / x)];
         let floor = f64::MIN_POSITIVE;
-        prop_assert!(compare(found, [law.sf(x), law.ln_cdf(x)], &Tolerance::relative(GATE).or_absolute(floor)).is_ok());
+        prop_assert!(compare(found, [distribution.sf(x), distribution.ln_cdf(x)], &Tolerance::relative(GATE).or_absolute(floor)).is_ok());
     }
 
     #[test]
@@ -565,22 +599,22 @@ proptest! {
     fn sides_sum_to_one_and_quantiles_invert(
         ln_phi in -20.0..15.0_f64, sign in -1..2_i32, p in 1e-6..0.999_f64,
     ) {
-        let law = FirstPassage::new(2.0, f64::from(sign), ln_phi.exp().sqrt()).unwrap();
-        let t = law.inverse_cdf(p);
-        if p < law.hitting_probability() * (1.0 - 1e-9) {
+        let distribution = FirstPassage::new(2.0, f64::from(sign), ln_phi.exp().sqrt()).unwrap();
+        let t = distribution.inverse_cdf(p);
+        if p < distribution.hitting_probability() * (1.0 - 1e-9) {
             // The relative change of the probability per relative change of t.
-            let steepness = t * law.pdf(t) / p;
+            let steepness = t * distribution.pdf(t) / p;
             let bound = Tolerance::exact().or_absolute(1e-14 * p * (1.0 + steepness));
-            prop_assert!(compare([law.cdf(t)], [p], &bound).is_ok());
-            prop_assert!(compare([law.cdf(t) + law.sf(t)], [1.0], &Tolerance::relative(4)).is_ok());
+            prop_assert!(compare([distribution.cdf(t)], [p], &bound).is_ok());
+            prop_assert!(compare([distribution.cdf(t) + distribution.sf(t)], [1.0], &Tolerance::relative(4)).is_ok());
         } else {
             prop_assert!(t > 0.0);
         }
         let q = 1.0 - p;
-        let u = law.inverse_sf(q);
+        let u = distribution.inverse_sf(q);
         if u < f64::INFINITY {
-            let bound = Tolerance::exact().or_absolute(1e-13 * (1.0 + u * law.pdf(u)));
-            prop_assert!(compare([law.sf(u)], [q], &bound).is_ok());
+            let bound = Tolerance::exact().or_absolute(1e-13 * (1.0 + u * distribution.pdf(u)));
+            prop_assert!(compare([distribution.sf(u)], [q], &bound).is_ok());
         }
     }
 }

@@ -14,20 +14,23 @@ use support::kolmogorov;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Creates a shifted distribution.
-fn law(shift: f64, mean: f64, shape: f64) -> ShiftedInverseGaussian {
+fn distribution(shift: f64, mean: f64, shape: f64) -> ShiftedInverseGaussian {
     ShiftedInverseGaussian::new(shift, mean, shape).expect("parameters of a distribution")
 }
 
 /// Returns `n` draws for a seed.
-fn draws(law: &ShiftedInverseGaussian, n: usize, seed: u64) -> Vec<f64> {
+fn draws(distribution: &ShiftedInverseGaussian, n: usize, seed: u64) -> Vec<f64> {
     let mut xs = vec![0.0; n];
-    law.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut xs);
+    distribution.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut xs);
     xs
 }
 
 #[test]
 fn an_exact_difference_has_the_bits_of_the_unshifted_distribution() {
-    let (shifted, plain) = (law(-0.5, 2.0, 3.0), InverseGaussian::new(2.0, 3.0).unwrap());
+    let (shifted, plain) = (
+        distribution(-0.5, 2.0, 3.0),
+        InverseGaussian::new(2.0, 3.0).unwrap(),
+    );
     for y in [0.125, 0.75, 2.0, 2.5, 40.0] {
         let x = y - 0.5;
         let found = [
@@ -58,22 +61,38 @@ fn an_exact_difference_has_the_bits_of_the_unshifted_distribution() {
 #[test]
 fn the_ends_of_the_support_and_the_moments_are_moved() {
     for shift in [-3.0, 0.0, 1e3] {
-        let law = law(shift, 2.0, 4.0);
+        let distribution = distribution(shift, 2.0, 4.0);
         for x in [shift, shift - 1.0, f64::NEG_INFINITY] {
-            assert_eq!([law.pdf(x), law.cdf(x), law.sf(x)], [0.0, 0.0, 1.0]);
-            assert_eq!([law.hazard(x), law.ln_sf(x)], [0.0, 0.0]);
+            assert_eq!(
+                [distribution.pdf(x), distribution.cdf(x), distribution.sf(x)],
+                [0.0, 0.0, 1.0]
+            );
+            assert_eq!([distribution.hazard(x), distribution.ln_sf(x)], [0.0, 0.0]);
         }
         let end = f64::INFINITY;
         assert_eq!(
-            [law.cdf(end), law.sf(end), law.hazard(end)],
+            [
+                distribution.cdf(end),
+                distribution.sf(end),
+                distribution.hazard(end)
+            ],
             [1.0, 0.0, 0.5]
         );
-        assert!(law.pdf(f64::NAN).is_nan() && law.cdf(f64::NAN).is_nan());
-        assert_eq!([law.inverse_cdf(0.0), law.inverse_sf(0.0)], [shift, end]);
-        assert_eq!([Min::min(&law), Max::max(&law)], [shift, end]);
-        assert_eq!(Distribution::mean(&law), Some(shift + 2.0));
-        assert_eq!(Distribution::variance(&law), Some(2.0));
-        assert!(law.mode() < law.median() && law.median() < law.mean());
+        assert!(distribution.pdf(f64::NAN).is_nan() && distribution.cdf(f64::NAN).is_nan());
+        assert_eq!(
+            [distribution.inverse_cdf(0.0), distribution.inverse_sf(0.0)],
+            [shift, end]
+        );
+        assert_eq!(
+            [Min::min(&distribution), Max::max(&distribution)],
+            [shift, end]
+        );
+        assert_eq!(Distribution::mean(&distribution), Some(shift + 2.0));
+        assert_eq!(Distribution::variance(&distribution), Some(2.0));
+        assert!(
+            distribution.mode() < distribution.median()
+                && distribution.median() < distribution.mean()
+        );
     }
 }
 
@@ -82,32 +101,32 @@ fn no_function_is_nan_at_the_ends_of_the_range_of_f64() {
     let sizes = [1e-300, 1.0, 1e300];
     for shift in [-f64::MAX, -1.0, 1e-300, 1e300, f64::MAX] {
         for (mean, shape) in sizes.iter().flat_map(|&a| sizes.map(|b| (a, b))) {
-            let law = law(shift, mean, shape);
+            let distribution = distribution(shift, mean, shape);
             for x in [shift.next_up(), -1e300, 0.0, 1.0, 1e300, f64::MAX] {
                 let values = [
-                    law.pdf(x),
-                    law.ln_pdf(x),
-                    law.cdf(x),
-                    law.sf(x),
-                    law.hazard(x),
+                    distribution.pdf(x),
+                    distribution.ln_pdf(x),
+                    distribution.cdf(x),
+                    distribution.sf(x),
+                    distribution.hazard(x),
                 ];
                 assert!(
                     values.iter().all(|value| !value.is_nan()),
-                    "{law:?} at {x:e}"
+                    "{distribution:?} at {x:e}"
                 );
                 assert!(
-                    [law.cdf(x), law.sf(x)]
+                    [distribution.cdf(x), distribution.sf(x)]
                         .iter()
                         .all(|p| (0.0..=1.0).contains(p))
                 );
             }
-            let quantiles = [1e-300, 0.5, 0.9].map(|p| law.inverse_cdf(p));
+            let quantiles = [1e-300, 0.5, 0.9].map(|p| distribution.inverse_cdf(p));
             assert!(
                 quantiles.iter().all(|x| *x >= shift),
-                "{law:?}: {quantiles:?}"
+                "{distribution:?}: {quantiles:?}"
             );
             assert!(
-                draws(&law, 8, 1)
+                draws(&distribution, 8, 1)
                     .iter()
                     .all(|x| *x >= shift && x.is_finite())
             );
@@ -118,9 +137,9 @@ fn no_function_is_nan_at_the_ends_of_the_range_of_f64() {
 #[test]
 fn draws_follow_the_distribution() {
     for (shift, mean, shape) in [(0.2, 0.4, 1.5), (-1e3, 2.0, 0.1)] {
-        let law = law(shift, mean, shape);
+        let distribution = distribution(shift, mean, shape);
         // A correct sampler exceeds this distance with probability 1.3e-4.
-        assert!(kolmogorov(draws(&law, 20_000, 3), |x| law.cdf(x)) < 2.2);
+        assert!(kolmogorov(draws(&distribution, 20_000, 3), |x| distribution.cdf(x)) < 2.2);
     }
 }
 
@@ -132,14 +151,14 @@ fn invalid_parameters_are_rejected() {
             error.to_string(),
             format!("shifted inverse Gaussian: shift is invalid ({bad}; expected finite)")
         );
-        let error = ShiftedFit::of(&[1.0, 2.0, 3.0, bad], 0.0).unwrap_err();
+        let error = ShiftedFit::from_sample(&[1.0, 2.0, 3.0, bad], 0.0).unwrap_err();
         assert!(matches!(error, Error::ObservationInvalid { index: 3, .. }));
-        let error = ShiftedFit::of(&[1.0, 2.0, 3.0, 5.0], bad).unwrap_err();
+        let error = ShiftedFit::from_sample(&[1.0, 2.0, 3.0, 5.0], bad).unwrap_err();
         assert!(matches!(error, Error::ParameterInvalid { .. }));
     }
-    let error = ShiftedFit::of(&[], 0.0).unwrap_err();
+    let error = ShiftedFit::from_sample(&[], 0.0).unwrap_err();
     assert!(matches!(error, Error::TooFewObservations { .. }), "{error}");
-    let error = ShiftedFit::of(&[1.0, 2.0, 3.0, 5.0], 1.0).unwrap_err();
+    let error = ShiftedFit::from_sample(&[1.0, 2.0, 3.0, 5.0], 1.0).unwrap_err();
     assert!(matches!(error, Error::ParameterInvalid { .. }));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         for error in [
@@ -159,10 +178,10 @@ fn invalid_parameters_are_rejected() {
 #[test]
 fn a_shift_is_found_to_its_standard_error() {
     for (seed, shift) in (0..).zip([-5.0, 0.0, 0.3, 2.0]) {
-        let xs = draws(&law(shift, 1.0, 1.5), 2000, seed);
-        let fit = ShiftedFit::of(&xs, shift - 10.0).unwrap();
+        let xs = draws(&distribution(shift, 1.0, 1.5), 2000, seed);
+        let fit = ShiftedFit::from_sample(&xs, shift - 10.0).unwrap();
         assert!(!fit.is_at_bound());
-        let found = fit.law();
+        let found = fit.distribution();
         let parameters = [
             found.shift(),
             found.unshifted().mean(),
@@ -173,7 +192,10 @@ fn a_shift_is_found_to_its_standard_error() {
             [shift, 1.0, 1.5],
             Tolerance::exact().or_absolute(0.3),
         );
-        let at_truth: f64 = xs.iter().map(|&x| law(shift, 1.0, 1.5).ln_pdf(x)).sum();
+        let at_truth: f64 = xs
+            .iter()
+            .map(|&x| distribution(shift, 1.0, 1.5).ln_pdf(x))
+            .sum();
         let gain = fit.ln_likelihood() - at_truth;
         // Twice the gain has a χ² distribution with 3 degrees of freedom; it exceeds 20 in one of
         // 5,900 samples.
@@ -186,12 +208,12 @@ fn a_shift_is_found_to_its_standard_error() {
 fn a_sample_that_is_not_skewed_has_its_shift_at_the_bound() {
     let xs = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.5];
     for bound in [-10.0, -1e3, 0.0] {
-        let fit = ShiftedFit::of(&xs, bound).unwrap();
+        let fit = ShiftedFit::from_sample(&xs, bound).unwrap();
         assert!(fit.is_at_bound());
-        assert_eq!(fit.law().shift(), bound);
+        assert_eq!(fit.distribution().shift(), bound);
     }
-    let fit = ShiftedFit::of(&xs, 0.0).unwrap();
-    assert_eq!(fit.above_shift(), Fit::of(&xs).unwrap());
+    let fit = ShiftedFit::from_sample(&xs, 0.0).unwrap();
+    assert_eq!(fit.above_shift(), Fit::from_sample(&xs).unwrap());
 }
 
 #[test]
@@ -202,13 +224,13 @@ fn a_likelihood_without_a_maximum_is_an_error() {
         &[1.0, 1.0 + 1e-13, 2.0, 3.0, 4.0],
         &[2.0; 9],
     ] {
-        let error = ShiftedFit::of(xs, 0.0).unwrap_err();
+        let error = ShiftedFit::from_sample(xs, 0.0).unwrap_err();
         assert!(
             matches!(error, Error::LikelihoodUnbounded { .. }),
             "{error}"
         );
     }
-    let error = ShiftedFit::of(&[1.0, 1.0, 2.0, 3.0, 4.0, 9.0], 0.0).unwrap_err();
+    let error = ShiftedFit::from_sample(&[1.0, 1.0, 2.0, 3.0, 4.0, 9.0], 0.0).unwrap_err();
     assert_eq!(
         error.to_string(),
         "ShiftedFit::of: likelihood has no maximum (2 of 6 observations are at or next to the smallest, 1.0; expected fewer \
@@ -221,37 +243,37 @@ proptest! {
 
     #[test]
     fn no_other_shift_has_a_larger_likelihood(seed in 0..1000_u64, n in 5..40_usize, share in 0.0..0.999_f64) {
-        let xs = draws(&law(1.0, 1.0, 2.0), n, seed);
-        let fit = ShiftedFit::of(&xs, 0.0);
+        let xs = draws(&distribution(1.0, 1.0, 2.0), n, seed);
+        let fit = ShiftedFit::from_sample(&xs, 0.0);
         // If the two smallest observations are nearly equal, the likelihood may have no maximum.
         prop_assume!(!matches!(fit, Err(Error::LikelihoodUnbounded { .. })));
         let smallest = xs.iter().copied().fold(f64::INFINITY, f64::min);
         let moved: Vec<f64> = xs.iter().map(|x| x - share * smallest).collect();
-        let other = Fit::of(&moved).unwrap().ln_likelihood();
+        let other = Fit::from_sample(&moved).unwrap().ln_likelihood();
         // Tolerance: the rounding errors of two sums.
         prop_assert!(other <= fit.unwrap().ln_likelihood() + 1e-9);
     }
 
     #[test]
     fn quantiles_lead_back(shift in -100.0..100.0_f64, ln_phi in -5.0..5.0_f64, p in 1e-9..0.999_f64) {
-        let law = law(shift, 1.0, (-ln_phi).exp());
-        let x = law.inverse_cdf(p);
+        let distribution = distribution(shift, 1.0, (-ln_phi).exp());
+        let x = distribution.inverse_cdf(p);
         // The change of the probability per relative change of x and of the shift.
-        let steepness = (x.abs() + shift.abs()) * law.pdf(x);
+        let steepness = (x.abs() + shift.abs()) * distribution.pdf(x);
         let bound = Tolerance::relative(8).scaled_by([p + steepness]);
-        prop_assert!(compare([law.cdf(x)], [p], &bound).is_ok());
+        prop_assert!(compare([distribution.cdf(x)], [p], &bound).is_ok());
     }
 }
 
 #[cfg(feature = "serde")]
 #[test]
 fn a_shifted_distribution_is_read_back_and_checked() {
-    let law = law(-0.25, 2.0, 3.0);
-    let text = serde_json::to_string(&law).unwrap();
+    let distribution = distribution(-0.25, 2.0, 3.0);
+    let text = serde_json::to_string(&distribution).unwrap();
     assert_eq!(text, r#"{"shift":-0.25,"mean":2.0,"shape":3.0}"#);
     assert_eq!(
         serde_json::from_str::<ShiftedInverseGaussian>(&text).unwrap(),
-        law
+        distribution
     );
     let bad = text.replace("2.0", "-2.0");
     assert!(serde_json::from_str::<ShiftedInverseGaussian>(&bad).is_err());

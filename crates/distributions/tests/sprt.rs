@@ -143,7 +143,7 @@ fn without_drift_nothing_jumps() {
 }
 
 #[test]
-fn one_sided_tests_stop_by_the_law_of_a_first_passage() {
+fn one_sided_tests_stop_by_the_distribution_of_a_first_passage() {
     let test = Sprt::new(1.0, 3.0, 2.0, 0.05, 0.1).unwrap();
     let stop = test.passage_to_upper(3.0).unwrap();
     assert_eq!(stop, FirstPassage::new(test.upper(), 0.5, 1.0).unwrap());

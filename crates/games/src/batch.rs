@@ -1,7 +1,7 @@
 //! Solver for many small matrix games at once.
 //!
 //! Role: for uses that solve millions of games: inner loops, data generation, tests of a theory.
-//! Method: [`N_ABREAST`] games of one shape run in parallel SIMD lanes. Such a group does all of
+//! Method: [`N_LANES`] games of one shape run in parallel SIMD lanes. Such a group does all of
 //! its iterations before the next group starts. The regret minimiser is the one used everywhere in
 //! this crate; the factors of each iteration are computed once for all games.
 //! Shapes: gains are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
@@ -12,7 +12,7 @@ use crate::regret::{self, Sets, Step, WHOLE};
 use crate::rounding::GainError;
 use crate::simd::{mul_then_add, simd};
 use crate::strategic::table::MAX_PAYOFF;
-use crate::{Dynamics, Error, Result, Rule, Updates};
+use crate::{Error, Result, Rule, SolverConfig, Updates};
 use crate::{centre, number};
 use ndarray::{Array2, Array3, Axis};
 use pulp::Simd;
@@ -21,14 +21,14 @@ use pulp::Simd;
 const MAX_ITERATIONS: u64 = 1 << 20;
 /// Number of games in a group. Several SIMD vectors hide latency, because the operations of one
 /// game depend on one another.
-const N_ABREAST: usize = 32;
+const N_LANES: usize = 32;
 
 /// One number for each game of a group, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Abreast([f64; N_ABREAST]);
+struct LaneGroup([f64; N_LANES]);
 
-impl Abreast {
+impl LaneGroup {
     /// Returns the lanes of SIMD vector `part`.
     #[inline(always)]
     fn part<S: Simd>(&self, part: usize) -> S::f64s {
@@ -44,7 +44,7 @@ impl Abreast {
 ///
 /// # Examples
 /// ```
-/// use games::{Batch, Dynamics, ndarray::Array3};
+/// use games::{Batch, SolverConfig, ndarray::Array3};
 ///
 /// // A hundred games between rock-paper-scissors and its variant in which scissors crash.
 /// let loss = |game| 1.0 + game as f64 / 99.0;
@@ -55,14 +55,14 @@ impl Abreast {
 ///     (0, 1) | (1, 2) => -1.0,
 ///     _ => 0.0,
 /// });
-/// let solution = Batch::zero_sum(gains)?.solve(&Dynamics::default().iterations(500))?;
+/// let solution = Batch::zero_sum(gains)?.solve(&SolverConfig::default().iterations(500))?;
 /// assert!(solution.nash_conv.iter().all(|&nash_conv| nash_conv < 1e-5));
 /// assert!((solution.rows[[99, 1]] - 0.5).abs() < 1e-5);
 /// # Ok::<(), games::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    gains: Array3<f64>,
+    payoffs: Array3<f64>,
     /// Constant of each game; it is subtracted from the gains before learning and evaluation.
     constants: Vec<f64>,
 }
@@ -91,11 +91,11 @@ struct Tick {
 
 /// The solutions of one group of games: one vector for each action.
 struct Group {
-    rows: Vec<Abreast>,
-    cols: Vec<Abreast>,
-    values: Abreast,
-    nash_conv: Abreast,
-    rounding: Abreast,
+    rows: Vec<LaneGroup>,
+    cols: Vec<LaneGroup>,
+    values: LaneGroup,
+    nash_conv: LaneGroup,
+    rounding: LaneGroup,
 }
 
 impl Batch {
@@ -126,36 +126,36 @@ impl Batch {
         let constants = games.map(|game| centre::midpoint(game.iter().copied()));
         Ok(Self {
             constants: constants.collect(),
-            gains,
+            payoffs: gains,
         })
     }
 
     /// Returns the gains, `[games, rows, cols]`.
     #[must_use]
-    pub fn gains(&self) -> &Array3<f64> {
-        &self.gains
+    pub fn row_payoffs(&self) -> &Array3<f64> {
+        &self.payoffs
     }
 
     /// Returns a game's gains minus the game's constant, row by row.
     pub(crate) fn centred(&self, game: usize) -> impl Iterator<Item = f64> {
-        let gains = self.gains.index_axis(Axis(0), game).into_iter();
+        let gains = self.payoffs.index_axis(Axis(0), game).into_iter();
         gains.map(move |gain| gain - self.constants[game])
     }
 
-    /// Runs the iterations of `dynamics` in every game. Other stop conditions are ignored.
+    /// Runs the iterations of `config` in every game. Other stop conditions are ignored.
     ///
     /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and
     /// some comparisons.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range. Hedge needs an
-    /// explicit rate, because its default rate would differ from game to game. [`Error::TooLarge`]
-    /// above 2^20 iterations.
-    pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
-        let ticks = self.ticks(dynamics)?;
-        let (_, n_rows, n_cols) = self.gains.dim();
+    /// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range. Hedge needs
+    /// an explicit rate, because its default rate would differ from game to game.
+    /// [`Error::TooLarge`] above 2^20 iterations.
+    pub fn solve(&self, config: &SolverConfig) -> Result<BatchSolution> {
+        let ticks = self.ticks(config)?;
+        let (_, n_rows, n_cols) = self.payoffs.dim();
         let solve =
-            |first: usize| learn_group([n_rows, n_cols], &self.abreast(first), dynamics, &ticks);
+            |first: usize| learn_group([n_rows, n_cols], &self.lane_group(first), config, &ticks);
         Ok(self.solution(solve))
     }
 
@@ -165,24 +165,24 @@ impl Batch {
         &self,
         probability: impl Fn(usize, usize, usize) -> f64 + Send + Sync,
     ) -> BatchSolution {
-        let (n_games, n_rows, n_cols) = self.gains.dim();
+        let (n_games, n_rows, n_cols) = self.payoffs.dim();
         self.solution(|first| {
             let game = |lane: usize| (first + lane).min(n_games - 1);
             let vector = |player, action| {
-                Abreast(std::array::from_fn(|lane| {
+                LaneGroup(std::array::from_fn(|lane| {
                     probability(player, game(lane), action)
                 }))
             };
             let rows = (0..n_rows).map(|row| vector(0, row)).collect();
             let cols = (0..n_cols).map(|col| vector(1, col)).collect();
-            Group::judge(&self.abreast(first), rows, cols)
+            Group::judge(&self.lane_group(first), rows, cols)
         })
     }
 
     /// Computes the solutions of all games; `group` receives the index of a group's first game.
     fn solution(&self, group: impl Fn(usize) -> Group + Send + Sync) -> BatchSolution {
-        let (n_games, n_rows, n_cols) = self.gains.dim();
-        let firsts = (0..n_games).step_by(N_ABREAST);
+        let (n_games, n_rows, n_cols) = self.payoffs.dim();
+        let firsts = (0..n_games).step_by(N_LANES);
         #[cfg(feature = "rayon")]
         let groups: Vec<Group> = {
             use rayon::prelude::*;
@@ -194,16 +194,16 @@ impl Batch {
         };
         #[cfg(not(feature = "rayon"))]
         let groups: Vec<Group> = firsts.map(group).collect();
-        let each = |of: fn(&Group) -> &Abreast| {
+        let each = |of: fn(&Group) -> &LaneGroup| {
             let groups = &groups;
-            (0..n_games).map(move |game| of(&groups[game / N_ABREAST]).0[game % N_ABREAST])
+            (0..n_games).map(move |game| of(&groups[game / N_LANES]).0[game % N_LANES])
         };
         BatchSolution {
             rows: Array2::from_shape_fn((n_games, n_rows), |(game, row)| {
-                groups[game / N_ABREAST].rows[row].0[game % N_ABREAST]
+                groups[game / N_LANES].rows[row].0[game % N_LANES]
             }),
             cols: Array2::from_shape_fn((n_games, n_cols), |(game, col)| {
-                groups[game / N_ABREAST].cols[col].0[game % N_ABREAST]
+                groups[game / N_LANES].cols[col].0[game % N_LANES]
             }),
             // Values of groups are centred, so the constants are added again.
             values: each(|group| &group.values)
@@ -217,22 +217,22 @@ impl Batch {
 
     /// Returns the centred gains of a group of games, one vector for each cell. Lanes beyond the
     /// last game repeat the last game.
-    fn abreast(&self, first: usize) -> Vec<Abreast> {
-        let (n_games, n_rows, n_cols) = self.gains.dim();
+    fn lane_group(&self, first: usize) -> Vec<LaneGroup> {
+        let (n_games, n_rows, n_cols) = self.payoffs.dim();
         let game = |lane: usize| (first + lane).min(n_games - 1);
         let cell = |at: usize| {
-            Abreast(std::array::from_fn(|lane| {
-                self.gains[[game(lane), at / n_cols, at % n_cols]] - self.constants[game(lane)]
+            LaneGroup(std::array::from_fn(|lane| {
+                self.payoffs[[game(lane), at / n_cols, at % n_cols]] - self.constants[game(lane)]
             }))
         };
         (0..n_rows * n_cols).map(cell).collect()
     }
 
-    fn ticks(&self, dynamics: &Dynamics) -> Result<Vec<Tick>> {
+    fn ticks(&self, config: &SolverConfig) -> Result<Vec<Tick>> {
         let games = 0..self.constants.len();
         let range = number::range(games.flat_map(|game| self.centred(game)));
-        dynamics.check(range)?;
-        if dynamics.rule == (Rule::Hedge { rate: None }) {
+        config.check(range)?;
+        if config.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {
                 operation: "Batch::solve",
                 parameter: "rate",
@@ -240,7 +240,7 @@ impl Batch {
                 must: "given, the same for all games",
             });
         }
-        let iterations = dynamics.stop.iterations;
+        let iterations = config.stop.iterations;
         if iterations > MAX_ITERATIONS {
             return Err(Error::TooLarge {
                 operation: "Batch::solve",
@@ -250,8 +250,8 @@ impl Batch {
             });
         }
         let tick = |t| Tick {
-            step: dynamics.step(t, range),
-            weight: dynamics.weight(t),
+            step: config.step(t, range),
+            weight: config.weight(t),
         };
         Ok((1..=iterations).map(tick).collect())
     }
@@ -259,13 +259,13 @@ impl Batch {
 
 simd! {
     /// Calls [`learn`] with array sizes known at compile time for small games.
-    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Abreast], dynamics: &'a Dynamics, ticks: &'a [Tick]) -> Group {
+    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [LaneGroup], config: &'a SolverConfig, ticks: &'a [Tick]) -> Group {
         let zero = simd.splat_f64s(0.0);
         macro_rules! sized {
             ($($rows:literal $cols:literal,)+) => {
                 match shape {
-                    $([$rows, $cols] => learn(simd, ([zero; $rows], [zero; $cols]), gains, dynamics, ticks),)+
-                    [n_rows, n_cols] => learn(simd, (vec![zero; n_rows], vec![zero; n_cols]), gains, dynamics, ticks),
+                    $([$rows, $cols] => learn(simd, ([zero; $rows], [zero; $cols]), gains, config, ticks),)+
+                    [n_rows, n_cols] => learn(simd, (vec![zero; n_rows], vec![zero; n_cols]), gains, config, ticks),
                 }
             };
         }
@@ -281,24 +281,24 @@ simd! {
 fn learn<S: Simd, R: PerAction<S>, C: PerAction<S>>(
     simd: S,
     (rows, cols): (R, C),
-    gains: &[Abreast],
-    dynamics: &Dynamics,
+    gains: &[LaneGroup],
+    config: &SolverConfig,
     ticks: &[Tick],
 ) -> Group {
     let (n_rows, n_cols) = (rows.as_ref().len(), cols.as_ref().len());
-    let n_parts = N_ABREAST / S::F64_LANES;
+    let n_parts = N_LANES / S::F64_LANES;
     let pair = |part| Pair {
         gains: Gains { cells: gains, part },
-        row: Player::new(simd, rows.clone(), dynamics),
-        col: Player::new(simd, cols.clone(), dynamics),
+        row: Player::new(simd, rows.clone(), config),
+        col: Player::new(simd, cols.clone(), config),
     };
     let mut pairs: Vec<Pair<'_, R, C>> = (0..n_parts).map(pair).collect();
     for tick in ticks {
         for pair in &mut pairs {
-            pair.iterate(simd, dynamics.updates, tick);
+            pair.iterate(simd, config.updates, tick);
         }
     }
-    let zero = Abreast([0.0; N_ABREAST]);
+    let zero = LaneGroup([0.0; N_LANES]);
     let mut averages = [vec![zero; n_rows], vec![zero; n_cols]];
     for pair in &pairs {
         let found = [pair.row.average(simd), pair.col.average(simd)];
@@ -355,14 +355,14 @@ struct Player<N> {
 
 impl<N> Player<N> {
     #[inline(always)]
-    fn new<S: Simd>(simd: S, zeros: N, dynamics: &Dynamics) -> Self
+    fn new<S: Simd>(simd: S, zeros: N, config: &SolverConfig) -> Self
     where
         N: PerAction<S>,
     {
         let mut strategy = zeros.clone();
         let n_actions = strategy.as_ref().len();
         for (action, p) in strategy.as_mut().iter_mut().enumerate() {
-            *p = simd.splat_f64s(dynamics.first(action, n_actions));
+            *p = simd.splat_f64s(config.first(action, n_actions));
         }
         Self {
             strategy,
@@ -411,7 +411,7 @@ impl<N> Player<N> {
 /// The gains of as many games as a SIMD vector has lanes.
 #[derive(Clone, Copy)]
 struct Gains<'a> {
-    cells: &'a [Abreast],
+    cells: &'a [LaneGroup],
     part: usize,
 }
 
@@ -442,15 +442,15 @@ impl Gains<'_> {
 
 impl Group {
     /// Evaluates strategies by best responses to centred gains.
-    fn judge(gains: &[Abreast], rows: Vec<Abreast>, cols: Vec<Abreast>) -> Self {
+    fn judge(gains: &[LaneGroup], rows: Vec<LaneGroup>, cols: Vec<LaneGroup>) -> Self {
         let mut group = Self {
-            values: Abreast([0.0; N_ABREAST]),
-            nash_conv: Abreast([0.0; N_ABREAST]),
-            rounding: Abreast([0.0; N_ABREAST]),
+            values: LaneGroup([0.0; N_LANES]),
+            nash_conv: LaneGroup([0.0; N_LANES]),
+            rounding: LaneGroup([0.0; N_LANES]),
             rows,
             cols,
         };
-        for lane in 0..N_ABREAST {
+        for lane in 0..N_LANES {
             let judged = group.judge_lane(gains, lane);
             group.values.0[lane] = judged.value;
             group.nash_conv.0[lane] = judged.nash_conv;
@@ -459,7 +459,7 @@ impl Group {
         group
     }
 
-    fn judge_lane(&self, gains: &[Abreast], lane: usize) -> Judged {
+    fn judge_lane(&self, gains: &[LaneGroup], lane: usize) -> Judged {
         let (n_rows, n_cols) = (self.rows.len(), self.cols.len());
         let gain = |row: usize, col: usize| gains[row * n_cols + col].0[lane];
         let worth_of_row = |row| -> f64 {
@@ -528,19 +528,19 @@ mod tests {
 
     /// Returns every rule of a batch: each kind of discount with and without prediction, and both
     /// orders of updates.
-    fn rules() -> Vec<Dynamics> {
+    fn rules() -> Vec<SolverConfig> {
         let rules = [
-            Dynamics::regret_matching(),
-            Dynamics::regret_matching_plus(),
-            Dynamics::predictive_regret_matching(),
-            Dynamics::predictive_regret_matching_plus(),
-            Dynamics::discounted(1.5, 0.5, 2.0),
-            Dynamics {
+            SolverConfig::regret_matching(),
+            SolverConfig::regret_matching_plus(),
+            SolverConfig::predictive_regret_matching(),
+            SolverConfig::predictive_regret_matching_plus(),
+            SolverConfig::discounted(1.5, 0.5, 2.0),
+            SolverConfig {
                 rule: Rule::Hedge { rate: Some(0.7) },
-                ..Dynamics::hedge()
+                ..SolverConfig::hedge()
             },
-            Dynamics::fictitious_play(),
-            Dynamics::replicator(0.2),
+            SolverConfig::fictitious_play(),
+            SolverConfig::replicator(0.2),
         ];
         let orders = [Updates::Alternating, Updates::Simultaneous];
         rules
@@ -575,14 +575,14 @@ mod tests {
             [11, 13],
         ];
         for shape in shapes {
-            for n_games in [1, N_ABREAST - 1, N_ABREAST] {
+            for n_games in [1, N_LANES - 1, N_LANES] {
                 let batch = games(shape, n_games);
-                let gains = batch.abreast(0);
-                for dynamics in rules() {
-                    let ticks = batch.ticks(&dynamics).unwrap();
+                let gains = batch.lane_group(0);
+                for config in rules() {
+                    let ticks = batch.ticks(&config).unwrap();
                     let zeros = (vec![0.0; shape[0]], vec![0.0; shape[1]]);
-                    let plain = learn(Scalar, zeros, &gains, &dynamics, &ticks);
-                    let wide = learn_group(shape, &gains, &dynamics, &ticks);
+                    let plain = learn(Scalar, zeros, &gains, &config, &ticks);
+                    let wide = learn_group(shape, &gains, &config, &ticks);
                     let numbers = |group: Group| -> Vec<f64> {
                         let judged = [group.values, group.nash_conv];
                         let all = group.rows.into_iter().chain(group.cols).chain(judged);

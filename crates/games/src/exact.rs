@@ -104,7 +104,7 @@ mod sealed {
 /// let crash = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
 /// assert_eq!(exact(&crash)?.to_string(), "value 0, unique, 1/4 1/2 1/4");
 ///
-/// let kuhn = exact(&Tree::of(&Kuhn)?)?;
+/// let kuhn = exact(&Tree::from_game(&Kuhn)?)?;
 /// assert_eq!(kuhn.value.to_string(), "-1/18");
 /// # Ok::<(), games::Error>(())
 /// ```

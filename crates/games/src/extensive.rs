@@ -4,7 +4,7 @@
 //! ([`Tree`], then [`Sequences`]), and three standard benchmark games. The conversion traverses a
 //! game once; solvers use only the converted forms.
 
-mod arena;
+mod compiled;
 mod kuhn;
 mod leduc;
 mod liars_dice;
@@ -13,7 +13,7 @@ mod sequences;
 mod strategic_form;
 mod tree;
 
-pub use arena::Arena;
+pub use compiled::CompiledGame;
 pub use kuhn::Kuhn;
 pub use leduc::{Leduc, LeducState};
 pub use liars_dice::{LiarsDice, LiarsDiceState};
@@ -38,7 +38,7 @@ pub enum Turn {
         n_actions: usize,
     },
     /// The game is over, with one payoff for each player.
-    End(Vec<f64>),
+    Terminal(Vec<f64>),
 }
 
 /// A game with moves in turn, defined by its rules.
@@ -69,8 +69,8 @@ pub enum Turn {
 ///             [] => Turn::Chance(vec![1.0, 1.0]),
 ///             [coin] => player(0, format!("I see {coin}")),
 ///             [_, said] => player(1, format!("I hear {said}")),
-///             [coin, _, guess] if coin == guess => Turn::End(vec![-1.0, 1.0]),
-///             [_, _, _] => Turn::End(vec![1.0, -1.0]),
+///             [coin, _, guess] if coin == guess => Turn::Terminal(vec![-1.0, 1.0]),
+///             [_, _, _] => Turn::Terminal(vec![1.0, -1.0]),
 ///             _ => unreachable!("the game is over after three moves"),
 ///         }
 ///     }
@@ -80,7 +80,7 @@ pub enum Turn {
 ///     }
 /// }
 ///
-/// let tree = Tree::of(&Coin)?;
+/// let tree = Tree::from_game(&Coin)?;
 /// assert_eq!(tree.information_sets().len(), 4);
 /// # Ok::<(), games::Error>(())
 /// ```

@@ -26,7 +26,7 @@ pub use matrix_games_solve::{Games, MAX_ACTIONS};
 
 use crate::centre::largest_size;
 use crate::regret::{Keep, Step};
-use crate::{Batch, BatchSolution, Dynamics, Error, Result};
+use crate::{Batch, BatchSolution, Error, Result, SolverConfig};
 use gpu_wgsl::Gpu;
 use shaders::params::MatchingKeep;
 
@@ -40,8 +40,8 @@ impl Batch {
     ///
     /// Accuracy: for random games with three actions per player, at least 90 % of the average
     /// strategies are within 1e-5 of those in f64 after 500 iterations, both for regret matching
-    /// with simultaneous updates and for the default dynamics. NashConv is within 1e-4 in at least
-    /// 99 % of the games.
+    /// with simultaneous updates and for the default configuration. NashConv is within 1e-4 in at
+    /// least 99 % of the games.
     ///
     /// # Errors
     /// Those of [`Self::solve`]; [`Error::RuleNotOnDevice`] for any rule but regret matching;
@@ -50,7 +50,7 @@ impl Batch {
     ///
     /// # Examples
     /// ```
-    /// use games::{Batch, Dynamics, ndarray::Array3};
+    /// use games::{Batch, SolverConfig, ndarray::Array3};
     /// use gpu_wgsl::{Error, Gpu, Select};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,25 +63,25 @@ impl Batch {
     /// let gains = Array3::from_shape_fn((1000, 2, 2), |(game, row, col)| {
     ///     if row == col { game as f64 } else { -1.0 }
     /// });
-    /// let solution = Batch::zero_sum(gains)?.solve_on(&gpu, &Dynamics::default())?;
+    /// let solution = Batch::zero_sum(gains)?.solve_on(&gpu, &SolverConfig::default())?;
     /// assert!(solution.nash_conv.iter().all(|&nash_conv| nash_conv < 0.01));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn solve_on(&self, gpu: &Gpu, dynamics: &Dynamics) -> Result<BatchSolution> {
-        Games::upload(gpu, self)?.solve(dynamics)
+    pub fn solve_on(&self, gpu: &Gpu, config: &SolverConfig) -> Result<BatchSolution> {
+        Games::upload(gpu, self)?.solve(config)
     }
 }
 
-/// Returns the discount of the dynamics, and the additional weight of the last regret; returns an
-/// error for rules other than regret matching.
-fn matching(operation: &'static str, dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
+/// Returns the discount of the configuration, and the additional weight of the last regret; returns
+/// an error for rules other than regret matching.
+fn matching(operation: &'static str, config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
     // The range of payoffs only matters to rules that are rejected next.
-    dynamics.check(0.0)?;
-    let Step::Match { keep, predictive } = dynamics.step(1, 0.0) else {
+    config.check(0.0)?;
+    let Step::Match { keep, predictive } = config.step(1, 0.0) else {
         return Err(Error::RuleNotOnDevice {
             operation,
-            rule: dynamics.rule,
+            rule: config.rule,
         });
     };
     let keep = match keep {
@@ -93,8 +93,8 @@ fn matching(operation: &'static str, dynamics: &Dynamics) -> Result<(MatchingKee
 }
 
 /// Returns the factors of positive and negative sums of regrets after iteration `t`.
-fn shares(dynamics: &Dynamics, t: u64) -> [f64; 2] {
-    match dynamics.step(t, 0.0) {
+fn shares(config: &SolverConfig, t: u64) -> [f64; 2] {
+    match config.step(t, 0.0) {
         Step::Match {
             keep: Keep::Shares { positive, negative },
             ..
@@ -121,12 +121,12 @@ fn unit_of(size: f64) -> f64 {
 
 /// Returns for each iteration its weight, normalised to a sum of 1, and the factors of positive and
 /// negative sums of regrets.
-fn ticks(dynamics: &Dynamics) -> Vec<f32> {
-    let iterations = 1..=dynamics.stop.iterations;
-    let total: f64 = iterations.clone().map(|t| dynamics.weight(t)).sum();
+fn ticks(config: &SolverConfig) -> Vec<f32> {
+    let iterations = 1..=config.stop.iterations;
+    let total: f64 = iterations.clone().map(|t| config.weight(t)).sum();
     let tick = |t| {
-        let [positive, negative] = shares(dynamics, t);
-        [dynamics.weight(t) / total, positive, negative, 0.0].map(narrowed)
+        let [positive, negative] = shares(config, t);
+        [config.weight(t) / total, positive, negative, 0.0].map(narrowed)
     };
     iterations.flat_map(tick).collect()
 }

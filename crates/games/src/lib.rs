@@ -9,21 +9,21 @@
 //! | two players, constant sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
 //! | two players, one choice each | [`Bimatrix`] | [`solve`] | [`exact::all_equilibria`], [`exact::lemke_howson`] |
 //! | any number of players, one choice each | [`NormalForm`] | [`solve`] | [`exact::correlated_equilibrium`] |
-//! | moves in turn, chance, hidden information | [`extensive::Tree`], compiled [`extensive::Arena`] | [`solve`], [`extensive::Mccfr`] | [`exact`](fn@exact), [`exact::sequence_form_lp`]; small trees of any sum by [`extensive::StrategicForm`] |
+//! | moves in turn, chance, hidden information | [`extensive::Tree`], compiled [`extensive::CompiledGame`] | [`solve`], [`extensive::Mccfr`] | [`exact`](fn@exact), [`exact::sequence_form_lp`]; small trees of any sum by [`extensive::StrategicForm`] |
 //! | many small zero-sum games | [`Batch`] | [`Batch::solve`] | |
 //!
 //! # Learning
-//! [`Dynamics`] configures a learning run: a rule, an order of updates and an averaging scheme. In
-//! an extensive game the rule runs in every information set on counterfactual regrets. The
+//! [`SolverConfig`] configures a learning run: a rule, an order of updates and an averaging scheme.
+//! In an extensive game the rule runs in every information set on counterfactual regrets. The
 //! combinations known from the literature are:
 //!
-//! | name | dynamics | updates | average |
+//! | name | constructor | updates | average |
 //! |---|---|---|---|
-//! | CFR | [`Dynamics::regret_matching`] | alternating | uniform |
-//! | CFR+ | [`Dynamics::regret_matching_plus`] | alternating | weight `t` |
-//! | LCFR | [`Dynamics::linear`] | alternating | weight `t` |
-//! | DCFR | [`Dynamics::discounted`]`(1.5, 0.0, 2.0)` | alternating | weight `t²` |
-//! | PCFR+ | [`Dynamics::predictive_regret_matching_plus`], the default | alternating | weight `t²` |
+//! | CFR | [`SolverConfig::regret_matching`] | alternating | uniform |
+//! | CFR+ | [`SolverConfig::regret_matching_plus`] | alternating | weight `t` |
+//! | LCFR | [`SolverConfig::linear`] | alternating | weight `t` |
+//! | DCFR | [`SolverConfig::discounted`]`(1.5, 0.0, 2.0)` | alternating | weight `t²` |
+//! | PCFR+ | [`SolverConfig::predictive_regret_matching_plus`], the default | alternating | weight `t²` |
 //!
 //! Alternating updates: in iteration `t` player 0 learns and updates, then player 1 learns against
 //! the updated player 0. Each average adds the strategy that was played (before the update),
@@ -52,8 +52,8 @@
 
 mod batch;
 mod centre;
+mod config;
 mod draw;
-mod dynamics;
 mod error;
 pub mod exact;
 pub mod extensive;
@@ -70,12 +70,12 @@ mod source_order;
 mod strategic;
 
 pub use batch::{Batch, BatchSolution};
-pub use dynamics::{Discount, Dynamics, Rule, Stop, Updates};
+pub use config::{Discount, Rule, SolverConfig, StopConditions, Updates};
 pub use error::{Error, Result};
 pub use exact::exact;
 pub use ndarray;
 pub use number::{Number, Rational};
 pub use profile::{BestResponses, Game, Profile, best_response, exploitability, nash_conv};
-pub use run::{Checkpoint, Run, Solution, State, Stopped, solve, solve_with};
+pub use run::{Checkpoint, Run, Solution, SolverState, StopReason, solve, solve_with};
 pub use source_order::SourceOrder;
 pub use strategic::{Bimatrix, Labels, MatrixGame, NormalForm, StrategicGame};

@@ -48,8 +48,8 @@ impl BestResponses {
 }
 
 /// A game in which profiles can be evaluated: every strategic game, and
-/// [`crate::extensive::Arena`].
-pub trait Game: Sync + crate::run::Play {
+/// [`crate::extensive::CompiledGame`].
+pub trait Game: Sync + crate::run::Learn {
     /// Returns the number of players.
     fn n_players(&self) -> usize;
 

@@ -47,13 +47,13 @@ const NOTHING: f64 = f64::MIN_POSITIVE;
 /// A selection among interleaved vectors: number `at` of each group of `of` vectors; each action
 /// has one such group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Interleaved {
     pub(crate) at: usize,
     pub(crate) of: usize,
 }
 
 /// The selection of all vectors.
-pub(crate) const WHOLE: Part = Part { at: 0, of: 1 };
+pub(crate) const WHOLE: Interleaved = Interleaved { at: 0, of: 1 };
 
 /// The state of several information sets in parallel lanes.
 pub(crate) struct Sets<'a, S: Simd> {
@@ -68,8 +68,8 @@ pub(crate) struct Sets<'a, S: Simd> {
 /// Shapes: `part.of` vectors for each action. Without positive regrets all actions are equally
 /// likely.
 #[inline(always)]
-pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Part) -> S::f64s {
-    let Part { at, of } = part;
+pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interleaved) -> S::f64s {
+    let Interleaved { at, of } = part;
     let Sets {
         values,
         regrets,
@@ -142,10 +142,10 @@ fn matching<S: Simd>(
     simd: S,
     (worth, predictive): (S::f64s, bool),
     sets: Sets<'_, S>,
-    part: Part,
+    part: Interleaved,
     keep: impl Fn(S::f64s) -> S::f64s,
 ) {
-    let Part { at, of } = part;
+    let Interleaved { at, of } = part;
     let zero = simd.splat_f64s(0.0);
     let mut total = zero;
     let values = sets.values.chunks_exact(of);
@@ -175,9 +175,9 @@ pub(crate) fn first<S: Simd>(
     highest: S::f64s,
     values: &[S::f64s],
     chosen: &mut [S::f64s],
-    part: Part,
+    part: Interleaved,
 ) {
-    let Part { at, of } = part;
+    let Interleaved { at, of } = part;
     let zero = simd.splat_f64s(0.0);
     // Once an action was chosen in a lane, 0 is left for all later actions.
     let mut left = simd.splat_f64s(1.0);
@@ -190,7 +190,7 @@ pub(crate) fn first<S: Simd>(
 
 /// Returns the highest value of each lane.
 #[inline(always)]
-pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Part) -> S::f64s {
+pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Interleaved) -> S::f64s {
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
     for values in values.chunks_exact(part.of) {
         highest = simd.max_f64s(values[part.at], highest);
@@ -205,9 +205,9 @@ fn accumulate<S: Simd>(
     worth: S::f64s,
     values: &[S::f64s],
     regrets: &mut [S::f64s],
-    part: Part,
+    part: Interleaved,
 ) -> S::f64s {
-    let Part { at, of } = part;
+    let Interleaved { at, of } = part;
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
     for (values, regrets) in values.chunks_exact(of).zip(regrets.chunks_exact_mut(of)) {
         regrets[at] = simd.add_f64s(regrets[at], simd.sub_f64s(values[at], worth));
@@ -233,8 +233,8 @@ pub(crate) fn in_proportion(numbers: &[f64]) -> Vec<f64> {
 
 /// Divides by the sum; if the sum is too small, all actions are equally likely.
 #[inline(always)]
-fn normalise<S: Simd>(simd: S, strategy: &mut [S::f64s], total: S::f64s, part: Part) {
-    let Part { at, of } = part;
+fn normalise<S: Simd>(simd: S, strategy: &mut [S::f64s], total: S::f64s, part: Interleaved) {
+    let Interleaved { at, of } = part;
     let equal = simd.splat_f64s(1.0 / (strategy.len() / of) as f64);
     let is_some = simd.greater_than_f64s(total, simd.splat_f64s(NOTHING));
     let inverse = simd.div_f64s(

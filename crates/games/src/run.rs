@@ -1,12 +1,12 @@
 //! The learning loop, from the first iteration to an evaluated solution.
 //!
-//! Role: the one loop shared by all games and all dynamics: iterations, checkpoints, stop
+//! Role: the one loop shared by all games and all configurations: iterations, checkpoints, stop
 //! conditions and resumption.
 //! Method: at checkpoints, whose distance grows, best responses evaluate the average profile.
 
 use crate::profile::{self, BestResponses, Game, Profile};
 use crate::simd::Numbers;
-use crate::{Dynamics, Error, Result, Rule, Updates};
+use crate::{Error, Result, Rule, SolverConfig, Updates};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,11 @@ const CLOCK_EVERY: Duration = Duration::from_millis(2);
 /// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct State {
+pub struct SolverState {
     /// Number of iterations done.
     pub iteration: u64,
-    /// The dynamics of the run.
-    pub(crate) dynamics: Dynamics,
+    /// The configuration of the run.
+    pub(crate) config: SolverConfig,
     pub(crate) players: Vec<Learner>,
 }
 
@@ -45,30 +45,30 @@ pub(crate) struct Learner {
 
 /// The learning operations of a game; the private part of [`Game`].
 #[doc(hidden)]
-pub trait Play {
+pub trait Learn {
     /// Temporary memory of an iteration, not part of the state.
     type Scratch;
 
     /// Returns the state before the first iteration.
-    fn start(&self, dynamics: &Dynamics) -> State;
+    fn start(&self, config: &SolverConfig) -> SolverState;
 
     /// Returns temporary memory for iterations that start from a state.
-    fn scratch(&self, state: &State) -> Self::Scratch;
+    fn scratch(&self, state: &SolverState) -> Self::Scratch;
 
     /// Runs the iterations with the given numbers.
     fn iterate(
         &self,
-        state: &mut State,
+        state: &mut SolverState,
         scratch: &mut Self::Scratch,
-        dynamics: &Dynamics,
+        config: &SolverConfig,
         until: u64,
     );
 
     /// Returns the average profile.
-    fn average(&self, state: &State) -> Profile;
+    fn average(&self, state: &SolverState) -> Profile;
 
     /// Returns the profile to be played next.
-    fn playing(&self, state: &State) -> Profile;
+    fn current(&self, state: &SolverState) -> Profile;
 
     /// Returns an equilibrium near a profile, if one can be found.
     fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
@@ -78,14 +78,14 @@ pub trait Play {
     /// Returns whether the game supports the rule.
     fn supports(&self, rule: &Rule) -> bool;
 
-    /// Returns NashConv as computed from regrets, if the game and the dynamics allow it.
-    fn regret_nash_conv(&self, state: &State) -> Option<f64>;
+    /// Returns NashConv as computed from regrets, if the game and the configuration allow it.
+    fn regret_nash_conv(&self, state: &SolverState) -> Option<f64>;
 }
 
 /// The reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Stopped {
+pub enum StopReason {
     /// NashConv plus its rounding error is at most the target.
     AtTarget,
     /// NashConv is within its rounding error, and this error exceeds the target: best responses in
@@ -118,13 +118,13 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Returns the reason to stop here with this target, or `None` to continue.
-    fn end(&self, target: f64) -> Option<Stopped> {
+    fn end(&self, target: f64) -> Option<StopReason> {
         if target <= 0.0 {
             None
         } else if self.nash_conv + self.rounding <= target {
-            Some(Stopped::AtTarget)
+            Some(StopReason::AtTarget)
         } else if self.rounding > target && self.nash_conv <= self.rounding {
-            Some(Stopped::AtRounding {
+            Some(StopReason::AtRounding {
                 bound: self.rounding,
             })
         } else {
@@ -157,10 +157,10 @@ pub struct Solution {
     pub regret_nash_conv: Option<f64>,
     /// Number of iterations done.
     pub iterations: u64,
-    /// Whether linear algebra turned the average into an equilibrium ([`Dynamics::polish`]).
+    /// Whether linear algebra turned the average into an equilibrium ([`SolverConfig::polish`]).
     pub polished: bool,
     /// The reason why the run stopped.
-    pub stopped: Stopped,
+    pub stopped: StopReason,
     /// The checkpoints of the run.
     pub trace: Vec<Checkpoint>,
 }
@@ -168,25 +168,25 @@ pub struct Solution {
 /// Learns until a stop condition holds, and returns the average profile with its distance from an
 /// equilibrium.
 ///
-/// The result is bit-identical for the same game and dynamics on every machine, unless a time limit
-/// stops the run.
+/// The result is bit-identical for the same game and configuration on every machine, unless a time
+/// limit stops the run.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range;
+/// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range;
 /// [`Error::RuleUnsupported`] if the rule does not support extensive games.
 ///
 /// # Examples
 /// ```
-/// use games::{Bimatrix, Dynamics, extensive::{Arena, Kuhn}, ndarray::array, solve};
+/// use games::{Bimatrix, SolverConfig, extensive::{CompiledGame, Kuhn}, ndarray::array, solve};
 ///
 /// let chicken = Bimatrix::new(array![[6, 2], [7, 0]], array![[6, 7], [2, 0]])?;
-/// assert!(solve(&chicken, &Dynamics::default())?.nash_conv < 1e-3);
-/// let poker = solve(&Arena::of(&Kuhn)?, &Dynamics::default().until(1e-6))?;
+/// assert!(solve(&chicken, &SolverConfig::default())?.nash_conv < 1e-3);
+/// let poker = solve(&CompiledGame::new(&Kuhn)?, &SolverConfig::default().tolerance(1e-6))?;
 /// assert!((poker.value + 1.0 / 18.0).abs() <= poker.nash_conv);
 /// # Ok::<(), games::Error>(())
 /// ```
-pub fn solve<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
-    solve_with(game, dynamics, |_| ControlFlow::Continue(()))
+pub fn solve<G: Game>(game: &G, config: &SolverConfig) -> Result<Solution> {
+    solve_with(game, config, |_| ControlFlow::Continue(()))
 }
 
 /// Runs [`solve`], and passes every checkpoint to `progress`, which may stop the run.
@@ -195,32 +195,32 @@ pub fn solve<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
 /// As [`solve`].
 pub fn solve_with<G: Game>(
     game: &G,
-    dynamics: &Dynamics,
+    config: &SolverConfig,
     progress: impl FnMut(&Checkpoint) -> ControlFlow<()>,
 ) -> Result<Solution> {
-    Ok(Run::new(game, dynamics)?.finish(progress))
+    Ok(Run::new(game, config)?.finish(progress))
 }
 
 /// A learning run that can be inspected, stopped and resumed.
 ///
 /// # Examples
 /// ```
-/// use games::{Dynamics, MatrixGame, Run, ndarray::array};
+/// use games::{SolverConfig, MatrixGame, Run, ndarray::array};
 ///
 /// let game = MatrixGame::zero_sum(array![[1, -1], [-1, 1]])?;
-/// let dynamics = Dynamics::default().iterations(100);
-/// let mut run = Run::new(&game, &dynamics)?;
+/// let config = SolverConfig::default().iterations(100);
+/// let mut run = Run::new(&game, &config)?;
 /// run.advance(40);
 /// let kept = run.state().clone();
-/// let whole = Run::new(&game, &dynamics)?.finish(|_| std::ops::ControlFlow::Continue(()));
-/// let resumed = Run::resume(&game, &dynamics, kept)?.finish(|_| std::ops::ControlFlow::Continue(()));
+/// let whole = Run::new(&game, &config)?.finish(|_| std::ops::ControlFlow::Continue(()));
+/// let resumed = Run::resume(&game, &config, kept)?.finish(|_| std::ops::ControlFlow::Continue(()));
 /// assert_eq!(whole.strategies, resumed.strategies);
 /// # Ok::<(), games::Error>(())
 /// ```
 pub struct Run<'g, G: Game> {
     game: &'g G,
-    dynamics: Dynamics,
-    state: State,
+    config: SolverConfig,
+    state: SolverState,
     scratch: G::Scratch,
     busy: Duration,
     trace: Vec<Checkpoint>,
@@ -233,7 +233,7 @@ impl<G: Game> std::fmt::Debug for Run<'_, G> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Run");
         shown
-            .field("dynamics", &self.dynamics)
+            .field("config", &self.config)
             .field("iteration", &self.state.iteration);
         shown.finish_non_exhaustive()
     }
@@ -244,8 +244,8 @@ impl<'g, G: Game> Run<'g, G> {
     ///
     /// # Errors
     /// As [`solve`].
-    pub fn new(game: &'g G, dynamics: &Dynamics) -> Result<Self> {
-        Self::from_state(game, dynamics, game.start(dynamics))
+    pub fn new(game: &'g G, config: &SolverConfig) -> Result<Self> {
+        Self::from_state(game, config, game.start(config))
     }
 
     /// Resumes from the state of another run of the same game.
@@ -254,21 +254,19 @@ impl<'g, G: Game> Run<'g, G> {
     /// In addition to the errors of [`solve`]: [`Error::StateInvalid`] if the state has another
     /// shape, rule, order of updates or average, or contains numbers that no run produces;
     /// [`Error::ProfileInvalid`] if the next strategies do not form a profile.
-    pub fn resume(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
-        check_state(game, &state, &game.start(dynamics))?;
-        Self::from_state(game, dynamics, state)
+    pub fn resume(game: &'g G, config: &SolverConfig, state: SolverState) -> Result<Self> {
+        check_state(game, &state, &game.start(config))?;
+        Self::from_state(game, config, state)
     }
 
-    fn from_state(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
-        dynamics.check(game.range())?;
-        if !game.supports(&dynamics.rule) {
-            return Err(Error::RuleUnsupported {
-                rule: dynamics.rule,
-            });
+    fn from_state(game: &'g G, config: &SolverConfig, state: SolverState) -> Result<Self> {
+        config.check(game.range())?;
+        if !game.supports(&config.rule) {
+            return Err(Error::RuleUnsupported { rule: config.rule });
         }
         Ok(Self {
             game,
-            dynamics: *dynamics,
+            config: *config,
             scratch: game.scratch(&state),
             state,
             busy: Duration::ZERO,
@@ -278,17 +276,17 @@ impl<'g, G: Game> Run<'g, G> {
         })
     }
 
-    /// Runs this number of iterations; the stop conditions of the dynamics are ignored.
+    /// Runs this number of iterations; the stop conditions of the configuration are ignored.
     pub fn advance(&mut self, iterations: u64) {
         let begin = Instant::now();
         let until = self.state.iteration.saturating_add(iterations);
         self.game
-            .iterate(&mut self.state, &mut self.scratch, &self.dynamics, until);
+            .iterate(&mut self.state, &mut self.scratch, &self.config, until);
         self.busy += begin.elapsed();
     }
 
     /// Returns the state, sufficient to resume the run.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &SolverState {
         &self.state
     }
 
@@ -299,12 +297,12 @@ impl<'g, G: Game> Run<'g, G> {
 
     /// Returns the profile to be played next.
     pub fn playing(&self) -> Profile {
-        self.game.playing(&self.state)
+        self.game.current(&self.state)
     }
 
-    /// Learns until a stop condition of the dynamics holds.
+    /// Learns until a stop condition of the configuration holds.
     pub fn finish(mut self, mut progress: impl FnMut(&Checkpoint) -> ControlFlow<()>) -> Solution {
-        let stop = self.dynamics.stop;
+        let stop = self.config.stop;
         loop {
             let done = self.state.iteration;
             let next = done
@@ -319,11 +317,11 @@ impl<'g, G: Game> Run<'g, G> {
             let stopped = if let Some(end) = look.end(stop.nash_conv) {
                 Some(end)
             } else if self.state.iteration >= stop.iterations {
-                Some(Stopped::AfterIterations)
+                Some(StopReason::AfterIterations)
             } else if !in_time {
-                Some(Stopped::AfterTime)
+                Some(StopReason::AfterTime)
             } else {
-                broken.then_some(Stopped::ByCaller)
+                broken.then_some(StopReason::ByCaller)
             };
             if let Some(stopped) = stopped {
                 return self.solution(stopped);
@@ -351,8 +349,8 @@ impl<'g, G: Game> Run<'g, G> {
     /// Tries to finish a run that has a target by linear algebra. Returns the checkpoint of the
     /// result on success.
     fn polish(&mut self, average: &Checkpoint) -> Option<Checkpoint> {
-        let target = self.dynamics.stop.nash_conv;
-        let wanted = self.dynamics.polish && target > 0.0 && average.end(target).is_none();
+        let target = self.config.stop.nash_conv;
+        let wanted = self.config.polish && target > 0.0 && average.end(target).is_none();
         if !wanted || self.state.iteration < self.polish_from {
             return None;
         }
@@ -387,12 +385,12 @@ impl<'g, G: Game> Run<'g, G> {
         }
     }
 
-    fn solution(self, stopped: Stopped) -> Solution {
+    fn solution(self, stopped: StopReason) -> Solution {
         let polished = self.polished.is_some();
         let strategies = self.polished.clone().unwrap_or_else(|| self.average());
         let answers = self.game.responses(&strategies);
         let nash_conv = answers.nash_conv();
-        let counts = !polished && self.dynamics.regrets_are_nash_conv() && self.state.iteration > 0;
+        let counts = !polished && self.config.regrets_are_nash_conv() && self.state.iteration > 0;
         Solution {
             value: answers.values[0],
             values: answers.values,
@@ -423,20 +421,20 @@ fn polish_from<G: Game>(game: &G) -> u64 {
 }
 
 /// Returns an error if no run of the game that starts from `first` can produce the state.
-fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
+fn check_state<G: Game>(game: &G, state: &SolverState, first: &SolverState) -> Result<()> {
     let invalid = |fault: String| Err(Error::StateInvalid { fault });
-    let how = |state: &State| {
-        let Dynamics {
+    let how = |state: &SolverState| {
+        let SolverConfig {
             rule,
             updates,
             average,
             ..
-        } = state.dynamics;
+        } = state.config;
         (rule, updates, average)
     };
     if how(state) != how(first) {
         let fault = format!(
-            "dynamics differ (state {:?}; run {:?})",
+            "config differ (state {:?}; run {:?})",
             how(state),
             how(first)
         );
@@ -477,7 +475,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
             return invalid(format!("player {player}'s sum is too large"));
         }
     }
-    profile::check("Run::resume", game, &game.playing(state))
+    profile::check("Run::resume", game, &game.current(state))
 }
 
 /// Returns the players' numbers, in the order of updates.

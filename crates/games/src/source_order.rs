@@ -64,7 +64,7 @@ impl<'g> SourceOrder<'g> {
     /// Runs iterations of the stochastic variant, in which both players' actions are drawn and
     /// regrets are against the drawn actions.
     pub fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
-        let (gains, n_cols) = (self.game.gains(), self.game.n_cols());
+        let (gains, n_cols) = (self.game.row_payoffs(), self.game.n_cols());
         for _ in 0..iterations {
             let row = draw(&self.strategies[0], rng);
             let col = draw(&self.strategies[1], rng);

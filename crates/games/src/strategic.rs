@@ -1,7 +1,7 @@
 //! Games in which every player chooses one action, once and simultaneously.
 //!
 //! Role: three types, one for each shape of game, that compute the values of a player's actions
-//! against the strategies of the others. Dynamics, best responses and NashConv need no other
+//! against the strategies of the others. Learning, best responses and NashConv need no other
 //! operation.
 
 mod bimatrix;

@@ -3,21 +3,21 @@
 mod support;
 
 use games::ndarray::{Array3, Axis};
-use games::{Batch, Dynamics, MatrixGame, Rule, Updates, solve};
+use games::{Batch, MatrixGame, Rule, SolverConfig, Updates, solve};
 use support::random_gains;
 use tensor_core::compare::{Tolerance, assert_close};
 
 #[test]
 fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
     let rules = [
-        Dynamics::default(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
-        Dynamics::discounted(1.5, 0.0, 2.0),
-        Dynamics::fictitious_play(),
-        Dynamics::replicator(0.2),
-        Dynamics {
+        SolverConfig::default(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
+        SolverConfig::discounted(1.5, 0.0, 2.0),
+        SolverConfig::fictitious_play(),
+        SolverConfig::replicator(0.2),
+        SolverConfig {
             rule: Rule::Hedge { rate: Some(0.7) },
-            ..Dynamics::hedge()
+            ..SolverConfig::hedge()
         },
     ];
     for (key, shape) in [[1, 1, 1], [9, 3, 3], [8, 2, 4], [17, 5, 3], [3, 1, 6]]
@@ -26,11 +26,11 @@ fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
     {
         let gains = random_gains(shape, key as u64);
         let batch = Batch::zero_sum(gains.clone()).unwrap();
-        for dynamics in rules.map(|rule| rule.iterations(30)) {
-            let together = batch.solve(&dynamics).unwrap();
+        for config in rules.map(|rule| rule.iterations(30)) {
+            let together = batch.solve(&config).unwrap();
             for (game, gains) in gains.axis_iter(Axis(0)).enumerate() {
                 let alone =
-                    solve(&MatrixGame::zero_sum(gains.to_owned()).unwrap(), &dynamics).unwrap();
+                    solve(&MatrixGame::zero_sum(gains.to_owned()).unwrap(), &config).unwrap();
                 let bound = Tolerance::exact().or_absolute(1e-10);
                 assert_close(together.rows.row(game), &alone.strategies[0], bound.clone());
                 assert_close(together.cols.row(game), &alone.strategies[1], bound.clone());
@@ -44,12 +44,15 @@ fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
 #[test]
 fn no_games_are_a_batch_and_empty_games_are_not() {
     let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
-    assert_eq!(none.solve(&Dynamics::default()).unwrap().rows.dim(), (0, 3));
+    assert_eq!(
+        none.solve(&SolverConfig::default()).unwrap().rows.dim(),
+        (0, 3)
+    );
     assert!(Batch::zero_sum(Array3::<f64>::zeros((2, 0, 3))).is_err());
     assert!(Batch::zero_sum(Array3::from_elem((1, 2, 2), f64::NAN)).is_err());
-    assert!(none.solve(&Dynamics::hedge()).is_err());
+    assert!(none.solve(&SolverConfig::hedge()).is_err());
     assert!(
-        none.solve(&Dynamics::default().iterations(u64::MAX))
+        none.solve(&SolverConfig::default().iterations(u64::MAX))
             .is_err()
     );
 }
@@ -57,16 +60,16 @@ fn no_games_are_a_batch_and_empty_games_are_not() {
 #[test]
 fn a_game_does_not_depend_on_the_games_beside_it() {
     let gains = random_gains([40, 3, 3], 5);
-    let dynamics = Dynamics::default().iterations(50);
+    let config = SolverConfig::default().iterations(50);
     let all = Batch::zero_sum(gains.clone())
         .unwrap()
-        .solve(&dynamics)
+        .solve(&config)
         .unwrap();
     for game in [0, 7, 31, 32, 39] {
         let one = gains
             .slice_axis(Axis(0), (game..game + 1).into())
             .to_owned();
-        let one = Batch::zero_sum(one).unwrap().solve(&dynamics).unwrap();
+        let one = Batch::zero_sum(one).unwrap().solve(&config).unwrap();
         assert_eq!(one.rows.row(0), all.rows.row(game));
         assert_eq!(one.nash_conv[0], all.nash_conv[game]);
     }
@@ -81,7 +84,11 @@ fn the_number_of_threads_changes_nothing() {
             .num_threads(n_threads)
             .build()
             .unwrap();
-        pool.install(|| batch.solve(&Dynamics::default().iterations(40)).unwrap())
+        pool.install(|| {
+            batch
+                .solve(&SolverConfig::default().iterations(40))
+                .unwrap()
+        })
     };
     assert_eq!(solve(1), solve(3));
 }

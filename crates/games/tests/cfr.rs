@@ -7,37 +7,37 @@
 
 mod support;
 
-use games::extensive::{Arena, Kuhn, Leduc, LiarsDice};
-use games::{Dynamics, Profile, Run, Updates, nash_conv};
+use games::extensive::{CompiledGame, Kuhn, Leduc, LiarsDice};
+use games::{Profile, Run, SolverConfig, Updates, nash_conv};
 use serde_json::Value;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Absolute tolerance for reference rows up to which rounding decides no ties between regrets.
 const GATE: f64 = 1e-9;
 
-fn dynamics(name: &str) -> Dynamics {
+fn config(name: &str) -> SolverConfig {
     let (algorithm, updates) = name.split_once('/').unwrap();
-    let dynamics = match algorithm {
-        "cfr" => Dynamics::regret_matching(),
-        "cfr+" => Dynamics::regret_matching_plus(),
-        "lcfr" => Dynamics::linear(),
-        "dcfr" => Dynamics::discounted(1.5, 0.0, 2.0),
-        "pcfr+" => Dynamics::predictive_regret_matching_plus(),
+    let config = match algorithm {
+        "cfr" => SolverConfig::regret_matching(),
+        "cfr+" => SolverConfig::regret_matching_plus(),
+        "lcfr" => SolverConfig::linear(),
+        "dcfr" => SolverConfig::discounted(1.5, 0.0, 2.0),
+        "pcfr+" => SolverConfig::predictive_regret_matching_plus(),
         other => panic!("the reference has an algorithm {other}"),
     };
-    dynamics.updates(match updates {
+    config.updates(match updates {
         "alternating" => Updates::Alternating,
         "simultaneous" => Updates::Simultaneous,
         other => panic!("the reference has updates {other}"),
     })
 }
 
-fn arena(name: &str) -> Arena {
+fn compiled(name: &str) -> CompiledGame {
     match name {
-        "kuhn_poker" => Arena::of(&Kuhn),
-        "leduc_poker" => Arena::of(&Leduc::new()),
-        "liars_dice(dice_sides=3)" => Arena::of(&LiarsDice::new(3, 1).unwrap()),
-        "liars_dice(dice_sides=4)" => Arena::of(&LiarsDice::new(4, 1).unwrap()),
+        "kuhn_poker" => CompiledGame::new(&Kuhn),
+        "leduc_poker" => CompiledGame::new(&Leduc::new()),
+        "liars_dice(dice_sides=3)" => CompiledGame::new(&LiarsDice::new(3, 1).unwrap()),
+        "liars_dice(dice_sides=4)" => CompiledGame::new(&LiarsDice::new(4, 1).unwrap()),
         other => panic!("the reference has a game {other}"),
     }
     .unwrap()
@@ -45,9 +45,9 @@ fn arena(name: &str) -> Arena {
 
 /// Compares NashConv with the reference at all rows of a variant. Returns the number of rows
 /// compared.
-fn check(game: &Arena, name: &str, rows: &[Value]) -> usize {
-    let dynamics = dynamics(name);
-    let mut run = Run::new(game, &dynamics).unwrap();
+fn check(game: &CompiledGame, name: &str, rows: &[Value]) -> usize {
+    let config = config(name);
+    let mut run = Run::new(game, &config).unwrap();
     let (mut ours, mut theirs) = (vec![], vec![]);
     for row in rows {
         let iteration = row["iteration"].as_u64().unwrap();
@@ -74,7 +74,7 @@ fn every_variant_follows_the_reference() {
     let reference = support::reference();
     let mut n_gated = 0;
     for entry in reference["extensive_games"].as_array().unwrap() {
-        let game = arena(entry["game"].as_str().unwrap());
+        let game = compiled(entry["game"].as_str().unwrap());
         for (name, rows) in entry["convergence"].as_object().unwrap() {
             n_gated += check(&game, name, rows.as_array().unwrap());
         }
@@ -82,14 +82,14 @@ fn every_variant_follows_the_reference() {
     assert_eq!(n_gated, 297);
 }
 
-fn uniform(game: &Arena) -> Profile {
-    Run::new(game, &Dynamics::default()).unwrap().average()
+fn uniform(game: &CompiledGame) -> Profile {
+    Run::new(game, &SolverConfig::default()).unwrap().average()
 }
 
 #[test]
 fn uniform_profiles_have_the_published_nash_conv() {
     for entry in support::reference()["extensive_games"].as_array().unwrap() {
-        let game = arena(entry["game"].as_str().unwrap());
+        let game = compiled(entry["game"].as_str().unwrap());
         let found = nash_conv(&game, &uniform(&game)).unwrap();
         let expected = entry["uniform_nash_conv"].as_f64().unwrap();
         assert_close([found], [expected], Tolerance::exact().or_absolute(1e-14));
@@ -99,9 +99,9 @@ fn uniform_profiles_have_the_published_nash_conv() {
 #[test]
 fn liars_dice_of_four_faces_follows_cfr_plus_as_published() {
     // 12 digits, the last of which was not rounded.
-    let game = arena("liars_dice(dice_sides=4)");
-    let dynamics = Dynamics::regret_matching_plus();
-    let mut run = Run::new(&game, &dynamics).unwrap();
+    let game = compiled("liars_dice(dice_sides=4)");
+    let config = SolverConfig::regret_matching_plus();
+    let mut run = Run::new(&game, &config).unwrap();
     let published = [
         (1, 1.310119047619),
         (10, 0.213123610117),
@@ -117,8 +117,8 @@ fn liars_dice_of_four_faces_follows_cfr_plus_as_published() {
 
 #[test]
 fn nash_conv_of_liars_dice_falls_as_one_over_the_iterations() {
-    let game = arena("liars_dice(dice_sides=3)");
-    let mut run = Run::new(&game, &Dynamics::regret_matching()).unwrap();
+    let game = compiled("liars_dice(dice_sides=3)");
+    let mut run = Run::new(&game, &SolverConfig::regret_matching()).unwrap();
     for iteration in [20, 50, 100, 200, 500, 1000] {
         run.advance(iteration - run.state().iteration);
         let found = nash_conv(&game, &run.average()).unwrap();

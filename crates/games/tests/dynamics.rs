@@ -9,7 +9,7 @@ mod support;
 
 use games::ndarray::{Array2, ArrayD, array};
 use games::{
-    Bimatrix, Dynamics, Error, MatrixGame, NormalForm, Number, Rational, Run, StrategicGame,
+    Bimatrix, Error, MatrixGame, NormalForm, Number, Rational, Run, SolverConfig, StrategicGame,
     Updates, best_response, exploitability, nash_conv, solve,
 };
 use support::random_game;
@@ -20,27 +20,27 @@ use tensor_core::rng::Philox;
 fn every_rule_learns_to_play() {
     // NashConv after 4000 iterations, over the range of 2.
     let sure = [
-        (Dynamics::regret_matching(), 0.03),
-        (Dynamics::regret_matching_plus(), 0.01),
-        (Dynamics::predictive_regret_matching(), 0.01),
-        (Dynamics::predictive_regret_matching_plus(), 0.01),
-        (Dynamics::discounted(1.5, 0.0, 2.0), 0.01),
-        (Dynamics::linear(), 0.02),
-        (Dynamics::hedge(), 0.06),
-        (Dynamics::fictitious_play(), 0.1),
-        (Dynamics::replicator(0.05), 0.05),
+        (SolverConfig::regret_matching(), 0.03),
+        (SolverConfig::regret_matching_plus(), 0.01),
+        (SolverConfig::predictive_regret_matching(), 0.01),
+        (SolverConfig::predictive_regret_matching_plus(), 0.01),
+        (SolverConfig::discounted(1.5, 0.0, 2.0), 0.01),
+        (SolverConfig::linear(), 0.02),
+        (SolverConfig::hedge(), 0.06),
+        (SolverConfig::fictitious_play(), 0.1),
+        (SolverConfig::replicator(0.05), 0.05),
     ];
     for (key, (n_rows, n_cols)) in [(3, 3), (5, 8), (20, 7)].into_iter().enumerate() {
         let game = random_game([n_rows, n_cols], key as u64);
-        for (dynamics, bound) in sure {
-            let solution = solve(&game, &dynamics.iterations(4000)).unwrap();
+        for (config, bound) in sure {
+            let solution = solve(&game, &config.iterations(4000)).unwrap();
             if let Some(regrets) = solution.regret_nash_conv {
                 let bound = Tolerance::exact().or_absolute(1e-12);
                 assert_close([regrets], [solution.nash_conv], bound);
             }
             assert!(
                 solution.nash_conv <= bound,
-                "{dynamics:?}: {}",
+                "{config:?}: {}",
                 solution.nash_conv
             );
             assert_eq!(
@@ -57,11 +57,11 @@ fn every_rule_learns_to_play() {
 #[test]
 fn hedge_plays_in_proportion_to_exponentials() {
     let game = MatrixGame::zero_sum(array![[1.0, 0.0], [0.0, 0.0]]).unwrap();
-    let dynamics = Dynamics {
+    let config = SolverConfig {
         rule: games::Rule::Hedge { rate: Some(2.0) },
-        ..Dynamics::hedge()
+        ..SolverConfig::hedge()
     };
-    let mut run = Run::new(&game, &dynamics).unwrap();
+    let mut run = Run::new(&game, &config).unwrap();
     run.advance(2);
     // The first action was worth 1/2 more to the row player; the average is of the uniform strategy
     // and this.
@@ -93,11 +93,11 @@ fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>;
 
 /// Compares a run's strategies with those that follow from one another, and its average with
 /// theirs.
-fn follows(dynamics: Dynamics, mut next: impl FnMut(usize, &mut [f64], &[f64], u64)) {
+fn follows(config: SolverConfig, mut next: impl FnMut(usize, &mut [f64], &[f64], u64)) {
     let payoffs = uneven();
     let [rows, cols] = payoffs.clone();
     let game = Bimatrix::new(rows, cols).unwrap();
-    let mut run = Run::new(&game, &dynamics).unwrap();
+    let mut run = Run::new(&game, &config).unwrap();
     let mut played = [vec![1.0 / 2.0; 2], vec![1.0 / 3.0; 3]];
     let mut sums = [vec![0.0; 2], vec![0.0; 3]];
     let bound = Tolerance::relative(0).or_absolute(1e-13);
@@ -120,7 +120,7 @@ fn follows(dynamics: Dynamics, mut next: impl FnMut(usize, &mut [f64], &[f64], u
 #[test]
 fn hedge_without_a_rate_has_that_of_the_actions_the_time_and_the_range() {
     let mut totals = [vec![0.0; 2], vec![0.0; 3]];
-    follows(Dynamics::hedge(), |player, played, worths, t| {
+    follows(SolverConfig::hedge(), |player, played, worths, t| {
         let range = [4.0, 10.0][player];
         let rate = (8.0 * (played.len() as f64).ln() / (t + 1) as f64).sqrt() / range;
         for (total, worth) in totals[player].iter_mut().zip(worths) {
@@ -137,7 +137,7 @@ fn hedge_without_a_rate_has_that_of_the_actions_the_time_and_the_range() {
 #[test]
 fn replicators_grow_by_what_they_get_above_the_mean() {
     const STEP: f64 = 0.07;
-    follows(Dynamics::replicator(STEP), |_, played, worths, _| {
+    follows(SolverConfig::replicator(STEP), |_, played, worths, _| {
         let mean: f64 = played.iter().zip(worths).map(|(p, worth)| p * worth).sum();
         for (p, worth) in played.iter_mut().zip(worths) {
             *p += STEP * *p * (worth - mean);
@@ -150,7 +150,7 @@ fn fictitious_play_counts_answers_to_counts() {
     // Rock-paper-scissors from rock: paper answers rock until paper has lost its lead, then
     // scissors.
     let game = MatrixGame::zero_sum(array![[0, -1, 1], [1, 0, -1], [-1, 1, 0]]).unwrap();
-    let mut run = Run::new(&game, &Dynamics::fictitious_play()).unwrap();
+    let mut run = Run::new(&game, &SolverConfig::fictitious_play()).unwrap();
     run.advance(4);
     assert_eq!(run.average()[0], [0.25, 0.75, 0.0]);
 }
@@ -162,10 +162,10 @@ fn fictitious_play_cycles_in_the_game_of_shapley() {
     let game = Bimatrix::new(rows, cols).unwrap();
     // One after the other: together, from the same action, both would play alike for ever and
     // average the equilibrium.
-    let dynamics = Dynamics::fictitious_play()
+    let config = SolverConfig::fictitious_play()
         .updates(Updates::Alternating)
         .iterations(20_000);
-    let solution = solve(&game, &dynamics).unwrap();
+    let solution = solve(&game, &config).unwrap();
     assert!(solution.nash_conv > 0.2, "{}", solution.nash_conv);
 }
 
@@ -195,7 +195,7 @@ fn products_of_three_players_are_sums_over_all_cells() {
         game.action_values(player, &profile, &mut values);
         assert_close(values, expected, Tolerance::relative(64));
     }
-    let solution = solve(&game, &Dynamics::regret_matching().iterations(2000)).unwrap();
+    let solution = solve(&game, &SolverConfig::regret_matching().iterations(2000)).unwrap();
     assert_eq!(solution.values.len(), 3);
     assert_eq!(
         3.0 * exploitability(&game, &solution.strategies).unwrap(),
@@ -217,7 +217,7 @@ fn one_pass_gives_the_bits_of_two() {
         }
         assert_eq!(together, apart);
         let by_hand: Vec<f64> = game
-            .gains()
+            .row_payoffs()
             .chunks(n_cols)
             .map(|row| row.iter().sum::<f64>() / n_cols as f64)
             .collect();
@@ -270,10 +270,10 @@ fn odd_games_are_solved() {
     ];
     for (game, value) in cases {
         for rule in [
-            Dynamics::default(),
-            Dynamics::hedge(),
-            Dynamics::regret_matching(),
-            Dynamics::fictitious_play(),
+            SolverConfig::default(),
+            SolverConfig::hedge(),
+            SolverConfig::regret_matching(),
+            SolverConfig::fictitious_play(),
         ] {
             let range = game.payoff_range(0);
             let solution = solve(&game, &rule.iterations(2000)).unwrap();
@@ -285,7 +285,7 @@ fn odd_games_are_solved() {
             );
         }
         let target = 1e-9 * game.payoff_range(0).max(1e-300);
-        let exact = solve(&game, &Dynamics::default().until(target)).unwrap();
+        let exact = solve(&game, &SolverConfig::default().tolerance(target)).unwrap();
         assert!(exact.nash_conv <= target, "{game:?} {}", exact.nash_conv);
     }
 }
@@ -317,18 +317,18 @@ fn bad_games_are_refused_by_name() {
 fn bad_dynamics_and_profiles_are_refused() {
     let game = random_game([3, 4], 1);
     let bad = [
-        Dynamics::default().average(-1.0),
-        Dynamics::default().average(f64::NAN),
-        Dynamics::default().until(-1.0),
-        Dynamics::default().until(f64::NAN),
-        Dynamics::discounted(f64::NAN, 0.0, 2.0),
-        Dynamics::replicator(0.0),
-        Dynamics::replicator(10.0),
+        SolverConfig::default().average(-1.0),
+        SolverConfig::default().average(f64::NAN),
+        SolverConfig::default().tolerance(-1.0),
+        SolverConfig::default().tolerance(f64::NAN),
+        SolverConfig::discounted(f64::NAN, 0.0, 2.0),
+        SolverConfig::replicator(0.0),
+        SolverConfig::replicator(10.0),
     ];
-    for dynamics in bad {
+    for config in bad {
         assert!(
-            matches!(solve(&game, &dynamics), Err(Error::ParameterInvalid { .. })),
-            "{dynamics:?}"
+            matches!(solve(&game, &config), Err(Error::ParameterInvalid { .. })),
+            "{config:?}"
         );
     }
     let bad = [
@@ -348,20 +348,24 @@ fn bad_dynamics_and_profiles_are_refused() {
             "{profile:?}"
         );
     }
-    let state = Run::new(&random_game([2, 4], 1), &Dynamics::default())
+    let state = Run::new(&random_game([2, 4], 1), &SolverConfig::default())
         .unwrap()
         .state()
         .clone();
-    let fault = Run::resume(&game, &Dynamics::default(), state).unwrap_err();
+    let fault = Run::resume(&game, &SolverConfig::default(), state).unwrap_err();
     assert!(matches!(fault, Error::StateInvalid { .. }), "{fault}");
 }
 
 #[test]
 fn time_and_callers_stop_a_run() {
     let game = random_game([30, 30], 3);
-    let endless = Dynamics::regret_matching().iterations(u64::MAX);
-    let in_time = solve(&game, &endless.within(std::time::Duration::from_millis(20))).unwrap();
-    assert_eq!(in_time.stopped, games::Stopped::AfterTime);
+    let endless = SolverConfig::regret_matching().iterations(u64::MAX);
+    let in_time = solve(
+        &game,
+        &endless.time_limit(std::time::Duration::from_millis(20)),
+    )
+    .unwrap();
+    assert_eq!(in_time.stopped, games::StopReason::AfterTime);
     let broken = games::solve_with(&game, &endless, |look| {
         if look.iteration < 10 {
             std::ops::ControlFlow::Continue(())
@@ -372,7 +376,7 @@ fn time_and_callers_stop_a_run() {
     let broken = broken.unwrap();
     assert_eq!(
         (broken.stopped, broken.iterations),
-        (games::Stopped::ByCaller, 10)
+        (games::StopReason::ByCaller, 10)
     );
 }
 
@@ -380,12 +384,12 @@ fn time_and_callers_stop_a_run() {
 #[test]
 fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
     let game = random_game([9, 5], 6);
-    let dynamics = Dynamics::default().iterations(200);
-    let mut run = Run::new(&game, &dynamics).unwrap();
+    let config = SolverConfig::default().iterations(200);
+    let mut run = Run::new(&game, &config).unwrap();
     run.advance(77);
-    let text = serde_json::to_string(&(run.state(), dynamics)).unwrap();
-    let (state, read): (games::State, Dynamics) = serde_json::from_str(&text).unwrap();
-    assert_eq!(read, dynamics);
+    let text = serde_json::to_string(&(run.state(), config)).unwrap();
+    let (state, read): (games::SolverState, SolverConfig) = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, config);
     let resumed = Run::resume(&game, &read, state)
         .unwrap()
         .finish(|_| std::ops::ControlFlow::Continue(()));
@@ -396,13 +400,13 @@ fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
     );
     assert_eq!(
         resumed.strategies,
-        solve(&game, &dynamics).unwrap().strategies
+        solve(&game, &config).unwrap().strategies
     );
     let mut broken = serde_json::to_value(run.state()).unwrap();
     broken["players"][1]["strategy"][2] = (-0.5).into();
     let refused = |value: serde_json::Value| {
-        let state: games::State = serde_json::from_value(value).unwrap();
-        Run::resume(&game, &dynamics, state).is_err()
+        let state: games::SolverState = serde_json::from_value(value).unwrap();
+        Run::resume(&game, &config, state).is_err()
     };
     assert!(refused(broken));
     let mut broken = serde_json::to_value(run.state()).unwrap();

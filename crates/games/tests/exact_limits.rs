@@ -67,7 +67,7 @@ fn signals(n_signals: usize) -> Tree {
             for reply in 0..2 {
                 let at = 8 * signal + 4 * action + 2 * reply;
                 let payoff = |at: usize| i64::from(random.word(at as u64) % 1000);
-                builder.end(&[payoff(at), payoff(at + 1)]).unwrap();
+                builder.terminal(&[payoff(at), payoff(at + 1)]).unwrap();
             }
         }
     }
@@ -92,10 +92,10 @@ fn long_fractions(side: usize, n_digits: usize, key: u64) -> Array2<Rational> {
 
 #[test]
 fn every_proof_has_a_deadline() {
-    let late = Prover::new().until(Instant::now());
+    let late = Prover::new().deadline(Instant::now());
     let matrix = random_game([3, 3], 1);
     let bimatrix = Bimatrix::new(array![[3, 0], [0, 2]], array![[2, 0], [0, 3]]).unwrap();
-    let tree = Tree::of(&Kuhn).unwrap();
+    let tree = Tree::from_game(&Kuhn).unwrap();
     let faults = [
         late.exact(&matrix).unwrap_err(),
         late.exact(&tree).unwrap_err(),
@@ -145,7 +145,7 @@ fn proofs_of_minutes_end_soon_after_their_deadline() {
     ];
     for (number, proof) in proofs.iter().enumerate() {
         let before = busy();
-        let fault = proof(Prover::new().within(WITHIN));
+        let fault = proof(Prover::new().time_limit(WITHIN));
         let took = busy() - before;
         assert!(
             matches!(fault, Some(Error::DeadlineReached { .. })),
@@ -175,7 +175,7 @@ fn a_caller_cancels_a_proof() {
                 ControlFlow::Continue(())
             }
         };
-        let fault = proof(Prover::new().watched_by(&watch));
+        let fault = proof(Prover::new().interrupted_by(&watch));
         assert_eq!(fault, Some(Error::Cancelled { operation }));
         assert_eq!(calls.get(), 6, "{operation}");
     }
@@ -220,7 +220,7 @@ fn a_deadline_that_is_over_ends_a_proof_before_its_setup() {
     let matrix = MatrixGame::zero_sum(random_floats(side, 1)).unwrap();
     let general = Bimatrix::new(random_floats(side, 2), random_floats(side, 3)).unwrap();
     let small = Bimatrix::new(random_floats(80, 2), random_floats(80, 3)).unwrap();
-    let tree = Tree::of(&LiarsDice::new(4, 1).unwrap()).unwrap();
+    let tree = Tree::from_game(&LiarsDice::new(4, 1).unwrap()).unwrap();
     let proofs: [Proof<'_>; 6] = [
         &|prover| prover.exact(&matrix).err(),
         &|prover| prover.lemke_howson(&general, 0).err(),
@@ -234,7 +234,7 @@ fn a_deadline_that_is_over_ends_a_proof_before_its_setup() {
     ];
     for (number, proof) in proofs.iter().enumerate() {
         let before = busy();
-        let fault = proof(Prover::new().until(Instant::now()));
+        let fault = proof(Prover::new().deadline(Instant::now()));
         let took = busy() - before;
         assert!(
             matches!(fault, Some(Error::DeadlineReached { .. })),
@@ -254,7 +254,7 @@ fn a_proof_looks_at_its_limits_while_it_is_set_up() {
     let general = Bimatrix::new(random_floats(300, 2), random_floats(300, 3)).unwrap();
     let small = Bimatrix::new(random_floats(60, 2), random_floats(60, 3)).unwrap();
     let long = MatrixGame::zero_sum(long_fractions(3, 20_000, 3)).unwrap();
-    let tree = Tree::of(&LiarsDice::new(6, 1).unwrap()).unwrap();
+    let tree = Tree::from_game(&LiarsDice::new(6, 1).unwrap()).unwrap();
     let proofs: [(&str, Proof<'_>); 7] = [
         ("floats", &|prover| prover.exact(&matrix).err()),
         ("path", &|prover| prover.lemke_howson(&general, 0).err()),
@@ -287,7 +287,7 @@ fn a_proof_looks_at_its_limits_while_it_is_set_up() {
                 ControlFlow::Continue(())
             }
         };
-        let fault = proof(Prover::new().watched_by(&watch));
+        let fault = proof(Prover::new().interrupted_by(&watch));
         let between = most.get().max(busy() - last.get());
         assert!(
             matches!(fault, Some(Error::Cancelled { .. })),

@@ -32,7 +32,7 @@ struct Response<'a> {
 
 impl<'a> Response<'a> {
     fn value(tree: &'a Tree, player: usize, strategies: &'a [Vec<Rational>]) -> Rational {
-        let form = Sequences::of(tree).unwrap();
+        let form = Sequences::new(tree).unwrap();
         let n_sets = tree.information_sets().len();
         let mut by_set: Vec<&[Rational]> = vec![&[]; n_sets];
         for (side, strategy) in strategies.iter().enumerate() {
@@ -57,7 +57,7 @@ impl<'a> Response<'a> {
         let tree = self.tree;
         let children = tree.children(node).iter().map(|&child| child as usize);
         match tree.nodes()[node] {
-            Node::End(_) => {}
+            Node::Terminal(_) => {}
             Node::Chance(chance) => {
                 let shares = &tree.chances()[chance as usize].probabilities;
                 children
@@ -83,7 +83,7 @@ impl<'a> Response<'a> {
         let tree = self.tree;
         let children = tree.children(node).iter().map(|&child| child as usize);
         let shares = match tree.nodes()[node] {
-            Node::End(outcome) => {
+            Node::Terminal(outcome) => {
                 return tree.outcomes()[outcome as usize][self.player].clone();
             }
             Node::Chance(chance) => &tree.chances()[chance as usize].probabilities,
@@ -130,7 +130,7 @@ fn proved(tree: &Tree) -> TreeSolution {
     for strategy in &solution.strategies {
         assert!(!strategy.iter().any(Signed::is_negative));
     }
-    let form = Sequences::of(tree).unwrap();
+    let form = Sequences::new(tree).unwrap();
     for player in 0..2 {
         let strategy = &solution.strategies[player];
         assert_eq!(strategy.len(), form.n_sequences(player) - 1);
@@ -152,13 +152,13 @@ fn proved(tree: &Tree) -> TreeSolution {
 }
 
 fn value(game: &impl ExtensiveGame) -> String {
-    proved(&Tree::of(game).unwrap()).value.to_string()
+    proved(&Tree::from_game(game).unwrap()).value.to_string()
 }
 
 #[test]
 fn kuhn_poker_is_worth_minus_one_eighteenth() {
     assert_eq!(value(&Kuhn), "-1/18");
-    let solution = exact(&Tree::of(&Kuhn).unwrap()).unwrap();
+    let solution = exact(&Tree::from_game(&Kuhn).unwrap()).unwrap();
     assert_eq!(solution.to_string(), "value -1/18");
 }
 
@@ -187,7 +187,7 @@ fn leduc_of_suits_is_proved() {
 
 #[test]
 fn leduc_of_suits_is_solved_to_the_last_float() {
-    let tree = Tree::of(&Leduc::new()).unwrap();
+    let tree = Tree::from_game(&Leduc::new()).unwrap();
     let solution = sequence_form_lp(&tree).unwrap();
     assert_eq!(solution.value, LEDUC.parse::<Rational>().unwrap().nearest());
     // Results of two other solvers, in floats.
@@ -206,7 +206,10 @@ fn leduc_of_suits_is_solved_to_the_last_float() {
 
 #[test]
 fn floats_are_the_fractions_rounded() {
-    for tree in [Tree::of(&Kuhn), Tree::of(&LiarsDice::new(2, 1).unwrap())] {
+    for tree in [
+        Tree::from_game(&Kuhn),
+        Tree::from_game(&LiarsDice::new(2, 1).unwrap()),
+    ] {
         let tree = tree.unwrap();
         let fractions = exact(&tree).unwrap();
         let floats = sequence_form_lp(&tree).unwrap();
@@ -220,8 +223,8 @@ fn floats_are_the_fractions_rounded() {
 
 #[test]
 fn sequences_are_solved_like_their_tree() {
-    let tree = Tree::of(&Kuhn).unwrap();
-    let form = Sequences::of(&tree).unwrap();
+    let tree = Tree::from_game(&Kuhn).unwrap();
+    let form = Sequences::new(&tree).unwrap();
     assert_eq!(exact(&form).unwrap(), exact(&tree).unwrap());
 }
 
@@ -237,7 +240,7 @@ fn table(gains: &Array2<i32>) -> Tree {
     for gains in gains.rows() {
         builder.decision(col, n_cols).unwrap();
         for gain in gains {
-            builder.end(&[*gain, -gain]).unwrap();
+            builder.terminal(&[*gain, -gain]).unwrap();
         }
     }
     builder.finish().unwrap()
@@ -246,7 +249,7 @@ fn table(gains: &Array2<i32>) -> Tree {
 #[test]
 fn games_without_choices_are_worth_what_chance_gives() {
     let mut builder = TreeBuilder::new("end".into(), vec![String::new(); 2]);
-    builder.end(&[3, -3]).unwrap();
+    builder.terminal(&[3, -3]).unwrap();
     let solution = proved(&builder.finish().unwrap());
     assert_eq!(solution.value.to_string(), "3");
     assert_eq!(solution.strategies, [[], []]);
@@ -256,7 +259,7 @@ fn games_without_choices_are_worth_what_chance_gives() {
         .chance(&[1, 0, 2], || vec![String::new(); 3])
         .unwrap();
     for gain in [1, 1_000, -1] {
-        builder.end(&[gain, -gain]).unwrap();
+        builder.terminal(&[gain, -gain]).unwrap();
     }
     assert_eq!(proved(&builder.finish().unwrap()).value.to_string(), "-1/3");
 }
@@ -293,7 +296,7 @@ fn payoffs_of_hostile_scales_are_solved() {
         for gains in gains.chunks(2) {
             builder.decision(second, 2).unwrap();
             for &gain in gains {
-                builder.end(&[gain, -gain]).unwrap();
+                builder.terminal(&[gain, -gain]).unwrap();
             }
         }
     }
@@ -303,7 +306,7 @@ fn payoffs_of_hostile_scales_are_solved() {
 #[test]
 fn games_of_three_and_of_other_sums_are_refused() {
     let mut builder = TreeBuilder::new("three".into(), vec![String::new(); 3]);
-    builder.end(&[1, -1, 0]).unwrap();
+    builder.terminal(&[1, -1, 0]).unwrap();
     let refused = exact(&builder.finish().unwrap()).unwrap_err();
     assert!(matches!(
         refused,
@@ -312,8 +315,8 @@ fn games_of_three_and_of_other_sums_are_refused() {
 
     let mut builder = TreeBuilder::new("tenths".into(), vec![String::new(); 2]);
     builder.chance(&[1, 1], || vec![String::new(); 2]).unwrap();
-    builder.end(&[1.0, -1.0]).unwrap();
-    builder.end(&[0.3, -(0.1 + 0.2)]).unwrap();
+    builder.terminal(&[1.0, -1.0]).unwrap();
+    builder.terminal(&[0.3, -(0.1 + 0.2)]).unwrap();
     let refused = sequence_form_lp(&builder.finish().unwrap()).unwrap_err();
     assert_eq!(
         refused,
@@ -330,10 +333,10 @@ fn players_that_forget_are_refused() {
     let sides = || vec!["l".to_owned(), "r".to_owned()];
     let set = builder.information_set(0, "driver", sides()).unwrap();
     builder.decision(set, 2).unwrap();
-    builder.end(&[0, 0]).unwrap();
+    builder.terminal(&[0, 0]).unwrap();
     builder.decision(set, 2).unwrap();
-    builder.end(&[4, -4]).unwrap();
-    builder.end(&[1, -1]).unwrap();
+    builder.terminal(&[4, -4]).unwrap();
+    builder.terminal(&[1, -1]).unwrap();
     let refused = exact(&builder.finish().unwrap()).unwrap_err();
     assert!(matches!(refused, Error::TreeInvalid { .. }));
 }
@@ -375,7 +378,7 @@ impl ExtensiveGame for Drawn {
         let hash = self.hash(seen);
         if seen.len() == self.n_moves || (seen.len() > 1 && hash.is_multiple_of(5)) {
             let gain = (self.hash(moves) % 19) as f64 - 9.0;
-            return Turn::End(vec![gain, -gain]);
+            return Turn::Terminal(vec![gain, -gain]);
         }
         let player = usize::try_from(hash >> 7 & 1).unwrap();
         Turn::Player {
@@ -395,7 +398,7 @@ proptest! {
 
     #[test]
     fn random_games_are_proved(n_hands in 1_usize..4, n_moves in 1_usize..5, seed in any::<u64>()) {
-        let tree = Tree::of(&Drawn { n_hands, n_moves, seed }).unwrap();
+        let tree = Tree::from_game(&Drawn { n_hands, n_moves, seed }).unwrap();
         let solution = proved(&tree);
         let floats = sequence_form_lp(&tree).unwrap();
         prop_assert_eq!(floats.value, solution.value.nearest());

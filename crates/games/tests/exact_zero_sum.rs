@@ -360,6 +360,6 @@ fn random_floats_are_proved_at_hundreds_of_actions() {
     let game = support::random_game([side, side], 77);
     let found = exact(&game).unwrap();
     assert_eq!(found.unique, [true, true]);
-    let learnt = games::solve(&game, &games::Dynamics::default().until(1e-9)).unwrap();
+    let learnt = games::solve(&game, &games::SolverConfig::default().tolerance(1e-9)).unwrap();
     assert!((found.value.nearest() - learnt.value).abs() <= 1e-9);
 }

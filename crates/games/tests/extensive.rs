@@ -5,14 +5,16 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree};
+use games::extensive::{
+    CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree,
+};
 
 /// Ends, decision nodes, chance nodes, and each player's information sets and sequences.
 fn sizes(game: &impl ExtensiveGame) -> (usize, usize, usize, Vec<usize>, Vec<usize>) {
-    let tree = Tree::of(game).unwrap();
-    let form = Sequences::of(&tree).unwrap();
+    let tree = Tree::from_game(game).unwrap();
+    let form = Sequences::new(&tree).unwrap();
     let count = |kind: fn(&Node) -> bool| tree.nodes().iter().filter(|node| kind(node)).count();
-    let ends = count(|node| matches!(node, Node::End(_)));
+    let ends = count(|node| matches!(node, Node::Terminal(_)));
     assert_eq!(ends, form.leaves().len());
     (
         ends,
@@ -58,8 +60,8 @@ fn liars_dice_has_two_to_the_number_of_bids_histories() {
 #[test]
 fn two_dice_are_rolled_together() {
     // Two faces, two dice: 3 rolls of weights 1, 2, 1; 8 bids.
-    let tree = Tree::of(&LiarsDice::new(2, 2).unwrap()).unwrap();
-    let form = Sequences::of(&tree).unwrap();
+    let tree = Tree::from_game(&LiarsDice::new(2, 2).unwrap()).unwrap();
+    let form = Sequences::new(&tree).unwrap();
     assert_eq!(
         (form.leaves().len(), form.decisions(0).len()),
         (9 * 255, 3 * 128)
@@ -82,19 +84,19 @@ fn two_dice_are_rolled_together() {
 
 #[test]
 fn merging_suits_changes_no_trajectory() {
-    use games::{Dynamics, Run, nash_conv};
+    use games::{Run, SolverConfig, nash_conv};
     use tensor_core::compare::{Tolerance, assert_close};
     let (full, merged) = (
-        Arena::of(&Leduc::new()).unwrap(),
-        Arena::of(&Leduc::isomorphic()).unwrap(),
+        CompiledGame::new(&Leduc::new()).unwrap(),
+        CompiledGame::new(&Leduc::isomorphic()).unwrap(),
     );
-    for dynamics in [
-        Dynamics::regret_matching(),
-        Dynamics::regret_matching_plus(),
+    for config in [
+        SolverConfig::regret_matching(),
+        SolverConfig::regret_matching_plus(),
     ] {
         let (mut one, mut other) = (
-            Run::new(&full, &dynamics).unwrap(),
-            Run::new(&merged, &dynamics).unwrap(),
+            Run::new(&full, &config).unwrap(),
+            Run::new(&merged, &config).unwrap(),
         );
         for iteration in [1, 10, 100] {
             one.advance(iteration - one.state().iteration);
@@ -121,7 +123,7 @@ fn raw_fractions_without_a_value_are_errors_and_others_are_read() {
             .chance(&[none.clone(), raw(1, 2)], names)
             .unwrap_err();
         assert!(matches!(fault, Error::TreeInvalid { .. }), "{fault}");
-        let fault = builder.end(&[raw(1, 2), none.clone()]).unwrap_err();
+        let fault = builder.terminal(&[raw(1, 2), none.clone()]).unwrap_err();
         assert!(
             matches!(fault, Error::PayoffInvalid { player: 1, .. }),
             "{fault}"

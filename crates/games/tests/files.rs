@@ -136,7 +136,7 @@ t "" 4 "" { 1/3, 1/3 }
 /// Returns the payoffs of each end, in the order of the file.
 fn ends(tree: &Tree) -> Vec<Vec<String>> {
     let payoffs = |node: &Node| match *node {
-        Node::End(outcome) => Some(&tree.outcomes()[outcome as usize]),
+        Node::Terminal(outcome) => Some(&tree.outcomes()[outcome as usize]),
         Node::Chance(_) | Node::Decision(_) => None,
     };
     let ends = tree.nodes().iter().filter_map(payoffs);

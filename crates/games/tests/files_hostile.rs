@@ -149,7 +149,7 @@ fn a_tree_of_any_depth_is_read_and_written() {
     assert_eq!(tree.nodes().len(), 2 * DEPTH + 1);
     // The first end is below all chance moves, the last below a single chance move.
     let gain = |node: Node| match node {
-        Node::End(outcome) => tree.outcomes()[outcome as usize][0].to_string(),
+        Node::Terminal(outcome) => tree.outcomes()[outcome as usize][0].to_string(),
         Node::Chance(_) | Node::Decision(_) => panic!("no end"),
     };
     assert_eq!(gain(tree.nodes()[DEPTH]), DEPTH.to_string());

@@ -64,9 +64,9 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
 /// Compares a game from a file with the same game by its rules: both deal and bet in one order, so
 /// all but names agrees.
 fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
-    let file = Sequences::of(file).expect("perfect recall");
-    let rules = Tree::of(rules).expect("a game");
-    let ours = Sequences::of(&rules).expect("perfect recall");
+    let file = Sequences::new(file).expect("perfect recall");
+    let rules = Tree::from_game(rules).expect("a game");
+    let ours = Sequences::new(&rules).expect("perfect recall");
     for player in 0..2 {
         assert_eq!(file.decisions(player), ours.decisions(player));
         assert_eq!(file.n_sequences(player), ours.n_sequences(player));
@@ -126,17 +126,17 @@ fn what_was_rounded_is_written_as_fractions() {
 
 #[test]
 fn built_in_games_survive_their_files() {
-    let full = Tree::of(&Leduc::new()).unwrap();
+    let full = Tree::from_game(&Leduc::new()).unwrap();
     let written = files::write_efg(&full);
     assert!(written.len() > 300_000, "{}", written.len());
     assert_eq!(files::read_efg(&written).unwrap(), full);
     let n_ends = |tree: &Tree| {
         tree.nodes()
             .iter()
-            .filter(|node| matches!(node, Node::End(_)))
+            .filter(|node| matches!(node, Node::Terminal(_)))
             .count()
     };
     assert_eq!(n_ends(&full), 5520);
-    let kuhn = Tree::of(&Kuhn).unwrap();
+    let kuhn = Tree::from_game(&Kuhn).unwrap();
     assert_eq!(files::read_efg(files::write_efg(&kuhn)).unwrap(), kuhn);
 }

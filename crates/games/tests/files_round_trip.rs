@@ -125,7 +125,7 @@ fn tree_of(title: String, players: Vec<String>, drafts: Vec<Draft>) -> Tree {
                 let numbers = numbers.into_iter().cycle().take(n_players);
                 let mut payoffs: Vec<Rational> = numbers.collect();
                 payoffs.resize(n_players, Rational::default());
-                builder.end(&payoffs).expect("one for each cell");
+                builder.terminal(&payoffs).expect("one for each cell");
             }
         }
     }

@@ -7,10 +7,12 @@
 
 mod support;
 
-use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
+use games::extensive::{CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
 use games::gpu::{Games, Learner, solve_variants};
 use games::ndarray::{Array3, Axis, s};
-use games::{Batch, BatchSolution, Dynamics, Error, MatrixGame, Run, Updates, nash_conv, solve};
+use games::{
+    Batch, BatchSolution, Error, MatrixGame, Run, SolverConfig, Updates, nash_conv, solve,
+};
 use gpu_wgsl::check::every_adapter;
 use support::fractions::exact;
 use support::{random_gains, random_game};
@@ -35,9 +37,9 @@ fn assert_same(found: &BatchSolution, truth: &BatchSolution, tolerance: f64) {
 #[test]
 fn a_device_learns_what_the_cpu_does() {
     let rules = [
-        Dynamics::default(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
-        Dynamics::discounted(1.5, 0.0, 2.0),
+        SolverConfig::default(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
+        SolverConfig::discounted(1.5, 0.0, 2.0),
     ];
     let shapes = [
         [130, 3, 3],
@@ -52,9 +54,9 @@ fn a_device_learns_what_the_cpu_does() {
         for (key, shape) in shapes.into_iter().enumerate() {
             let batch = Batch::zero_sum(random_gains(shape, key as u64)).unwrap();
             let games = Games::upload(gpu, &batch).unwrap();
-            for dynamics in rules.map(|rule| rule.iterations(10)) {
-                let truth = batch.solve(&dynamics).unwrap();
-                assert_same(&games.solve(&dynamics).unwrap(), &truth, 1e-4);
+            for config in rules.map(|rule| rule.iterations(10)) {
+                let truth = batch.solve(&config).unwrap();
+                assert_same(&games.solve(&config).unwrap(), &truth, 1e-4);
             }
         }
     }
@@ -65,13 +67,13 @@ fn five_hundred_iterations_stay_with_the_cpu_in_most_games() {
     const N_GAMES: usize = 2000;
     let batch = Batch::zero_sum(random_gains([N_GAMES, 3, 3], 5)).unwrap();
     for gpu in every_adapter() {
-        for dynamics in [
-            Dynamics::default(),
-            Dynamics::regret_matching().updates(Updates::Simultaneous),
+        for config in [
+            SolverConfig::default(),
+            SolverConfig::regret_matching().updates(Updates::Simultaneous),
         ] {
-            let dynamics = dynamics.iterations(500);
-            let truth = batch.solve(&dynamics).unwrap();
-            let found = batch.solve_on(gpu, &dynamics).unwrap();
+            let config = config.iterations(500);
+            let truth = batch.solve(&config).unwrap();
+            let found = batch.solve_on(gpu, &config).unwrap();
             let distance = |game: usize| {
                 let row = found.rows.row(game).into_iter().zip(truth.rows.row(game));
                 let col = found.cols.row(game).into_iter().zip(truth.cols.row(game));
@@ -95,12 +97,12 @@ fn five_hundred_iterations_stay_with_the_cpu_in_most_games() {
 #[test]
 fn gains_may_be_moved_and_scaled() {
     let gains = random_gains([50, 3, 4], 8);
-    let dynamics = Dynamics::default().iterations(20);
+    let config = SolverConfig::default().iterations(20);
     for gpu in every_adapter() {
         let solve = |gains: Array3<f64>| {
             Batch::zero_sum(gains)
                 .unwrap()
-                .solve_on(gpu, &dynamics)
+                .solve_on(gpu, &config)
                 .unwrap()
         };
         let plain = solve(gains.clone());
@@ -139,14 +141,14 @@ fn games_beyond_one_buffer_go_in_parts_that_join() {
     let gains = Array3::from_shape_fn((n_games, 4, 4), |(game, row, col)| {
         one[[0, (row + game) % 4, col]]
     });
-    let dynamics = Dynamics::regret_matching().iterations(2);
+    let config = SolverConfig::regret_matching().iterations(2);
     let ends = gains.slice(s![n_games - 5.., .., ..]).to_owned();
     let batch = Batch::zero_sum(gains).unwrap();
     for gpu in every_adapter() {
-        let whole = batch.solve_on(gpu, &dynamics).unwrap();
+        let whole = batch.solve_on(gpu, &config).unwrap();
         let last = Batch::zero_sum(ends.clone())
             .unwrap()
-            .solve_on(gpu, &dynamics)
+            .solve_on(gpu, &config)
             .unwrap();
         for game in 0..5 {
             let rows = whole.rows.row(n_games - 5 + game);
@@ -160,15 +162,15 @@ fn games_beyond_one_buffer_go_in_parts_that_join() {
 fn nothing_to_do_gives_first_strategies() {
     for gpu in every_adapter() {
         let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
-        let solution = none.solve_on(gpu, &Dynamics::default()).unwrap();
+        let solution = none.solve_on(gpu, &SolverConfig::default()).unwrap();
         assert_eq!(solution.rows.dim(), (0, 3));
         let batch = Batch::zero_sum(random_gains([3, 2, 2], 1)).unwrap();
-        let dynamics = Dynamics::default().iterations(0);
-        let found = batch.solve_on(gpu, &dynamics).unwrap();
-        assert_eq!(found, batch.solve(&dynamics).unwrap());
+        let config = SolverConfig::default().iterations(0);
+        let found = batch.solve_on(gpu, &config).unwrap();
+        assert_eq!(found, batch.solve(&config).unwrap());
         let error = Games::upload(gpu, &batch)
             .unwrap()
-            .learn(&dynamics)
+            .learn(&config)
             .unwrap_err();
         assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
     }
@@ -179,26 +181,26 @@ fn what_devices_cannot_do_is_refused_by_name() {
     let batch = Batch::zero_sum(random_gains([3, 2, 2], 1)).unwrap();
     let large = Batch::zero_sum(random_gains([1, 2, 17], 1)).unwrap();
     for gpu in every_adapter() {
-        for dynamics in [
-            Dynamics::hedge(),
-            Dynamics::fictitious_play(),
-            Dynamics::replicator(0.1),
+        for config in [
+            SolverConfig::hedge(),
+            SolverConfig::fictitious_play(),
+            SolverConfig::replicator(0.1),
         ] {
-            let error = batch.solve_on(gpu, &dynamics).unwrap_err();
+            let error = batch.solve_on(gpu, &config).unwrap_err();
             assert!(matches!(error, Error::RuleNotOnDevice { .. }), "{error}");
         }
         let error = batch
-            .solve_on(gpu, &Dynamics::default().average(f64::NAN))
+            .solve_on(gpu, &SolverConfig::default().average(f64::NAN))
             .unwrap_err();
         assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
         for (batch, iterations) in [(&large, 1), (&batch, (1 << 23) + 1)] {
-            let dynamics = Dynamics::default().iterations(iterations);
-            let error = batch.solve_on(gpu, &dynamics).unwrap_err();
+            let config = SolverConfig::default().iterations(iterations);
+            let error = batch.solve_on(gpu, &config).unwrap_err();
             assert!(matches!(error, Error::TooLarge { .. }), "{error}");
         }
         let lost = gpu.reopen().unwrap();
         lost.destroy();
-        let error = batch.solve_on(&lost, &Dynamics::default()).unwrap_err();
+        let error = batch.solve_on(&lost, &SolverConfig::default()).unwrap_err();
         let is_loss = matches!(&error, Error::Device(fault) if matches!(**fault, gpu_wgsl::Error::Lost { .. }));
         assert!(is_loss, "{error}");
     }
@@ -207,16 +209,16 @@ fn what_devices_cannot_do_is_refused_by_name() {
 #[test]
 fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
     let rules = [
-        Dynamics::default(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
-        Dynamics::discounted(1.5, 0.0, 2.0),
+        SolverConfig::default(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
+        SolverConfig::discounted(1.5, 0.0, 2.0),
     ];
     for gpu in every_adapter() {
         for (key, shape) in [[1, 1], [30, 300], [257, 64]].into_iter().enumerate() {
             let game = random_game(shape, key as u64);
-            for dynamics in rules {
-                let mut learner = Learner::new(gpu, &game, &dynamics).unwrap();
-                let mut run = Run::new(&game, &dynamics).unwrap();
+            for config in rules {
+                let mut learner = Learner::new(gpu, &game, &config).unwrap();
+                let mut run = Run::new(&game, &config).unwrap();
                 for stretch in [0, 1, 9] {
                     learner.advance(stretch).unwrap();
                     run.advance(stretch);
@@ -238,10 +240,10 @@ fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
     // No float near the constant can represent the differences of the gains.
     let constant = exact(1e40);
     let moved = MatrixGame::zero_sum(gains.mapv(|gain| &constant + exact(gain))).unwrap();
-    let dynamics = Dynamics::default();
+    let config = SolverConfig::default();
     for gpu in every_adapter() {
         let average = |game: &MatrixGame| {
-            let mut learner = Learner::new(gpu, game, &dynamics).unwrap();
+            let mut learner = Learner::new(gpu, game, &config).unwrap();
             learner.advance(10).unwrap();
             learner.average().unwrap()
         };
@@ -255,12 +257,12 @@ fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
 fn a_large_game_comes_to_an_equilibrium_in_f32() {
     let game = random_game([100, 120], 4);
     for gpu in every_adapter() {
-        let mut learner = Learner::new(gpu, &game, &Dynamics::default()).unwrap();
+        let mut learner = Learner::new(gpu, &game, &SolverConfig::default()).unwrap();
         learner.advance(300).unwrap();
         let found = nash_conv(&game, &learner.average().unwrap()).unwrap();
         eprintln!("{}: {found:e}", gpu.adapter().name);
         assert!(found < 1e-3, "{found}");
-        let refused = Learner::new(gpu, &game, &Dynamics::hedge()).unwrap_err();
+        let refused = Learner::new(gpu, &game, &SolverConfig::hedge()).unwrap_err();
         assert!(
             matches!(refused, Error::RuleNotOnDevice { .. }),
             "{refused}"
@@ -269,13 +271,18 @@ fn a_large_game_comes_to_an_equilibrium_in_f32() {
 }
 
 /// Compares NashConv of a GPU run with that of the CPU, with a relative tolerance.
-fn assert_follows(gpu: &gpu_wgsl::Gpu, arena: &Arena, dynamics: &Dynamics, tolerance: f64) {
-    let games = [arena.clone(), arena.clone()];
-    let profiles = solve_variants(gpu, &games, dynamics).unwrap();
+fn assert_follows(
+    gpu: &gpu_wgsl::Gpu,
+    compiled: &CompiledGame,
+    config: &SolverConfig,
+    tolerance: f64,
+) {
+    let games = [compiled.clone(), compiled.clone()];
+    let profiles = solve_variants(gpu, &games, config).unwrap();
     assert_eq!(profiles[0], profiles[1]);
-    let found = nash_conv(arena, &profiles[0]).unwrap();
-    let truth = solve(arena, dynamics).unwrap().nash_conv;
-    eprintln!("{dynamics:?}: {:e}", (found / truth - 1.0).abs());
+    let found = nash_conv(compiled, &profiles[0]).unwrap();
+    let truth = solve(compiled, config).unwrap().nash_conv;
+    eprintln!("{config:?}: {:e}", (found / truth - 1.0).abs());
     assert_close(
         [found / truth],
         [1.0],
@@ -285,23 +292,23 @@ fn assert_follows(gpu: &gpu_wgsl::Gpu, arena: &Arena, dynamics: &Dynamics, toler
 
 #[test]
 fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
-    let arenas = [
-        Arena::of(&Kuhn).unwrap(),
-        Arena::of(&Leduc::new()).unwrap(),
-        Arena::of(&LiarsDice::new(3, 1).unwrap()).unwrap(),
+    let compiled_games = [
+        CompiledGame::new(&Kuhn).unwrap(),
+        CompiledGame::new(&Leduc::new()).unwrap(),
+        CompiledGame::new(&LiarsDice::new(3, 1).unwrap()).unwrap(),
     ];
     let rules = [
-        Dynamics::regret_matching(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
-        Dynamics::regret_matching_plus(),
+        SolverConfig::regret_matching(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
+        SolverConfig::regret_matching_plus(),
     ];
     for gpu in every_adapter() {
-        for arena in &arenas {
+        for compiled in &compiled_games {
             for rule in rules {
-                assert_follows(gpu, arena, &rule.iterations(0), 1e-12);
-                assert_follows(gpu, arena, &rule.iterations(10), 1e-5);
-                assert_follows(gpu, arena, &rule.iterations(20), 1e-5);
-                assert_follows(gpu, arena, &rule.iterations(100), 5e-3);
+                assert_follows(gpu, compiled, &rule.iterations(0), 1e-12);
+                assert_follows(gpu, compiled, &rule.iterations(10), 1e-5);
+                assert_follows(gpu, compiled, &rule.iterations(20), 1e-5);
+                assert_follows(gpu, compiled, &rule.iterations(100), 5e-3);
             }
         }
     }
@@ -323,8 +330,8 @@ impl ExtensiveGame for Stakes {
 
     fn turn(&self, moves: &Vec<usize>) -> Turn {
         match Kuhn.turn(moves) {
-            Turn::End(gains) if gains[0].abs() > 1.0 => {
-                Turn::End(gains.iter().map(|gain| gain * self.0).collect())
+            Turn::Terminal(gains) if gains[0].abs() > 1.0 => {
+                Turn::Terminal(gains.iter().map(|gain| gain * self.0).collect())
             }
             turn => turn,
         }
@@ -337,20 +344,20 @@ impl ExtensiveGame for Stakes {
 
 #[test]
 fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
-    let arenas: Vec<Arena> = (1..=40)
-        .map(|stake| Arena::of(&Stakes(f64::from(stake).sqrt())).unwrap())
+    let compiled_games: Vec<CompiledGame> = (1..=40)
+        .map(|stake| CompiledGame::new(&Stakes(f64::from(stake).sqrt())).unwrap())
         .collect();
     // Regrets tie in the second iteration: in most of these games rounding decides what comes next,
     // in f64 too.
-    let dynamics = Dynamics::regret_matching().iterations(2);
+    let config = SolverConfig::regret_matching().iterations(2);
     for gpu in every_adapter() {
-        let together = solve_variants(gpu, &arenas, &dynamics).unwrap();
-        assert_eq!(together.len(), arenas.len());
-        for (arena, profile) in arenas.iter().zip(together) {
-            let alone = solve_variants(gpu, std::slice::from_ref(arena), &dynamics).unwrap();
+        let together = solve_variants(gpu, &compiled_games, &config).unwrap();
+        assert_eq!(together.len(), compiled_games.len());
+        for (compiled, profile) in compiled_games.iter().zip(together) {
+            let alone = solve_variants(gpu, std::slice::from_ref(compiled), &config).unwrap();
             assert_eq!(alone[0], profile);
-            let found = nash_conv(arena, &profile).unwrap();
-            let truth = solve(arena, &dynamics).unwrap().nash_conv;
+            let found = nash_conv(compiled, &profile).unwrap();
+            let truth = solve(compiled, &config).unwrap().nash_conv;
             assert_close([found], [truth], Tolerance::exact().or_absolute(1e-5));
         }
     }
@@ -358,20 +365,20 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
 
 #[test]
 fn what_devices_cannot_do_in_extensive_games_is_refused_by_name() {
-    let kuhn = Arena::of(&Kuhn).unwrap();
-    let dice = Arena::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
-    let dynamics = Dynamics::default().iterations(3);
+    let kuhn = CompiledGame::new(&Kuhn).unwrap();
+    let dice = CompiledGame::new(&LiarsDice::new(2, 1).unwrap()).unwrap();
+    let config = SolverConfig::default().iterations(3);
     for gpu in every_adapter() {
-        assert!(solve_variants(gpu, &[], &dynamics).unwrap().is_empty());
+        assert!(solve_variants(gpu, &[], &config).unwrap().is_empty());
         let games = [kuhn.clone(), dice.clone()];
-        let error = solve_variants(gpu, &games, &dynamics).unwrap_err();
+        let error = solve_variants(gpu, &games, &config).unwrap_err();
         assert!(
             matches!(error, Error::TreesDiffer { game: 1, .. }),
             "{error}"
         );
-        let error = solve_variants(gpu, &games, &Dynamics::hedge()).unwrap_err();
+        let error = solve_variants(gpu, &games, &SolverConfig::hedge()).unwrap_err();
         assert!(matches!(error, Error::RuleNotOnDevice { .. }), "{error}");
-        let long = dynamics.iterations((1 << 23) + 1);
+        let long = config.iterations((1 << 23) + 1);
         let error = solve_variants(gpu, &games, &long).unwrap_err();
         assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     }

@@ -10,7 +10,7 @@
 )]
 
 use games::ndarray::{Array2, Array3};
-use games::{Batch, BatchSolution, Dynamics, Rule, Updates};
+use games::{Batch, BatchSolution, Rule, SolverConfig, Updates};
 use shaders::params::{MatchingKeep, MatrixGamesParams};
 use shaders::{Kernel, layout, twin};
 use tensor_core::compare::{Tolerance, assert_close};
@@ -33,19 +33,19 @@ fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
 fn learn(
     (kernel, solve, side_by_side): (&Kernel, Twin, bool),
     batch: &Batch,
-    dynamics: &Dynamics,
+    config: &SolverConfig,
 ) -> [Array2<f64>; 2] {
-    let (n_games, n_rows, n_cols) = batch.gains().dim();
+    let (n_games, n_rows, n_cols) = batch.row_payoffs().dim();
     let n = |count: usize| u32::try_from(count).unwrap();
     let Rule::RegretMatching {
         discount,
         predictive,
-    } = dynamics.rule
+    } = config.rule
     else {
         panic!("kernels match regrets");
     };
-    let iterations = i32::try_from(dynamics.stop.iterations).unwrap();
-    let weight = |t: i32| f64::from(t).powf(dynamics.average);
+    let iterations = i32::try_from(config.stop.iterations).unwrap();
+    let weight = |t: i32| f64::from(t).powf(config.average);
     let total: f64 = (1..=iterations).map(weight).sum();
     let (keep, [alpha, beta]) = match discount {
         games::Discount::None => (MatchingKeep::All, [0.0; 2]),
@@ -63,7 +63,7 @@ fn learn(
         cols: n(n_cols),
         iterations: n(ticks.len() / 4),
         keep: keep as u32,
-        alternating: u32::from(dynamics.updates == Updates::Alternating),
+        alternating: u32::from(config.updates == Updates::Alternating),
         predictive: f32::from(u8::from(predictive)),
         ..MatrixGamesParams::default()
     };
@@ -73,7 +73,7 @@ fn learn(
         vec![0, 1, 2]
     };
     let gains = batch
-        .gains()
+        .row_payoffs()
         .view()
         .permuted_axes([order[0], order[1], order[2]]);
     let gains: Vec<f32> = gains.iter().map(|&gain| gain as f32).collect();
@@ -120,14 +120,14 @@ const SIXTEEN: (&Kernel, Twin, bool) = (
 #[test]
 fn few_iterations_are_those_of_f64_by_every_rule() {
     let rules = [
-        Dynamics::default(),
-        Dynamics::regret_matching(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
-        Dynamics::regret_matching_plus().updates(Updates::Simultaneous),
-        Dynamics::predictive_regret_matching(),
-        Dynamics::discounted(1.5, 0.0, 2.0),
-        Dynamics::linear().updates(Updates::Simultaneous),
-        Dynamics::discounted(f64::INFINITY, f64::NEG_INFINITY, 0.5),
+        SolverConfig::default(),
+        SolverConfig::regret_matching(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
+        SolverConfig::regret_matching_plus().updates(Updates::Simultaneous),
+        SolverConfig::predictive_regret_matching(),
+        SolverConfig::discounted(1.5, 0.0, 2.0),
+        SolverConfig::linear().updates(Updates::Simultaneous),
+        SolverConfig::discounted(f64::INFINITY, f64::NEG_INFINITY, 0.5),
     ];
     let shapes = [
         ([9, 3, 3], vec![THREE, FOUR, SIXTEEN]),
@@ -139,10 +139,10 @@ fn few_iterations_are_those_of_f64_by_every_rule() {
     ];
     for (key, (shape, twins)) in shapes.into_iter().enumerate() {
         let batch = Batch::zero_sum(random(shape, key as u64)).unwrap();
-        for dynamics in rules.map(|rule| rule.iterations(12)) {
-            let truth = batch.solve(&dynamics).unwrap();
+        for config in rules.map(|rule| rule.iterations(12)) {
+            let truth = batch.solve(&config).unwrap();
             for &twin in &twins {
-                let [rows, cols] = learn(twin, &batch, &dynamics);
+                let [rows, cols] = learn(twin, &batch, &config);
                 let bound = Tolerance::exact().or_absolute(2e-5);
                 assert_close(
                     rows.flatten().as_slice().unwrap(),
@@ -175,14 +175,14 @@ fn deviating([rows, cols]: &[Array2<f64>; 2], truth: &BatchSolution) -> [usize; 
 #[test]
 fn five_hundred_iterations_stay_with_f64_in_most_games() {
     let batch = Batch::zero_sum(random([N_GAMES, 3, 3], 77)).unwrap();
-    for dynamics in [
-        Dynamics::default(),
-        Dynamics::regret_matching().updates(Updates::Simultaneous),
+    for config in [
+        SolverConfig::default(),
+        SolverConfig::regret_matching().updates(Updates::Simultaneous),
     ] {
-        let dynamics = dynamics.iterations(500);
-        let truth = batch.solve(&dynamics).unwrap();
-        let found = deviating(&learn(THREE, &batch, &dynamics), &truth);
-        eprintln!("{dynamics:?}: of {N_GAMES} games beyond 1e-5, 1e-4, 1e-3: {found:?}");
+        let config = config.iterations(500);
+        let truth = batch.solve(&config).unwrap();
+        let found = deviating(&learn(THREE, &batch, &config), &truth);
+        eprintln!("{config:?}: of {N_GAMES} games beyond 1e-5, 1e-4, 1e-3: {found:?}");
         assert!(
             found[0] < N_GAMES / 10 && found[2] < N_GAMES / 100,
             "{found:?}"

@@ -5,7 +5,9 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Mccfr, Sampling, Tree};
+use games::extensive::{
+    CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Mccfr, Sampling, Tree,
+};
 use games::nash_conv;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -16,12 +18,12 @@ const N_SEEDS: u64 = 6;
 
 /// Returns the mean NashConv of the averages of runs with several seeds.
 fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64) -> f64 {
-    let tree = Tree::of(game).unwrap();
-    let arena = Arena::from_tree(&tree).unwrap();
+    let tree = Tree::from_game(game).unwrap();
+    let compiled = CompiledGame::from_tree(&tree).unwrap();
     let learnt = |seed| {
         let mut run = Mccfr::new(&tree, sampling).unwrap();
         run.advance(iterations, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        nash_conv(&arena, &run.average()).unwrap()
+        nash_conv(&compiled, &run.average()).unwrap()
     };
     (1..=N_SEEDS).map(learnt).sum::<f64>() / N_SEEDS as f64
 }

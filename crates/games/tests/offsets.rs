@@ -8,11 +8,11 @@
 
 mod support;
 
-use games::extensive::{Arena, Sequences, Tree, TreeBuilder};
+use games::extensive::{CompiledGame, Sequences, Tree, TreeBuilder};
 use games::ndarray::{Array3, ArrayD, Axis, array};
 use games::{
-    Batch, Bimatrix, Dynamics, MatrixGame, NormalForm, Profile, Rational, Stopped, StrategicGame,
-    best_response, solve,
+    Batch, Bimatrix, MatrixGame, NormalForm, Profile, Rational, SolverConfig, StopReason,
+    StrategicGame, best_response, solve,
 };
 use num_traits::{One, ToPrimitive, Zero};
 use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
@@ -57,11 +57,17 @@ fn a_run_at_its_target_is_at_its_target_in_fractions() {
         let gains = array![[offset, offset + 4.0], [offset + 2.0, offset]];
         let game = MatrixGame::zero_sum(gains.clone()).unwrap();
         let target = 1e-9;
-        for dynamics in [Dynamics::default(), Dynamics::default().unpolished()] {
-            let dynamics = dynamics.until(target).iterations(100_000);
-            let found = solve(&game, &dynamics).unwrap();
+        for config in [
+            SolverConfig::default(),
+            SolverConfig::default().without_polish(),
+        ] {
+            let config = config.tolerance(target).iterations(100_000);
+            let found = solve(&game, &config).unwrap();
             let truth = nash_conv_of_game(&game, &found.strategies);
-            assert!(found.stopped == Stopped::AtTarget, "{offset:e} {found:?}");
+            assert!(
+                found.stopped == StopReason::AtTarget,
+                "{offset:e} {found:?}"
+            );
             assert!(truth <= exact(target), "{offset:e} {truth}");
             assert!((found.value - (offset + 4.0 / 3.0)).abs() <= 1e-15 * offset);
         }
@@ -71,14 +77,16 @@ fn a_run_at_its_target_is_at_its_target_in_fractions() {
 #[test]
 fn a_general_game_reaches_its_target_whatever_its_constants_are() {
     let target = 1e-4;
-    let dynamics = Dynamics::default().until(target).iterations(100_000);
+    let config = SolverConfig::default()
+        .tolerance(target)
+        .iterations(100_000);
     for offset in OFFSETS {
         // The only equilibrium is mixed, so that it depends on each difference of payoffs.
         let rows = array![[offset, offset + 4.0], [offset + 2.0, offset]];
         let cols = array![[3.0 - offset, 1.0 - offset], [-offset, 2.0 - offset]];
         let game = Bimatrix::new(rows, cols).unwrap();
-        let found = solve(&game, &dynamics).unwrap();
-        assert_eq!(found.stopped, Stopped::AtTarget, "{offset:e}");
+        let found = solve(&game, &config).unwrap();
+        assert_eq!(found.stopped, StopReason::AtTarget, "{offset:e}");
         let truth = nash_conv_of_game(&game, &found.strategies);
         assert!(truth <= exact(target), "{offset:e} {truth}");
     }
@@ -86,17 +94,17 @@ fn a_general_game_reaches_its_target_whatever_its_constants_are() {
 
 #[test]
 fn payoffs_of_one_player_on_two_scales_reach_no_target_below_their_rounding_error() {
-    let dynamics = Dynamics::default().until(1e-9).iterations(100_000);
+    let config = SolverConfig::default().tolerance(1e-9).iterations(100_000);
     for offset in OFFSETS {
         // The range of the second player's payoffs is the offset, and no constant makes the payoffs
         // small.
         let rows = array![[offset, offset + 4.0], [offset + 2.0, offset]];
         let cols = array![[3.0, 1.0], [offset, offset + 2.0]];
         let game = Bimatrix::new(rows, cols).unwrap();
-        let found = solve(&game, &dynamics).unwrap();
+        let found = solve(&game, &config).unwrap();
         let truth = nash_conv_of_game(&game, &found.strategies);
         assert_within(found.nash_conv, found.rounding, &truth, "two scales");
-        let Stopped::AtRounding { bound } = found.stopped else {
+        let StopReason::AtRounding { bound } = found.stopped else {
             panic!("{offset:e} {found:?}");
         };
         assert!(bound > 1e-9 && truth <= exact(bound), "{offset:e} {truth}");
@@ -200,7 +208,7 @@ fn random_tree(random: &Philox, offsets: [f64; 2]) -> Tree {
                     let payoff =
                         |offset: f64, player: u64| offset + 8.0 * random.uniform_f64(at + player);
                     builder
-                        .end(&[payoff(offsets[0], 0), payoff(offsets[1], 1)])
+                        .terminal(&[payoff(offsets[0], 0), payoff(offsets[1], 1)])
                         .unwrap();
                 }
             }
@@ -215,8 +223,8 @@ fn nash_conv_of_random_trees_is_within_its_rounding_error() {
         let random = Philox::new(seed).stream(3);
         let offset = |player: u64| 10_f64.powi((random.word(10 + player) % 21) as i32 - 2);
         let tree = random_tree(&random, [offset(0), -offset(1)]);
-        let arena = Arena::from_tree(&tree).unwrap();
-        let form = Sequences::of(&tree).unwrap();
+        let compiled = CompiledGame::from_tree(&tree).unwrap();
+        let form = Sequences::new(&tree).unwrap();
         let strategy = |player: usize| {
             let decisions = form.decisions(player).iter().zip(1..);
             let strategies = decisions.map(|(decision, at)| {
@@ -229,15 +237,15 @@ fn nash_conv_of_random_trees_is_within_its_rounding_error() {
             strategies.flatten().collect()
         };
         let profile: Profile = vec![strategy(0), strategy(1)];
-        let answers = best_response(&arena, &profile).unwrap();
+        let answers = best_response(&compiled, &profile).unwrap();
         let truth = nash_conv_of_tree(&form, &profile);
         let what = format!("seed {seed}");
         assert_within(answers.nash_conv(), answers.rounding, &truth, &what);
         assert!(answers.rounding <= 1e-12, "{what}: {}", answers.rounding);
 
-        let dynamics = Dynamics::default().until(1e-6).iterations(20_000);
-        let found = solve(&arena, &dynamics).unwrap();
-        assert_eq!(found.stopped, Stopped::AtTarget, "{what}");
+        let config = SolverConfig::default().tolerance(1e-6).iterations(20_000);
+        let found = solve(&compiled, &config).unwrap();
+        assert_eq!(found.stopped, StopReason::AtTarget, "{what}");
         assert!(
             nash_conv_of_tree(&form, &found.strategies) <= exact(1e-6),
             "{what}"
@@ -250,15 +258,15 @@ fn a_batch_with_offsets_is_the_batch_without_them() {
     let small = array![[[0.0, 4.0], [2.0, 0.0]], [[1.0, -3.0], [-2.0, 5.0]]];
     let offsets = [1e14, -1e15];
     let large = Array3::from_shape_fn((2, 2, 2), |at| small[[at.0, at.1, at.2]] + offsets[at.0]);
-    let dynamics = Dynamics::default().iterations(2000);
-    let small = Batch::zero_sum(small).unwrap().solve(&dynamics).unwrap();
+    let config = SolverConfig::default().iterations(2000);
+    let small = Batch::zero_sum(small).unwrap().solve(&config).unwrap();
     let batch = Batch::zero_sum(large).unwrap();
-    let found = batch.solve(&dynamics).unwrap();
+    let found = batch.solve(&config).unwrap();
     for (game, offset) in offsets.into_iter().enumerate() {
         assert!(found.nash_conv[game] <= 1e-5, "{}", found.nash_conv[game]);
         assert!(0.0 < found.rounding[game] && found.rounding[game] < 1e-13);
         assert!((found.values[game] - offset - small.values[game]).abs() <= 0.25);
-        let gains = batch.gains().index_axis(Axis(0), game).to_owned();
+        let gains = batch.row_payoffs().index_axis(Axis(0), game).to_owned();
         let alone = MatrixGame::zero_sum(gains).unwrap();
         let profile = vec![found.rows.row(game).to_vec(), found.cols.row(game).to_vec()];
         let truth = nash_conv_of_game(&alone, &profile);
@@ -271,8 +279,12 @@ fn a_target_below_the_rounding_error_ends_the_run_and_is_not_reached() {
     let pure = MatrixGame::zero_sum(array![[1.0, 2.0], [0.0, 3.0]]).unwrap();
     let mixed = MatrixGame::zero_sum(array![[0.1, -0.7], [-0.3, 0.4]]).unwrap();
     for game in [pure, mixed] {
-        let found = solve(&game, &Dynamics::default().until(1e-18).iterations(1000)).unwrap();
-        let Stopped::AtRounding { bound } = found.stopped else {
+        let found = solve(
+            &game,
+            &SolverConfig::default().tolerance(1e-18).iterations(1000),
+        )
+        .unwrap();
+        let StopReason::AtRounding { bound } = found.stopped else {
             panic!("{found:?}");
         };
         assert!(1e-18 < bound && bound < 1e-14 && bound == found.rounding);
@@ -281,8 +293,8 @@ fn a_target_below_the_rounding_error_ends_the_run_and_is_not_reached() {
     }
     // Without a difference of payoffs nothing is rounded.
     let constant = MatrixGame::zero_sum(array![[1e16, 1e16]]).unwrap();
-    let found = solve(&constant, &Dynamics::default().until(1e-300)).unwrap();
-    assert_eq!((found.stopped, found.rounding), (Stopped::AtTarget, 0.0));
+    let found = solve(&constant, &SolverConfig::default().tolerance(1e-300)).unwrap();
+    assert_eq!((found.stopped, found.rounding), (StopReason::AtTarget, 0.0));
 }
 
 #[test]
@@ -320,7 +332,7 @@ fn the_second_player_of_a_constant_sum_keeps_payoffs_that_are_small_next_to_the_
             }
             let truth = truth.to_f64().unwrap();
             assert!((expected.values[1] - truth).abs() <= 1e-15, "{sum:e}");
-            let found = solve(&game, &Dynamics::default().iterations(10)).unwrap();
+            let found = solve(&game, &SolverConfig::default().iterations(10)).unwrap();
             let judged = best_response(&game, &found.strategies).unwrap();
             assert_eq!(found.values, judged.values, "{sum:e}");
             // The same game again after a conversion.
@@ -345,15 +357,15 @@ fn the_value_of_a_small_payoff_is_not_lost_next_to_large_ones() {
         for row in gains.rows() {
             builder.decision(other, 2).unwrap();
             for &gain in row {
-                builder.end(&[gain, -gain]).unwrap();
+                builder.terminal(&[gain, -gain]).unwrap();
             }
         }
-        let arena = Arena::from_tree(&builder.finish().unwrap()).unwrap();
+        let compiled = CompiledGame::from_tree(&builder.finish().unwrap()).unwrap();
         let all = [
             best_response(&matrix, &first).unwrap(),
             best_response(&bimatrix, &first).unwrap(),
             best_response(&form, &first).unwrap(),
-            best_response(&arena, &first).unwrap(),
+            best_response(&compiled, &first).unwrap(),
         ];
         for (number, answers) in all.into_iter().enumerate() {
             let values = [sign * 1e-3, -sign * 1e-3];
@@ -361,7 +373,9 @@ fn the_value_of_a_small_payoff_is_not_lost_next_to_large_ones() {
         }
         // Whichever cell is played, its payoff is the value.
         let batch = Batch::zero_sum(gains.clone().insert_axis(Axis(0))).unwrap();
-        let found = batch.solve(&Dynamics::default().iterations(50)).unwrap();
+        let found = batch
+            .solve(&SolverConfig::default().iterations(50))
+            .unwrap();
         let profile = [found.rows.row(0), found.cols.row(0)];
         let mut truth = Rational::zero();
         for (cell, &gain) in gains.indexed_iter() {

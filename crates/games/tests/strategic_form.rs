@@ -11,8 +11,8 @@ use games::exact::all_equilibria;
 use games::extensive::{Kuhn, Sequences, StrategicForm, Tree, TreeBuilder};
 use games::ndarray::array;
 use games::{
-    Bimatrix, Dynamics, Error, MatrixGame, NormalForm, Number, Profile, Rational, StrategicGame,
-    exact, nash_conv, solve,
+    Bimatrix, Error, MatrixGame, NormalForm, Number, Profile, Rational, SolverConfig,
+    StrategicGame, exact, nash_conv, solve,
 };
 use num_traits::{One, Zero};
 use support::fractions::nash_conv_of_tree;
@@ -35,7 +35,7 @@ fn small_tree(random: &Philox) -> Tree {
     let mut end = |builder: &mut TreeBuilder| {
         at += 2;
         let payoff = |at| i64::from(random.word(at) % 7);
-        builder.end(&[payoff(at), payoff(at + 1)]).unwrap();
+        builder.terminal(&[payoff(at), payoff(at + 1)]).unwrap();
     };
     builder.chance(&[1, 2], || names(2)).unwrap();
     end(&mut builder);
@@ -59,7 +59,7 @@ fn equilibria_of_the_strategic_form_are_equilibria_of_the_tree() {
     let mut n_equilibria = 0;
     for seed in 0..40 {
         let tree = small_tree(&Philox::new(seed));
-        let form = StrategicForm::of(&tree).unwrap();
+        let form = StrategicForm::new(&tree).unwrap();
         assert_eq!(
             form.game().shape()[0],
             3,
@@ -100,8 +100,8 @@ fn equilibria_of_the_strategic_form_are_equilibria_of_the_tree() {
 
 #[test]
 fn plans_of_kuhn_poker_are_counted_and_its_value_is_that_of_the_tree() {
-    let tree = Tree::of(&Kuhn).unwrap();
-    let form = StrategicForm::of(&tree).unwrap();
+    let tree = Tree::from_game(&Kuhn).unwrap();
+    let form = StrategicForm::new(&tree).unwrap();
     // With each of three cards: bet, check and fold, check and call; and two answers to either of
     // two actions.
     assert_eq!(form.game().shape(), [3_usize.pow(3), 2_usize.pow(6)]);
@@ -125,11 +125,11 @@ fn trees_of_any_number_of_players_have_a_strategic_form() {
         for (number, &set) in sets.iter().enumerate() {
             builder.decision(set, 2).unwrap();
             builder
-                .end(&vec![i64::try_from(number).unwrap(); n_players])
+                .terminal(&vec![i64::try_from(number).unwrap(); n_players])
                 .unwrap();
         }
-        builder.end(&vec![10; n_players]).unwrap();
-        let form = StrategicForm::of(&builder.finish().unwrap()).unwrap();
+        builder.terminal(&vec![10; n_players]).unwrap();
+        let form = StrategicForm::new(&builder.finish().unwrap()).unwrap();
         let game: &NormalForm = form.game();
         assert_eq!(game.shape(), vec![2; n_players]);
         assert_eq!(game.labels().actions[0], ["stop", "go"]);
@@ -148,10 +148,10 @@ fn too_many_plans_are_an_error() {
     for _ in 0..30 {
         let set = builder.information_set(0, "", names(2)).unwrap();
         builder.decision(set, 2).unwrap();
-        builder.end(&[1]).unwrap();
-        builder.end(&[2]).unwrap();
+        builder.terminal(&[1]).unwrap();
+        builder.terminal(&[2]).unwrap();
     }
-    let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
+    let fault = StrategicForm::new(&builder.finish().unwrap()).unwrap_err();
     assert!(
         matches!(fault, Error::TooLarge { limit: 65_536, .. }),
         "{fault}"
@@ -161,7 +161,7 @@ fn too_many_plans_are_an_error() {
 #[test]
 fn forms_of_too_many_digits_or_choices_are_errors() {
     let limit_of = |builder: TreeBuilder| {
-        let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
+        let fault = StrategicForm::new(&builder.finish().unwrap()).unwrap_err();
         let Error::TooLarge { what, limit, .. } = fault else {
             panic!("{fault}");
         };
@@ -171,7 +171,8 @@ fn forms_of_too_many_digits_or_choices_are_errors() {
     long.chance(&[1, 1], || names(2)).unwrap();
     for power in [1, 50_000] {
         let denominator = num_bigint::BigInt::from(3).pow(power);
-        long.end(&[Rational::new(1.into(), denominator)]).unwrap();
+        long.terminal(&[Rational::new(1.into(), denominator)])
+            .unwrap();
     }
     let bits = "number of bits of a payoff over the common denominator";
     assert_eq!(limit_of(long), (bits, 1 << 16));
@@ -179,9 +180,9 @@ fn forms_of_too_many_digits_or_choices_are_errors() {
     let mut deep = TreeBuilder::new(String::new(), names(1));
     for _ in 0..257 {
         deep.chance(&[1, 1], || names(2)).unwrap();
-        deep.end(&[1]).unwrap();
+        deep.terminal(&[1]).unwrap();
     }
-    deep.end(&[2]).unwrap();
+    deep.terminal(&[2]).unwrap();
     let moves = "number of moves of chance on the way to an end";
     assert_eq!(limit_of(deep), (moves, 256));
     // 2^16 plans, each with an entry for each of 300 sets.
@@ -192,7 +193,7 @@ fn forms_of_too_many_digits_or_choices_are_errors() {
         let set = wide.information_set(0, "", names(n_actions)).unwrap();
         wide.decision(set, n_actions).unwrap();
         for _ in 0..n_actions {
-            wide.end(&[1]).unwrap();
+            wide.terminal(&[1]).unwrap();
         }
     }
     assert_eq!(limit_of(wide), ("number of choices in plans", 1 << 24));
@@ -215,7 +216,7 @@ fn games_of_constant_sum_are_solved_as_games_of_sum_zero() {
         .map(|strategy| strategy.iter().map(Number::nearest).collect())
         .collect();
     assert!(nash_conv(&general, &strategies).unwrap() < 1e-15);
-    let learnt = solve(&game, &Dynamics::default().until(1e-9)).unwrap();
+    let learnt = solve(&game, &SolverConfig::default().tolerance(1e-9)).unwrap();
     let value = proved.value.nearest();
     assert!(
         (learnt.values[0] - value).abs() < 1e-9 && (learnt.values[1] - (3.0 - value)).abs() < 1e-9
@@ -249,7 +250,7 @@ fn a_tree_of_constant_sum_has_the_value_of_the_tree_shifted_to_zero() {
         for payoffs in [[5, 1], [2, 4]] {
             builder.decision(second, 2).unwrap();
             for payoff in payoffs {
-                builder.end(&[payoff, sum - payoff]).unwrap();
+                builder.terminal(&[payoff, sum - payoff]).unwrap();
             }
         }
         builder.finish().unwrap()
@@ -264,6 +265,6 @@ fn a_tree_of_constant_sum_has_the_value_of_the_tree_shifted_to_zero() {
         (zero.sum.to_string(), sixteen.sum.to_string()),
         ("0".into(), "16".into())
     );
-    let form = Sequences::of(&tree(16)).unwrap();
+    let form = Sequences::new(&tree(16)).unwrap();
     assert_eq!(exact(&form).unwrap().value, zero.value);
 }

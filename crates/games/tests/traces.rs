@@ -7,7 +7,9 @@
 
 mod support;
 
-use games::{Dynamics, MatrixGame, Profile, Run, SourceOrder, Updates, nash_conv, ndarray::array};
+use games::{
+    MatrixGame, Profile, Run, SolverConfig, SourceOrder, Updates, nash_conv, ndarray::array,
+};
 use serde_json::Value;
 use tensor_core::compare::{Tolerance, assert_close};
 
@@ -36,24 +38,26 @@ fn check(game: &MatrixGame, profile: &Profile, row: &Value) {
 #[test]
 fn every_trace_of_the_reference_is_followed() {
     let (reference, game) = (support::reference(), game());
-    let uniform = |dynamics: Dynamics| dynamics.average(0.0);
+    let uniform = |config: SolverConfig| config.average(0.0);
     for trace in reference["rps_crash_traces"].as_array().unwrap() {
         let rows = trace["trace"].as_array().unwrap();
-        let dynamics = match trace["variant"].as_str().unwrap() {
+        let config = match trace["variant"].as_str().unwrap() {
             "seed_order_rm_uniform_average" => None,
             "textbook_rm_simultaneous_uniform" => {
-                Some(Dynamics::regret_matching().updates(Updates::Simultaneous))
+                Some(SolverConfig::regret_matching().updates(Updates::Simultaneous))
             }
-            "rm_alternating_uniform" => Some(uniform(Dynamics::regret_matching())),
-            "rm+_alternating_linear" => Some(Dynamics::regret_matching_plus()),
-            "predictive_rm+_alternating_quadratic" => Some(Dynamics::default()),
-            "predictive_rm_alternating_quadratic" => Some(Dynamics::predictive_regret_matching()),
+            "rm_alternating_uniform" => Some(uniform(SolverConfig::regret_matching())),
+            "rm+_alternating_linear" => Some(SolverConfig::regret_matching_plus()),
+            "predictive_rm+_alternating_quadratic" => Some(SolverConfig::default()),
+            "predictive_rm_alternating_quadratic" => {
+                Some(SolverConfig::predictive_regret_matching())
+            }
             other => panic!("the reference has a variant {other}"),
         };
         for row in rows {
             let iteration = row["iteration"].as_u64().unwrap();
-            let profile = if let Some(dynamics) = &dynamics {
-                let mut run = Run::new(&game, dynamics).unwrap();
+            let profile = if let Some(config) = &config {
+                let mut run = Run::new(&game, config).unwrap();
                 run.advance(iteration);
                 run.average()
             } else {
@@ -75,14 +79,18 @@ fn every_trace_of_the_reference_is_followed() {
 #[test]
 fn a_target_in_a_matrix_game_is_reached_by_linear_algebra() {
     let game = game();
-    let solution = games::solve(&game, &Dynamics::default().until(1e-14)).unwrap();
+    let solution = games::solve(&game, &SolverConfig::default().tolerance(1e-14)).unwrap();
     assert!(solution.polished && solution.nash_conv <= 1e-14 && solution.iterations < 10);
     assert_close(
         &solution.strategies[0],
         [0.25, 0.5, 0.25],
         Tolerance::relative(8),
     );
-    let average = games::solve(&game, &Dynamics::default().until(1e-6).unpolished()).unwrap();
+    let average = games::solve(
+        &game,
+        &SolverConfig::default().tolerance(1e-6).without_polish(),
+    )
+    .unwrap();
     // The first iteration with at most 1e-6 is 354; checkpoints are a 32nd apart.
     assert!(!average.polished && (354..=365).contains(&average.iterations));
 }
@@ -90,7 +98,7 @@ fn a_target_in_a_matrix_game_is_reached_by_linear_algebra() {
 #[test]
 fn regrets_are_nash_conv_in_the_textbook_order_alone() {
     let game = game();
-    let textbook = Dynamics::regret_matching()
+    let textbook = SolverConfig::regret_matching()
         .updates(Updates::Simultaneous)
         .iterations(500);
     let solution = games::solve(&game, &textbook).unwrap();
@@ -104,6 +112,6 @@ fn regrets_are_nash_conv_in_the_textbook_order_alone() {
         [0.067_650_054_381_51],
         Tolerance::exact().or_absolute(1e-14),
     );
-    let alternating = games::solve(&game, &Dynamics::regret_matching()).unwrap();
+    let alternating = games::solve(&game, &SolverConfig::regret_matching()).unwrap();
     assert_eq!(alternating.regret_nash_conv, None);
 }

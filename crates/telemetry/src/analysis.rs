@@ -11,10 +11,10 @@ mod lag;
 mod periodicity;
 mod policies;
 
-pub use dvfs::{Curve, Optimum, PhysicalFit, Point, Polynomial, dvfs};
+pub use dvfs::{ClockMeasurement, Curve, Optimum, PhysicalFit, Polynomial, dvfs};
 pub use estimate::Estimate;
 pub use idle::{
-    Activity, Bottleneck, Evidence, Shares, Stretch, Verdict, idle_periods, idle_periods_within,
+    Activity, Bottleneck, Evidence, Period, Shares, Verdict, idle_periods, idle_periods_within,
 };
 pub use periodicity::{Periodicity, periodicity};
 pub use policies::{Comparison, Job, Policy, ReasonShare, compare_policies};

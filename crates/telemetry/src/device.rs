@@ -65,7 +65,7 @@ pub struct Capability {
 impl Device {
     /// Creates a device with index 0, a kind and a name, and without further properties or metrics.
     #[must_use]
-    pub fn named(kind: Kind, name: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, name: impl Into<String>) -> Self {
         Self {
             index: 0,
             kind,
@@ -82,7 +82,7 @@ impl Device {
 
     /// Returns whether the device's energy can be measured: by an energy counter or a power metric.
     #[must_use]
-    pub fn tells_energy(&self) -> bool {
+    pub fn reports_energy(&self) -> bool {
         let tells = |metric| self.field(metric).is_some();
         tells(Metric::Energy) || Metric::POWERS.into_iter().any(tells)
     }

@@ -13,7 +13,7 @@ use crate::nvml::{Nvml, Query};
 use crate::rapl::Rapl;
 use crate::source::{Reading, Source};
 use crate::{Device, Error, Fault, Metric, Result, Values};
-use image::{Host, Refusal};
+use image::{Host, ImageError};
 use serde::Serialize;
 use std::env;
 use std::fs;
@@ -27,7 +27,7 @@ pub struct Finding {
     /// Stable id of the check, such as `gpu.0.sensor`.
     pub id: String,
     /// Outcome of the check.
-    pub state: State,
+    pub state: Status,
     /// Description of the component, or of the problem with its remedy.
     pub detail: String,
 }
@@ -35,7 +35,7 @@ pub struct Finding {
 /// The outcome of a check, ordered from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Status {
     /// The component exists and works.
     Found,
     /// The component does not exist, and is optional.
@@ -48,7 +48,7 @@ pub enum State {
 
 /// Locations and descriptions of the components to check.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SystemPaths {
     /// Path of the NVML library; `None` uses the dynamic loader's search path.
     pub nvml: Option<PathBuf>,
     /// Folder of the RAPL domains; `None` is `/sys/class/powercap`.
@@ -64,7 +64,7 @@ pub struct Places {
 impl Finding {
     /// Creates a finding.
     #[must_use]
-    pub fn new(id: impl Into<String>, state: State, detail: impl Into<String>) -> Self {
+    pub fn new(id: impl Into<String>, state: Status, detail: impl Into<String>) -> Self {
         Self {
             id: id.into(),
             state,
@@ -73,7 +73,7 @@ impl Finding {
     }
 }
 
-impl Default for Places {
+impl Default for SystemPaths {
     /// Returns the usual locations.
     ///
     /// Toolkits are searched in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`. The image's
@@ -98,15 +98,16 @@ impl Default for Places {
     }
 }
 
-/// Checks this machine with the default [`Places`]. A missing component is a finding, not an error.
+/// Checks this machine with the default [`SystemPaths`]. A missing component is a finding, not an
+/// error.
 #[must_use]
 pub fn doctor() -> Vec<Finding> {
-    examine(&Places::default())
+    examine(&SystemPaths::default())
 }
 
 /// Checks the components at the given locations.
 #[must_use]
-pub fn examine(places: &Places) -> Vec<Finding> {
+pub fn examine(places: &SystemPaths) -> Vec<Finding> {
     let mut findings = vec![];
     let mut nvml = places
         .nvml
@@ -143,9 +144,9 @@ fn unopened(error: &Error) -> Finding {
             fault: Some(fault), ..
         } => {
             let detail = format!("{error}; {}", remedy(*fault));
-            Finding::new("nvml", State::Failed, detail)
+            Finding::new("nvml", Status::Failed, detail)
         }
-        _ => Finding::new("nvml", State::Missing, error.to_string()),
+        _ => Finding::new("nvml", Status::Missing, error.to_string()),
     }
 }
 
@@ -175,29 +176,29 @@ fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
     let cuda = cuda_of(nvml).map_or("unknown".to_owned(), |cuda| cuda.to_string());
     let n_devices = nvml.devices().len();
     let detail = format!("driver {driver}, CUDA {cuda}, GPUs: {n_devices}");
-    findings.push(Finding::new("nvml", State::Found, detail));
+    findings.push(Finding::new("nvml", Status::Found, detail));
     for index in 0..n_devices {
         let reading = nvml.read(index, Duration::ZERO);
         let device = &nvml.devices()[index];
         let id = |part: &str| format!("gpu.{index}.{part}");
         if let Some(fault) = unreachable(device, &reading) {
             let detail = format!("reports no metrics: {fault}; {}", remedy(fault));
-            findings.push(Finding::new(id("device"), State::Failed, detail));
+            findings.push(Finding::new(id("device"), Status::Failed, detail));
             continue;
         }
         let query = nvml.query(index);
-        findings.push(Finding::new(id("device"), State::Found, described(&query)));
+        findings.push(Finding::new(id("device"), Status::Found, described(&query)));
         findings.push(of_metrics(&id("metrics"), device));
         findings.push(of_sensor(&id("sensor"), device));
         if query.is_persistent == Some(false) {
             let why = "off: each reading of an unused GPU may initialize the GPU again; to turn it on: \
                 nvidia-smi -pm 1 as root";
-            findings.push(Finding::new(id("persistence"), State::Warning, why));
+            findings.push(Finding::new(id("persistence"), Status::Warning, why));
         }
         if query.is_mig == Some(true) {
             let why =
                 "MIG is enabled: no utilisation is reported, power and energy are of the whole GPU";
-            findings.push(Finding::new(id("mig"), State::Warning, why));
+            findings.push(Finding::new(id("mig"), Status::Warning, why));
         }
     }
 }
@@ -260,7 +261,7 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
     if missing.is_empty() {
         return Finding::new(
             id,
-            State::Found,
+            Status::Found,
             format!("all {n_told} metrics are reported"),
         );
     }
@@ -269,10 +270,10 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
         missing.join("; ")
     );
     // Energy needs either the energy counter or a power metric to integrate.
-    let state = if device.tells_energy() {
-        State::Found
+    let state = if device.reports_energy() {
+        Status::Found
     } else {
-        State::Failed
+        Status::Failed
     };
     Finding::new(id, state, detail)
 }
@@ -292,16 +293,16 @@ fn of_sensor(id: &str, device: &Device) -> Finding {
     if known.is_empty() {
         let why = "unknown for this architecture and driver; `cargo xtask trace --interval 10ms` \
             measures how often each power metric is updated";
-        return Finding::new(id, State::Warning, why);
+        return Finding::new(id, Status::Warning, why);
     }
-    Finding::new(id, State::Found, known.join("; "))
+    Finding::new(id, Status::Found, known.join("; "))
 }
 
 /// Returns the finding on RAPL, with the first fault of any domain.
 fn of_rapl(rapl: Result<Rapl>) -> Finding {
     let rapl = match rapl {
         Ok(rapl) => rapl,
-        Err(error) => return Finding::new("rapl", State::Missing, error.to_string()),
+        Err(error) => return Finding::new("rapl", Status::Missing, error.to_string()),
     };
     let faults = rapl
         .devices()
@@ -314,19 +315,19 @@ fn of_rapl(rapl: Result<Rapl>) -> Finding {
         .map(|device| device.name.as_str())
         .collect();
     match fault {
-        None => Finding::new("rapl", State::Found, names.join(", ")),
+        None => Finding::new("rapl", Status::Found, names.join(", ")),
         Some(Fault::NoPermission) => Finding::new(
             "rapl",
-            State::Warning,
+            Status::Warning,
             "readable by root only; as root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj \
              (until the next reboot)",
         ),
-        Some(fault) => Finding::new("rapl", State::Warning, fault.to_string()),
+        Some(fault) => Finding::new("rapl", Status::Warning, fault.to_string()),
     }
 }
 
 /// Adds the findings on toolkit, driver and frameworks, each pair of which must be compatible.
-fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
+fn toolkits(places: &SystemPaths, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
     let found = places
         .toolkits
         .iter()
@@ -338,8 +339,8 @@ fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
         })
     });
     let (state, detail) = match found {
-        None => (State::Missing, "no CUDA toolkit".to_owned()),
-        Some((folder, toolkit)) => (State::Found, format!("{toolkit} in {}", folder.display())),
+        None => (Status::Missing, "no CUDA toolkit".to_owned()),
+        Some((folder, toolkit)) => (Status::Found, format!("{toolkit} in {}", folder.display())),
     };
     findings.push(Finding::new("cuda.toolkit", state, detail));
     let toolkit = found.map(|(_, toolkit)| toolkit);
@@ -348,7 +349,7 @@ fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
         findings.push(of_driver("cuda.driver", driver, toolkit, &what));
     }
     for (name, version) in &places.frameworks {
-        let Some(framework) = toolkit::of_framework(version) else {
+        let Some(framework) = toolkit::from_framework(version) else {
             continue;
         };
         let id = format!("cuda.framework.{name}");
@@ -375,11 +376,11 @@ fn of_driver(id: &str, driver: Driver, cuda: Version, what: &str) -> Finding {
 /// Converts the result of a compatibility check to a finding; `fine` is the detail on success.
 fn judged(id: &str, fits: std::result::Result<(), Mismatch>, fine: String) -> Finding {
     match fits {
-        Ok(()) => Finding::new(id, State::Found, fine),
+        Ok(()) => Finding::new(id, Status::Found, fine),
         Err(unknown @ Mismatch::NotInTable { .. }) => {
-            Finding::new(id, State::Warning, unknown.to_string())
+            Finding::new(id, Status::Warning, unknown.to_string())
         }
-        Err(mismatch) => Finding::new(id, State::Failed, mismatch.to_string()),
+        Err(mismatch) => Finding::new(id, Status::Failed, mismatch.to_string()),
     }
 }
 
@@ -410,14 +411,14 @@ fn of_image(condition: &str, nvml: &Nvml) -> Finding {
         .iter()
         .filter_map(|host| image::starts(condition, host).err());
     let judged = refusals.map(|refusal| match refusal {
-        Refusal::Unclear { .. } => (State::Warning, refusal.to_string()),
-        Refusal::Unmet { .. } => (State::Failed, refusal.to_string()),
+        ImageError::Unclear { .. } => (Status::Warning, refusal.to_string()),
+        ImageError::Unmet { .. } => (Status::Failed, refusal.to_string()),
     });
     match judged.max_by_key(|(state, _)| *state) {
         Some((state, why)) => Finding::new(id, state, why),
         None => {
             let fine = format!("the image's requirement is met: {}", hosts[0]);
-            Finding::new(id, State::Found, fine)
+            Finding::new(id, Status::Found, fine)
         }
     }
 }
@@ -434,6 +435,6 @@ fn toolkit_in(folder: &Path) -> Option<Version> {
         .into_iter()
         .filter_map(|name| fs::read_to_string(folder.join(name)).ok());
     texts
-        .filter_map(|text| toolkit::of_version_file(&text))
+        .filter_map(|text| toolkit::from_version_file(&text))
         .next()
 }

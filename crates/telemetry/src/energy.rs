@@ -32,7 +32,7 @@
 //! Counters: a counter is used as long as it rises, and rises no faster than the device can draw.
 //! If it was reset or stuck in the window, or if a method reports 0 J, the next method is used. If
 //! no method covers the window, the result is `None` and never 0 J.
-//! Source: for the gains and offsets of sensors, see [`Calibration::of_device`].
+//! Source: for the gains and offsets of sensors, see [`Calibration::for_device`].
 //! Limits: a counter that was reset between two reads and has passed its earlier value since is not
 //! recognised as reset. For RAPL no tolerance is known.
 
@@ -42,20 +42,20 @@ mod counted;
 mod reported;
 mod unfold;
 
-pub use calibration::{Calibration, Metered};
-pub(crate) use cells::{Cell, Sight};
-pub use counted::Counted;
+pub use calibration::{Calibration, MeteredWindow};
+pub(crate) use cells::{Cell, Visibility};
+pub use counted::EnergyTotal;
 pub(crate) use counted::went_on;
 pub(crate) use reported::Reported;
 
-use crate::updates::{self, Rhythm};
+use crate::updates::{self, PeriodBounds};
 use crate::{Device, Kind, Metric, SensorClass, Trace};
-use cells::{Cells, Sum, hull};
+use cells::{Cells, EnergyBounds, hull};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
-use unfold::Habit;
+use unfold::SensorModel;
 
 /// The energy of a device in a window, with bounds and the method of measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub struct Energy {
     /// Bounds on the true energy for any power between 0 W and the power limit in time that the
     /// sensor did not observe.
     ///
-    /// They include the tolerance of gain and offset. For RAPL ([`Calibration::of_kind`]) no
+    /// They include the tolerance of gain and offset. For RAPL ([`Calibration::for_kind`]) no
     /// tolerance is known, so the bounds equal `sampling` unless the caller passes a calibration.
     /// At idle an offset of some watts is a large share of the energy; [`Energy::relative`] returns
     /// the bounds as shares.
@@ -188,14 +188,14 @@ const CLASS_PERIOD_TOLERANCE: f64 = 0.05;
 impl Trace {
     /// Returns the energy of a device in a window, by the best method that covers the window.
     ///
-    /// Uses [`Calibration::of_device`]. Returns `None` for an empty window, for a device index out
+    /// Uses [`Calibration::for_device`]. Returns `None` for an empty window, for a device index out
     /// of range, and if no method covers the window:
     /// - the device reports neither power above 0 W nor a counter that moves,
     /// - the rows begin or end more than about an update period inside the window, or
     /// - more than half of the window is missing.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
-        let calibration = Calibration::of_device(self.devices.get(device)?);
+        let calibration = Calibration::for_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }
 
@@ -264,20 +264,20 @@ impl Trace {
         self.devices.get(device)?;
         let told = METRICS
             .into_iter()
-            .filter_map(|metric| self.told(device, metric, (from_s, to_s)));
-        let reach = told.filter(|told| told.tells(from_s, to_s));
+            .filter_map(|metric| self.power_estimate(device, metric, (from_s, to_s)));
+        let reach = told.filter(|told| told.covers(from_s, to_s));
         let mut told = reach.min_by_key(|told| told.method)?;
         Some((told.method, told.ways.swap_remove(0).0))
     }
 
     /// Computes the cells of power around a window by one metric; `None` if the metric is not one
     /// of [`METRICS`], or if no bound on the power of the device is known.
-    pub(crate) fn told(
+    pub(crate) fn power_estimate(
         &self,
         device: usize,
         metric: Metric,
         (from_s, to_s): (f64, f64),
-    ) -> Option<Told> {
+    ) -> Option<PowerEstimate> {
         #[cfg(test)]
         N_TOLD.with(|n| n.set(n.get() + 1));
         if !METRICS.contains(&metric) {
@@ -303,7 +303,7 @@ impl Trace {
             let run = runs.max_by(|a, b| longest(a).total_cmp(&longest(b)))?;
             let (rhythm, longest_s) = counter_rhythm(about, run);
             let cells = unfold::of_counter(run, rhythm.as_ref(), longest_s, ceiling_w);
-            return Some(Told {
+            return Some(PowerEstimate {
                 method: Method::Counter,
                 ways: vec![cells],
             });
@@ -312,8 +312,8 @@ impl Trace {
         // Windows that overlap by half a period or more make the readings averages.
         let is_average = habits[0].window_s > 1.5 * habits[0].rhythm.period_s;
         let row_s = updates::row_interval_s(self, device);
-        let of_habit = |habit: &Habit| unfold::of_power(&series, *habit, row_s, ceiling_w);
-        Some(Told {
+        let of_habit = |habit: &SensorModel| unfold::of_power(&series, *habit, row_s, ceiling_w);
+        Some(PowerEstimate {
             method: if is_average {
                 Method::AveragePower
             } else {
@@ -342,7 +342,7 @@ impl Trace {
     /// `None` if the device reports no limit, no power above 0 W and no counter that moves.
     pub(crate) fn ceiling_w(&self, device: usize) -> Option<f64> {
         let greatest = |metrics: &[Metric]| {
-            let values = self.of_device(device).flat_map(|row| {
+            let values = self.device_rows(device).flat_map(|row| {
                 let get = |&metric| row.values.get(metric).filter(|watts| watts.is_finite());
                 metrics.iter().filter_map(get)
             });
@@ -399,24 +399,24 @@ impl Trace {
 }
 
 /// The power over time that one metric determines around a window.
-pub(crate) struct Told {
+pub(crate) struct PowerEstimate {
     method: Method,
     /// Cells and updates for each possible way in which the sensor made its readings. The estimate
     /// uses the first way; the bounds include all ways.
     ways: Vec<(Cells, Vec<updates::Update>)>,
 }
 
-impl Told {
+impl PowerEstimate {
     /// Returns whether the cells cover a window and any of them has a power other than 0 W, because
     /// no device that can be read draws 0 W.
-    fn tells(&self, from_s: f64, to_s: f64) -> bool {
+    fn covers(&self, from_s: f64, to_s: f64) -> bool {
         let cells = &self.ways[0].0;
         cells.reach_over(from_s, to_s) && cells.within(from_s, to_s).any(|cell| cell.watts != 0.0)
     }
 
     /// Returns the energy of a window with the bounds of all ways; `None` if the cells of any way
     /// do not cover the window.
-    fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
+    fn sum(&self, from_s: f64, to_s: f64) -> Option<EnergyBounds> {
         let mut sums = self.ways.iter().map(|(cells, _)| cells.sum(from_s, to_s));
         let mut sum = sums.next()??;
         for other in sums {
@@ -572,7 +572,7 @@ impl Interval {
     }
 }
 
-impl Sum {
+impl EnergyBounds {
     /// Returns this sum with bounds that also include the bounds of another sum.
     fn or(&self, other: &Self) -> Self {
         let likely = hull(self.likely, other.likely);
@@ -589,27 +589,37 @@ impl Sum {
 ///
 /// A sensor of a known class has one way. For an unknown class, the averaging window may be the
 /// whole update period, the last second, or a part of the period.
-fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> {
+fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorModel> {
     let (known_s, mut windows_s) = match (device.sensor_class(metric), metric) {
         (Some(class), _) => {
             let (update_s, window_s) = class.update_and_window_s();
-            (Some(update_s), vec![Window::Of(window_s / update_s)])
+            (
+                Some(update_s),
+                vec![AveragingWindow::Of(window_s / update_s)],
+            )
         }
-        (None, Metric::PowerAverage) => (None, vec![Window::Seconds(1.0)]),
+        (None, Metric::PowerAverage) => (None, vec![AveragingWindow::Seconds(1.0)]),
         // `PowerDraw` is instant or average power, depending on architecture and driver, and the
         // window of an unknown sensor may be shorter than its period.
         (None, Metric::PowerDraw) => (
             None,
-            vec![Window::Of(1.0), Window::Seconds(1.0), Window::Guessed],
+            vec![
+                AveragingWindow::Of(1.0),
+                AveragingWindow::Seconds(1.0),
+                AveragingWindow::Guessed,
+            ],
         ),
-        (None, _) => (None, vec![Window::Of(1.0), Window::Guessed]),
+        (None, _) => (
+            None,
+            vec![AveragingWindow::Of(1.0), AveragingWindow::Guessed],
+        ),
     };
     let architecture = device.architecture.as_deref().unwrap_or_default();
     if SEES_ALL
         .iter()
         .any(|name| name.eq_ignore_ascii_case(architecture))
     {
-        windows_s.retain(|window| *window != Window::Guessed);
+        windows_s.retain(|window| *window != AveragingWindow::Guessed);
     }
     // The period of a known class is only refined by the trace; an unknown period is searched for
     // in the whole range.
@@ -623,33 +633,33 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> 
     let rhythm = match (measured, known_s) {
         (Some(found), Some(known_s)) => {
             // If the measured period contradicts the table's, the measured period is used.
-            let (found, known) = (found.rhythm(), Rhythm::new(known_s, CLOCK));
+            let (found, known) = (found.rhythm(), PeriodBounds::new(known_s, CLOCK));
             found.within(&known).unwrap_or(found)
         }
         (Some(found), None) => found.rhythm(),
-        (None, Some(known_s)) => Rhythm::new(known_s, CLOCK),
-        (None, None) => Rhythm {
+        (None, Some(known_s)) => PeriodBounds::new(known_s, CLOCK),
+        (None, None) => PeriodBounds {
             period_s: SLOWEST_COUNTER_S,
             shortest_s: FASTEST_POWER_S * (1.0 - CLOCK),
             longest_s: SLOWEST_COUNTER_S * (1.0 + CLOCK),
         },
     };
-    let habit = |window| Habit {
+    let habit = |window| SensorModel {
         rhythm,
         window_s: match window {
-            Window::Of(share) => share * rhythm.period_s,
-            Window::Seconds(window_s) => window_s,
-            Window::Guessed => GUESSED_SHARE * rhythm.period_s,
+            AveragingWindow::Of(share) => share * rhythm.period_s,
+            AveragingWindow::Seconds(window_s) => window_s,
+            AveragingWindow::Guessed => GUESSED_SHARE * rhythm.period_s,
         },
         shift_s: rhythm.period_s - rhythm.shortest_s,
-        is_guess: window == Window::Guessed,
+        is_guess: window == AveragingWindow::Guessed,
     };
     windows_s.into_iter().map(habit).collect()
 }
 
 /// The length of the averaging window of a power sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Window {
+enum AveragingWindow {
     /// Length in update periods. It scales with the sensor's clock, so that a sensor that observes
     /// all of the time does so at any clock error.
     Of(f64),
@@ -675,7 +685,7 @@ enum Window {
 /// before a run to the first read after it. Without a rhythm, the bound is the period of the
 /// slowest known counter. It is `around_s` instead if several changes show that the counter is
 /// faster, or if a run shows that it is slower. The bound is never shorter than `run_s`.
-fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f64) {
+fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<PeriodBounds>, f64) {
     if device.kind == Kind::Rapl {
         return (None, RAPL_UPDATE_S);
     }

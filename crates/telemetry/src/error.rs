@@ -39,7 +39,7 @@ pub enum Fault {
     Unloadable,
     /// The reading is outside the range that is possible for its metric, or cannot be parsed.
     #[error("reading out of range")]
-    Senseless,
+    InvalidReading,
     /// An NVML return code without a variant of its own.
     #[error("NVML return code {0}")]
     Code(u32),
@@ -75,7 +75,7 @@ impl Fault {
             Self::MissingCall => 13,
             Self::Lost => 15,
             Self::Code(code) => code,
-            Self::Senseless => 999,
+            Self::InvalidReading => 999,
         }
     }
 }

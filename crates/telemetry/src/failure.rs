@@ -2,7 +2,7 @@
 //!
 //! Role: the only type that records such failures. While sampling runs,
 //! [`Running::failure`](crate::Running::failure) returns the most important one; after sampling,
-//! [`Stopped`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) contain the
+//! [`SamplerResult`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) contain the
 //! failures. The HTTP endpoint reports them as `telemetry_up 0` and `telemetry_sinks_failed`.
 
 use crate::Trace;

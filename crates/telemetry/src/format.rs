@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Dialect::Csv`] | people and tables | everything |
 //! | [`Dialect::JsonLines`] | programs | everything |
-//! | [`Dialect::Seed`] | programs that read the `;`-separated file of `gpu_trace.py` (2023) | one device; power and memory as shares of their limits |
+//! | [`Dialect::SemicolonCsv`] | programs that read the `;`-separated file of `gpu_trace.py` (2023) | one device; power and memory as shares of their limits |
 //! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation, clocks, energy and temperature, with regions of code |
 //! | [`prometheus`] | scrapers | the newest row of each device |
 //!
@@ -20,7 +20,7 @@ mod json_lines;
 pub mod prometheus;
 mod seed;
 
-use crate::trace::{FaultCount, Mark, Overhead, Row, Trace};
+use crate::trace::{FaultCount, Overhead, Region, Row, Trace};
 use crate::{Device, Error, Metric, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use seed::{HEADER as SEED_HEADER, Limits};
+pub use seed::{DeviceLimits, HEADER as SEED_HEADER};
 
 /// Version of the formats, stored in the header of files.
 const VERSION: u32 = 1;
@@ -53,7 +53,7 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// Same as [`Self::begin`].
-    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()>;
+    fn mark(&mut self, trace: &Trace, mark: &Region) -> io::Result<()>;
 
     /// Writes all buffered text.
     ///
@@ -77,7 +77,7 @@ pub enum Dialect {
     /// JSON lines: one object per line.
     JsonLines,
     /// The seven columns of the script `gpu_trace.py`, separated by semicolons.
-    Seed,
+    SemicolonCsv,
     /// Chrome trace events: metrics as counters, and regions of code as slices.
     ChromeTrace,
 }
@@ -104,7 +104,7 @@ pub struct Writer<W> {
     /// Rows after `held`. They are formatted in batches, which is faster because the code and data
     /// for formatting stay in the processor's caches.
     rows: Vec<Row>,
-    seed: seed::State,
+    seed: seed::WriterState,
     tracks: chrome::Tracks,
     /// If set and true, nothing is written; see [`Writer::held_back`].
     holds: Option<Arc<AtomicBool>>,
@@ -151,7 +151,7 @@ struct Header {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Note {
-    Mark(Mark),
+    Mark(Region),
     Fault(FaultCount),
     Overhead(Overhead),
 }
@@ -163,7 +163,7 @@ impl Dialect {
     /// Returns the dialect for a file name: JSON lines for `.jsonl` and `.ndjson`, a Chrome trace
     /// for `.json`, and CSV by default.
     #[must_use]
-    pub fn of_path(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("jsonl" | "ndjson") => Self::JsonLines,
             Some("json") => Self::ChromeTrace,
@@ -173,12 +173,12 @@ impl Dialect {
 
     /// Detects the dialect of a text by its first characters; `None` if the format is unknown.
     #[must_use]
-    pub fn of_text(text: &str) -> Option<Self> {
+    pub fn detect(text: &str) -> Option<Self> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         if text.starts_with("{\"trace\":") {
             Some(Self::JsonLines)
         } else if text.starts_with(seed::HEADER) {
-            Some(Self::Seed)
+            Some(Self::SemicolonCsv)
         } else if text.starts_with(csv::FIRST) {
             Some(Self::Csv)
         } else if text.starts_with('[') || text.starts_with("{\"traceEvents\"") {
@@ -191,28 +191,28 @@ impl Dialect {
 
 /// Parses a trace in any of the dialects.
 ///
-/// For [`Dialect::Seed`], power and memory are missing because their limits are unknown; see
-/// [`read_seed`].
+/// For [`Dialect::SemicolonCsv`], power and memory are missing because their limits are unknown;
+/// see [`read_semicolon_csv`].
 ///
 /// # Errors
 /// [`Error::Text`] if the format is unknown or the header cannot be parsed.
 pub fn read(bytes: &[u8]) -> Result<Read> {
     let text = String::from_utf8_lossy(bytes);
-    match Dialect::of_text(&text) {
+    match Dialect::detect(&text) {
         Some(Dialect::Csv) => csv::read(&text),
         Some(Dialect::JsonLines) => json_lines::read(&text),
-        Some(Dialect::Seed) => seed::read(&text, Limits::default()),
+        Some(Dialect::SemicolonCsv) => seed::read(&text, DeviceLimits::default()),
         Some(Dialect::ChromeTrace) => chrome::read(&text),
         None => Err(refused("trace", 1, "unknown format")),
     }
 }
 
-/// Parses a trace in [`Dialect::Seed`], and converts its shares to watts and bytes by the given
-/// limits, which the file itself does not contain.
+/// Parses a trace in [`Dialect::SemicolonCsv`], and converts its shares to watts and bytes by the
+/// given limits, which the file itself does not contain.
 ///
 /// # Errors
 /// [`Error::Text`] if the first line is not [`SEED_HEADER`].
-pub fn read_seed(bytes: &[u8], limits: Limits) -> Result<Read> {
+pub fn read_semicolon_csv(bytes: &[u8], limits: DeviceLimits) -> Result<Read> {
     seed::read(&String::from_utf8_lossy(bytes), limits)
 }
 
@@ -222,7 +222,7 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
     writer.write_begin(trace);
     writer.write_rows(trace, &trace.rows);
-    let mut marks: Vec<&Mark> = trace.marks.iter().collect();
+    let mut marks: Vec<&Region> = trace.marks.iter().collect();
     if dialect == Dialect::ChromeTrace {
         // Same order as during sampling, when a region is written at its end.
         marks.sort_by_key(|mark| mark.end);
@@ -311,7 +311,7 @@ impl<W> Writer<W> {
             out,
             held: String::new(),
             rows: vec![],
-            seed: seed::State::default(),
+            seed: seed::WriterState::default(),
             tracks: chrome::Tracks::default(),
             holds: None,
             empties: None,
@@ -345,7 +345,7 @@ impl<W> Writer<W> {
         match self.dialect {
             Dialect::Csv => csv::begin(&mut self.held, &header),
             Dialect::JsonLines => json_lines::begin(&mut self.held, &header),
-            Dialect::Seed => seed::begin(&mut self.held),
+            Dialect::SemicolonCsv => seed::begin(&mut self.held),
             Dialect::ChromeTrace => chrome::begin(&mut self.held, &header),
         }
     }
@@ -355,7 +355,7 @@ impl<W> Writer<W> {
             match self.dialect {
                 Dialect::Csv => csv::row(&mut self.held, row),
                 Dialect::JsonLines => json_lines::row(&mut self.held, row),
-                Dialect::Seed => seed::row(&mut self.held, &mut self.seed, trace, row),
+                Dialect::SemicolonCsv => seed::row(&mut self.held, &mut self.seed, trace, row),
                 Dialect::ChromeTrace => chrome::row(&mut self.held, row),
             }
         }
@@ -369,7 +369,7 @@ impl<W> Writer<W> {
         self.rows = rows;
     }
 
-    fn write_mark(&mut self, trace: &Trace, mark: &Mark) {
+    fn write_mark(&mut self, trace: &Trace, mark: &Region) {
         match self.dialect {
             Dialect::ChromeTrace => chrome::mark(&mut self.held, &mut self.tracks, trace, mark),
             _ => self.write_note(&Note::Mark(mark.clone())),
@@ -382,7 +382,7 @@ impl<W> Writer<W> {
             Dialect::JsonLines => json_lines::note(&mut self.held, note),
             Dialect::ChromeTrace => chrome::note(&mut self.held, note),
             // Programs that read this dialect expect seven numbers per line and nothing else.
-            Dialect::Seed => {}
+            Dialect::SemicolonCsv => {}
         }
     }
 
@@ -429,7 +429,7 @@ impl<W: Write + Send> Sink for Writer<W> {
         self.send(trace)
     }
 
-    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()> {
+    fn mark(&mut self, trace: &Trace, mark: &Region) -> io::Result<()> {
         self.write_held(trace);
         self.write_mark(trace, mark);
         Ok(())

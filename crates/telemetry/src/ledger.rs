@@ -28,7 +28,7 @@ use std::time::Duration;
 
 mod batch;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::RowBatch;
 
 /// Most slices.
 const MAX_SLICES: usize = 1 << 12;
@@ -39,8 +39,8 @@ const MOST_MISSING: f64 = 0.5;
 /// and for one that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    slices: Arc<Vec<Entry>>,
-    regions: Arc<Vec<Entry>>,
+    slices: Arc<Vec<EnergyEntry>>,
+    regions: Arc<Vec<EnergyEntry>>,
     /// Most power of each device, in W.
     ceilings_w: Arc<Vec<f64>>,
     /// From this time on, rows are whole.
@@ -51,7 +51,7 @@ pub struct Ledger {
 
 /// The reported energies of a window.
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct EnergyEntry {
     window: Range<Duration>,
     /// For each device, the energies by the metrics that cover the window.
     energies: Vec<Vec<Reported>>,
@@ -66,7 +66,7 @@ impl Ledger {
 
     /// Returns the time from which on all rows are in memory.
     #[must_use]
-    pub fn whole_from(&self) -> Duration {
+    pub fn complete_from(&self) -> Duration {
         self.whole_from
     }
 
@@ -132,7 +132,7 @@ impl Ledger {
 
     /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the
     /// window is at most a read interval away from its end.
-    fn within(&self, window: &Range<Duration>) -> &[Entry] {
+    fn within(&self, window: &Range<Duration>) -> &[EnergyEntry] {
         let slices = &self.slices;
         let is_nearer = |outside: Duration, inside: Option<Duration>| {
             outside <= self.interval && inside.is_none_or(|inside| outside < inside)
@@ -159,8 +159,8 @@ impl Ledger {
         &slices[first..last.max(first)]
     }
 
-    fn region(&self, window: &Range<Duration>) -> Option<&Entry> {
-        let key = |entry: &Entry| (entry.window.start, entry.window.end);
+    fn region(&self, window: &Range<Duration>) -> Option<&EnergyEntry> {
+        let key = |entry: &EnergyEntry| (entry.window.start, entry.window.end);
         let found = self
             .regions
             .binary_search_by_key(&(window.start, window.end), key);
@@ -168,7 +168,7 @@ impl Ledger {
     }
 
     /// Adds slices after those that are there, and joins neighbours if there are too many.
-    fn add_slices(&mut self, added: Vec<Entry>) {
+    fn add_slices(&mut self, added: Vec<EnergyEntry>) {
         let slices = Arc::make_mut(&mut self.slices);
         slices.extend(added);
         while slices.len() > MAX_SLICES {
@@ -180,7 +180,7 @@ impl Ledger {
         }
     }
 
-    fn add_regions(&mut self, added: Vec<Entry>) {
+    fn add_regions(&mut self, added: Vec<EnergyEntry>) {
         let regions = Arc::make_mut(&mut self.regions);
         regions.extend(added);
         regions.sort_by_key(|entry| (entry.window.start, entry.window.end));
@@ -188,7 +188,7 @@ impl Ledger {
     }
 }
 
-impl Entry {
+impl EnergyEntry {
     fn reported(&self, device: usize, metric: Metric) -> Option<Reported> {
         let mut energies = self.energies.get(device)?.iter();
         energies.find(|energy| energy.metric == metric).copied()
@@ -215,7 +215,7 @@ impl Entry {
 
 /// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
 /// these are more than [`MOST_MISSING`].
-fn summed(slices: &[Entry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
+fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
     let found = slices
         .iter()
         .filter_map(|slice| slice.reported(device, metric));

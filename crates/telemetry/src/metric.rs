@@ -116,7 +116,7 @@ impl Metric {
 
     /// Returns the metric with the given name, or `None` if there is no such metric.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
@@ -205,9 +205,9 @@ mod tests {
     fn the_order_of_metrics_is_that_of_their_columns() {
         for (column, metric) in Metric::ALL.into_iter().enumerate() {
             assert_eq!(metric as usize, column);
-            assert_eq!(Metric::named(metric.name()), Some(metric));
+            assert_eq!(Metric::from_name(metric.name()), Some(metric));
         }
-        assert_eq!(Metric::named("power"), None);
+        assert_eq!(Metric::from_name("power"), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use query::{Query, bandwidth, cores_per_multiprocessor};
 use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::source::{Reading, Source};
 use crate::{Error, Fault, Metric, Result, Values};
-use lookout::Lookout;
+use lookout::Backoff;
 use metrics::{PER_MILLI, ask, field};
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::error::NvmlError;
@@ -61,7 +61,7 @@ pub struct Nvml {
     told: Vec<[bool; Metric::COUNT]>,
     handles: Vec<Opened>,
     /// Times of the next attempts to find each lost device.
-    lookouts: Vec<Lookout>,
+    lookouts: Vec<Backoff>,
 }
 
 /// The handle of a device, or the fault because of which there is no handle.
@@ -105,10 +105,10 @@ impl Nvml {
             path,
             driver,
             library: Some(library),
-            told: devices.iter().map(told).collect(),
+            told: devices.iter().map(reported).collect(),
             devices,
             handles,
-            lookouts: vec![Lookout::default(); count as usize],
+            lookouts: vec![Backoff::default(); count as usize],
         })
     }
 
@@ -149,7 +149,7 @@ impl Nvml {
                 None => device.index == index as usize,
             };
             if let Some(device) = self.devices.iter().find(is_it) {
-                self.handles[device.index] = Ok(Handle::of(&found));
+                self.handles[device.index] = Ok(Handle::new(&found));
             }
         }
     }
@@ -158,7 +158,7 @@ impl Nvml {
 /// Returns the handle of a device, or the fault because of which it could not be opened.
 fn opened(found: std::result::Result<nvml_wrapper::Device<'_>, NvmlError>) -> Opened {
     match found {
-        Ok(device) => Ok(Handle::of(&device)),
+        Ok(device) => Ok(Handle::new(&device)),
         Err(error) => Err(match fault(&error) {
             known @ (Fault::NoPermission | Fault::NotSupported | Fault::DriverGone) => known,
             // Fallen off the bus, or not found.
@@ -226,14 +226,14 @@ impl Source for Nvml {
                 });
                 self.lookouts[device].lost(now);
             }
-            None => self.lookouts[device] = Lookout::default(),
+            None => self.lookouts[device] = Backoff::default(),
         }
         Reading { values, faults }
     }
 }
 
 /// Returns which metrics a device supports, indexed by metric.
-fn told(device: &Device) -> [bool; Metric::COUNT] {
+fn reported(device: &Device) -> [bool; Metric::COUNT] {
     Metric::ALL.map(|metric| device.field(metric).is_some())
 }
 
@@ -276,7 +276,9 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
             fault: match fault {
                 Some(Fault::NotSupported) if is_mig => Some(Fault::NotOnMig),
                 // These faults may be temporary, so the metric counts as supported.
-                Some(Fault::Lost | Fault::DriverGone | Fault::Senseless | Fault::Code(_)) => None,
+                Some(Fault::Lost | Fault::DriverGone | Fault::InvalidReading | Fault::Code(_)) => {
+                    None
+                }
                 other => other,
             },
         }
@@ -305,7 +307,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
 /// Converts an error of the wrapper crate to a fault.
 fn fault(error: &NvmlError) -> Fault {
     match error {
-        NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::Senseless,
+        NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::InvalidReading,
         NvmlError::LibloadingError(_) => Fault::Unloadable,
         other => Fault::from_nvml(code(other)),
     }

@@ -13,7 +13,7 @@
 //! Even a 32-bit counter with steps of 15.3 µJ takes a minute to wrap at 1 kW. A domain must be
 //! read at least that often.
 //! Accuracy: no tolerance is known that holds for all machines; see
-//! [`crate::Calibration::of_kind`].
+//! [`crate::Calibration::for_kind`].
 //! Source: Linux kernel documentation, "Power Capping Framework".
 //! Limits: packages and memory only. Cores are part of their package, and the platform domain
 //! contains all packages, so a sum over the devices of this source counts no energy twice. A reset
@@ -145,7 +145,7 @@ impl Domain {
                 let Some(range_uj) = self.range_uj.filter(could_wrap) else {
                     // A reset or a misread value: start over without wraps.
                     self.wrapped_uj = 0;
-                    return Err(Fault::Senseless);
+                    return Err(Fault::InvalidReading);
                 };
                 self.wrapped_uj = self.wrapped_uj.saturating_add(range_uj);
             }
@@ -178,7 +178,7 @@ fn number(path: &Path) -> std::result::Result<u64, Fault> {
         ErrorKind::PermissionDenied => Fault::NoPermission,
         _ => Fault::NotSupported,
     })?;
-    text.trim().parse().map_err(|_| Fault::Senseless)
+    text.trim().parse().map_err(|_| Fault::InvalidReading)
 }
 
 /// Returns the power limits of a domain.
@@ -211,7 +211,7 @@ fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Devi
             field: format!("{folder}/energy_uj"),
             fault,
         }],
-        ..Device::named(Kind::Rapl, name)
+        ..Device::new(Kind::Rapl, name)
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let told = reading.values.get(Metric::Energy);
         let faults: Vec<_> = told
             .is_none()
-            .then_some((Metric::Energy, Fault::Senseless))
+            .then_some((Metric::Energy, Fault::InvalidReading))
             .into_iter()
             .collect();
         assert_eq!(reading.faults, faults, "{uj}");

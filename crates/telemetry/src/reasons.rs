@@ -65,7 +65,7 @@ const fn reason(bit: u64, name: &'static str, is_throttle: bool) -> Reason {
 /// Returns the reasons in a value of [`Metric::ClockReasons`], in the order of their bits.
 ///
 /// Bits without a known reason are ignored. NaN and negative values contain no reasons.
-pub fn of(value: f64) -> impl Iterator<Item = Reason> {
+pub fn decode(value: f64) -> impl Iterator<Item = Reason> {
     // The cast turns negative values and NaN into 0. All known bits are far below 2^53, so f64
     // represents them exactly.
     #[expect(
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn bits_have_names() {
-        let names = |value| of(value).map(|reason| reason.name).collect::<Vec<_>>();
+        let names = |value| decode(value).map(|reason| reason.name).collect::<Vec<_>>();
         assert_eq!(
             names(f64::from(0x44)),
             ["sw-power-cap", "hw-thermal-slowdown"]

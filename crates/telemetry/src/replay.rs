@@ -20,9 +20,9 @@ pub struct Replay {
 impl Replay {
     /// Creates a source from a trace.
     #[must_use]
-    pub fn of(trace: Trace) -> Self {
+    pub fn new(trace: Trace) -> Self {
         let of_device = |device| {
-            let rows = trace.of_device(device);
+            let rows = trace.device_rows(device);
             rows.map(|row| (row.time, row.values)).collect()
         };
         Self {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_replayed_trace_sampled_as_it_was_is_itself() {
-        let device = Device::named(Kind::Gpu, "recorded");
+        let device = Device::new(Kind::Gpu, "recorded");
         let row = |step: u32| {
             let mut values = Values::none();
             values.set(Metric::PowerDraw, f64::from(step * step));
@@ -83,7 +83,7 @@ mod tests {
             rows: (1..50).map(row).collect(),
             ..Trace::default()
         };
-        let sampled = Sampler::new(Replay::of(trace.clone()))
+        let sampled = Sampler::new(Replay::new(trace.clone()))
             .record(Duration::from_secs(9))
             .unwrap();
         let told = sampled

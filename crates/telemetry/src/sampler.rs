@@ -16,7 +16,7 @@ mod state;
 use crate::failure::message;
 use crate::format::Sink;
 use crate::source::{Select, Source};
-use crate::trace::{Mark, Trace};
+use crate::trace::{Region, Trace};
 use crate::{Error, Failure, Result, Snapshot};
 use state::{FLUSH, Sampling};
 use std::fmt;
@@ -36,10 +36,10 @@ const CAPACITY: usize = 1 << 14;
 /// # Examples
 /// ```
 /// use std::time::Duration;
-/// use telemetry::{Metric, Sampler, synthetic::{Program, Synthetic}};
+/// use telemetry::{Metric, Sampler, synthetic::{PowerProfile, Synthetic}};
 ///
 /// // A model has its own clock, so that recording does not wait.
-/// let source = Synthetic::of(Program::square(20.0, 60.0, 1.0, 0.5))?;
+/// let source = Synthetic::from_power(PowerProfile::square(20.0, 60.0, 1.0, 0.5))?;
 /// let trace = Sampler::new(source).record(Duration::from_secs(10))?;
 /// assert_eq!(trace.series(0, Metric::PowerInstant).len(), 101);
 /// # Ok::<(), telemetry::Error>(())
@@ -63,7 +63,7 @@ pub struct Running {
 
 /// The result of a stopped sampler.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct SamplerResult {
     /// The trace in memory.
     pub trace: Trace,
     /// Failures during sampling; failures that ended sampling come first. A sink that failed
@@ -129,7 +129,7 @@ impl Sampler {
 
     /// Adds a sink, such as a file, that receives all rows.
     #[must_use]
-    pub fn to(mut self, sink: impl Sink + 'static) -> Self {
+    pub fn with_sink(mut self, sink: impl Sink + 'static) -> Self {
         self.sinks.push(Box::new(sink));
         self
     }
@@ -176,11 +176,11 @@ impl Sampler {
     }
 
     /// Samples like [`Self::record`], with regions of code whose times are known in advance.
-    pub(crate) fn record_regions(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
+    pub(crate) fn record_regions(self, duration: Duration, regions: &[Region]) -> Result<Trace> {
         let mut sampling = self.begin()?;
         let starts = regions.iter().map(|mark| (mark.start, None));
         let ends = regions.iter().map(|mark| (mark.end, Some(mark)));
-        let mut edges: Vec<(Duration, Option<&Mark>)> = starts.chain(ends).collect();
+        let mut edges: Vec<(Duration, Option<&Region>)> = starts.chain(ends).collect();
         edges.sort_by_key(|edge| edge.0);
         let mut edges = edges.into_iter().peekable();
         let interval = sampling.trace.interval;
@@ -335,14 +335,14 @@ impl Running {
     ///
     /// The sampler waits for `at`, so long work should be done on a copy of the trace. `at` must
     /// not use this `Running`, because that would deadlock.
-    pub fn look<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
+    pub fn with_trace<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
         at(&self.shared.lock().trace)
     }
 
     /// Returns a trace with the newest row of each device only. This is cheap at any time.
     #[must_use]
-    pub fn newest(&self) -> Trace {
-        self.shared.lock().newest()
+    pub fn latest(&self) -> Trace {
+        self.shared.lock().latest()
     }
 
     /// Returns the most important failure: one that ended sampling ([`Failure::ends_sampling`]), or
@@ -355,7 +355,7 @@ impl Running {
     /// Returns [`Self::newest`] with all failures so far, for an HTTP endpoint.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let trace = self.newest();
+        let trace = self.latest();
         let failures = self.shared.lock().failures().to_vec();
         Snapshot { trace, failures }
     }
@@ -376,7 +376,7 @@ impl Running {
     }
 
     /// Reads all devices after a region of code has ended, and adds the region to the trace.
-    pub(crate) fn leave(&self, mark: Mark) {
+    pub(crate) fn leave(&self, mark: Region) {
         let mut sampling = self.shared.lock();
         sampling.leave(mark, || self.now());
         self.release(sampling);
@@ -394,10 +394,10 @@ impl Running {
     /// Stops sampling after a last reading, ends the sinks, and returns the trace with all
     /// failures.
     #[must_use]
-    pub fn stop(mut self) -> Stopped {
+    pub fn stop(mut self) -> SamplerResult {
         self.halt();
         let mut sampling = self.shared.lock();
-        Stopped {
+        SamplerResult {
             trace: std::mem::take(&mut sampling.trace),
             failures: sampling.failures().to_vec(),
         }

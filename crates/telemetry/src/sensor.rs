@@ -204,7 +204,7 @@ mod tests {
         Device {
             driver: Some(driver.into()),
             architecture: Some(architecture.into()),
-            ..Device::named(Kind::Gpu, name)
+            ..Device::new(Kind::Gpu, name)
         }
     }
 

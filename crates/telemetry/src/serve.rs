@@ -21,7 +21,7 @@ pub const PORT: u16 = 9835;
 /// Maximum length of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// Timeout of a client, from the connection to the end of the response.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// The pause while all clients are silent.
 const NAP: Duration = Duration::from_millis(2);
 /// Maximum number of simultaneous clients; a further client replaces the oldest client.
@@ -60,7 +60,7 @@ pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
 
 impl Listener {
     /// Starts serving on a separate thread. `look` is called for each scrape and returns its
-    /// content, for example [`crate::Running::snapshot`] or [`crate::Running::newest`].
+    /// content, for example [`crate::Running::snapshot`] or [`crate::Running::latest`].
     ///
     /// Dropping the endpoint waits for responses that have begun, for at most half a second.
     ///
@@ -106,7 +106,7 @@ impl Drop for Endpoint {
                 SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
             });
         }
-        let woken = TcpStream::connect_timeout(&here, PATIENCE).is_ok();
+        let woken = TcpStream::connect_timeout(&here, TIMEOUT).is_ok();
         if let (true, Some(thread)) = (woken, self.thread.take()) {
             let _ = thread.join();
         }
@@ -180,7 +180,7 @@ impl Client {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream,
-            until: Instant::now() + PATIENCE,
+            until: Instant::now() + TIMEOUT,
             request: vec![],
             answer: vec![],
             n_sent: 0,
@@ -305,15 +305,15 @@ mod tests {
         let begun = Instant::now();
         let trickle = thread::spawn(move || {
             // The client never completes its request, but is never silent for long.
-            while slow.write_all(b"G").is_ok() && begun.elapsed() < 5 * PATIENCE {
-                thread::park_timeout(PATIENCE / 20);
+            while slow.write_all(b"G").is_ok() && begun.elapsed() < 5 * TIMEOUT {
+                thread::park_timeout(TIMEOUT / 20);
             }
         });
         let answer = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert!(begun.elapsed() < 2 * PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 2 * TIMEOUT, "{:?}", begun.elapsed());
         drop(endpoint);
-        assert!(begun.elapsed() < 4 * PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 4 * TIMEOUT, "{:?}", begun.elapsed());
         trickle.join().unwrap();
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let begun = Instant::now();
         let answer = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         drop((endpoint, silent));
     }
 }

@@ -102,11 +102,11 @@ fn place(text: &str) -> Option<(u32, u32, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Program, Synthetic};
+    use crate::synthetic::{PowerProfile, Synthetic};
 
     #[test]
     fn a_place_on_the_bus_is_found_with_and_without_its_domain() {
-        let model = Synthetic::of(Program::constant(65.0)).unwrap();
+        let model = Synthetic::from_power(PowerProfile::constant(65.0)).unwrap();
         let mut device = model.devices()[0].clone();
         for (pci, names, others) in [
             (

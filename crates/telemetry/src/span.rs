@@ -13,7 +13,7 @@ use crate::nvml::Nvml;
 use crate::rapl::Rapl;
 use crate::sampler::{Running, Sampler};
 use crate::source::Source;
-use crate::trace::{Mark, Trace};
+use crate::trace::{Region, Trace};
 use crate::{Device, Error, Fault, Metric, Result};
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// The time for which sampling should continue after the work, as in [`measure`]: two updates of
 /// the slowest sensors.
-pub const LINGER: Duration = Duration::from_millis(200);
+pub const POST_ROLL: Duration = Duration::from_millis(200);
 /// The sampling interval of [`measure`].
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -29,9 +29,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 ///
 /// # Examples
 /// ```
-/// use telemetry::{Sampler, synthetic::{Program, Synthetic}};
+/// use telemetry::{Sampler, synthetic::{PowerProfile, Synthetic}};
 ///
-/// let running = Sampler::new(Synthetic::of(Program::constant(50.0))?).start()?;
+/// let running = Sampler::new(Synthetic::from_power(PowerProfile::constant(50.0))?).start()?;
 /// let epoch = running.span("epoch");
 /// let step = running.span("step"); // spans may nest
 /// // …
@@ -52,7 +52,7 @@ pub struct Span<'a> {
 
 /// The time and energy of a region of code.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spent {
+pub struct SpanReport {
     /// Name of the region.
     pub name: String,
     /// Start and end of the region, since the start of the trace.
@@ -89,17 +89,17 @@ impl Running {
     /// Returns the energy of a window of the trace, computed from the readings so far. Later
     /// updates of the sensors may narrow the error interval.
     #[must_use]
-    pub fn spent(&self, name: impl Into<String>, window: Range<Duration>) -> Spent {
-        Spent::of(&self.excerpt(&window), name.into(), window)
+    pub fn report(&self, name: impl Into<String>, window: Range<Duration>) -> SpanReport {
+        SpanReport::new(&self.excerpt(&window), name.into(), window)
     }
 }
 
 impl Span<'_> {
     /// Ends the region, and returns its energy computed from the readings so far.
     #[must_use]
-    pub fn end(mut self) -> Spent {
+    pub fn end(mut self) -> SpanReport {
         let window = self.start..self.finish();
-        self.running.spent(self.name.clone(), window)
+        self.running.report(self.name.clone(), window)
     }
 
     /// Waits for the GPU, marks the region in the trace, and returns its end.
@@ -108,7 +108,7 @@ impl Span<'_> {
         (self.sync)();
         // The region ends before the reading, so that its time does not include the reading.
         let end = self.running.now();
-        self.running.leave(Mark {
+        self.running.leave(Region {
             name: self.name.clone(),
             start: self.start,
             end,
@@ -135,14 +135,14 @@ impl fmt::Debug for Span<'_> {
     }
 }
 
-impl Spent {
+impl SpanReport {
     /// Computes the energy of a marked region from a trace.
     #[must_use]
-    pub fn of_mark(trace: &Trace, mark: &Mark) -> Self {
-        Self::of(trace, mark.name.clone(), mark.start..mark.end)
+    pub fn from_region(trace: &Trace, mark: &Region) -> Self {
+        Self::new(trace, mark.name.clone(), mark.start..mark.end)
     }
 
-    fn of(trace: &Trace, name: String, window: Range<Duration>) -> Self {
+    fn new(trace: &Trace, name: String, window: Range<Duration>) -> Self {
         let energy = |(index, device): (usize, &Device)| {
             (device.clone(), trace.energy(index, window.clone()))
         };
@@ -202,8 +202,8 @@ pub struct Margins {
 impl Default for Margins {
     fn default() -> Self {
         Self {
-            before: LINGER,
-            after: LINGER,
+            before: POST_ROLL,
+            after: POST_ROLL,
         }
     }
 }
@@ -229,7 +229,7 @@ impl Default for Margins {
 ///     Err(error) => println!("not measured: {error}"),
 /// }
 /// ```
-pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
+pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, SpanReport)> {
     let sampler = match Nvml::open().and_then(reporting_energy) {
         Ok(nvml) => Sampler::new(nvml),
         Err(no_gpu) => match Rapl::open().and_then(reporting_energy) {
@@ -245,7 +245,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
 /// Returns the source, or an error if no device of the source reports energy.
 fn reporting_energy<S: Source>(source: S) -> Result<S> {
     let devices = source.devices();
-    if devices.iter().any(Device::tells_energy) {
+    if devices.iter().any(Device::reports_energy) {
         return Ok(source);
     }
     let all = devices.iter().flat_map(|device| &device.capabilities);
@@ -263,7 +263,7 @@ fn reporting_energy<S: Source>(source: S) -> Result<S> {
 ///
 /// # Errors
 /// The errors of [`Sampler::start`]; in these cases the work is not run.
-pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, Spent)> {
+pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, SpanReport)> {
     measure_within(sampler, Margins::default(), work)
 }
 
@@ -276,7 +276,7 @@ pub fn measure_within<T>(
     sampler: Sampler,
     margins: Margins,
     work: impl FnOnce() -> T,
-) -> Result<(T, Spent)> {
+) -> Result<(T, SpanReport)> {
     let running = sampler.start()?;
     std::thread::sleep(margins.before);
     let span = running.span("measured");
@@ -285,7 +285,7 @@ pub fn measure_within<T>(
     let soon = span.end();
     std::thread::sleep(margins.after);
     let trace = running.stop().trace;
-    Ok((output, Spent::of(&trace, soon.name, soon.window)))
+    Ok((output, SpanReport::new(&trace, soon.name, soon.window)))
 }
 
 #[cfg(test)]
@@ -303,9 +303,9 @@ mod tests {
                     field: "energy_uj".to_owned(),
                     fault,
                 }],
-                ..Device::named(Kind::Rapl, "package-0")
+                ..Device::new(Kind::Rapl, "package-0")
             };
-            Replay::of(Trace {
+            Replay::new(Trace {
                 devices: vec![device],
                 ..Trace::default()
             })

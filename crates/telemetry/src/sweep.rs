@@ -8,17 +8,17 @@
 //! clock locked, so a program should catch signals, end the job and make `is_cancelled` return
 //! true.
 
-use crate::analysis::Point;
+use crate::analysis::ClockMeasurement;
 use crate::nvml::Nvml;
 use crate::sampler::Running;
 use crate::source::Source;
-use crate::span::LINGER;
+use crate::span::POST_ROLL;
 use crate::{Error, Metric, Result};
 use std::time::Duration;
 
 /// The settings of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct SweepPlan {
     /// Clocks, in MHz, in ascending order.
     pub clocks_mhz: Vec<u32>,
     /// Number of runs of the job at each clock; the scatter needs at least two.
@@ -42,10 +42,10 @@ pub fn sweep(
     control: &Nvml,
     device: usize,
     running: &Running,
-    plan: &Plan,
+    plan: &SweepPlan,
     is_cancelled: impl Fn() -> bool,
     mut job: impl FnMut(u32) -> f64,
-) -> Result<Vec<Point>> {
+) -> Result<Vec<ClockMeasurement>> {
     const OPERATION: &str = "sweep";
     let n_runs = plan.clocks_mhz.len().saturating_mul(plan.repeats);
     check(OPERATION, "clocks times repeats", n_runs as f64, n_runs > 0)?;
@@ -86,8 +86,8 @@ pub fn sweep(
             // Unlock before the pause for the sensors, which needs no fixed clock.
             drop(lock);
             check(OPERATION, "items", items, items > 0.0 && items.is_finite())?;
-            std::thread::sleep(LINGER);
-            let spent = running.spent(soon.name, soon.window);
+            std::thread::sleep(POST_ROLL);
+            let spent = running.report(soon.name, soon.window);
             let energy = spent.devices[sampled].1.as_ref();
             let joules = energy
                 .map(|energy| energy.joules)
@@ -114,7 +114,7 @@ fn position(
     running: &Running,
 ) -> Result<usize> {
     let controlled = control.devices().get(device);
-    let sampled = running.newest().devices;
+    let sampled = running.latest().devices;
     let is_it = |found: &crate::Device| match controlled {
         Some(controlled) if controlled.uuid.is_some() => found.uuid == controlled.uuid,
         Some(controlled) => found.pci.is_some() && found.pci == controlled.pci,
@@ -149,7 +149,7 @@ fn check(
 /// Computes the point of one clock from its runs, each (energy, time) per item, in J and s.
 ///
 /// The noise is the standard error of the mean energy, relative to the mean; 0 for a single run.
-fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> Point {
+fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> ClockMeasurement {
     let n = runs.len() as f64;
     let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;
     let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
@@ -159,7 +159,7 @@ fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> Point {
     } else {
         0.0
     };
-    Point {
+    ClockMeasurement {
         clock_mhz: clock_mhz.into(),
         watts: joules / seconds,
         rate: 1.0 / seconds,

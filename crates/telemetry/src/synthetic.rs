@@ -3,10 +3,10 @@
 //!
 //! Role: ground truth for the tests of the measurements, and the model behind the library
 //! `fake-nvml`.
-//! Method: a [`Program`] is the power of a device as a function of time, so its energy is known
-//! exactly. A [`Sensor`] models how a power sensor averages and updates. A [`Scenario`] describes a
-//! machine with such devices, a [`Model`] computes every quantity of the scenario at any time, and
-//! [`Synthetic`] reads the model as a [`Source`](crate::Source).
+//! Method: a [`PowerProfile`] is the power of a device as a function of time, so its energy is
+//! known exactly. A [`Sensor`] models how a power sensor averages and updates. A [`Scenario`]
+//! describes a machine with such devices, a [`Model`] computes every quantity of the scenario at
+//! any time, and [`Synthetic`] reads the model as a [`Source`](crate::Source).
 
 mod board;
 mod control;
@@ -25,12 +25,13 @@ pub use crate::sensor::SensorClass;
 pub use board::Board;
 pub use control::ClockModel;
 pub use gpu::{
-    Architecture, Counter, Gpu, Limits, Memory, Pcie, Process, Scopes, Sensors, Tells, Utilisation,
+    Architecture, BoardLimits, Counter, Gpu, Memory, Pcie, Process, Reporting, Scopes, Sensors,
+    Utilisation,
 };
 pub use gpu_model::GpuModel;
 pub use model::{Action, Control, Model};
 pub use profile::{Driver, PowerField};
-pub use program::{Piece, Program};
+pub use program::{PowerProfile, PowerSegment};
 pub use quantity::Quantity;
 pub use scenario::{Call, FaultRule, Scenario};
 pub use sensor::Sensor;

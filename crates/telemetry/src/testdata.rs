@@ -1,6 +1,6 @@
 //! Shared test helpers: the recordings in `testdata/power-traces`, and random numbers.
 
-use crate::synthetic::{Piece, Program};
+use crate::synthetic::{PowerProfile, PowerSegment};
 
 /// Length of a bin of the meter's files, in s.
 const BIN_S: f64 = 0.005;
@@ -26,11 +26,11 @@ pub(crate) fn meter_span_s(name: &str) -> (f64, f64) {
 
 /// Returns the meter's recording as a power program that starts at the sensor's first row. Its
 /// first and last powers also apply before and after the recording.
-pub(crate) fn meter_program(name: &str) -> Program {
+pub(crate) fn meter_program(name: &str) -> PowerProfile {
     let rows = rows(&format!("{name}.meter.csv"));
-    let mut pieces = vec![Piece::level(rows[0][0] / 1e3, rows[0][1])];
-    pieces.extend(rows.iter().map(|row| Piece::level(BIN_S, row[1])));
-    Program {
+    let mut pieces = vec![PowerSegment::level(rows[0][0] / 1e3, rows[0][1])];
+    pieces.extend(rows.iter().map(|row| PowerSegment::level(BIN_S, row[1])));
+    PowerProfile {
         pieces,
         repeats: false,
     }

@@ -22,7 +22,7 @@ pub struct Trace {
     /// Readings, in the order of their times.
     pub rows: Vec<Row>,
     /// Regions of code that have ended, in the order of their starts.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<Region>,
     /// Number of further regions of code that were dropped for lack of memory.
     pub n_marks_left_out: u64,
     /// Faults of metrics, with the number of occurrences.
@@ -46,7 +46,7 @@ pub struct Row {
 
 /// A region of code that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct Region {
     /// Name of the region.
     pub name: String,
     /// Start of the region.
@@ -129,7 +129,7 @@ impl Trace {
     /// # Errors
     /// [`crate::Error::NoDevice`] if a name matches no device or several, or if there are no
     /// devices.
-    pub fn of_selected(mut self, select: &Select) -> Result<Self> {
+    pub fn select(mut self, select: &Select) -> Result<Self> {
         let selected = select.among(&self.devices)?;
         self.ledger.select(&selected);
         // Old position to new position; rows and faults of other devices are removed.
@@ -149,7 +149,7 @@ impl Trace {
     }
 
     /// Returns the rows of a device.
-    pub fn of_device(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
+    pub fn device_rows(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
         self.rows.iter().filter(move |row| row.device == device)
     }
 
@@ -157,7 +157,7 @@ impl Trace {
     #[must_use]
     pub fn series(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
         let point = |row: &Row| Some((row.time.as_secs_f64(), row.values.get(metric)?));
-        self.of_device(device).filter_map(point).collect()
+        self.device_rows(device).filter_map(point).collect()
     }
 
     /// Returns the time of the last row, or zero if there are no rows.

@@ -21,7 +21,7 @@ mod grid;
 mod track;
 
 pub(crate) use grid::on_grid;
-pub(crate) use track::{Rhythm, Step, Update, of_counter, of_power};
+pub(crate) use track::{PeriodBounds, Update, UpdateGap, of_counter, of_power};
 
 use crate::Trace;
 
@@ -36,8 +36,8 @@ pub(crate) struct Period {
 
 impl Period {
     /// Returns the bounds on the time between updates for this period and its uncertainty.
-    pub(crate) fn rhythm(&self) -> Rhythm {
-        Rhythm::new(self.period_s, self.uncertainty_s / self.period_s)
+    pub(crate) fn rhythm(&self) -> PeriodBounds {
+        PeriodBounds::new(self.period_s, self.uncertainty_s / self.period_s)
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn read_interval_s(series: &[(f64, f64)], period_s: f64) -> f64 {
 /// or the median interval of the rows if it is longer.
 pub(crate) fn row_interval_s(trace: &Trace, device: usize) -> f64 {
     let asked_s = trace.interval.as_secs_f64();
-    let times_s = trace.of_device(device).map(|row| row.time.as_secs_f64());
+    let times_s = trace.device_rows(device).map(|row| row.time.as_secs_f64());
     usual_gap_s(times_s, asked_s).max(asked_s)
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     let shortest_s = shortest_s.max(width_s / SLOW_READS);
     let (mut best, mut coarse_s, mut candidate_s) = (MIN_EVIDENCE, 0.0, longest_s);
     while candidate_s >= shortest_s {
-        let off = misfit(&changes, candidate_s);
+        let off = residual(&changes, candidate_s);
         let told = (candidate_s / (width_s + 2.0 * JITTER * candidate_s)).ln();
         let evidence = (1.0 - off) * told - off * MISFIT_COST;
         if evidence > best {
@@ -193,7 +193,7 @@ fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
 }
 
 /// A sequence of consecutive changes that fit one grid.
-struct Stretch {
+struct GridSegment {
     /// Index of its first change.
     first: usize,
     /// For each change, the number of periods since the first change.
@@ -241,9 +241,9 @@ impl Phase {
 }
 
 /// Splits changes into sequences that fit one grid each, for a given period.
-fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
+fn grid_segments(changes: &[Bracket], period_s: f64) -> Vec<GridSegment> {
     let jitter_s = JITTER * period_s;
-    let mut stretches: Vec<Stretch> = vec![];
+    let mut stretches: Vec<GridSegment> = vec![];
     for (first, change) in changes.iter().enumerate() {
         if let Some(stretch) = stretches.last_mut()
             && let Some(phase) = stretch.phase.next(change, period_s, jitter_s)
@@ -252,7 +252,7 @@ fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
             stretch.phase = phase;
             continue;
         }
-        stretches.push(Stretch {
+        stretches.push(GridSegment {
             first,
             steps: vec![0.0],
             phase: Phase::start(change, jitter_s),
@@ -267,7 +267,7 @@ fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
 /// function splits changes as [`stretches`] does, but without allocating, because it runs for every
 /// candidate period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
+fn residual(changes: &[Bracket], period_s: f64) -> f64 {
     let jitter_s = JITTER * period_s;
     let (mut off, mut phase) = (0_usize, Phase::start(&changes[0], jitter_s));
     for pair in changes.windows(2) {
@@ -288,7 +288,7 @@ fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     let middle_s = |i: usize| 0.5 * (changes[i].after_s + changes[i].by_s);
     let (mut products, mut squares, mut residuals, mut n) = (0.0, 0.0, 0.0, 0.0);
     let mut longest = 1.0_f64;
-    for stretch in stretches(changes, coarse_s) {
+    for stretch in grid_segments(changes, coarse_s) {
         #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
         let length = stretch.steps.len() as f64;
         let times: Vec<f64> = (stretch.first..)
@@ -340,14 +340,19 @@ pub(crate) fn count(number: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Program, Sensor};
+    use crate::synthetic::{PowerProfile, Sensor};
     use crate::testdata::Random;
 
-    fn read(sensor: &Sensor, program: &Program, every_s: f64, until_s: f64) -> Vec<(f64, f64)> {
+    fn read(
+        sensor: &Sensor,
+        program: &PowerProfile,
+        every_s: f64,
+        until_s: f64,
+    ) -> Vec<(f64, f64)> {
         let mut series = vec![];
         let mut time_s = 0.0;
         while time_s < until_s {
-            series.push((time_s, sensor.told_w(program, time_s)));
+            series.push((time_s, sensor.reported_w(program, time_s)));
             time_s += every_s;
         }
         series
@@ -355,7 +360,7 @@ mod tests {
 
     #[test]
     fn reads_in_any_rhythm_find_the_grid() {
-        let program = Program::square(50.0, 250.0, 0.104, 0.5);
+        let program = PowerProfile::square(50.0, 250.0, 0.104, 0.5);
         let sensor = Sensor {
             update_s: 0.1,
             window_s: 0.1,
@@ -365,7 +370,7 @@ mod tests {
         };
         for every_s in [0.007, 0.0133, 0.031, 0.0667, 0.08] {
             let series = read(&sensor, &program, every_s, 20.0);
-            let found = of_power(&series, &Rhythm::new(0.1, 0.0));
+            let found = of_power(&series, &PeriodBounds::new(0.1, 0.0));
             assert!(
                 (199..=202).contains(&found.len()),
                 "{every_s}: {}",
@@ -379,7 +384,7 @@ mod tests {
                     "{every_s}: {update:?} {true_s}"
                 );
                 assert!(update.slack_s < 0.02, "{every_s}: {update:?}");
-                assert_eq!(update.value, sensor.told_w(&program, true_s + 1e-9));
+                assert_eq!(update.value, sensor.reported_w(&program, true_s + 1e-9));
             }
         }
     }
@@ -388,7 +393,7 @@ mod tests {
     fn a_constant_has_updates_but_no_period() {
         let series: Vec<_> = (0..200).map(|i| (f64::from(i) * 0.01, 80.0)).collect();
         assert_eq!(period(&series, 0.005, 1.0), None);
-        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
+        let found = of_power(&series, &PeriodBounds::new(0.1, 0.0));
         assert!((20..=21).contains(&found.len()), "{}", found.len());
         assert!(
             found
@@ -400,10 +405,15 @@ mod tests {
     #[test]
     fn rows_that_lie_far_apart_cost_no_more_than_rows() {
         let mut random = Random(1);
-        let load = Program::square(0.0, 1.0, 0.37, 0.4);
+        let load = PowerProfile::square(0.0, 1.0, 0.37, 0.4);
         let mut damaged = vec![];
         for far_s in [1e3, 1e7, 1e11, 1e15, 1e19] {
-            let mut series = read(&Sensor::of(crate::SensorClass::Fast), &load, 0.005, 4.0);
+            let mut series = read(
+                &Sensor::for_class(crate::SensorClass::Fast),
+                &load,
+                0.005,
+                4.0,
+            );
             let n = series.len();
             for (i, read) in series.iter_mut().enumerate().skip(n / 2) {
                 read.0 += far_s * (1.0 + 1e-3 * (i / 100) as f64);
@@ -421,7 +431,7 @@ mod tests {
         for series in &mut damaged {
             series.dedup_by(|next, last| next.0 <= last.0);
             for period_s in [1e-9, 0.000_976, 0.02, 0.1, 0.73] {
-                let found = of_power(series, &Rhythm::new(period_s, 0.0));
+                let found = of_power(series, &PeriodBounds::new(period_s, 0.0));
                 assert!(
                     found.len() <= 4 * series.len(),
                     "{period_s}: {}",
@@ -434,31 +444,31 @@ mod tests {
 
     #[test]
     fn an_update_that_no_read_saw_is_left_out() {
-        let load = Program::square(50.0, 250.0, 0.73, 0.6);
+        let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
         let sensor = Sensor {
             phase_s: 0.0371,
-            ..Sensor::of(crate::SensorClass::FullTime)
+            ..Sensor::for_class(crate::SensorClass::FullTime)
         };
         let mut series = read(&sensor, &load, 0.05, 10.0);
         series.retain(|&(time_s, _)| !(4.12..4.26).contains(&time_s));
-        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
+        let found = of_power(&series, &PeriodBounds::new(0.1, 0.0));
         // No read sees the update at 4.1371 s; the read at 4.3 s sees the update at 4.2371 s.
         let after = found.iter().find(|u| u.time_s > 4.1).unwrap();
         assert!(after.time_s > 4.2, "{after:?}");
         for update in &found[2..found.len() - 1] {
-            let told_w = sensor.told_w(&load, update.time_s + 0.05);
+            let told_w = sensor.reported_w(&load, update.time_s + 0.05);
             assert!((update.value - told_w).abs() < 1e-9, "{update:?} {told_w}");
         }
     }
 
     #[test]
     fn reads_that_cluster_do_not_change_what_is_usual() {
-        let load = Program::square(50.0, 250.0, 0.73, 0.6);
-        let sensor = Sensor::of(crate::SensorClass::FullTime);
+        let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
+        let sensor = Sensor::for_class(crate::SensorClass::FullTime);
         let mut series = vec![];
         for (time_s, _) in read(&sensor, &load, 0.03, 30.0) {
             let times_s = (0..20).map(|i| time_s + 1e-6 * f64::from(i));
-            series.extend(times_s.map(|time_s| (time_s, sensor.told_w(&load, time_s))));
+            series.extend(times_s.map(|time_s| (time_s, sensor.reported_w(&load, time_s))));
         }
         assert!((read_interval_s(&series, 0.1) - 0.03).abs() < 1e-4);
         let found = period(&series, 0.004, 2.0).unwrap();
@@ -469,17 +479,22 @@ mod tests {
         slow.extend(edges);
         slow.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert_eq!(
-            of_power(&slow, &Rhythm::new(0.1, 0.0)).len(),
+            of_power(&slow, &PeriodBounds::new(0.1, 0.0)).len(),
             slow.len() / 2
         );
     }
 
     #[test]
     fn a_pause_of_the_reads_leaves_updates_out() {
-        let ramp = Program::square(0.0, 1.0, 0.37, 0.4);
-        let mut series = read(&Sensor::of(crate::SensorClass::FullTime), &ramp, 0.01, 6.0);
+        let ramp = PowerProfile::square(0.0, 1.0, 0.37, 0.4);
+        let mut series = read(
+            &Sensor::for_class(crate::SensorClass::FullTime),
+            &ramp,
+            0.01,
+            6.0,
+        );
         series.retain(|&(time_s, _)| !(2.0..4.0).contains(&time_s));
-        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
+        let found = of_power(&series, &PeriodBounds::new(0.1, 0.0));
         assert!(found.iter().all(|u| u.time_s < 2.05 || u.time_s > 3.85));
     }
 }

@@ -1,6 +1,8 @@
-//! What holds of every device: of those that the fake library plays, and of whatever this machine has.
+//! What holds of every device: of those that the fake library plays, and of whatever this machine
+//! has.
 //!
-//! Method: the same checks for each; a machine with NVIDIA's driver or with RAPL tests its own devices, too.
+//! Method: the same checks for each; a machine with NVIDIA's driver or with RAPL tests its own
+//! devices, too.
 
 mod support;
 
@@ -54,7 +56,7 @@ fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
             index,
             Duration::from_millis(400)..Duration::from_millis(1200),
         );
-        assert_eq!(energy.is_some(), device.tells_energy(), "{device:?}");
+        assert_eq!(energy.is_some(), device.reports_energy(), "{device:?}");
         let Some(energy) = energy else { continue };
         assert!(energy.interval.contains(energy.joules), "{energy:?}");
         if let Some(check) = energy.check {
@@ -99,7 +101,7 @@ fn check_value(device: &Device, metric: Metric, value: f64) {
 #[test]
 fn devices_that_the_fake_library_plays_are_sound() {
     for driver in ["450.80.02", "535.104.05", "580.95.05"] {
-        let played = Fake::play(&Scenario::of(&Board::ALL).on_driver(driver));
+        let played = Fake::play(&Scenario::from_boards(&Board::ALL).on_driver(driver));
         played.use_real_time();
         check(|| Nvml::open_at(&fake())).unwrap();
     }

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::PathBuf;
 use support::{Fake, fake};
-use telemetry::doctor::{Finding, Places, State, examine};
+use telemetry::doctor::{Finding, Status, SystemPaths, examine};
 use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
 
 /// What NVIDIA's image of CUDA 12.2 asks for, but for the brands between.
@@ -23,8 +23,8 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-fn places() -> Places {
-    Places {
+fn places() -> SystemPaths {
+    SystemPaths {
         nvml: Some(fake()),
         rapl: Some("/nowhere".into()),
         toolkits: vec![],
@@ -59,9 +59,9 @@ fn a_t4_is_described_as_the_source_prints_it() {
     }
     let sensor = &find(&findings, "gpu.0.sensor").detail;
     assert!(sensor.contains("100 ms, every 100 ms"), "{sensor}");
-    assert_eq!(find(&findings, "gpu.0.persistence").state, State::Warning);
-    assert_eq!(find(&findings, "rapl").state, State::Missing);
-    assert_eq!(find(&findings, "cuda.toolkit").state, State::Missing);
+    assert_eq!(find(&findings, "gpu.0.persistence").state, Status::Warning);
+    assert_eq!(find(&findings, "rapl").state, Status::Missing);
+    assert_eq!(find(&findings, "cuda.toolkit").state, Status::Missing);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn both_failures_of_the_source_are_diagnosed() {
         "toolkit",
         &[("version.json", r#"{"cuda": {"version": "12.1.1"}}"#)],
     );
-    let findings = examine(&Places {
+    let findings = examine(&SystemPaths {
         toolkits: vec!["/nowhere".into(), toolkit.clone()],
         image: Some(CUDA_12_2.to_owned()),
         frameworks: vec![("torch".to_owned(), "2.0.0+cu118".to_owned())],
@@ -84,14 +84,14 @@ fn both_failures_of_the_source_are_diagnosed() {
         ("cuda.framework.torch", "built for 11.8"),
     ] {
         let finding = find(&findings, id);
-        assert_eq!(finding.state, State::Failed, "{id}");
+        assert_eq!(finding.state, Status::Failed, "{id}");
         assert!(finding.detail.contains(said), "{id}: {}", finding.detail);
     }
 }
 
 #[test]
 fn what_fits_is_found() {
-    let _fake = Fake::play(&Scenario::of(&[Board::A100, Board::H100]));
+    let _fake = Fake::play(&Scenario::from_boards(&[Board::A100, Board::H100]));
     let toolkit = folder("fits", &[("version.txt", "CUDA Version 12.4.0\n")]);
     let rapl = folder(
         "rapl",
@@ -101,7 +101,7 @@ fn what_fits_is_found() {
             ("intel-rapl:0/max_energy_range_uj", "262143328850\n"),
         ],
     );
-    let findings = examine(&Places {
+    let findings = examine(&SystemPaths {
         toolkits: vec![toolkit.clone()],
         rapl: Some(rapl.clone()),
         image: Some("cuda>=12.2".to_owned()),
@@ -111,7 +111,7 @@ fn what_fits_is_found() {
     for root in [toolkit, rapl] {
         fs::remove_dir_all(root).expect("a folder of the test's own");
     }
-    let sound = |finding: &Finding| finding.state == State::Found;
+    let sound = |finding: &Finding| finding.state == Status::Found;
     assert!(findings.iter().all(sound), "{findings:#?}");
     assert!(
         find(&findings, "gpu.1.sensor")
@@ -122,14 +122,14 @@ fn what_fits_is_found() {
 
 #[test]
 fn a_machine_with_nothing_has_no_fault() {
-    let findings = examine(&Places {
+    let findings = examine(&SystemPaths {
         nvml: Some("/nowhere/libnvidia-ml.so.1".into()),
         ..places()
     });
     assert!(
         findings
             .iter()
-            .all(|finding| finding.state == State::Missing),
+            .all(|finding| finding.state == Status::Missing),
         "{findings:?}"
     );
 }
@@ -142,34 +142,35 @@ fn a_library_that_is_there_and_does_not_work_is_a_fault_with_its_fix() {
         (18, "restart the machine"),
         (999, "dmesg"),
     ] {
-        let rule = FaultRule::of_symbol("nvmlInit*", code);
+        let rule = FaultRule::for_symbol("nvmlInit*", code);
         let _fake = Fake::play(&Scenario::default().with_fault(rule));
         let findings = examine(&places());
         let nvml = find(&findings, "nvml");
-        assert_eq!(nvml.state, State::Failed, "{code}");
+        assert_eq!(nvml.state, Status::Failed, "{code}");
         assert!(nvml.detail.contains(fix), "{code}: {}", nvml.detail);
     }
     let no_library = folder("no-library", &[("libnvidia-ml.so.1", "not one")]);
-    let findings = examine(&Places {
+    let findings = examine(&SystemPaths {
         nvml: Some(no_library.join("libnvidia-ml.so.1")),
         ..places()
     });
     fs::remove_dir_all(no_library).expect("a folder of the test's own");
-    assert_eq!(find(&findings, "nvml").state, State::Failed);
+    assert_eq!(find(&findings, "nvml").state, Status::Failed);
 }
 
 #[test]
 fn a_gpu_that_cannot_be_reached_is_one_fault_and_leaves_the_others_as_they_are() {
     let handle_of_first = |code| FaultRule {
         gpu: Some(0),
-        ..FaultRule::of_symbol("nvmlDeviceGetHandleBy*", code)
+        ..FaultRule::for_symbol("nvmlDeviceGetHandleBy*", code)
     };
     for rule in [
         handle_of_first(4),
         handle_of_first(15),
         FaultRule::lost(0, 0),
     ] {
-        let _fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(rule.clone()));
+        let _fake =
+            Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(rule.clone()));
         let findings = examine(&places());
         let of_first: Vec<&Finding> = findings
             .iter()
@@ -177,28 +178,31 @@ fn a_gpu_that_cannot_be_reached_is_one_fault_and_leaves_the_others_as_they_are()
             .collect();
         assert_eq!(of_first.len(), 1, "{rule:?}: {of_first:?}");
         assert_eq!(of_first[0].id, "gpu.0.device");
-        assert_eq!(of_first[0].state, State::Failed, "{rule:?}");
-        assert_eq!(find(&findings, "gpu.1.device").state, State::Found);
-        assert_eq!(find(&findings, "gpu.1.metrics").state, State::Found);
+        assert_eq!(of_first[0].state, Status::Failed, "{rule:?}");
+        assert_eq!(find(&findings, "gpu.1.device").state, Status::Found);
+        assert_eq!(find(&findings, "gpu.1.metrics").state, Status::Found);
     }
 }
 
 #[test]
 fn an_image_starts_by_any_of_its_alternatives_and_on_every_gpu() {
-    let v100_on = |driver| Scenario::of(&[Board::V100]).on_driver(driver);
-    let mixed = Scenario::of(&[Board::V100, Board::Rtx3090]).on_driver("470.57.02");
+    let v100_on = |driver| Scenario::from_boards(&[Board::V100]).on_driver(driver);
+    let mixed = Scenario::from_boards(&[Board::V100, Board::Rtx3090]).on_driver("470.57.02");
     let v100_without_brand =
-        v100_on("470.57.02").with_fault(FaultRule::of_symbol("nvmlDeviceGetBrand", 3));
+        v100_on("470.57.02").with_fault(FaultRule::for_symbol("nvmlDeviceGetBrand", 3));
     for (scenario, expected) in [
-        (v100_on("470.57.02"), State::Found),
-        (v100_on("510.47.03"), State::Failed),
-        (v100_on("535.54.03"), State::Found),
-        (mixed, State::Failed),
-        (v100_without_brand, State::Warning),
-        (Scenario::of(&[]).on_driver("535.54.03"), State::Found),
+        (v100_on("470.57.02"), Status::Found),
+        (v100_on("510.47.03"), Status::Failed),
+        (v100_on("535.54.03"), Status::Found),
+        (mixed, Status::Failed),
+        (v100_without_brand, Status::Warning),
+        (
+            Scenario::from_boards(&[]).on_driver("535.54.03"),
+            Status::Found,
+        ),
     ] {
         let _fake = Fake::play(&scenario);
-        let findings = examine(&Places {
+        let findings = examine(&SystemPaths {
             image: Some(CUDA_12_2.to_owned()),
             ..places()
         });
@@ -213,7 +217,7 @@ fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
     let toolkit = folder("older", &[("version.txt", "CUDA Version 11.6.2\n")]);
     for toolkits in [vec![], vec![toolkit.clone()]] {
         let has_toolkit = !toolkits.is_empty();
-        let findings = examine(&Places {
+        let findings = examine(&SystemPaths {
             toolkits,
             frameworks: vec![
                 ("torch".to_owned(), "2.6.0+cu124".to_owned()),
@@ -222,10 +226,10 @@ fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
             ..places()
         });
         let torch = find(&findings, "cuda.framework.torch.driver");
-        assert_eq!(torch.state, State::Failed);
+        assert_eq!(torch.state, Status::Failed);
         assert!(torch.detail.contains("12.4 needs driver 525"), "{torch:?}");
         let jaxlib = find(&findings, "cuda.framework.jaxlib.driver");
-        assert_eq!(jaxlib.state, State::Found);
+        assert_eq!(jaxlib.state, Status::Found);
         let of_toolkit = findings
             .iter()
             .any(|finding| finding.id == "cuda.framework.torch");
@@ -241,13 +245,13 @@ fn a_cuda_that_nothing_is_known_of_is_a_warning() {
         "newer",
         &[("version.json", r#"{"cuda": {"version": "14.0.1"}}"#)],
     );
-    let findings = examine(&Places {
+    let findings = examine(&SystemPaths {
         toolkits: vec![toolkit.clone()],
         ..places()
     });
     fs::remove_dir_all(toolkit).expect("a folder of the test's own");
     let driver = find(&findings, "cuda.driver");
-    assert_eq!(driver.state, State::Warning);
+    assert_eq!(driver.state, Status::Warning);
     assert!(driver.detail.contains("not known"), "{driver:?}");
 }
 
@@ -258,7 +262,7 @@ fn a_sensor_that_no_table_knows_names_the_command_that_measures_it() {
     let _fake = Fake::play(&scenario);
     let findings = examine(&places());
     let sensor = find(&findings, "gpu.0.sensor");
-    assert_eq!(sensor.state, State::Warning);
+    assert_eq!(sensor.state, Status::Warning);
     assert!(
         sensor.detail.contains("trace --interval 10ms"),
         "{sensor:?}"

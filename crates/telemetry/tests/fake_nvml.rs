@@ -10,7 +10,7 @@ use nvml_wrapper::structs::device::FieldId;
 use std::time::Duration;
 use support::Fake;
 use telemetry::synthetic::{
-    Board, Control, FaultRule, Gpu, GpuModel, Model, PowerField, Process, Program, Quantity,
+    Board, Control, FaultRule, Gpu, GpuModel, Model, PowerField, PowerProfile, Process, Quantity,
     Scenario,
 };
 
@@ -45,14 +45,14 @@ fn told<T>(answer: Result<T, NvmlError>) -> Option<T> {
 
 #[test]
 fn every_board_says_which_it_is() -> Result<(), NvmlError> {
-    let fake = Fake::play(&Scenario::of(&Board::ALL));
+    let fake = Fake::play(&Scenario::from_boards(&Board::ALL));
     let nvml = fake.nvml();
     assert_eq!(nvml.device_count()?, 6);
     assert_eq!(nvml.sys_driver_version()?, "570.133.20");
     assert_eq!(nvml.sys_nvml_version()?, "12.570.133.20");
     assert_eq!(nvml.sys_cuda_driver_version()?, 12_080);
     for (index, board) in (0..).zip(Board::ALL) {
-        let (device, gpu) = (nvml.device_by_index(index)?, Gpu::of(board));
+        let (device, gpu) = (nvml.device_by_index(index)?, Gpu::from_board(board));
         assert_eq!((device.index()?, device.name()?), (index, gpu.name));
         let capability = device.cuda_compute_capability()?;
         let (major, minor) = gpu.compute_capability;
@@ -81,7 +81,7 @@ fn a_t4_has_the_bandwidth_of_its_data_sheet() -> Result<(), NvmlError> {
 
 #[test]
 fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
-    let scenario = Scenario::of(&Board::ALL);
+    let scenario = Scenario::from_boards(&Board::ALL);
     let model = Model::new(scenario.clone()).expect("the boards are sound");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
@@ -99,7 +99,7 @@ fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
 
 fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlError> {
     let at = format!("{} at {time_s} s", gpu.gpu().name);
-    let power = |field| gpu.told_w(field, time_s).and_then(milli);
+    let power = |field| gpu.reported_w(field, time_s).and_then(milli);
     let draw = told(device.power_usage()).map(u64::from);
     assert_eq!(draw, power(PowerField::Draw), "{at}");
     assert_eq!(field(device, 186)?, power(PowerField::Instant), "{at}");
@@ -143,9 +143,9 @@ fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlErr
 
 #[test]
 fn limits_thresholds_and_clocks_are_those_described() -> Result<(), NvmlError> {
-    let fake = Fake::play(&Scenario::of(&[Board::V100]));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::V100]));
     let nvml = fake.nvml();
-    let (device, gpu) = (nvml.device_by_index(0)?, Gpu::of(Board::V100));
+    let (device, gpu) = (nvml.device_by_index(0)?, Gpu::from_board(Board::V100));
     let limits = device.power_management_limit_constraints()?;
     assert_eq!((limits.min_limit, limits.max_limit), (150_000, 300_000));
     assert_eq!(device.power_management_limit_default()?, 300_000);
@@ -162,7 +162,7 @@ fn limits_thresholds_and_clocks_are_those_described() -> Result<(), NvmlError> {
 
 #[test]
 fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
-    let scenario = Scenario::of(&[Board::V100]);
+    let scenario = Scenario::from_boards(&[Board::V100]);
     let model = Model::new(scenario.clone()).expect("the board is sound");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
@@ -177,7 +177,7 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
         assert_eq!(sample.timestamp, began_us + time_ms * 1000);
         let time = Duration::from_millis(time_ms + 10).as_secs_f64();
         let expected = model.gpus()[0]
-            .told_w(PowerField::Instant, time)
+            .reported_w(PowerField::Instant, time)
             .and_then(milli);
         let SampleValue::U32(told) = sample.value else {
             panic!("{sample:?}")
@@ -195,7 +195,7 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
 
 #[test]
 fn an_old_driver_lacks_what_came_later() -> Result<(), NvmlError> {
-    let fake = Fake::play(&Scenario::of(&[Board::Rtx3090]).on_driver("470.57.02"));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::Rtx3090]).on_driver("470.57.02"));
     let nvml = fake.nvml();
     let device = nvml.device_by_index(0)?;
     assert_eq!(nvml.sys_cuda_driver_version()?, 11_040);
@@ -216,7 +216,8 @@ fn an_old_driver_lacks_what_came_later() -> Result<(), NvmlError> {
 
 #[test]
 fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), NvmlError> {
-    // The wrapper translates the number; one that did not would ask for power smoothing, which is not there.
+    // The wrapper translates the number; one that did not would ask for power smoothing, which is
+    // not there.
     for version in ["580.65.06", "580.82.07"] {
         let fake = Fake::play(&Scenario::default().on_driver(version));
         let nvml = fake.nvml();
@@ -229,7 +230,7 @@ fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), Nvm
 
 #[test]
 fn a_divided_gpu_tells_no_utilisation() -> Result<(), NvmlError> {
-    let mut scenario = Scenario::of(&[Board::A100, Board::A100, Board::T4]);
+    let mut scenario = Scenario::from_boards(&[Board::A100, Board::A100, Board::T4]);
     scenario.gpus[0].mig = true;
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
@@ -254,7 +255,7 @@ fn a_lost_gpu_stays_lost_until_the_library_is_initialised_anew() -> Result<(), N
         until_init: true,
         ..FaultRule::lost(1, 2000)
     };
-    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::T4]).with_fault(rule));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::T4]).with_fault(rule));
     let nvml = fake.nvml();
     let (whole, lost) = (nvml.device_by_index(0)?, nvml.device_by_index(1)?);
     fake.set_time(Duration::from_millis(1999));
@@ -273,15 +274,15 @@ fn a_lost_gpu_stays_lost_until_the_library_is_initialised_anew() -> Result<(), N
 
 #[test]
 fn faults_of_one_symbol_or_field_leave_others_alone() -> Result<(), NvmlError> {
-    let scenario = Scenario::of(&[Board::T4])
-        .with_fault(FaultRule::of_symbol(
+    let scenario = Scenario::from_boards(&[Board::T4])
+        .with_fault(FaultRule::for_symbol(
             "nvmlDeviceGetTotalEnergyConsumption",
             3,
         ))
-        .with_fault(FaultRule::of_symbol("nvmlDeviceGetUtilizationRates", 4))
+        .with_fault(FaultRule::for_symbol("nvmlDeviceGetUtilizationRates", 4))
         .with_fault(FaultRule {
             field: Some(186),
-            ..FaultRule::of_symbol("nvmlDeviceGetFieldValues", 3)
+            ..FaultRule::for_symbol("nvmlDeviceGetFieldValues", 3)
         });
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
@@ -303,7 +304,7 @@ fn faults_of_one_symbol_or_field_leave_others_alone() -> Result<(), NvmlError> {
 fn a_driver_that_is_not_loaded_fails_the_initialisation() {
     let rule = FaultRule {
         until_ms: Some(1000),
-        ..FaultRule::of_symbol("nvmlInit*", 9)
+        ..FaultRule::for_symbol("nvmlInit*", 9)
     };
     let fake = Fake::play(&Scenario::default().with_fault(rule));
     assert!(matches!(fake.init(), Err(NvmlError::DriverNotLoaded)));
@@ -314,10 +315,10 @@ fn a_driver_that_is_not_loaded_fails_the_initialisation() {
 
 #[test]
 fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError> {
-    let mut scenario = Scenario::of(&[Board::V100]);
+    let mut scenario = Scenario::from_boards(&[Board::V100]);
     let gpu = &mut scenario.gpus[0];
-    gpu.clocks = Gpu::of(Board::P100).clocks;
-    gpu.power = Program::constant(56.18 + 1.776e-11 * 1328_f64.powi(4));
+    gpu.clocks = Gpu::from_board(Board::P100).clocks;
+    gpu.power = PowerProfile::constant(56.18 + 1.776e-11 * 1328_f64.powi(4));
     gpu.utilisation.gpu_pct = Quantity::Constant(100.0);
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();

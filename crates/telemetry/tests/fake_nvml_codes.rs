@@ -20,7 +20,8 @@ const UNKNOWN: u32 = 999;
 
 type Device = usize;
 
-/// `nvmlFieldValue_t`, by its offsets: 0 field, 4 scope, 8 stamp, 16 latency, 24 kind, 28 code, 32 value.
+/// `nvmlFieldValue_t`, by its offsets: 0 field, 4 scope, 8 stamp, 16 latency, 24 kind, 28 code, 32
+/// value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct FieldValue {
@@ -138,7 +139,7 @@ fn lists_that_have_no_room_tell_their_length() {
     let device = handle(&fake, 0);
     let clocks: unsafe extern "C" fn(Device, u32, *mut u32, *mut u32) -> u32 =
         fake.symbol("nvmlDeviceGetSupportedGraphicsClocks");
-    let expected = Gpu::of(Board::T4).clocks.sm_mhz;
+    let expected = Gpu::from_board(Board::T4).clocks.sm_mhz;
     let mut length = 3;
     let mut room = vec![0; expected.len()];
     // SAFETY: there is room for more than the call is told of.
@@ -159,7 +160,7 @@ fn structures_of_another_version_are_refused() {
     let device = handle(&fake, 0);
     let memory: unsafe extern "C" fn(Device, *mut [u64; 5]) -> u32 =
         fake.symbol("nvmlDeviceGetMemoryInfo_v2");
-    let gpu = Gpu::of(Board::T4).memory;
+    let gpu = Gpu::from_board(Board::T4).memory;
     let mut room = [33_554_471, 0, 0, 0, 0];
     // SAFETY: the structure has room for 40 bytes.
     assert_eq!(unsafe { memory(device, &raw mut room) }, VERSION_MISMATCH);
@@ -192,7 +193,7 @@ fn ask_temperature(fake: &Fake, device: Device) -> u32 {
 
 #[test]
 fn each_field_has_its_scope_its_stamp_and_its_code() {
-    let mut scenario = Scenario::of(&[Board::H100]);
+    let mut scenario = Scenario::from_boards(&[Board::H100]);
     scenario.gpus[0].scopes.module = Some(1.5);
     let fake = Fake::play(&scenario);
     init(&fake);
@@ -276,7 +277,7 @@ fn errors_have_words_in_any_state() {
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused_with_a_reason() {
-    let fake = Fake::play(&Scenario::of(&[Board::A100]));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::A100]));
     let set: unsafe extern "C" fn(*const c_char) -> u32 = fake.symbol("fake_nvml_set_scenario");
     // SAFETY: the argument is text that ends with a zero.
     assert_eq!(unsafe { set(c"{\"gpu\": 1}".as_ptr()) }, UNKNOWN);

@@ -1,13 +1,13 @@
 //! Other people's programs on the fake library: NVIDIA's Python bindings and nvitop.
 //!
-//! Runs if the environment variable `FAKE_NVML_PYTHON` names a Python that has `nvidia-ml-py` and `nvitop`, on Linux;
-//! says that it did not otherwise.
+//! Runs if the environment variable `FAKE_NVML_PYTHON` names a Python that has `nvidia-ml-py` and
+//! `nvitop`, on Linux; says that it did not otherwise.
 
 mod support;
 
 use std::path::Path;
 use std::process::{Command, Output};
-use telemetry::synthetic::{Board, Process, Program, Quantity, Scenario};
+use telemetry::synthetic::{Board, PowerProfile, Process, Quantity, Scenario};
 
 /// Asks all that a trace of a GPU asks, and prints it in one line.
 const SCRIPT: &str = "
@@ -38,9 +38,9 @@ fn python_sees_what_rust_sees() -> std::io::Result<()> {
         support::skip("FAKE_NVML_PYTHON names no Python with nvidia-ml-py and nvitop");
         return Ok(());
     };
-    let mut scenario = Scenario::of(&[Board::T4, Board::Rtx3090]);
+    let mut scenario = Scenario::from_boards(&[Board::T4, Board::Rtx3090]);
     let gpu = &mut scenario.gpus[1];
-    gpu.power = Program::constant(123.0);
+    gpu.power = PowerProfile::constant(123.0);
     gpu.thermal.rise_c_per_w = 0.25;
     gpu.utilisation.gpu_pct = Quantity::Constant(87.0);
     gpu.utilisation.memory_pct = Quantity::Constant(21.0);

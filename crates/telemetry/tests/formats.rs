@@ -5,9 +5,9 @@ mod support;
 use proptest::prelude::*;
 use std::io;
 use std::time::Duration;
-use telemetry::format::{self, Dialect, Limits, Sink, Writer, prometheus};
+use telemetry::format::{self, DeviceLimits, Dialect, Sink, Writer, prometheus};
 use telemetry::{
-    Capability, Device, Fault, FaultCount, Kind, Mark, Metric, Overhead, PowerLimits, Row, Trace,
+    Capability, Device, Fault, FaultCount, Kind, Metric, Overhead, PowerLimits, Region, Row, Trace,
     Values,
 };
 
@@ -28,7 +28,7 @@ fn trace() -> Trace {
             field: "nvmlDeviceGetFieldValues 186".to_owned(),
             fault: None,
         }],
-        ..Device::named(Kind::Gpu, format!("Tesla \"T{index}\", 4"))
+        ..Device::new(Kind::Gpu, format!("Tesla \"T{index}\", 4"))
     };
     let row = |step: u32| {
         let mut values = Values::none();
@@ -49,7 +49,7 @@ fn trace() -> Trace {
         interval: Duration::from_millis(100),
         devices: vec![device(0), device(1)],
         rows: (0..40).map(row).collect(),
-        marks: vec![Mark {
+        marks: vec![Region {
             name: "a, \"b\"; #c".to_owned(),
             start: Duration::from_millis(300),
             end: Duration::from_millis(900),
@@ -76,7 +76,7 @@ fn csv_and_json_lines_lose_nothing() {
     let trace = trace();
     for dialect in [Dialect::Csv, Dialect::JsonLines] {
         let text = format::write(&trace, dialect);
-        assert_eq!(Dialect::of_text(&text), Some(dialect));
+        assert_eq!(Dialect::detect(&text), Some(dialect));
         let read = format::read(text.as_bytes()).unwrap();
         assert!(read.skipped.is_empty(), "{:?}", read.skipped);
         assert_eq!(read.trace, trace, "{dialect:?}");
@@ -151,7 +151,8 @@ fn the_seed_dialect_is_the_scripts() {
         time,
         values,
     });
-    // The driver was loaded anew, and counts from zero; the first reading may as well be a wrong one.
+    // The driver was loaded anew, and counts from zero; the first reading may as well be a wrong
+    // one.
     for (round, told_j) in [(2, 100.0), (3, 150.0)] {
         values.set(Metric::Energy, told_j);
         trace.rows.push(Row {
@@ -160,7 +161,7 @@ fn the_seed_dialect_is_the_scripts() {
             values,
         });
     }
-    let text = format::write(&trace, Dialect::Seed);
+    let text = format::write(&trace, Dialect::SemicolonCsv);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines,
@@ -173,11 +174,13 @@ fn the_seed_dialect_is_the_scripts() {
             "1700000000.423457;34;50;;12;25;1.65",
         ]
     );
-    let limits = Limits {
+    let limits = DeviceLimits {
         power_w: Some(70.0),
         memory_bytes: Some(16e9),
     };
-    let read = format::read_seed(text.as_bytes(), limits).unwrap().trace;
+    let read = format::read_semicolon_csv(text.as_bytes(), limits)
+        .unwrap()
+        .trace;
     assert_eq!(
         read.series(0, Metric::PowerDraw),
         [(0.0, 35.0), (0.1, 35.0), (0.2, 35.0), (0.3, 35.0)]
@@ -202,7 +205,7 @@ fn prometheus_text_has_the_newest_row_of_each_device() {
     let read = prometheus::read(text.as_bytes()).unwrap();
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
     for device in 0..2 {
-        let newest = trace.of_device(device).last().unwrap();
+        let newest = trace.device_rows(device).last().unwrap();
         assert_eq!(read.trace.rows[device].values, newest.values);
         assert_eq!(read.trace.devices[device].name, trace.devices[device].name);
         assert_eq!(read.trace.devices[device].uuid, trace.devices[device].uuid);
@@ -215,7 +218,7 @@ fn what_is_cut_off_anywhere_is_a_shorter_trace() {
     for dialect in [
         Dialect::Csv,
         Dialect::JsonLines,
-        Dialect::Seed,
+        Dialect::SemicolonCsv,
         Dialect::ChromeTrace,
     ] {
         let text = format::write(&trace, dialect);
@@ -300,7 +303,7 @@ proptest! {
         damage in proptest::collection::vec(any::<u8>(), 0..40),
         dialect in 0_usize..5,
     ) {
-        let dialects = [Dialect::Csv, Dialect::JsonLines, Dialect::Seed, Dialect::ChromeTrace];
+        let dialects = [Dialect::Csv, Dialect::JsonLines, Dialect::SemicolonCsv, Dialect::ChromeTrace];
         let text = match dialects.get(dialect) {
             Some(&dialect) => format::write(&trace(), dialect),
             None => prometheus::write(&trace()),
@@ -311,7 +314,7 @@ proptest! {
         bytes.splice(at..end, damage);
         let _ = format::read(&bytes);
         let _ = prometheus::read(&bytes);
-        let _ = format::read_seed(&bytes, Limits::default());
+        let _ = format::read_semicolon_csv(&bytes, DeviceLimits::default());
     }
 }
 
@@ -374,9 +377,11 @@ fn rows_do_not_go_to_a_file_that_another_writer_removes() {
 #[test]
 fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
     let file = support::Shared::default();
-    let source = telemetry::synthetic::Synthetic::of(telemetry::synthetic::Program::constant(50.0));
+    let source = telemetry::synthetic::Synthetic::from_power(
+        telemetry::synthetic::PowerProfile::constant(50.0),
+    );
     let running = telemetry::Sampler::new(source.unwrap())
-        .to(Writer::new(Dialect::ChromeTrace, file.clone()))
+        .with_sink(Writer::new(Dialect::ChromeTrace, file.clone()))
         .start()
         .unwrap();
     std::thread::scope(|scope| {
@@ -419,7 +424,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
         }
         let read = format::read(text.as_bytes()).unwrap();
         assert!(read.skipped.is_empty(), "{:?}", read.skipped);
-        let key = |marks: &[Mark]| {
+        let key = |marks: &[Region]| {
             let mut found: Vec<_> = marks
                 .iter()
                 .map(|m| (m.name.clone(), m.thread, m.depth))
@@ -435,6 +440,6 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
 fn marks_of_older_files_have_no_thread() {
     let mark =
         r#"{"name":"old","start":{"secs":1,"nanos":0},"end":{"secs":2,"nanos":0},"depth":0}"#;
-    let read: Mark = serde_json::from_str(mark).unwrap();
+    let read: Region = serde_json::from_str(mark).unwrap();
     assert_eq!((read.name.as_str(), read.thread), ("old", 0));
 }

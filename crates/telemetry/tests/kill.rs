@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::work_for;
 use telemetry::format::{self, Dialect, Sink, Writer};
-use telemetry::synthetic::{Program, Synthetic};
-use telemetry::{Mark, Row, Sampler, Trace};
+use telemetry::synthetic::{PowerProfile, Synthetic};
+use telemetry::{Region, Row, Sampler, Trace};
 
 /// Names the folder to the copy of this test that is killed.
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.csv", Dialect::Csv),
     ("trace.jsonl", Dialect::JsonLines),
-    ("log.csv", Dialect::Seed),
+    ("log.csv", Dialect::SemicolonCsv),
     ("trace.json", Dialect::ChromeTrace),
 ];
 
@@ -42,7 +42,7 @@ impl Sink for Witness {
         self.0.write_all(&nanoseconds.to_le_bytes())
     }
 
-    fn mark(&mut self, _: &Trace, _: &Mark) -> io::Result<()> {
+    fn mark(&mut self, _: &Trace, _: &Region) -> io::Result<()> {
         Ok(())
     }
 
@@ -57,15 +57,16 @@ impl Sink for Witness {
 
 /// Samples into a file of each dialect until somebody ends it.
 fn sample_forever(folder: &Path) {
-    let source = Synthetic::of(Program::square(20.0, 60.0, 0.5, 0.5)).expect("a sound program");
+    let source =
+        Synthetic::from_power(PowerProfile::square(20.0, 60.0, 0.5, 0.5)).expect("a sound program");
     let mut sampler = Sampler::new(source).interval(INTERVAL);
     for (name, dialect) in DIALECTS {
         let writer = Writer::create(dialect, &folder.join(name));
-        sampler = sampler.to(writer.expect("a folder of the test's own"));
+        sampler = sampler.with_sink(writer.expect("a folder of the test's own"));
     }
     let witness = File::create(folder.join(WITNESS)).expect("a folder of the test's own");
     let _running = sampler
-        .to(Witness(witness))
+        .with_sink(Witness(witness))
         .start()
         .expect("a model can be sampled");
     loop {

@@ -1,4 +1,5 @@
-//! The source `nvml` over the real boundary, against a library that plays scenarios whose truth is known.
+//! The source `nvml` over the real boundary, against a library that plays scenarios whose truth is
+//! known.
 
 mod support;
 
@@ -24,7 +25,7 @@ fn what_the_library_tells_is_what_the_model_is() {
         "570.133.20",
         "580.95.05",
     ] {
-        let mut scenario = Scenario::of(&Board::ALL).on_driver(driver);
+        let mut scenario = Scenario::from_boards(&Board::ALL).on_driver(driver);
         scenario.gpus[0].scopes.memory = Some(0.25);
         scenario.gpus[5].scopes.module = Some(1.5);
         let fake = Fake::play(&scenario);
@@ -74,7 +75,7 @@ fn what_the_library_tells_is_what_the_model_is() {
 
 #[test]
 fn what_is_not_supported_is_asked_for_once() {
-    let rule = FaultRule::of_symbol("nvmlDeviceGetTotalEnergyConsumption", 3);
+    let rule = FaultRule::for_symbol("nvmlDeviceGetTotalEnergyConsumption", 3);
     let fake = Fake::play(&Scenario::default().with_fault(rule));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
     let energy = nvml.devices()[0]
@@ -96,7 +97,7 @@ fn a_call_that_fails_for_a_time_is_a_fault_of_one_metric() {
     let rule = FaultRule {
         from_ms: 100,
         until_ms: Some(200),
-        ..FaultRule::of_symbol("nvmlDeviceGetTemperature*", 999)
+        ..FaultRule::for_symbol("nvmlDeviceGetTemperature*", 999)
     };
     let fake = Fake::play(&Scenario::default().with_fault(rule));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
@@ -118,7 +119,7 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
         until_init: true,
         ..FaultRule::lost(1, 2000)
     };
-    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(lost));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(lost));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
     assert!(at(&fake, &mut nvml, 1, 1900).faults.is_empty());
     for ms in [2100, 2200, 3000] {
@@ -145,7 +146,8 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
     assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
 }
 
-/// Reads two GPUs ten times a second, of which the first never fails, and gives how often the library was loaded anew.
+/// Reads two GPUs ten times a second, of which the first never fails, and gives how often the
+/// library was loaded anew.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
     let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
     let before = fake.calls("nvmlInit_v2");
@@ -159,7 +161,7 @@ fn looks_in_ten_minutes(fake: &Fake) -> u64 {
 #[test]
 fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
     let lost = FaultRule::lost(1, 2000);
-    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(lost));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(lost));
     // After 1, 2, 4, … 64 s, and every 64 s from then on: 14 times in ten minutes.
     assert_eq!(looks_in_ten_minutes(&fake), 14);
 }
@@ -169,9 +171,9 @@ fn a_gpu_that_is_found_and_says_nothing_is_looked_for_ever_less_often() {
     let silent = FaultRule {
         gpu: Some(1),
         from_ms: 2000,
-        ..FaultRule::of_symbol("nvmlDeviceGetPowerUsage", 15)
+        ..FaultRule::for_symbol("nvmlDeviceGetPowerUsage", 15)
     };
-    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(silent));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(silent));
     let looks = looks_in_ten_minutes(&fake);
     assert!((10..=14).contains(&looks), "{looks}");
 }
@@ -183,7 +185,7 @@ fn a_gpu_that_is_lost_for_good_delays_no_other() {
         until_init: true,
         ..FaultRule::lost(1, 300_000)
     };
-    let scenario = Scenario::of(&[Board::T4, Board::A100, Board::H100]);
+    let scenario = Scenario::from_boards(&[Board::T4, Board::A100, Board::H100]);
     let fake = Fake::play(&scenario.with_fault(for_good).with_fault(for_a_time));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
     let mut blind = 0;
@@ -199,9 +201,9 @@ fn a_gpu_that_is_lost_for_good_delays_no_other() {
 fn a_gpu_that_may_not_be_opened_is_a_device_with_that_fault() {
     let refused = FaultRule {
         gpu: Some(1),
-        ..FaultRule::of_symbol("nvmlDeviceGetHandleByIndex*", 4)
+        ..FaultRule::for_symbol("nvmlDeviceGetHandleByIndex*", 4)
     };
-    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(refused));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(refused));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
     let device = &nvml.devices()[1];
     let is_refused = |c: &telemetry::Capability| c.fault == Some(Fault::NoPermission);
@@ -220,7 +222,7 @@ fn a_driver_that_goes_and_comes_back_is_waited_for() {
     let gone = FaultRule {
         from_ms: 1000,
         until_ms: Some(5000),
-        ..FaultRule::of_symbol("nvml*", 9)
+        ..FaultRule::for_symbol("nvml*", 9)
     };
     let fake = Fake::play(&Scenario::default().with_fault(gone));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
@@ -238,7 +240,7 @@ fn a_driver_that_goes_and_comes_back_is_waited_for() {
 
 #[test]
 fn a_divided_gpu_says_what_only_the_whole_would() {
-    let mut scenario = Scenario::of(&[Board::A100]);
+    let mut scenario = Scenario::from_boards(&[Board::A100]);
     scenario.gpus[0].mig = true;
     let _fake = Fake::play(&scenario);
     let nvml = Nvml::open_at(&fake()).unwrap();
@@ -274,7 +276,7 @@ fn a_library_that_is_not_there_is_a_typed_error() {
         let error = Nvml::open_at(Path::new(path)).unwrap_err();
         assert!(matches!(error, Error::Library { .. }), "{path}: {error}");
     }
-    let _fake = Fake::play(&Scenario::default().with_fault(FaultRule::of_symbol("nvmlInit*", 9)));
+    let _fake = Fake::play(&Scenario::default().with_fault(FaultRule::for_symbol("nvmlInit*", 9)));
     let error = Nvml::open_at(&fake()).unwrap_err();
     assert!(error.to_string().contains("driver"), "{error}");
 }

@@ -28,7 +28,7 @@ impl Counting {
             index,
             uuid: Some(format!("GPU-{index}{index}{index}")),
             pci: Some(format!("00000000:0{index}:00.0")),
-            ..Device::named(Kind::Gpu, "counting")
+            ..Device::new(Kind::Gpu, "counting")
         };
         Self {
             devices: (0..n_devices).map(device).collect(),
@@ -82,7 +82,7 @@ fn rows_of_a_model_stand_at_multiples_of_the_interval() {
 fn memory_is_bounded_and_sinks_get_every_row() {
     let file = Shared::default();
     let sampler = Sampler::new(Counting::new(3)).capacity(100);
-    let sampler = sampler.to(Writer::new(Dialect::Csv, file.clone()));
+    let sampler = sampler.with_sink(Writer::new(Dialect::Csv, file.clone()));
     let trace = sampler.record(Duration::from_secs(100)).unwrap();
     assert!(
         (50..=100).contains(&trace.rows.len()),
@@ -94,16 +94,16 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
     // The rows of the past are spread evenly, the newest ones are whole.
-    let past = trace.ledger.whole_from();
+    let past = trace.ledger.complete_from();
     assert!(past > Duration::from_secs(90));
     for device in 0..3 {
-        let of_past = trace.of_device(device).filter(|row| row.time < past);
+        let of_past = trace.device_rows(device).filter(|row| row.time < past);
         let times: Vec<_> = of_past.map(|row| row.time).collect();
         let steps: Vec<_> = times.windows(2).map(|two| two[1] - two[0]).collect();
         let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
         assert!(*most <= 2 * *least, "{least:?} {most:?}");
         assert!(times[0].is_zero() && past - *times.last().unwrap() <= 2 * trace.interval);
-        let newest = trace.of_device(device).last().unwrap().time;
+        let newest = trace.device_rows(device).last().unwrap().time;
         assert_eq!(newest, Duration::from_secs(100));
     }
 }
@@ -116,7 +116,7 @@ fn a_slow_source_misses_rounds_but_never_shifts_them() {
         .interval(Duration::from_millis(10))
         .start()
         .unwrap();
-    while running.look(|trace| trace.rows.len()) < 8 {
+    while running.with_trace(|trace| trace.rows.len()) < 8 {
         std::thread::yield_now();
     }
     let trace = running.stop().trace;
@@ -143,11 +143,11 @@ fn a_sink_that_fails_is_given_up_and_said() {
     let file = Shared::default();
     let running = Sampler::new(Counting::new(1))
         .interval(Duration::from_millis(1))
-        .to(Writer::new(Dialect::JsonLines, Full))
-        .to(Writer::new(Dialect::JsonLines, file.clone()))
+        .with_sink(Writer::new(Dialect::JsonLines, Full))
+        .with_sink(Writer::new(Dialect::JsonLines, file.clone()))
         .start()
         .unwrap();
-    while running.look(|trace| trace.rows.len()) < 5 {
+    while running.with_trace(|trace| trace.rows.len()) < 5 {
         std::thread::yield_now();
     }
     let stopped = running.stop();
@@ -161,7 +161,7 @@ fn a_sink_that_fails_is_given_up_and_said() {
 #[test]
 fn what_is_dropped_ends_its_files() {
     let file = Shared::default();
-    let sampler = Sampler::new(Counting::new(1)).to(Writer::new(Dialect::Csv, file.clone()));
+    let sampler = Sampler::new(Counting::new(1)).with_sink(Writer::new(Dialect::Csv, file.clone()));
     drop(sampler.start().unwrap());
     let written = format::read(&file.bytes()).unwrap().trace;
     assert_eq!(written.rows.len(), 2);
@@ -236,10 +236,12 @@ fn rounds_do_not_drift() {
 
 #[test]
 fn eight_gpus_ten_times_a_second_cost_little() {
-    let fake = support::Fake::play(&telemetry::synthetic::Scenario::of(&[Board::H100; 8]));
+    let fake = support::Fake::play(&telemetry::synthetic::Scenario::from_boards(
+        &[Board::H100; 8],
+    ));
     fake.use_real_time();
     let running = Sampler::new(Nvml::open_at(&support::fake()).unwrap())
-        .to(Writer::new(Dialect::Csv, io::sink()))
+        .with_sink(Writer::new(Dialect::Csv, io::sink()))
         .start()
         .unwrap();
     work_for(Duration::from_secs(3));
@@ -278,7 +280,7 @@ fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
     let file = Shared::default();
     let running = Sampler::new(Breaking(Counting::new(1)))
         .interval(Duration::from_millis(1))
-        .to(Writer::new(Dialect::Csv, file.clone()))
+        .with_sink(Writer::new(Dialect::Csv, file.clone()))
         .start()
         .unwrap();
     while running.failure().is_none() {
@@ -304,7 +306,7 @@ fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
 fn sinks_have_every_row_before_the_panic_of_a_recorded_source() {
     let file = Shared::default();
     let recorded = Sampler::new(Breaking(Counting::new(1)))
-        .to(Writer::new(Dialect::Csv, file.clone()))
+        .with_sink(Writer::new(Dialect::Csv, file.clone()))
         .record(Duration::from_secs(3));
     assert!(
         matches!(&recorded, Err(Error::Sampling(failure)) if failure.ends_sampling()),
@@ -343,7 +345,7 @@ fn a_sink_whose_error_cannot_be_printed_is_given_up_and_reported() {
     let (writer, release) = writer.held_back();
     let running = Sampler::new(Counting::new(1))
         .interval(Duration::from_millis(1))
-        .to(writer)
+        .with_sink(writer)
         .start()
         .unwrap();
     release.release();
@@ -352,8 +354,8 @@ fn a_sink_whose_error_cannot_be_printed_is_given_up_and_reported() {
     }
     let failure = running.failure().unwrap();
     assert!(matches!(failure, Failure::Sink { .. }), "{failure}");
-    let n_rows = running.look(|trace| trace.rows.len());
-    while running.look(|trace| trace.rows.len()) == n_rows {
+    let n_rows = running.with_trace(|trace| trace.rows.len());
+    while running.with_trace(|trace| trace.rows.len()) == n_rows {
         std::thread::yield_now();
     }
     assert_eq!(running.stop().failures, [failure]);
@@ -421,7 +423,7 @@ fn a_lost_sink_is_reported_when_it_is_lost() {
     }
     for panics in [false, true] {
         let running = Sampler::new(Counting::new(1))
-            .to(Writer::new(Dialect::Csv, Broken(panics)))
+            .with_sink(Writer::new(Dialect::Csv, Broken(panics)))
             .start()
             .unwrap();
         let failure = running.failure().unwrap();
@@ -466,7 +468,7 @@ fn a_region_is_written_within_a_second_whatever_the_interval() {
             let file = Shared::default();
             let running = Sampler::new(Counting::new(1))
                 .interval(interval)
-                .to(Writer::new(Dialect::Csv, file.clone()))
+                .with_sink(Writer::new(Dialect::Csv, file.clone()))
                 .start()
                 .unwrap();
             drop(running.span("short"));
@@ -506,10 +508,10 @@ fn the_newest_row_of_each_device_is_there_when_memory_is_thinned() {
         .start()
         .unwrap();
     let n_rounds = |trace: &telemetry::Trace| trace.overhead.map_or(0, |overhead| overhead.ticks);
-    while running.look(n_rounds) < 50 {
+    while running.with_trace(n_rounds) < 50 {
         std::thread::yield_now();
     }
-    let (newest, now) = (running.newest(), running.now());
+    let (newest, now) = (running.latest(), running.now());
     let devices: Vec<_> = newest.rows.iter().map(|row| row.device).collect();
     assert_eq!(devices, [0, 1]);
     let ticks = newest.overhead.unwrap().ticks;

@@ -9,19 +9,21 @@ use support::{Fake, Shared, work_for};
 use telemetry::analysis::dvfs;
 use telemetry::format::{self, Dialect, Writer};
 use telemetry::nvml::Nvml;
-use telemetry::synthetic::{Action, Board, Gpu, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Error, Margins, Plan, Sampler, Spent, measure_by, measure_within, sweep};
+use telemetry::synthetic::{Action, Board, Gpu, PowerProfile, Quantity, Scenario, Synthetic};
+use telemetry::{
+    Error, Margins, Sampler, SpanReport, SweepPlan, measure_by, measure_within, sweep,
+};
 
 const WATTS: f64 = 50.0;
 
 fn sampler() -> Sampler {
-    let source = Synthetic::of(Program::constant(WATTS)).expect("a sound program");
+    let source = Synthetic::from_power(PowerProfile::constant(WATTS)).expect("a sound program");
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
 /// Returns whether the bounds without gain and offset are wider than the ends of a window explain:
 /// each end of 300 ms may be off by half an update of 100 ms, a factor of 1.4 together.
-fn is_vague(spent: &Spent) -> bool {
+fn is_vague(spent: &SpanReport) -> bool {
     let energies = spent.devices.iter().map(|(_, energy)| {
         let energy = energy.as_ref().expect("a model tells energy");
         (energy.sampling.low_j, energy.sampling.high_j)
@@ -48,7 +50,7 @@ fn the_energy_of_a_region_is_that_of_its_time() {
         .collect();
     assert_eq!(names, [("outer", 0), ("inner", 1)]);
     for (mark, at_once) in trace.marks.iter().zip([outer, inner]) {
-        let later = Spent::of_mark(&trace, mark);
+        let later = SpanReport::from_region(&trace, mark);
         assert_eq!(later.window, at_once.window);
         let truth = WATTS * later.duration().as_secs_f64();
         for spent in [&at_once, &later] {
@@ -85,7 +87,7 @@ fn work_is_waited_for_before_both_readings() {
 fn regions_are_kept_when_they_are_left_in_the_order_in_which_they_began() {
     let running = sampler().start().unwrap();
     let (long, early) = (running.span("long"), running.span("early"));
-    assert!(running.look(|trace| trace.marks.is_empty()));
+    assert!(running.with_trace(|trace| trace.marks.is_empty()));
     drop(early);
     drop(running.span("late"));
     drop(long);
@@ -104,7 +106,7 @@ fn any_number_of_regions_fits_into_memory() {
     let file = Shared::default();
     let running = sampler()
         .capacity(1000)
-        .to(Writer::new(Dialect::Csv, file.clone()))
+        .with_sink(Writer::new(Dialect::Csv, file.clone()))
         .start()
         .unwrap();
     let begun = Instant::now();
@@ -164,9 +166,9 @@ fn measured_work_gives_its_output_and_its_energy() {
 
 /// A V100 with the clocks and the power of the source's table, whose library lets clocks be set.
 fn table() -> Scenario {
-    let mut scenario = Scenario::of(&[Board::V100]);
-    let p100 = Gpu::of(Board::P100);
-    scenario.gpus[0].power = Program::constant(p100.power.peak_w());
+    let mut scenario = Scenario::from_boards(&[Board::V100]);
+    let p100 = Gpu::from_board(Board::P100);
+    scenario.gpus[0].power = PowerProfile::constant(p100.power.peak_w());
     scenario.gpus[0].utilisation.gpu_pct = Quantity::Constant(100.0);
     scenario.gpus[0].clocks = p100.clocks;
     scenario.may_control = true;
@@ -191,7 +193,7 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
         .start()
         .unwrap();
     let clocks = control.sm_clocks(0).unwrap();
-    let plan = Plan {
+    let plan = SweepPlan {
         clocks_mhz: vec![
             clocks[0],
             clocks[clocks.len() / 2],
@@ -228,7 +230,7 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
     let control = Nvml::open_at(&support::fake()).unwrap();
     let sampled = Nvml::open_at(&support::fake()).unwrap();
     let running = Sampler::new(sampled).start().unwrap();
-    let plan = Plan {
+    let plan = SweepPlan {
         clocks_mhz: vec![control.sm_clocks(0).unwrap()[0]],
         repeats: 3,
         settle: Duration::ZERO,
@@ -275,7 +277,7 @@ fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())
         .expect("a signal can be caught");
-    let plan = Plan {
+    let plan = SweepPlan {
         clocks_mhz: control.sm_clocks(0).expect("it has clocks")[..1].to_vec(),
         repeats: 1000,
         settle: Duration::ZERO,

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use games::extensive::{Arena, Sequences, Tree};
+use games::extensive::{CompiledGame, Sequences, Tree};
 use games::{
-    Bimatrix, Checkpoint, Dynamics, Error, Game, MatrixGame, NormalForm, Solution, Stopped,
+    Bimatrix, Checkpoint, Error, Game, MatrixGame, NormalForm, Solution, SolverConfig, StopReason,
     StrategicGame as _,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -44,7 +44,11 @@ pub(super) fn extensive(
     options: &Options,
     reason: Option<Error>,
 ) -> Result<Answer> {
-    let (solution, mut answer) = learn(&Arena::from_tree(tree)?, &tree.labels().title, options)?;
+    let (solution, mut answer) = learn(
+        &CompiledGame::from_tree(tree)?,
+        &tree.labels().title,
+        options,
+    )?;
     answer.push_reason(reason);
     for (player, strategy) in solution.strategies.into_iter().enumerate() {
         for (action, p) in actions(tree, form, player).into_iter().zip(strategy) {
@@ -60,19 +64,19 @@ fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution,
     let until = options
         .until
         .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
-    let dynamics = Dynamics::default()
+    let config = SolverConfig::default()
         .iterations(options.iterations)
-        .until(until)
-        .within(options.time_to_learn());
-    let solution = solve_with_progress(game, &dynamics)?;
+        .tolerance(until)
+        .time_limit(options.time_to_learn());
+    let solution = solve_with_progress(game, &config)?;
     let answer = judged(&solution, title, until);
     Ok((solution, answer))
 }
 
 /// Solves a game by learning, and shows the progress if there is a terminal.
-fn solve_with_progress<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
+fn solve_with_progress<G: Game>(game: &G, config: &SolverConfig) -> Result<Solution> {
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
-    let solution = games::solve_with(game, dynamics, |look: &Checkpoint| {
+    let solution = games::solve_with(game, config, |look: &Checkpoint| {
         bar.set_message(format!(
             "iteration {}, NashConv {:.3e}",
             look.iteration, look.nash_conv
@@ -96,7 +100,7 @@ fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
     answer.push_fact(0, "NashConv", Known::Floats(vec![solution.nash_conv]));
     answer.push_fact(0, "rounding", Known::Floats(vec![solution.rounding]));
     answer.push_fact(0, "iterations", Known::Count(solution.iterations));
-    if let Stopped::AtRounding { bound } = solution.stopped {
+    if let StopReason::AtRounding { bound } = solution.stopped {
         let note =
             format!("rounding errors hide a NashConv below {bound:.3e} (target {until:.3e})");
         answer.push_fact(0, "limit", Known::Text(note));

@@ -82,7 +82,7 @@ impl Options {
 
     fn prover_within(&self, time: Duration) -> Prover<'static> {
         let deadline = self.begun.checked_add(time);
-        deadline.map_or_else(Prover::new, |deadline| Prover::new().until(deadline))
+        deadline.map_or_else(Prover::new, |deadline| Prover::new().deadline(deadline))
     }
 
     /// Returns the time for proofs, from the start of the program.

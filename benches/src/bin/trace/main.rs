@@ -23,8 +23,8 @@ use std::time::Duration;
 use telemetry::format::{self, Dialect, Release, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
-use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Counted, Failure, LINGER, Metric, Running, Sampler, Snapshot, Trace};
+use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
+use telemetry::{EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Snapshot, Trace};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
@@ -68,8 +68,8 @@ fn sample(options: &Options) -> Result<ExitCode> {
     // is unchanged and a new one is empty; the writer removes a new file if the start fails.
     let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
     let events = Events::listen()?;
-    let running = sampler.to(writer).start()?;
-    warn_of_more_devices(dialect, running.newest().devices.len());
+    let running = sampler.with_sink(writer).start()?;
+    warn_of_more_devices(dialect, running.latest().devices.len());
     let running = Arc::new(running);
     let endpoint = listener.map(|listener| {
         // A weak reference, so that the endpoint cannot keep the trace running after this function
@@ -122,7 +122,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
         "{} is a recorded file: COMMAND, --for and --serve require a live source (nvml, rapl or demo)",
         file.display()
     );
-    let trace = recorded(file)?.of_selected(&options.select)?;
+    let trace = recorded(file)?.select(&options.select)?;
     if let Some(out) = &options.out {
         ensure!(
             !is_same(file, out),
@@ -137,7 +137,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
 }
 
 fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
-    if dialect == Dialect::Seed && n_devices > 1 {
+    if dialect == Dialect::SemicolonCsv && n_devices > 1 {
         eprintln!(
             "trace: --format seed contains only the first of {n_devices} devices; --format csv contains all"
         );
@@ -182,7 +182,7 @@ fn demo() -> Result<Synthetic> {
     const DUTY: f64 = 0.6;
     let mut scenario = Scenario::default();
     for gpu in &mut scenario.gpus {
-        gpu.power = Program::square(15.0, 65.0, PERIOD_S, DUTY);
+        gpu.power = PowerProfile::square(15.0, 65.0, PERIOD_S, DUTY);
         gpu.utilisation.gpu_pct = Quantity::square(0.0, 96.0, PERIOD_S, DUTY);
         gpu.utilisation.memory_pct = Quantity::square(0.0, 38.0, PERIOD_S, DUTY);
     }
@@ -215,7 +215,7 @@ fn observe(
     release.release();
     let status = wait(options, running, Some(&mut command), events)?;
     drop(region);
-    std::thread::sleep(LINGER);
+    std::thread::sleep(POST_ROLL);
     Ok((status, Some(command)))
 }
 
@@ -256,7 +256,7 @@ fn wait(
             reported = failure;
         }
         if !is_quiet {
-            live.set_message(live_line(&running.newest(), &mut counted));
+            live.set_message(live_line(&running.latest(), &mut counted));
         }
         if let Some(Event::Stop(stop)) = events.next(left.unwrap_or(LIVE).min(LIVE)) {
             match &mut command {
@@ -271,8 +271,8 @@ fn wait(
 
 /// Returns the live line: time, power, utilisation and energy of the newest rows. `counted`
 /// contains the energy of each device so far.
-fn live_line(newest: &Trace, counted: &mut Vec<Counted>) -> String {
-    counted.resize(newest.devices.len(), Counted::default());
+fn live_line(newest: &Trace, counted: &mut Vec<EnergyTotal>) -> String {
+    counted.resize(newest.devices.len(), EnergyTotal::default());
     let mut line = format!("{:.0} s", newest.duration().as_secs_f64());
     for row in &newest.rows {
         let device = &newest.devices[row.device];

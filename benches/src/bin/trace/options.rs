@@ -96,8 +96,8 @@ impl Options {
     /// script unless `--format` is given, for other files the format of their extension.
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
-            .unwrap_or_else(|| match Dialect::of_path(self.rows()) {
-                Dialect::Csv => Dialect::Seed,
+            .unwrap_or_else(|| match Dialect::from_path(self.rows()) {
+                Dialect::Csv => Dialect::SemicolonCsv,
                 other => other,
             })
     }
@@ -222,7 +222,7 @@ fn time(text: &str) -> Result<Duration> {
 
 fn dialect(text: &str) -> Result<Dialect> {
     Ok(match text {
-        "seed" => Dialect::Seed,
+        "seed" => Dialect::SemicolonCsv,
         "csv" => Dialect::Csv,
         "jsonl" => Dialect::JsonLines,
         "chrome" => Dialect::ChromeTrace,

@@ -69,7 +69,7 @@ impl Plain {
         // A placeholder reserves the number, so that children are numbered after their parent.
         self.nodes.push(Node::End(0.0));
         self.nodes[node] = match game.turn(state) {
-            Turn::End(payoffs) => Node::End(payoffs[0]),
+            Turn::Terminal(payoffs) => Node::End(payoffs[0]),
             Turn::Chance(weights) => {
                 let total: f64 = weights.iter().sum();
                 let children = weights.iter().enumerate();
@@ -127,7 +127,7 @@ impl Plain {
     /// # Errors
     /// The tree belongs to another game, or the profile is too short for the tree.
     pub(super) fn nash_conv_of(&self, tree: &Tree, profile: &Profile) -> Result<f64> {
-        let sequences = Sequences::of(tree)?;
+        let sequences = Sequences::new(tree)?;
         let mut strategies = self.filled(|_| f64::NAN);
         for (player, strategy) in profile.iter().enumerate() {
             let mut left = &strategy[..];
@@ -363,8 +363,8 @@ fn normalised(numbers: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use games::extensive::{Arena, Kuhn, Leduc, LiarsDice};
-    use games::{Dynamics, solve};
+    use games::extensive::{CompiledGame, Kuhn, Leduc, LiarsDice};
+    use games::{SolverConfig, solve};
     use serde_json::Value;
     use tensor_core::compare::{Tolerance, assert_close};
 
@@ -409,13 +409,13 @@ mod tests {
 
     #[test]
     fn a_profile_of_the_solver_is_judged_as_the_solver_judges_it() {
-        let (tree, plain) = (Tree::of(&Kuhn).unwrap(), Plain::new(&Kuhn));
-        let arena = Arena::from_tree(&tree).unwrap();
-        let solution = solve(&arena, &Dynamics::regret_matching().iterations(50)).unwrap();
+        let (tree, plain) = (Tree::from_game(&Kuhn).unwrap(), Plain::new(&Kuhn));
+        let compiled = CompiledGame::from_tree(&tree).unwrap();
+        let solution = solve(&compiled, &SolverConfig::regret_matching().iterations(50)).unwrap();
         let found = plain.nash_conv_of(&tree, &solution.strategies).unwrap();
         let bound = Tolerance::exact().or_absolute(1e-12);
         assert_close([found], [solution.nash_conv], bound);
-        let other = Tree::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
+        let other = Tree::from_game(&LiarsDice::new(2, 1).unwrap()).unwrap();
         assert!(plain.nash_conv_of(&other, &solution.strategies).is_err());
         assert!(
             plain

@@ -16,7 +16,7 @@
 //!      |  Below     |    Near     |  Near   | Direct  …     |      Far         |
 //! ```
 
-use super::span::Span;
+use super::span::Landmarks;
 
 /// The least distance from an end at which `x` is used, relative to the size of the end and to the
 /// nearest landmark.
@@ -57,7 +57,7 @@ pub(super) enum Chart {
 
 /// A range of the variable of a chart.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct Segment {
     pub(super) chart: Chart,
     pub(super) low: f64,
     pub(super) high: f64,
@@ -65,7 +65,7 @@ pub(super) struct Piece {
 
 /// A node of an integral, as a point of the line.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Node {
     /// A point that `x` represents.
     At {
         /// The point, rounded.
@@ -95,21 +95,21 @@ pub(super) enum Place {
 
 /// The pieces of a line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Segments {
     /// The edges at which a logarithmic variable is used, in no particular order.
     pub(super) edges: Vec<Edge>,
     /// Finite points in ascending order, including the finite ends of the supports.
     pub(super) landmarks: Vec<f64>,
     /// The pieces between landmarks.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Segment>,
     /// The pieces beyond the landmarks, up to infinite ends.
-    pub(super) tails: Vec<Piece>,
+    pub(super) tails: Vec<Segment>,
 }
 
-impl Line {
+impl Segments {
     /// Cuts the line of two distributions; `width` is the width of the range that covers the bulk
     /// of both.
-    pub(super) fn cut(spans: &[Span; 2], width: f64) -> Self {
+    pub(super) fn cut(spans: &[Landmarks; 2], width: f64) -> Self {
         let mut ends: Vec<f64> = spans.iter().flat_map(|span| span.ends).collect();
         ends.retain(|end| end.is_finite());
         sort(&mut ends);
@@ -157,7 +157,7 @@ impl Line {
             (above, -1.0, by_above)
         };
         let Some(&end) = end.filter(|_| ratio > RATIO) else {
-            self.pieces.push(Piece {
+            self.pieces.push(Segment {
                 chart: Chart::Direct,
                 low,
                 high,
@@ -183,14 +183,14 @@ impl Line {
         // of the logarithm.
         if distances[0] == 0.0 {
             distances[0] = self.edges[edge].delta;
-            self.pieces.push(Piece {
+            self.pieces.push(Segment {
                 chart: Chart::Below { edge },
                 low: 0.0,
                 high: 1.0,
             });
         }
         let [low, high] = distances.map(f64::ln);
-        self.pieces.push(Piece {
+        self.pieces.push(Segment {
             chart: Chart::Near { edge },
             low,
             high,
@@ -204,15 +204,15 @@ impl Line {
     }
 
     /// Returns the values of `x` at the ends of a piece, ascending.
-    pub(super) fn range(&self, piece: Piece) -> [f64; 2] {
+    pub(super) fn range(&self, piece: Segment) -> [f64; 2] {
         // At its variable's end 1 the chart `Below` has no place, so use the edge directly.
         let mut ends = if let Chart::Below { edge } = piece.chart {
             let Edge { end, side, delta } = self.edges[edge];
             [end, end + side * delta]
         } else {
             [piece.low, piece.high].map(|t| match self.place(piece.chart, t) {
-                Place::At { x, .. } => x,
-                Place::Below { end, .. } => end,
+                Node::At { x, .. } => x,
+                Node::Below { end, .. } => end,
             })
         };
         ends.sort_by(f64::total_cmp);
@@ -220,16 +220,16 @@ impl Line {
     }
 
     /// Returns the place at the value `t` of a chart's variable.
-    pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
+    pub(super) fn place(&self, chart: Chart, t: f64) -> Node {
         match chart {
-            Chart::Direct => Place::At {
+            Chart::Direct => Node::At {
                 x: t,
                 stretch: 1.0,
                 near: None,
             },
             Chart::Far { from, scale } => {
                 let rest = 1.0 - t;
-                Place::At {
+                Node::At {
                     x: from + scale * (t / rest),
                     stretch: scale.abs() / (rest * rest),
                     near: None,
@@ -241,7 +241,7 @@ impl Line {
                 let x = end + side * distance;
                 // `x` is rounded, so the distance of `x` differs from the intended distance. The
                 // view corrects the density by this ratio.
-                Place::At {
+                Node::At {
                     x,
                     stretch: distance,
                     near: Some((edge, (distance / (x - end).abs()).ln())),
@@ -250,7 +250,7 @@ impl Line {
             Chart::Below { edge } => {
                 let Edge { end, side, delta } = self.edges[edge];
                 let rest = 1.0 - t;
-                Place::Below {
+                Node::Below {
                     edge,
                     end,
                     side,
@@ -263,7 +263,7 @@ impl Line {
     }
 }
 
-impl Piece {
+impl Segment {
     /// Returns the parts of the piece between ascending points inside the piece.
     pub(super) fn split(self, points: impl Iterator<Item = f64>) -> impl Iterator<Item = Self> {
         let mut low = self.low;
@@ -276,14 +276,14 @@ impl Piece {
 }
 
 /// Returns the pieces from the outermost landmarks to the infinite ends of the supports.
-fn tails(spans: &[Span; 2], landmarks: &[f64], width: f64) -> Vec<Piece> {
+fn tails(spans: &[Landmarks; 2], landmarks: &[f64], width: f64) -> Vec<Segment> {
     let (Some(&first), Some(&last)) = (landmarks.first(), landmarks.last()) else {
         return Vec::new();
     };
     let ends = [(0, first, -1.0), (1, last, 1.0)].into_iter();
     let open = ends.filter(|&(end, ..)| spans.iter().any(|span| span.ends[end].is_infinite()));
     // The scale is at least `|from|`, because the width of the bulk is too small for a heavy tail.
-    let tail = |(_, from, side): (usize, f64, f64)| Piece {
+    let tail = |(_, from, side): (usize, f64, f64)| Segment {
         chart: Chart::Far {
             from,
             scale: side * width.max(from.abs()),

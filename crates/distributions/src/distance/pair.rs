@@ -5,16 +5,16 @@
 //! the caller disagree ([`Noise`]), searches for sign changes, and checks the error estimate of a
 //! result.
 
-use super::ContinuousLaw;
-use super::line::{Chart, Line, Piece, Place};
-use super::span::Span;
-use super::view::{Seen, View};
+use super::ContinuousDistribution;
+use super::line::{Chart, Node, Segment, Segments};
+use super::span::Landmarks;
+use super::view::{Evaluator, WeightedDensity};
 use crate::Error;
 use crate::quadrature::{Estimate, Term, integrate_charts};
 use crate::root::bracketed;
 
 /// Limit of the relative error of every distance.
-const PROMISED: f64 = 1e-10;
+const MAX_RELATIVE_ERROR: f64 = 1e-10;
 /// Relative tolerance of the quadrature.
 const TOLERANCE: f64 = 1e-12;
 /// Rounding errors of distribution functions and of sums, in a distance of size 1.
@@ -38,21 +38,21 @@ const SEEN: f64 = 1e-15;
 /// Two distributions on a common real line.
 pub(super) struct Pair<'a, P, Q> {
     operation: &'static str,
-    laws: (&'a P, &'a Q),
-    spans: [Span; 2],
-    line: Line,
-    views: (View<'a, P>, View<'a, Q>),
+    distributions: (&'a P, &'a Q),
+    spans: [Landmarks; 2],
+    line: Segments,
+    views: (Evaluator<'a, P>, Evaluator<'a, Q>),
     /// Width of the smallest range that covers the bulk of both distributions.
     width: f64,
     /// Rounding errors in a distance of size 1.
     rounding: f64,
-    noise: Noise,
+    noise: Disagreement,
 }
 
 /// A piece, with the disagreement of densities and distribution functions on that piece.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    piece: Piece,
+struct SegmentCheck {
+    piece: Segment,
     /// The values of `x` at the ends of the piece, ascending.
     ends: [f64; 2],
     /// For each distribution, the probability by the density, less that by the distribution
@@ -62,7 +62,7 @@ struct Part {
 
 /// The disagreement of densities and distribution functions, of both distributions together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Noise {
+pub(super) struct Disagreement {
     /// Disagreement on the probability of the whole line.
     pub(super) of_whole: f64,
     /// Largest disagreement on the value of a distribution function.
@@ -71,7 +71,7 @@ pub(super) struct Noise {
     pub(super) of_area: f64,
 }
 
-impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
+impl<'a, P: ContinuousDistribution, Q: ContinuousDistribution> Pair<'a, P, Q> {
     /// Cuts the line of both distributions into pieces and measures the disagreement of their
     /// functions.
     ///
@@ -79,7 +79,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     /// [`Error::NotConverged`]: a distribution function returned NaN, or a density and a
     /// distribution function disagree after the maximum number of halvings.
     pub(super) fn new(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
-        let (Some(of_p), Some(of_q)) = (Span::find(p), Span::find(q)) else {
+        let (Some(of_p), Some(of_q)) = (Landmarks::find(p), Landmarks::find(q)) else {
             return Err(not_found(operation));
         };
         let spans = [of_p, of_q];
@@ -87,26 +87,26 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         let width = one[1].max(other[1]) - one[0].min(other[0]);
         // If a narrow distribution is far from 0, the rounding error of `x` is a noticeable
         // fraction of the width of the distribution.
-        let remote = |span: &Span| span.median.abs() / (span.bulk[1] - span.bulk[0]);
+        let remote = |span: &Landmarks| span.median.abs() / (span.bulk[1] - span.bulk[0]);
         let remoteness = spans.iter().map(remote).fold(0.0, f64::max);
-        let line = Line::cut(&spans, width);
+        let line = Segments::cut(&spans, width);
         let views = (
-            View::new(p, &line.edges, &spans[0].points),
-            View::new(q, &line.edges, &spans[1].points),
+            Evaluator::new(p, &line.edges, &spans[0].points),
+            Evaluator::new(q, &line.edges, &spans[1].points),
         );
         let mut pair = Self {
             operation,
-            laws: (p, q),
+            distributions: (p, q),
             spans,
             line,
             views,
             width,
             rounding: ROUNDING + 0.5 * f64::EPSILON * remoteness,
-            noise: Noise::default(),
+            noise: Disagreement::default(),
         };
         let mut parts = pair.resolved()?;
         parts.sort_by(|one, other| one.ends[0].total_cmp(&other.ends[0]));
-        pair.noise = Noise::measure(&parts, &pair.spans);
+        pair.noise = Disagreement::measure(&parts, &pair.spans);
         // Distribution functions often use the same building blocks as `ln_pdf`, so include the
         // disagreement of `pdf` and `ln_pdf`.
         pair.noise.of_cdf += pair.views.0.noise() + pair.views.1.noise();
@@ -141,21 +141,21 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 
     /// Returns the disagreement of densities and distribution functions.
-    pub(super) fn noise(&self) -> Noise {
+    pub(super) fn noise(&self) -> Disagreement {
         self.noise
     }
 
     /// Returns the disagreement of densities and distribution functions between the lower end of a
     /// piece and the point `t` inside the piece.
     pub(super) fn noise_at(&self, chart: Chart, t: f64) -> f64 {
-        let (p, q) = self.laws;
-        let holds = |piece: &&Piece| piece.chart == chart && piece.low < t && t < piece.high;
+        let (p, q) = self.distributions;
+        let holds = |piece: &&Segment| piece.chart == chart && piece.low < t && t < piece.high;
         let parts = self.line.pieces.iter().filter(holds);
         // `Below` has a model of the density only, so there is no distribution function to compare.
         parts
             .filter(|piece| !matches!(piece.chart, Chart::Below { .. }))
             .map(|&piece| {
-                let part = Piece { high: t, ..piece };
+                let part = Segment { high: t, ..piece };
                 excess_mass(p, &self.views.0, &self.line, part).abs()
                     + excess_mass(q, &self.views.1, &self.line, part).abs()
             })
@@ -163,17 +163,17 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 
     /// Returns the place at the value `t` of a chart's variable.
-    pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
+    pub(super) fn place(&self, chart: Chart, t: f64) -> Node {
         self.line.place(chart, t)
     }
 
     /// Returns both densities with respect to the variable of integration.
-    pub(super) fn densities(&self, place: &Place) -> [Seen; 2] {
+    pub(super) fn densities(&self, place: &Node) -> [WeightedDensity; 2] {
         [self.views.0.seen(place), self.views.1.seen(place)]
     }
 
     /// Returns the logarithms of both densities, and bounds on their errors.
-    pub(super) fn ln_densities(&self, place: &Place) -> [(f64, f64); 2] {
+    pub(super) fn ln_densities(&self, place: &Node) -> [(f64, f64); 2] {
         [
             self.views.0.ln_density(place),
             self.views.1.ln_density(place),
@@ -181,16 +181,16 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 
     /// Returns `f - g` times the derivative of `x`, which has the sign of `f - g`.
-    pub(super) fn density_difference(&self, place: &Place) -> f64 {
+    pub(super) fn density_difference(&self, place: &Node) -> f64 {
         let [f, g] = self.densities(place);
         f.weight - g.weight
     }
 
     /// Returns `F - G` at a place.
-    pub(super) fn cdf_difference(&self, place: &Place) -> f64 {
+    pub(super) fn cdf_difference(&self, place: &Node) -> f64 {
         match *place {
-            Place::At { x, .. } => self.cdf_difference_at(x),
-            Place::Below {
+            Node::At { x, .. } => self.cdf_difference_at(x),
+            Node::Below {
                 edge,
                 end,
                 side,
@@ -210,7 +210,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     /// Returns `F - G`, computed from the upper tails if they are the smaller ones, to avoid
     /// cancellation.
     pub(super) fn cdf_difference_at(&self, x: f64) -> f64 {
-        let (p, q) = self.laws;
+        let (p, q) = self.distributions;
         let (f, g) = (p.cdf(x), q.cdf(x));
         if f + g > 1.0 {
             q.sf(x) - p.sf(x)
@@ -220,10 +220,10 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 
     /// Returns the derivative of `x` with respect to the variable of integration.
-    pub(super) fn stretch(&self, place: &Place) -> f64 {
+    pub(super) fn stretch(&self, place: &Node) -> f64 {
         match *place {
-            Place::At { stretch, .. } => stretch,
-            Place::Below {
+            Node::At { stretch, .. } => stretch,
+            Node::Below {
                 ln_delta,
                 depth,
                 stretch,
@@ -234,15 +234,15 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
 
     /// Halves pieces until the densities and the distribution functions agree on the probability of
     /// each piece.
-    fn resolved(&self) -> Result<Vec<Part>, Error> {
-        let (p, q) = self.laws;
+    fn resolved(&self) -> Result<Vec<SegmentCheck>, Error> {
+        let (p, q) = self.distributions;
         // Quadrature with too few nodes misses a narrow peak, but the distribution function shows
         // its probability: halve the piece until the integral of the density contains the peak.
         let mut finer = Vec::new();
-        let mut open: Vec<(Piece, u32)> =
+        let mut open: Vec<(Segment, u32)> =
             self.line.pieces.iter().map(|&piece| (piece, 0)).collect();
         while let Some((piece, n_halvings)) = open.pop() {
-            let part = Part {
+            let part = SegmentCheck {
                 piece,
                 ends: self.line.range(piece),
                 excess: [
@@ -275,7 +275,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     /// [`Error::NotConverged`]: no two consecutive grids have the same number of sign changes.
     pub(super) fn sign_changes(
         &self,
-        difference: impl Fn(&Place) -> f64,
+        difference: impl Fn(&Node) -> f64,
     ) -> Result<Vec<(Chart, f64)>, Error> {
         let mut n_parts = COARSEST;
         let mut before = self.brackets(&difference, n_parts);
@@ -283,7 +283,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
             n_parts *= 2;
             let now = self.brackets(&difference, n_parts);
             if now.len() == before.len() {
-                let root = |part: Piece| {
+                let root = |part: Segment| {
                     let at = |t| difference(&self.place(part.chart, t));
                     (part.chart, bracketed(at, part.low, part.high))
                 };
@@ -296,7 +296,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
 
     /// Returns the ranges between two grid points with different signs of `difference`, for a grid
     /// of `n_parts` parts per piece.
-    fn brackets(&self, difference: impl Fn(&Place) -> f64, n_parts: usize) -> Vec<Piece> {
+    fn brackets(&self, difference: impl Fn(&Node) -> f64, n_parts: usize) -> Vec<Segment> {
         let mut changes = Vec::new();
         for &piece in &self.line.pieces {
             let width = (piece.high - piece.low) / n_parts as f64;
@@ -322,7 +322,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
                     && (before > 0.0) != (value > 0.0)
                 {
                     let high = t;
-                    changes.push(Piece { low, high, ..piece });
+                    changes.push(Segment { low, high, ..piece });
                 }
                 last = Some((t, value));
             }
@@ -332,11 +332,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
 
     /// Computes the integral of `f` over the line, cut at the landmarks and at `changes`, the sign
     /// changes of the difference in the integrand.
-    pub(super) fn integral(
-        &self,
-        changes: &[(Chart, f64)],
-        f: impl Fn(&Place) -> Term,
-    ) -> Estimate {
+    pub(super) fn integral(&self, changes: &[(Chart, f64)], f: impl Fn(&Node) -> Term) -> Estimate {
         let parts = self.line.pieces.iter().flat_map(|piece| {
             let inside = |&&(chart, t): &&(Chart, f64)| {
                 chart == piece.chart && piece.low < t && t < piece.high
@@ -366,7 +362,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     ) -> Result<Estimate, Error> {
         let Estimate { value, error } = found;
         // For NaN both comparisons are false.
-        let is_kept = error <= PROMISED * value || error <= FLOOR * unit;
+        let is_kept = error <= MAX_RELATIVE_ERROR * value || error <= FLOOR * unit;
         if !value.is_finite() {
             Err(not_found(self.operation))
         } else if is_kept && noise.is_finite() {
@@ -385,7 +381,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
 }
 
 /// Returns whether `p` has probability or a positive density outside the support of `q`.
-pub(super) fn exceeds(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> bool {
+pub(super) fn exceeds(p: &impl ContinuousDistribution, q: &impl ContinuousDistribution) -> bool {
     // Check the density as well, because the probability may underflow.
     let below = q.min().next_down();
     let above = q.max().next_up();
@@ -395,7 +391,12 @@ pub(super) fn exceeds(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> bool {
 
 /// Returns the probability of a piece according to the density, minus its probability according to
 /// the distribution function.
-fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece: Piece) -> f64 {
+fn excess_mass<L: ContinuousDistribution>(
+    distribution: &L,
+    view: &Evaluator<'_, L>,
+    line: &Segments,
+    piece: Segment,
+) -> f64 {
     let seen = if let Chart::Below { edge } = piece.chart {
         view.mass_below(edge, line.edges[edge].delta.ln(), 0.0)
     } else {
@@ -408,19 +409,19 @@ fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece
         integrate_charts(weight, range.into_iter(), TOLERANCE).value
     };
     let [low, high] = line.range(piece);
-    let (below, above) = (law.cdf(low), law.cdf(high));
+    let (below, above) = (distribution.cdf(low), distribution.cdf(high));
     // Use the tails that are smaller, because they have more digits.
     let held = if below > 0.5 {
-        law.sf(low) - law.sf(high)
+        distribution.sf(low) - distribution.sf(high)
     } else {
         above - below
     };
     seen - held
 }
 
-impl Noise {
+impl Disagreement {
     /// Sums up the disagreement of the parts, which are in ascending order.
-    fn measure(parts: &[Part], spans: &[Span; 2]) -> Self {
+    fn measure(parts: &[SegmentCheck], spans: &[Landmarks; 2]) -> Self {
         let mut noise = Self::default();
         for (which, span) in spans.iter().enumerate() {
             let whole: f64 = parts.iter().map(|part| part.excess[which]).sum();

@@ -4,7 +4,7 @@
 //! search on `cdf` and `sf` is used instead of `inverse_cdf`, whose implementations may fail or not
 //! terminate where a tail has few correct digits.
 
-use super::ContinuousLaw;
+use super::ContinuousDistribution;
 
 /// Tail probabilities, lower and upper, at which the line is cut.
 const LANDMARKS: [f64; 7] = [1e-12, 1e-9, 1e-6, 1e-4, BULK, 0.1, 0.25];
@@ -22,7 +22,7 @@ const FIRST_STEP: i64 = 1 << 48;
 
 /// The landmarks of a distribution.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct Landmarks {
     /// Ends of the support, possibly infinite.
     pub(super) ends: [f64; 2],
     /// Finite points inside the support, not sorted.
@@ -35,10 +35,10 @@ pub(super) struct Span {
     pub(super) median: f64,
 }
 
-impl Span {
+impl Landmarks {
     /// Searches for the landmarks; `None` if a probability is NaN.
-    pub(super) fn find(law: &impl ContinuousLaw) -> Option<Self> {
-        let ends = [law.min(), law.max()];
+    pub(super) fn find(distribution: &impl ContinuousDistribution) -> Option<Self> {
+        let ends = [distribution.min(), distribution.max()];
         // Searches start at a finite point inside the support and stay in the finite range.
         let limits = [ends[0].max(-f64::MAX), ends[1].min(f64::MAX)];
         let anchor = match ends.map(f64::is_finite) {
@@ -48,7 +48,7 @@ impl Span {
             [false, false] => 0.0,
         };
         // Search to the last bit, because symmetric densities may have a kink at the median.
-        let median = search(|x| law.cdf(x) / 0.5, |_| false, anchor, limits)?;
+        let median = search(|x| distribution.cdf(x) / 0.5, |_| false, anchor, limits)?;
         let mut span = Self {
             ends,
             points: vec![median],
@@ -60,11 +60,11 @@ impl Span {
         // of the previous search and only move outwards.
         for &p in LANDMARKS.iter().rev() {
             let [lower, upper] = span.outermost;
-            let lower = search(|x| law.cdf(x) / p, is_near, lower, limits)?;
+            let lower = search(|x| distribution.cdf(x) / p, is_near, lower, limits)?;
             // Search in `-x`, because the upper tail decreases and `search` needs an increasing
             // function.
             let upper = -search(
-                |x| law.sf(-x) / p,
+                |x| distribution.sf(-x) / p,
                 is_near,
                 -upper,
                 [-limits[1], -limits[0]],
@@ -165,7 +165,7 @@ fn number(ordinal: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Span, number, ordinal};
+    use super::{Landmarks, number, ordinal};
     use statrs::distribution::{Beta, ContinuousCDF, Gamma, Normal, Uniform};
 
     #[test]
@@ -177,28 +177,28 @@ mod tests {
     }
 
     /// Checks that the outermost landmarks have about their probability.
-    fn check(law: &impl ContinuousCDF<f64, f64>, span: &Span) {
+    fn check(distribution: &impl ContinuousCDF<f64, f64>, span: &Landmarks) {
         let [low, high] = span.outermost;
-        for p in [law.cdf(low), law.sf(high)] {
+        for p in [distribution.cdf(low), distribution.sf(high)] {
             assert!((0.7e-12..1.4e-12).contains(&p), "{p} at {low} or {high}");
         }
-        let middle = law.cdf(span.median);
+        let middle = distribution.cdf(span.median);
         assert!((0.35..0.7).contains(&middle), "{middle}");
     }
 
     #[test]
     fn landmarks_are_found_wherever_the_distribution_is() {
         for (mean, std_dev) in [(0.0, 1.0), (-1e9, 1.0), (3e-200, 1e-203), (1e200, 1e203)] {
-            let law = Normal::new(mean, std_dev).unwrap();
-            check(&law, &Span::find(&law).unwrap());
+            let distribution = Normal::new(mean, std_dev).unwrap();
+            check(&distribution, &Landmarks::find(&distribution).unwrap());
         }
         let gamma = Gamma::new(80.0, 1e-3).unwrap();
-        check(&gamma, &Span::find(&gamma).unwrap());
+        check(&gamma, &Landmarks::find(&gamma).unwrap());
         let uniform = Uniform::new(-3.0, 5.0).unwrap();
-        assert!(Span::find(&uniform).is_some());
+        assert!(Landmarks::find(&uniform).is_some());
         // Quantiles down to 1e-240, and up to the last number below 1.
         let beta = Beta::new(0.05, 0.3).unwrap();
-        let span = Span::find(&beta).unwrap();
+        let span = Landmarks::find(&beta).unwrap();
         assert!((0.7e-12..1.4e-12).contains(&beta.cdf(span.outermost[0])));
         assert!(span.outermost[1] > 1.0 - 1e-15);
     }

@@ -12,8 +12,8 @@
 //!   distance `d` ([`Horizon`]). The error of the extrapolation is estimated from the change of `r`
 //!   between two sets of points.
 
-use super::ContinuousLaw;
-use super::line::{Edge, Place};
+use super::ContinuousDistribution;
+use super::line::{Edge, Node};
 
 /// Relative error of a density, in addition to the error of its logarithm.
 const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
@@ -47,7 +47,7 @@ struct Power {
 
 /// The extrapolation of `-ln_pdf` beyond the last distance at which `ln_pdf` is resolved.
 #[derive(Clone, Copy, Debug)]
-struct Horizon {
+struct LogExtrapolation {
     /// The point from which distances are measured.
     origin: f64,
     /// 1 if `x` grows with the distance, otherwise -1.
@@ -68,7 +68,7 @@ struct Horizon {
 /// A density at a place, multiplied by the derivative of `x` with respect to the variable of
 /// integration.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct WeightedDensity {
     pub(super) weight: f64,
     /// A bound on the relative error of the weight.
     pub(super) doubt: f64,
@@ -76,23 +76,26 @@ pub(super) struct Seen {
 
 /// A distribution and its behaviour at the ends of both supports.
 #[derive(Debug)]
-pub(super) struct View<'a, L> {
-    law: &'a L,
-    /// Power-law model of the density next to each edge of the line.
+pub(super) struct Evaluator<'a, L> {
+    distribution: &'a L,
+    /// Power-distribution model of the density next to each edge of the line.
     powers: Vec<Power>,
     /// Extrapolations of `ln_pdf`, at most one on each side.
-    horizons: Vec<Horizon>,
+    horizons: Vec<LogExtrapolation>,
     /// Largest disagreement of `ln pdf` and `ln_pdf` at the landmarks.
     noise: f64,
 }
 
-impl<'a, L: ContinuousLaw> View<'a, L> {
+impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
     /// Creates the view of a distribution on a line with these edges and landmarks.
-    pub(super) fn new(law: &'a L, edges: &[Edge], landmarks: &[f64]) -> Self {
-        let noise = landmarks.iter().map(|&x| disagreement(law, x));
+    pub(super) fn new(distribution: &'a L, edges: &[Edge], landmarks: &[f64]) -> Self {
+        let noise = landmarks.iter().map(|&x| disagreement(distribution, x));
         Self {
-            law,
-            powers: edges.iter().map(|edge| Power::measure(law, edge)).collect(),
+            distribution,
+            powers: edges
+                .iter()
+                .map(|edge| Power::measure(distribution, edge))
+                .collect(),
             horizons: Vec::new(),
             noise: noise.fold(0.0, f64::max),
         }
@@ -101,12 +104,15 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
     /// Adds extrapolations of `ln_pdf` on the sides on which `ln_pdf` becomes `-inf` inside the
     /// support.
     pub(super) fn with_horizons(mut self, median: f64, outermost: [f64; 2]) -> Self {
-        let sides = [(-1.0, self.law.min()), (1.0, self.law.max())];
+        let sides = [
+            (-1.0, self.distribution.min()),
+            (1.0, self.distribution.max()),
+        ];
         for ((side, end), outer) in sides.into_iter().zip(outermost) {
             let found = if end.is_finite() {
-                Horizon::measure(self.law, end, -side, (outer - end).abs())
+                LogExtrapolation::measure(self.distribution, end, -side, (outer - end).abs())
             } else {
-                Horizon::measure(self.law, median, side, (outer - median).abs())
+                LogExtrapolation::measure(self.distribution, median, side, (outer - median).abs())
             };
             self.horizons.extend(found);
         }
@@ -114,12 +120,12 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
     }
 
     /// Returns the density at a place with respect to the variable of integration.
-    pub(super) fn seen(&self, place: &Place) -> Seen {
+    pub(super) fn seen(&self, place: &Node) -> WeightedDensity {
         match *place {
-            Place::At { x, stretch, near } => {
-                let density = density(self.law, x);
+            Node::At { x, stretch, near } => {
+                let density = density(self.distribution, x);
                 let (shift, doubt) = self.correction(near);
-                Seen {
+                WeightedDensity {
                     // Far from the bulk the derivative may be infinite, and 0 times infinity is
                     // NaN.
                     weight: if density == 0.0 {
@@ -130,7 +136,7 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
                     doubt: self.rounding(density.ln()) + doubt,
                 }
             }
-            Place::Below {
+            Node::Below {
                 edge,
                 ln_delta,
                 depth,
@@ -141,7 +147,7 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
                 // Density times derivative, with u = delta exp(-depth) and |du| = u d(depth):
                 // exp(ln) (u/delta)^exponent u = exp(ln) delta exp(-(exponent + 1) depth).
                 let ln = power.ln + ln_delta - (power.exponent + 1.0) * depth;
-                Seen {
+                WeightedDensity {
                     weight: ln.exp() * stretch,
                     doubt: self.rounding(power.ln) + power.doubt * depth,
                 }
@@ -150,18 +156,18 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
     }
 
     /// Returns the logarithm of the density at a place, and a bound on its error.
-    pub(super) fn ln_density(&self, place: &Place) -> (f64, f64) {
+    pub(super) fn ln_density(&self, place: &Node) -> (f64, f64) {
         match *place {
-            Place::At { x, near, .. } => {
+            Node::At { x, near, .. } => {
                 let beyond = self.horizons.iter().find_map(|horizon| horizon.at(x));
                 let (ln, doubt) = beyond.unwrap_or_else(|| {
-                    let ln = ln_density(self.law, x);
+                    let ln = ln_density(self.distribution, x);
                     (ln, self.rounding(ln))
                 });
                 let (shift, more) = self.correction(near);
                 (ln + shift, doubt + more)
             }
-            Place::Below {
+            Node::Below {
                 edge,
                 end,
                 ln_delta,
@@ -183,7 +189,7 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
     }
 
     /// Returns the probability between an edge and a place below the resolution of `x`: the
-    /// integral of the power law.
+    /// integral of the power distribution.
     pub(super) fn mass_below(&self, edge: usize, ln_delta: f64, depth: f64) -> f64 {
         let power = self.powers[edge];
         let order = power.exponent + 1.0;
@@ -216,7 +222,7 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
 }
 
 impl Power {
-    fn measure(law: &impl ContinuousLaw, edge: &Edge) -> Self {
+    fn measure(distribution: &impl ContinuousDistribution, edge: &Edge) -> Self {
         let none = Self {
             ln: f64::NEG_INFINITY,
             exponent: 0.0,
@@ -225,7 +231,7 @@ impl Power {
         let points = [1.0, POWER_STEP, POWER_STEP * POWER_STEP].map(|times| {
             let x = edge.end + edge.side * edge.delta * times;
             // Use the distance of the rounded point.
-            ((x - edge.end).abs().ln(), ln_density(law, x))
+            ((x - edge.end).abs().ln(), ln_density(distribution, x))
         });
         let [(u0, l0), (u1, l1), (u2, l2)] = points;
         if l0 == f64::NEG_INFINITY {
@@ -259,17 +265,22 @@ impl Power {
     }
 }
 
-impl Horizon {
+impl LogExtrapolation {
     /// Searches for the last distance at which `ln_pdf` is resolved, and fits the extrapolation to
     /// nearby values. `from` is a distance at which `ln_pdf` is resolved, usually that of the
     /// outermost quantile.
     ///
     /// Returns `None` if `ln_pdf` is finite in the whole range of f64, or was not computed from an
     /// underflowed density.
-    fn measure(law: &impl ContinuousLaw, origin: f64, side: f64, from: f64) -> Option<Self> {
-        let is_end = law.min() == origin || law.max() == origin;
+    fn measure(
+        distribution: &impl ContinuousDistribution,
+        origin: f64,
+        side: f64,
+        from: f64,
+    ) -> Option<Self> {
+        let is_end = distribution.min() == origin || distribution.max() == origin;
         let outwards: f64 = if is_end { 0.5 } else { 2.0 };
-        let ln_at = |distance: f64| law.ln_pdf(origin + side * distance);
+        let ln_at = |distance: f64| distribution.ln_pdf(origin + side * distance);
         let is_resolved = |distance: f64| ln_at(distance) > RESOLVED;
         let is_inside = |distance: f64| {
             let x = origin + side * distance;
@@ -342,16 +353,16 @@ impl Horizon {
 }
 
 /// Returns the density at an `x` strictly inside the support; 0 instead of NaN if a tail is 0.
-pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
-    let density = law.pdf(x);
+pub(super) fn density(distribution: &impl ContinuousDistribution, x: f64) -> f64 {
+    let density = distribution.pdf(x);
     if density.is_finite() {
         return density;
     }
     // A power in `pdf` may overflow although the exponential keeps the density finite.
-    let by_logarithm = law.ln_pdf(x).exp();
+    let by_logarithm = distribution.ln_pdf(x).exp();
     if by_logarithm.is_finite() {
         by_logarithm
-    } else if law.cdf(x) == 0.0 || law.sf(x) == 0.0 {
+    } else if distribution.cdf(x) == 0.0 || distribution.sf(x) == 0.0 {
         0.0
     } else {
         f64::NAN
@@ -360,19 +371,19 @@ pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
 
 /// Returns the logarithm of the density: `ln_pdf` if it is finite, otherwise the logarithm of
 /// [`density`].
-fn ln_density(law: &impl ContinuousLaw, x: f64) -> f64 {
-    let ln = law.ln_pdf(x);
+fn ln_density(distribution: &impl ContinuousDistribution, x: f64) -> f64 {
+    let ln = distribution.ln_pdf(x);
     if ln.is_finite() {
         ln
     } else {
-        density(law, x).ln()
+        density(distribution, x).ln()
     }
 }
 
 /// Returns the absolute difference of `ln_pdf` and the logarithm of `pdf`; 0 if `pdf` is outside
 /// [`COMPARED`] or `ln_pdf` is not finite.
-fn disagreement(law: &impl ContinuousLaw, x: f64) -> f64 {
-    let (density, ln) = (law.pdf(x), law.ln_pdf(x));
+fn disagreement(distribution: &impl ContinuousDistribution, x: f64) -> f64 {
+    let (density, ln) = (distribution.pdf(x), distribution.ln_pdf(x));
     if COMPARED.contains(&density) && ln.is_finite() {
         (density.ln() - ln).abs()
     } else {

@@ -29,11 +29,11 @@ const N_PARAMETERS: f64 = 2.0;
 /// ```
 /// use distributions::estimate::Fit;
 ///
-/// let fit = Fit::of(&[1.0, 2.0, 4.0, 5.0])?;
-/// assert_eq!(fit.law().mean(), 3.0);
+/// let fit = Fit::from_sample(&[1.0, 2.0, 4.0, 5.0])?;
+/// assert_eq!(fit.distribution().mean(), 3.0);
 /// // n/λ = Σ (1/x - 1/m) = 1.95 - 4/3.
-/// assert!((4.0 / fit.law().shape() - (1.95 - 4.0 / 3.0)).abs() < 1e-15);
-/// assert_eq!(fit.unbiased_shape()?, fit.law().shape() / 4.0);
+/// assert!((4.0 / fit.distribution().shape() - (1.95 - 4.0 / 3.0)).abs() < 1e-15);
+/// assert_eq!(fit.unbiased_shape()?, fit.distribution().shape() / 4.0);
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
@@ -46,7 +46,7 @@ const N_PARAMETERS: f64 = 2.0;
 )]
 pub struct Fit {
     statistic: SufficientStatistic,
-    law: InverseGaussian,
+    distribution: InverseGaussian,
 }
 
 #[cfg(feature = "serde")]
@@ -87,8 +87,8 @@ impl Fit {
     /// - [`Error::ObservationsEqual`]: all observations are equal, so the likelihood grows with the
     ///   shape without limit.
     /// - [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: a result leaves f64's range.
-    pub fn of(xs: &[f64]) -> Result<Self, Error> {
-        SufficientStatistic::of(xs)?.fit()
+    pub fn from_sample(xs: &[f64]) -> Result<Self, Error> {
+        SufficientStatistic::from_sample(xs)?.fit()
     }
 
     /// Computes the fit from a sufficient statistic.
@@ -107,14 +107,14 @@ impl Fit {
         }
         Ok(Self {
             statistic,
-            law: InverseGaussian::new(mean, weight / dispersion)?,
+            distribution: InverseGaussian::new(mean, weight / dispersion)?,
         })
     }
 
     /// Returns the distribution with the largest likelihood: `μ^ = m`, `λ^ = n/S`.
     #[must_use]
-    pub fn law(&self) -> InverseGaussian {
-        self.law
+    pub fn distribution(&self) -> InverseGaussian {
+        self.distribution
     }
 
     /// Returns the sufficient statistic from which the fit was computed.
@@ -133,14 +133,14 @@ impl Fit {
     /// use distributions::estimate::Fit;
     ///
     /// let xs = [1.0, 2.0, 4.0, 5.0];
-    /// let fit = Fit::of(&xs)?;
-    /// let sum: f64 = xs.iter().map(|&x| fit.law().ln_pdf(x)).sum();
+    /// let fit = Fit::from_sample(&xs)?;
+    /// let sum: f64 = xs.iter().map(|&x| fit.distribution().ln_pdf(x)).sum();
     /// assert!((fit.ln_likelihood() - sum).abs() < 1e-14);
     /// # Ok::<(), distributions::Error>(())
     /// ```
     #[must_use]
     pub fn ln_likelihood(&self) -> f64 {
-        let by_shape = 0.5 * (self.law.shape().ln() - (2.0 * PI).ln() - 1.0);
+        let by_shape = 0.5 * (self.distribution.shape().ln() - (2.0 * PI).ln() - 1.0);
         self.statistic.weight() * (by_shape - 1.5 * self.statistic.ln_geometric_mean())
     }
 
@@ -157,7 +157,7 @@ impl Fit {
     /// [`Error::TooFewObservations`]: `n` is at most 3, where the expectation of `λ^` is infinite.
     pub fn unbiased_shape(&self) -> Result<f64, Error> {
         let n = heavier("unbiased_shape", self.statistic.weight(), 3.0)?;
-        Ok((n - 3.0) / n * self.law.shape())
+        Ok((n - 3.0) / n * self.distribution.shape())
     }
 
     /// Returns the minimum-variance unbiased estimate of `1/λ`, `S/(n - 1)`.
@@ -169,13 +169,13 @@ impl Fit {
     /// Returns the estimated standard error of the mean, `sqrt(μ^³/(n λ^))`.
     #[must_use]
     pub fn mean_standard_error(&self) -> f64 {
-        self.law.std_dev() / self.statistic.weight().sqrt()
+        self.distribution.std_dev() / self.statistic.weight().sqrt()
     }
 
     /// Returns the estimated standard error of the shape for large samples, `λ^ sqrt(2/n)`.
     #[must_use]
     pub fn shape_standard_error(&self) -> f64 {
-        self.law.shape() * (2.0 / self.statistic.weight()).sqrt()
+        self.distribution.shape() * (2.0 / self.statistic.weight()).sqrt()
     }
 
     /// Returns the equal-tailed confidence interval of the shape at confidence `level`.
@@ -212,7 +212,7 @@ impl Fit {
     /// ```
     /// use distributions::estimate::Fit;
     ///
-    /// let fit = Fit::of(&[0.1, 3.0])?;
+    /// let fit = Fit::from_sample(&[0.1, 3.0])?;
     /// assert!(fit.mean_interval(0.1)?.upper < 5.0);
     /// assert_eq!(fit.mean_interval(0.95)?.upper, f64::INFINITY);
     /// # Ok::<(), distributions::Error>(())
@@ -220,7 +220,10 @@ impl Fit {
     pub fn mean_interval(&self, level: f64) -> Result<Interval, Error> {
         let outside = 1.0 - error::probability("mean_interval", level)?;
         let freedom = self.freedom();
-        Ok(self.around_mean(student(freedom, outside) / freedom.sqrt(), self.law.shape()))
+        Ok(self.around_mean(
+            student(freedom, outside) / freedom.sqrt(),
+            self.distribution.shape(),
+        ))
     }
 
     /// Returns the confidence interval of the mean at confidence `level`, for a known shape.
@@ -242,7 +245,7 @@ impl Fit {
     /// Returns the range of means `μ` with `|m/μ - 1| <= scale sqrt(m/λ)`, where `m` is the mean of
     /// the sample.
     fn around_mean(&self, scale: f64, shape: f64) -> Interval {
-        let mean = self.law.mean();
+        let mean = self.distribution.mean();
         // Take the roots before the quotient: `mean / shape` may underflow to 0, and 0 times an
         // infinite `scale` is NaN.
         let c = scale * (mean.sqrt() / shape.sqrt());

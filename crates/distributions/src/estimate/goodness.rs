@@ -11,7 +11,7 @@
 //! Davison and Hinkley 1997, "Bootstrap methods and their application", section 4.2.
 
 use super::fit::Fit;
-use super::sum::Sum;
+use super::sum::CompensatedSum;
 use crate::InverseGaussian;
 use crate::error::{self, Error};
 use rand::Rng;
@@ -34,9 +34,9 @@ const MOST_TERMS: usize = 1 << 12;
 /// use distributions::InverseGaussian;
 /// use distributions::estimate::{GoodnessOfFit, kolmogorov_p_value};
 ///
-/// let law = InverseGaussian::new(1.0, 2.0)?;
+/// let distribution = InverseGaussian::new(1.0, 2.0)?;
 /// let xs = [0.3, 0.8, 1.4];
-/// let d = GoodnessOfFit::Kolmogorov.statistic(&law, &xs)?;
+/// let d = GoodnessOfFit::Kolmogorov.statistic(&distribution, &xs)?;
 /// assert!(kolmogorov_p_value(xs.len(), d) > 0.5);
 /// // A distribution far to the left of all observations.
 /// let small = InverseGaussian::new(1e-3, 1.0)?;
@@ -76,7 +76,7 @@ impl GoodnessOfFit {
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is zero, negative, infinite or NaN.
     /// - [`Error::TooFewObservations`]: the sample is empty.
-    pub fn statistic(self, law: &InverseGaussian, xs: &[f64]) -> Result<f64, Error> {
+    pub fn statistic(self, distribution: &InverseGaussian, xs: &[f64]) -> Result<f64, Error> {
         const OPERATION: &str = "statistic";
         for (index, &x) in (0..).zip(xs) {
             error::observation(OPERATION, index, x)?;
@@ -91,8 +91,8 @@ impl GoodnessOfFit {
         let mut sorted = xs.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         match self {
-            Self::AndersonDarling => anderson_darling(law, &sorted),
-            Self::Kolmogorov => kolmogorov(law, &sorted),
+            Self::AndersonDarling => anderson_darling(distribution, &sorted),
+            Self::Kolmogorov => kolmogorov(distribution, &sorted),
         }
     }
 
@@ -106,8 +106,8 @@ impl GoodnessOfFit {
     /// statistic per replicate.
     ///
     /// # Errors
-    /// As [`Fit::of`], for the sample and for each replicate. If `μ/λ` is so small that f64
-    /// resolves no number but the mean, a replicate causes [`Error::ObservationsEqual`].
+    /// As [`Fit::from_sample`], for the sample and for each replicate. If `μ/λ` is so small that
+    /// f64 resolves no number but the mean, a replicate causes [`Error::ObservationsEqual`].
     ///
     /// # Examples
     /// ```
@@ -127,13 +127,13 @@ impl GoodnessOfFit {
         n_replicates: usize,
         rng: &mut R,
     ) -> Result<Bootstrap, Error> {
-        let law = Fit::of(xs)?.law();
-        let statistic = self.statistic(&law, xs)?;
+        let distribution = Fit::from_sample(xs)?.distribution();
+        let statistic = self.statistic(&distribution, xs)?;
         let mut replicate = vec![0.0; xs.len()];
         let mut n_beyond = 0_usize;
         for _ in 0..n_replicates {
-            law.sample_into(rng, &mut replicate);
-            let refitted = Fit::of(&replicate)?.law();
+            distribution.sample_into(rng, &mut replicate);
+            let refitted = Fit::from_sample(&replicate)?.distribution();
             n_beyond += usize::from(self.statistic(&refitted, &replicate)? >= statistic);
         }
         Ok(Bootstrap {
@@ -145,17 +145,17 @@ impl GoodnessOfFit {
 }
 
 /// Computes the Anderson–Darling statistic of a sorted sample.
-fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
+fn anderson_darling(distribution: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
     let mut below = vec![0.0; sorted.len()];
     let mut above = below.clone();
-    law.ln_cdf_into(sorted, &mut below)?;
-    law.ln_sf_into(sorted, &mut above)?;
+    distribution.ln_cdf_into(sorted, &mut below)?;
+    distribution.ln_sf_into(sorted, &mut above)?;
     let n = sorted.len() as f64;
     // The upper tail is taken at the observation of rank n + 1 - i, hence in reverse order.
     let pairs = below.iter().zip(above.iter().rev()).enumerate();
     // The sum of the logarithms is about -n, so that plain summation would lose digits in
     // proportion to n. Start a compensated sum at n.
-    let sum = pairs.fold(Sum::from(n), |sum, (i, (below, above))| {
+    let sum = pairs.fold(CompensatedSum::from(n), |sum, (i, (below, above))| {
         let share = (2 * i + 1) as f64 / n;
         sum.plus(share * below).plus(share * above)
     });
@@ -163,9 +163,9 @@ fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error>
 }
 
 /// Computes the Kolmogorov statistic of a sorted sample.
-fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
+fn kolmogorov(distribution: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
     let mut below = vec![0.0; sorted.len()];
-    law.cdf_into(sorted, &mut below)?;
+    distribution.cdf_into(sorted, &mut below)?;
     let n = sorted.len() as f64;
     let steps = below.iter().enumerate();
     Ok(steps.fold(0.0, |largest: f64, (i, &f)| {

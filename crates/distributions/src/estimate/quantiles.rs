@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_end_where_the_laws_end() {
+    fn quantiles_end_where_the_distributions_end() {
         for freedom in [0.25, 1.0, 40.0, 1e5] {
             assert_eq!(chi_squared(freedom, 0.0, true), f64::INFINITY);
             assert_eq!(chi_squared(freedom, 1.0, true), 0.0);

@@ -53,14 +53,14 @@ const N_PARAMETERS: f64 = 3.0;
 /// let mut times = vec![0.0; 500];
 /// truth.sample_into(&mut Xoshiro256PlusPlus::seed_from_u64(1), &mut times);
 /// // A reaction time cannot have a negative shift.
-/// let fit = ShiftedFit::of(&times, 0.0)?;
-/// assert!((fit.law().shift() - 0.2).abs() < 0.02);
-/// assert!(fit.aic() < Fit::of(&times)?.aic());
+/// let fit = ShiftedFit::from_sample(&times, 0.0)?;
+/// assert!((fit.distribution().shift() - 0.2).abs() < 0.02);
+/// assert!(fit.aic() < Fit::from_sample(&times)?.aic());
 /// # Ok::<(), distributions::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShiftedFit {
-    law: ShiftedInverseGaussian,
+    distribution: ShiftedInverseGaussian,
     above: Fit,
     is_at_bound: bool,
 }
@@ -82,7 +82,7 @@ impl ShiftedFit {
     ///   smallest observation, or too close to it for f64; or the likelihood increases up to the
     ///   smallest observation.
     /// - [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: a result leaves f64's range.
-    pub fn of(xs: &[f64], least_shift: f64) -> Result<Self, Error> {
+    pub fn from_sample(xs: &[f64], least_shift: f64) -> Result<Self, Error> {
         let profile = Profile::new(xs, least_shift)?;
         let (gap, is_at_bound) = profile.best_gap()?;
         let shift = if is_at_bound {
@@ -91,9 +91,9 @@ impl ShiftedFit {
             profile.smallest - gap
         };
         let above = profile.fit(shift)?;
-        let (mean, shape) = (above.law().mean(), above.law().shape());
+        let (mean, shape) = (above.distribution().mean(), above.distribution().shape());
         Ok(Self {
-            law: ShiftedInverseGaussian::new(shift, mean, shape)?,
+            distribution: ShiftedInverseGaussian::new(shift, mean, shape)?,
             above,
             is_at_bound,
         })
@@ -101,8 +101,8 @@ impl ShiftedFit {
 
     /// Returns the distribution with the largest likelihood.
     #[must_use]
-    pub fn law(&self) -> ShiftedInverseGaussian {
-        self.law
+    pub fn distribution(&self) -> ShiftedInverseGaussian {
+        self.distribution
     }
 
     /// Returns the fit of `x - θ`.

@@ -13,7 +13,7 @@
 //! the formula for `1/x`: our derivation.
 
 use super::fit::Fit;
-use super::sum::Sum;
+use super::sum::CompensatedSum;
 use crate::error::{self, Error};
 
 /// The sufficient statistic of an inverse Gaussian sample: weight `W`, mean `m` and dispersion `S =
@@ -32,7 +32,7 @@ use crate::error::{self, Error};
 /// ```
 /// use distributions::estimate::SufficientStatistic;
 ///
-/// let mut morning = SufficientStatistic::of(&[0.7, 1.2])?;
+/// let mut morning = SufficientStatistic::from_sample(&[0.7, 1.2])?;
 /// let evening = SufficientStatistic::of_weighted(&[(0.9, 2.0), (2.4, 1.0)])?;
 /// morning.merge(&evening)?;
 /// assert_eq!(morning.weight(), 5.0);
@@ -41,32 +41,32 @@ use crate::error::{self, Error};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Parts"))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawStatistic"))]
 pub struct SufficientStatistic {
     count: u64,
-    weight: Sum,
-    mean: Sum,
-    dispersion: Sum,
+    weight: CompensatedSum,
+    mean: CompensatedSum,
+    dispersion: CompensatedSum,
     /// Mean of `ln x`, needed for the likelihood but not for the estimates.
-    ln_mean: Sum,
+    ln_mean: CompensatedSum,
 }
 
 /// The deserialized fields before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
-struct Parts {
+struct RawStatistic {
     count: u64,
-    weight: Sum,
-    mean: Sum,
-    dispersion: Sum,
-    ln_mean: Sum,
+    weight: CompensatedSum,
+    mean: CompensatedSum,
+    dispersion: CompensatedSum,
+    ln_mean: CompensatedSum,
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<Parts> for SufficientStatistic {
+impl TryFrom<RawStatistic> for SufficientStatistic {
     type Error = Error;
 
-    fn try_from(parts: Parts) -> Result<Self, Error> {
+    fn try_from(parts: RawStatistic) -> Result<Self, Error> {
         let statistic = Self {
             count: parts.count,
             weight: parts.weight,
@@ -94,7 +94,7 @@ impl SufficientStatistic {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn of(xs: &[f64]) -> Result<Self, Error> {
+    pub fn from_sample(xs: &[f64]) -> Result<Self, Error> {
         let mut statistic = Self::new();
         xs.iter().try_for_each(|&x| statistic.push(x))?;
         Ok(statistic)
@@ -134,7 +134,7 @@ impl SufficientStatistic {
             mean: error::observation(OPERATION, self.count, x)?.into(),
             ln_mean: x.ln().into(),
             weight: error::weight(OPERATION, self.count, weight)?.into(),
-            dispersion: Sum::default(),
+            dispersion: CompensatedSum::default(),
         })
     }
 
@@ -192,8 +192,8 @@ impl SufficientStatistic {
     /// Computes the estimates from this statistic.
     ///
     /// # Errors
-    /// As [`Fit::of`], except for errors of single observations, which were checked when they were
-    /// added.
+    /// As [`Fit::from_sample`], except for errors of single observations, which were checked when
+    /// they were added.
     pub fn fit(&self) -> Result<Fit, Error> {
         Fit::from_statistic(*self)
     }
@@ -230,7 +230,7 @@ impl SufficientStatistic {
         let (weight, mean, dispersion) = (self.weight(), self.mean(), self.dispersion());
         let mut sums = [self.weight, self.mean, self.dispersion, self.ln_mean].into_iter();
         let is_sound = self.count > 0
-            && sums.all(Sum::is_sound)
+            && sums.all(CompensatedSum::is_sound)
             && error::is_positive(weight)
             && error::is_positive(mean)
             && self.ln_geometric_mean().is_finite()

@@ -9,12 +9,12 @@ use crate::special::elementary::two_sum;
 /// `high`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Sum {
+pub(super) struct CompensatedSum {
     high: f64,
     low: f64,
 }
 
-impl Sum {
+impl CompensatedSum {
     /// Returns the number rounded to f64.
     pub(super) fn value(self) -> f64 {
         self.high
@@ -46,7 +46,7 @@ impl Sum {
     }
 }
 
-impl From<f64> for Sum {
+impl From<f64> for CompensatedSum {
     fn from(high: f64) -> Self {
         Self { high, low: 0.0 }
     }
@@ -54,16 +54,16 @@ impl From<f64> for Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::Sum;
+    use super::CompensatedSum;
 
     #[test]
     fn a_sum_keeps_what_single_numbers_lose() {
-        let tenth = (0..1_000_000).fold(Sum::default(), |sum, _| sum.plus(0.1));
+        let tenth = (0..1_000_000).fold(CompensatedSum::default(), |sum, _| sum.plus(0.1));
         // The f64 nearest to 0.1, times a million, rounded once.
         assert_eq!(tenth.value(), 100_000.0);
-        let near = Sum::from(1.0).plus(1e-20);
+        let near = CompensatedSum::from(1.0).plus(1e-20);
         assert_eq!(near.value(), 1.0);
-        assert_eq!(near.minus(Sum::from(1.0)), 1e-20);
-        assert_eq!(near.plus_sum(near).minus(Sum::from(2.0)), 2e-20);
+        assert_eq!(near.minus(CompensatedSum::from(1.0)), 1e-20);
+        assert_eq!(near.plus_sum(near).minus(CompensatedSum::from(2.0)), 2e-20);
     }
 }

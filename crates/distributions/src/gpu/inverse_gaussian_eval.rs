@@ -1,6 +1,6 @@
 //! Wrapper of the kernel `inverse_gaussian_eval`.
 
-use super::{Batch, Function, PART};
+use super::{Batch, CHUNK_LEN, Function};
 use gpu_wgsl::{Buffer, Error, Result};
 use shaders::layout;
 use shaders::params::InverseGaussianEvalParams;
@@ -45,7 +45,7 @@ impl Batch<'_> {
     /// An error of [`gpu_wgsl`], for example [`Error::OutOfMemory`] or [`Error::Lost`].
     pub fn eval(&self, function: Function, xs: &[f32]) -> Result<Vec<f32>> {
         let mut ys = Vec::with_capacity(xs.len());
-        for part in xs.chunks(PART as usize) {
+        for part in xs.chunks(CHUNK_LEN as usize) {
             let part = self.gpu.upload("xs", &[part.len()], part)?;
             ys.extend(self.gpu.read(&self.eval_buffer(function, &part)?)?);
         }
@@ -72,7 +72,12 @@ impl Batch<'_> {
             limit: u32::MAX.into(),
         })?;
         let ys = self.gpu.alloc("ys", xs.shape())?;
-        let params = InverseGaussianEvalParams::new(function, self.law.mean(), self.law.shape(), n);
+        let params = InverseGaussianEvalParams::new(
+            function,
+            self.distribution.mean(),
+            self.distribution.shape(),
+            n,
+        );
         self.gpu
             .dispatch(&layout::INVERSE_GAUSSIAN_EVAL, &params, &[xs, &ys])?;
         Ok(ys)

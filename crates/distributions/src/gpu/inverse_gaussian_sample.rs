@@ -1,6 +1,6 @@
 //! Wrapper of the kernel `inverse_gaussian_sample`.
 
-use super::{Batch, PART};
+use super::{Batch, CHUNK_LEN};
 use gpu_wgsl::{Buffer, Result};
 use shaders::layout;
 use shaders::params::InverseGaussianSampleParams;
@@ -23,7 +23,7 @@ impl Batch<'_> {
         let mut made = Vec::with_capacity(draws.len());
         let mut next = draws.start;
         while next < draws.end {
-            let end = next.saturating_add(PART).min(draws.end);
+            let end = next.saturating_add(CHUNK_LEN).min(draws.end);
             made.extend(
                 self.gpu
                     .read(&self.sample_buffer(key, stream, next..end)?)?,
@@ -40,7 +40,7 @@ impl Batch<'_> {
     /// many draws.
     pub fn sample_buffer(&self, key: u64, stream: u64, draws: Range<u32>) -> Result<Buffer<f32>> {
         let buffer = self.gpu.alloc("draws", &[draws.len()])?;
-        let (mean, shape) = (self.law.mean(), self.law.shape());
+        let (mean, shape) = (self.distribution.mean(), self.distribution.shape());
         let params = InverseGaussianSampleParams::new(mean, shape, key, stream, draws);
         self.gpu
             .dispatch(&layout::INVERSE_GAUSSIAN_SAMPLE, &params, &[&buffer])?;

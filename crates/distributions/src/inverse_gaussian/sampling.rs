@@ -11,9 +11,9 @@
 //! multiple roots".
 
 use super::InverseGaussian;
+use crate::distribution::Distribution;
 use crate::error::is_positive;
 use crate::lanes;
-use crate::law::Law;
 use crate::special::erfcx::{erfcx, slope};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -35,8 +35,8 @@ impl InverseGaussian {
     /// use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
     ///
     /// let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    /// let law = InverseGaussian::new(1e200, 1e-200)?;
-    /// assert!(law.sample(&mut rng) > 0.0);
+    /// let distribution = InverseGaussian::new(1e200, 1e-200)?;
+    /// assert!(distribution.sample(&mut rng) > 0.0);
     /// # Ok::<(), distributions::Error>(())
     /// ```
     #[must_use]
@@ -77,9 +77,9 @@ impl InverseGaussian {
     /// ```
     /// use distributions::InverseGaussian;
     ///
-    /// let law = InverseGaussian::new(1.0, 2.0)?;
-    /// let x = law.inverse_cdf(0.3);
-    /// let [by_mean, by_shape] = law.sample_gradient(x);
+    /// let distribution = InverseGaussian::new(1.0, 2.0)?;
+    /// let x = distribution.inverse_cdf(0.3);
+    /// let [by_mean, by_shape] = distribution.sample_gradient(x);
     /// // The distribution has a scale parameter: μ ∂x/∂μ + λ ∂x/∂λ = x.
     /// assert!((1.0 * by_mean + 2.0 * by_shape - x).abs() < 1e-15);
     /// # Ok::<(), distributions::Error>(())
@@ -87,7 +87,10 @@ impl InverseGaussian {
     #[must_use]
     pub fn sample_gradient(&self, x: f64) -> [f64; 2] {
         if is_positive(x) {
-            lanes::run(Gradient { law: *self, x })
+            lanes::run(Gradient {
+                distribution: *self,
+                x,
+            })
         } else {
             [f64::NAN; 2]
         }
@@ -118,7 +121,7 @@ impl Roots {
 }
 
 struct Gradient {
-    law: InverseGaussian,
+    distribution: InverseGaussian,
     x: f64,
 }
 
@@ -127,10 +130,10 @@ impl pulp::NullaryFnOnce for Gradient {
 
     #[inline(always)]
     fn call(self) -> [f64; 2] {
-        let Self { law, x } = self;
-        let InverseGaussian { mean, shape } = law;
+        let Self { distribution, x } = self;
+        let InverseGaussian { mean, shape } = distribution;
         // b = v/√2.
-        let b = law.point(x).b();
+        let b = distribution.point(x).b();
         // With λ/(μ s) = v x/(x + μ), the common factor is 2x/(x + μ) · √π b erfcx(b), which equals
         // 2x/(x + μ) · (1 - √π e). Here e is half of `slope(b, b)`, which has no cancellation.
         let share = 2.0 * (x / (x + mean));

@@ -61,9 +61,9 @@ impl InverseGaussian {
     /// ```
     /// use distributions::InverseGaussian;
     ///
-    /// let law = InverseGaussian::new(1.0, 3.0)?;
-    /// assert_eq!(law.cgf(law.mgf_end()), 3.0); // λ/μ
-    /// assert_eq!(law.cgf(2.0), f64::INFINITY);
+    /// let distribution = InverseGaussian::new(1.0, 3.0)?;
+    /// assert_eq!(distribution.cgf(distribution.mgf_end()), 3.0); // λ/μ
+    /// assert_eq!(distribution.cgf(2.0), f64::INFINITY);
     /// # Ok::<(), distributions::Error>(())
     /// ```
     #[must_use]
@@ -90,7 +90,7 @@ impl InverseGaussian {
             shape.significand,
         );
         let exponent = 1.0 + 2.0 * mean.exponent + size.exponent - shape.exponent;
-        let scale = Scaled::of(1.0, exponent.clamp(-RANGE, RANGE));
+        let scale = Scaled::new(1.0, exponent.clamp(-RANGE, RANGE));
         let [high, low] = [high, low].map(|part| scale.times(part));
         let (difference, error) = two_sum(1.0, -high);
         difference + (error - low)

@@ -45,7 +45,7 @@ impl Scaled {
     /// Creates the number `significand * 2^exponent`, where `exponent` is an integer of at most
     /// 2034 in size.
     #[inline(always)]
-    pub(crate) fn of(significand: f64, exponent: f64) -> Self {
+    pub(crate) fn new(significand: f64, exponent: f64) -> Self {
         // Two scales, because `2^exponent` alone may be outside f64's range.
         let half = (exponent * 0.5 + ROUNDER) - ROUNDER;
         Self {
@@ -87,7 +87,7 @@ pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     let q = short_polynomial(&EXP, r);
     // exp(r) = 1 + (r + r² q(r)), small terms first.
     let significand = 1.0 + (r * r).mul_add(q, r);
-    Scaled::of(if high < -EXP_RANGE { 0.0 } else { significand }, n)
+    Scaled::new(if high < -EXP_RANGE { 0.0 } else { significand }, n)
 }
 
 /// Returns `2^n` for an integer `n` of a size below 1023.

@@ -26,16 +26,16 @@ const MIDDLE: f64 = 4.0;
 
 /// A point at which `erfcx` is evaluated.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Evaluation {
     /// `1 / (t + 9/2)`.
     u: f64,
     /// The variable of the polynomial, `1 - 8 u`.
     y: f64,
 }
 
-impl Place {
+impl Evaluation {
     #[inline(always)]
-    fn of(t: f64) -> Self {
+    fn new(t: f64) -> Self {
         let u = 1.0 / (t + (LEFT + MIDDLE));
         Self {
             u,
@@ -47,7 +47,7 @@ impl Place {
 /// Returns `erfcx(t)` for `t >= -1/2`.
 #[inline(always)]
 pub(crate) fn erfcx(t: f64) -> f64 {
-    let place = Place::of(t);
+    let place = Evaluation::new(t);
     polynomial(&ERFCX, place.y) * place.u
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn erfcx(t: f64) -> f64 {
 /// by adding the difference to `a`.
 #[inline(always)]
 pub(crate) fn slope(a: f64, b: f64) -> f64 {
-    let (at_a, at_b) = (Place::of(a), Place::of(b));
+    let (at_a, at_b) = (Evaluation::new(a), Evaluation::new(b));
     let mut value = ERFCX[ERFCX.len() - 1];
     let mut divided = 0.0_f64;
     // The intermediate values of Horner's scheme at y_a are the coefficients of the quotient

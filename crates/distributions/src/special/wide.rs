@@ -70,11 +70,11 @@ impl Wide {
         };
         // Align the smaller term with the larger; below 2^-RANGE its contribution is 0 anyway.
         let shift = (small.exponent - large.exponent).max(-RANGE);
-        large.with(large.significand + Scaled::of(small.significand, shift).value())
+        large.with(large.significand + Scaled::new(small.significand, shift).value())
     }
 
     /// Returns the nearest f64: 0 below the range of f64, ∞ above the range.
     pub(crate) fn value(self) -> f64 {
-        Scaled::of(self.significand, self.exponent.clamp(-RANGE, RANGE)).value()
+        Scaled::new(self.significand, self.exponent.clamp(-RANGE, RANGE)).value()
     }
 }

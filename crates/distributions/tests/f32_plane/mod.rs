@@ -17,7 +17,7 @@ const MOST_ROOT: f64 = 14.0;
 
 /// Returns `n` random distributions, uniform in the logarithms of `μ/λ` and `μ`, and the
 /// distributions at the corners of the range; distributions outside the range are left out.
-pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
+pub(crate) fn distributions(n: u64) -> Vec<InverseGaussian> {
     let random = Philox::new(6);
     let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
     let drawn = (0..n).map(|i| (RATIO_DECADES * uniform(2 * i), DECADES * uniform(2 * i + 1)));
@@ -38,21 +38,25 @@ pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
         let (shape, rate): (f64, f64) = (mean - ratio, -mean - ratio);
         shape.abs() <= DECADES && rate.abs() <= DECADES
     };
-    let law = |(ratio, mean): (f64, f64)| {
+    let distribution = |(ratio, mean): (f64, f64)| {
         InverseGaussian::new(10_f64.powf(mean), 10_f64.powf(mean - ratio))
             .expect("positive parameters")
     };
-    drawn.chain(corners).filter(is_held).map(law).collect()
+    drawn
+        .chain(corners)
+        .filter(is_held)
+        .map(distribution)
+        .collect()
 }
 
 /// Returns arguments in the body of a distribution, in its tails, next to its mean, and anywhere.
-pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
-    let mean = law.mean();
-    let random = Philox::new(law.shape().to_bits());
+pub(crate) fn points(distribution: &InverseGaussian) -> Vec<f32> {
+    let mean = distribution.mean();
+    let random = Philox::new(distribution.shape().to_bits());
     let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
     // The x at which the signed root is w.
     let at_root = |w: f64| {
-        let t = 0.5 * w * (mean / law.shape()).sqrt();
+        let t = 0.5 * w * (mean / distribution.shape()).sqrt();
         let root = t.abs() + t.hypot(1.0);
         mean * root.powi(if t < 0.0 { -2 } else { 2 })
     };
@@ -63,7 +67,7 @@ pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
         .chain(anywhere)
         .map(narrowed)
         .chain([near, near.next_up(), near.next_down()])
-        .filter(|x| x.is_normal() && is_promised(law, (*x).into()))
+        .filter(|x| x.is_normal() && is_promised(distribution, (*x).into()))
         .collect()
 }
 
@@ -76,8 +80,8 @@ fn narrowed(x: f64) -> f32 {
 }
 
 /// Returns whether the accuracy of the f64 functions is guaranteed at an argument.
-fn is_promised(law: &InverseGaussian, x: f64) -> bool {
-    law.ln_cdf(x).min(law.ln_sf(x)) > -1e25
+fn is_promised(distribution: &InverseGaussian, x: f64) -> bool {
+    distribution.ln_cdf(x).min(distribution.ln_sf(x)) > -1e25
 }
 
 /// Compares f32 values with the f64 function at the documented tolerance, and returns the largest
@@ -85,7 +89,7 @@ fn is_promised(law: &InverseGaussian, x: f64) -> bool {
 pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32, f32)]) -> f64 {
     let truth: Vec<f64> = values
         .iter()
-        .map(|(law, x, _)| in_f64(function, law, (*x).into()))
+        .map(|(distribution, x, _)| in_f64(function, distribution, (*x).into()))
         .collect();
     let least = if function == Function::LnPdf {
         1.0
@@ -102,24 +106,24 @@ pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32
 }
 
 /// Returns the value of the f64 function at `x`.
-fn in_f64(function: Function, law: &InverseGaussian, x: f64) -> f64 {
+fn in_f64(function: Function, distribution: &InverseGaussian, x: f64) -> f64 {
     match function {
-        Function::Pdf => law.pdf(x),
-        Function::LnPdf => law.ln_pdf(x),
-        Function::Cdf => law.cdf(x),
-        Function::Sf => law.sf(x),
-        Function::LnCdf => law.ln_cdf(x),
-        Function::LnSf => law.ln_sf(x),
+        Function::Pdf => distribution.pdf(x),
+        Function::LnPdf => distribution.ln_pdf(x),
+        Function::Cdf => distribution.cdf(x),
+        Function::Sf => distribution.sf(x),
+        Function::LnCdf => distribution.ln_cdf(x),
+        Function::LnSf => distribution.ln_sf(x),
     }
 }
 
 /// Returns the Kolmogorov statistic of draws, times the square root of the number of draws. The
 /// result exceeds 2.3 by chance once in 20,000 runs.
-pub(crate) fn kolmogorov(law: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
+pub(crate) fn kolmogorov(distribution: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
     draws.sort_by(f32::total_cmp);
     let n = draws.len() as f64;
     let gap = |(i, x): (usize, &f32)| {
-        let p = law.cdf((*x).into());
+        let p = distribution.cdf((*x).into());
         (p - i as f64 / n).max((i + 1) as f64 / n - p)
     };
     draws.iter().enumerate().map(gap).fold(0.0, f64::max) * n.sqrt()

@@ -31,7 +31,7 @@ impl Row {
     }
 
     /// Returns the distribution with the parameters of the row.
-    pub(crate) fn law(&self) -> InverseGaussian {
+    pub(crate) fn distribution(&self) -> InverseGaussian {
         InverseGaussian::new(self.number("mu"), self.number("lambda")).expect("golden parameters")
     }
 }

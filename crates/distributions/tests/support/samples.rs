@@ -40,7 +40,7 @@ pub(crate) fn check(column: &str, bound: Tolerance, figure: impl Fn(&Sample, &Fi
     let found = samples.iter().map(|sample| {
         figure(
             sample,
-            &Fit::of(&sample.xs).expect("golden samples have a fit"),
+            &Fit::from_sample(&sample.xs).expect("golden samples have a fit"),
         )
     });
     let found: Vec<f64> = found.collect();

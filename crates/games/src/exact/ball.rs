@@ -10,7 +10,7 @@
 //! Source: Rump 1999, "Fast and parallel interval arithmetic"; van der Hoeven 2009, "Ball
 //! arithmetic".
 
-use super::integer::Entry;
+use super::integer::TableauNumber;
 use crate::Rational;
 use crate::number::nearest;
 use num_bigint::BigInt;
@@ -68,9 +68,9 @@ impl Ball {
     }
 }
 
-impl Entry for Ball {
+impl TableauNumber for Ball {
     /// The unit is the largest integer, so that determinants stay in range.
-    fn of(integer: &BigInt, bits: u64) -> Option<Self> {
+    fn from_big(integer: &BigInt, bits: u64) -> Option<Self> {
         let middle = nearest(&Rational::new(integer.clone(), BigInt::from(1) << bits));
         let radius = middle.abs() * f64::EPSILON + f64::MIN_POSITIVE;
         Some(Self { middle, radius })
@@ -154,7 +154,7 @@ mod tests {
                     .fold(BigInt::ZERO, |all, word| (all << 32) + word);
                 let integer = integer >> (128 - bits.min(128));
                 let exact = Rational::new(integer.clone(), BigInt::from(1) << bits);
-                numbers.push((Ball::of(&integer, bits).unwrap(), exact));
+                numbers.push((Ball::from_big(&integer, bits).unwrap(), exact));
                 // A float is itself, so that nothing but the operation's own rounding is left to
                 // hold.
                 let (middle, radius) = (random.normal(at), 0.0);

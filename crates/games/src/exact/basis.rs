@@ -5,16 +5,16 @@
 use super::factor::Factor;
 use super::field::{Field, GAPS};
 use super::lifting::{self, Fractions, SHORT_BITS, System};
-use super::program::{Optimum, Program};
+use super::program::{LinearProgram, Optimum};
 use super::short::ShortColumns;
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
 /// A set of columns of a program that determines a solution and prices.
 #[derive(Debug)]
 pub(super) struct Basis<'a> {
-    program: &'a Program,
+    program: &'a LinearProgram,
     field: Field,
     columns: Vec<usize>,
     factor: Factor,
@@ -30,10 +30,10 @@ impl<'a> Basis<'a> {
     /// If every prime divides the determinant, which does not happen by chance, returns the error
     /// of exhausted steps.
     pub(super) fn choose(
-        program: &'a Program,
+        program: &'a LinearProgram,
         preference: &[usize],
         work: &Work<'_>,
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, LimitReached> {
         let mut counts = vec![0; program.n_rows()];
         for &column in preference {
             work.count(program.entries(column).len() as u64)?;
@@ -58,11 +58,11 @@ impl<'a> Basis<'a> {
                 });
             }
         }
-        Err(Halt::Steps)
+        Err(LimitReached::Steps)
     }
 
     /// Returns the basic solution and prices, whether feasible or not.
-    pub(super) fn optimum(&self, work: &Work<'_>) -> Result<Optimum, Halt> {
+    pub(super) fn optimum(&self, work: &Work<'_>) -> Result<Optimum, LimitReached> {
         let columns = self.columns.iter();
         let shares: Vec<BigInt> = columns.map(|&column| self.program.share(column)).collect();
         let solution = lifting::solve(&Upright(self), &self.program.right(), work)?;
@@ -74,7 +74,11 @@ impl<'a> Basis<'a> {
 
     /// Returns the coefficients that express a column of the program by the basis: 0 outside the
     /// basis.
-    pub(super) fn shares_of(&self, column: usize, work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
+    pub(super) fn shares_of(
+        &self,
+        column: usize,
+        work: &Work<'_>,
+    ) -> Result<Vec<BigInt>, LimitReached> {
         let mut right = vec![BigInt::zero(); self.columns.len()];
         for (row, entry) in self.program.entries(column) {
             right[*row] = entry.clone();
@@ -89,7 +93,7 @@ impl<'a> Basis<'a> {
         &self,
         column: usize,
         work: &Work<'_>,
-    ) -> Result<Vec<Option<BigInt>>, Halt> {
+    ) -> Result<Vec<Option<BigInt>>, LimitReached> {
         let is_it = self
             .columns
             .iter()
@@ -148,7 +152,7 @@ impl System for Upright<'_> {
         self.0.factor.solve(right)
     }
 
-    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, LimitReached> {
         let mut sums = vec![BigInt::zero(); vector.len()];
         for (&column, number) in self.0.columns.iter().zip(vector) {
             if !number.is_zero() {
@@ -191,7 +195,7 @@ impl System for Transposed<'_> {
         self.0.factor.solve_transposed(&right)
     }
 
-    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, LimitReached> {
         let columns = self.0.columns.iter();
         columns
             .map(|&column| self.0.program.product(column, vector, work))
@@ -218,7 +222,7 @@ impl System for Transposed<'_> {
 
 /// Returns an upper bound on the bits of every minor of some columns: the product of the columns'
 /// sums of absolute values.
-fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
+fn minor_bits(program: &LinearProgram, columns: &[usize]) -> u64 {
     let size = |&column: &usize| {
         let entries = program.entries(column).iter();
         entries.map(|(_, entry)| entry.abs()).sum::<BigInt>().bits()
@@ -228,7 +232,7 @@ fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
 
 /// Converts columns to machine words if the sums of absolute values of their entries, by rows and
 /// by columns, are short enough.
-fn short_columns(program: &Program, columns: &[usize]) -> Option<ShortColumns> {
+fn short_columns(program: &LinearProgram, columns: &[usize]) -> Option<ShortColumns> {
     let all = || columns.iter().flat_map(|&column| program.entries(column));
     let bits = all().map(|(_, entry)| entry.bits()).max().unwrap_or(0);
     let n_terms = u64::from(usize::BITS - columns.len().leading_zeros());
@@ -236,5 +240,5 @@ fn short_columns(program: &Program, columns: &[usize]) -> Option<ShortColumns> {
     if bits + n_terms > SHORT_BITS {
         return None;
     }
-    ShortColumns::of(columns.iter().map(entries), bits)
+    ShortColumns::new(columns.iter().map(entries), bits)
 }

@@ -7,9 +7,9 @@
 //! 1978, "Strategically zero-sum games".
 
 use super::gcd::{difference, product};
-use super::program::{Domain, Program, check_size};
-use super::simplex::{self, Fault};
-use super::work::{Halt, Prover, Work};
+use super::program::{Domain, LinearProgram, check_size};
+use super::simplex::{self, SimplexError};
+use super::work::{LimitReached, Prover, Work};
 use crate::number::nearest;
 use crate::profile::SUM_TOLERANCE;
 use crate::strategic::table::cell;
@@ -77,7 +77,7 @@ pub(super) fn correlated(
     prover: &Prover<'_>,
 ) -> Result<CorrelatedEquilibrium> {
     let operation = "exact::correlated_equilibrium";
-    solve(operation, game, objective, Told::Action, prover)
+    solve(operation, game, objective, Information::Action, prover)
 }
 
 /// Computes a coarse correlated equilibrium that maximises an objective, with a proof.
@@ -102,7 +102,7 @@ pub(super) fn coarse_correlated(
     prover: &Prover<'_>,
 ) -> Result<CorrelatedEquilibrium> {
     let operation = "exact::coarse_correlated_equilibrium";
-    solve(operation, game, objective, Told::Nothing, prover)
+    solve(operation, game, objective, Information::Nothing, prover)
 }
 
 /// Returns the largest gain of a player who deviates from its recommended actions, in floats.
@@ -114,7 +114,12 @@ pub(super) fn coarse_correlated(
 /// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or
 /// not finite, or if they do not sum to 1 within 1e-9.
 pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Result<f64> {
-    regret("exact::correlated_regret", game, distribution, Told::Action)
+    regret(
+        "exact::correlated_regret",
+        game,
+        distribution,
+        Information::Action,
+    )
 }
 
 /// Returns the largest gain of a player from one action fixed in advance, in floats.
@@ -129,18 +134,18 @@ pub fn coarse_correlated_regret(game: &impl StrategicGame, distribution: &[f64])
         "exact::coarse_correlated_regret",
         game,
         distribution,
-        Told::Nothing,
+        Information::Nothing,
     )
 }
 
 /// The information that a player has about the cell when it may deviate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Information {
     Action,
     Nothing,
 }
 
-impl Told {
+impl Information {
     /// Returns the number of cases that a player with this number of actions can distinguish.
     fn n_cases(self, n_actions: usize) -> usize {
         match self {
@@ -161,7 +166,7 @@ fn solve(
     operation: &'static str,
     game: &impl StrategicGame,
     objective: &Objective,
-    told: Told,
+    told: Information,
     prover: &Prover<'_>,
 ) -> Result<CorrelatedEquilibrium> {
     let shape = game.shape();
@@ -181,9 +186,9 @@ fn solve(
 fn solve_cells(
     game: &impl StrategicGame,
     weights: &[Rational],
-    told: Told,
+    told: Information,
     work: &Work<'_>,
-) -> std::result::Result<CorrelatedEquilibrium, Fault> {
+) -> std::result::Result<CorrelatedEquilibrium, SimplexError> {
     let shape = game.shape();
     let n_cells: usize = shape.iter().product();
     work.look()?;
@@ -191,8 +196,8 @@ fn solve_cells(
         work.count_fraction(0)?;
         Ok(cell(shape, at))
     });
-    let cells: Vec<Vec<usize>> = cells.collect::<std::result::Result<_, Halt>>()?;
-    let share = |cell: &Vec<usize>| -> std::result::Result<Rational, Halt> {
+    let cells: Vec<Vec<usize>> = cells.collect::<std::result::Result<_, LimitReached>>()?;
+    let share = |cell: &Vec<usize>| -> std::result::Result<Rational, LimitReached> {
         let mut share = Rational::zero();
         for (player, weight) in weights.iter().enumerate() {
             if !weight.is_zero() {
@@ -207,7 +212,7 @@ fn solve_cells(
         .map(share)
         .collect::<std::result::Result<_, _>>()?;
     let variables = shares.into_iter().map(|share| (Domain::NonNegative, share));
-    let mut program = Program::maximize(variables, work)?;
+    let mut program = LinearProgram::maximize(variables, work)?;
     for player in 0..shape.len() {
         for row in deviations(game, &cells, player, told, work)? {
             program.push_row(row, Domain::NonNegative, Rational::zero(), work)?;
@@ -221,7 +226,7 @@ fn solve_cells(
     let distribution: Vec<Rational> = (0..n_cells)
         .map(probability)
         .collect::<std::result::Result<_, _>>()?;
-    let expected = |player| -> std::result::Result<Rational, Halt> {
+    let expected = |player| -> std::result::Result<Rational, LimitReached> {
         let mut expected = Rational::zero();
         for (cell, share) in cells.iter().zip(&distribution) {
             if !share.is_zero() {
@@ -245,9 +250,9 @@ fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],
     player: usize,
-    told: Told,
+    told: Information,
     work: &Work<'_>,
-) -> std::result::Result<Vec<Vec<(usize, Rational)>>, Halt> {
+) -> std::result::Result<Vec<Vec<(usize, Rational)>>, LimitReached> {
     let n_actions = game.shape()[player];
     let mut rows = vec![vec![]; told.n_cases(n_actions) * n_actions];
     for (at, cell) in cells.iter().enumerate() {
@@ -287,7 +292,7 @@ fn regret(
     operation: &'static str,
     game: &impl StrategicGame,
     distribution: &[f64],
-    told: Told,
+    told: Information,
 ) -> Result<f64> {
     let shape = game.shape();
     check_distribution(operation, shape.iter().product(), distribution)?;

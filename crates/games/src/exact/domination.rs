@@ -9,7 +9,7 @@
 //! Kalai and Zemel 1990, "On the order of eliminating dominated strategies".
 
 use super::gcd::difference;
-use super::work::{Halt, Prover, Work};
+use super::work::{LimitReached, Prover, Work};
 use super::zero_sum::Solved;
 use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
@@ -99,7 +99,7 @@ pub(super) fn eliminate(
         for player in 0..shape.len() {
             for action in surviving[player].clone() {
                 work.look().map_err(|halt| halt.error(OPERATION))?;
-                let payoffs = Rivals::of(game, &surviving, player, action, &work)
+                let payoffs = Rivals::new(game, &surviving, player, action, &work)
                     .map_err(|halt| halt.error(OPERATION))?;
                 if let Some(by) = payoffs.dominating(OPERATION, dominance, &work)? {
                     surviving[player].retain(|&other| other != action);
@@ -139,13 +139,13 @@ struct Rivals {
 }
 
 impl Rivals {
-    fn of(
+    fn new(
         game: &impl StrategicGame,
         surviving: &[Vec<usize>],
         player: usize,
         action: usize,
         work: &Work<'_>,
-    ) -> std::result::Result<Self, Halt> {
+    ) -> std::result::Result<Self, LimitReached> {
         let mut sides: Vec<usize> = surviving.iter().map(Vec::len).collect();
         sides[player] = 1;
         let payoffs = |own: usize| {
@@ -210,8 +210,8 @@ impl Rivals {
         if dominance != Dominance::Strict || self.is_best_somewhere() {
             return Ok(None);
         }
-        let solved = Solved::of(operation, &self.gains, work)?;
-        let halted = |halt: Halt| halt.error(operation);
+        let solved = Solved::new(operation, &self.gains, work)?;
+        let halted = |halt: LimitReached| halt.error(operation);
         if !solved.value(work).map_err(halted)?.is_positive() {
             return Ok(None);
         }

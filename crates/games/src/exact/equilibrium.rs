@@ -7,7 +7,7 @@
 
 use super::gcd::{lcm, lowest_terms};
 use super::integer::over_common_denominator;
-use super::work::{Halt, Prover, Work};
+use super::work::{LimitReached, Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
@@ -58,7 +58,7 @@ impl Equilibrium {
 pub fn verify(game: &Bimatrix, equilibrium: &Equilibrium) -> Result<()> {
     const OPERATION: &str = "exact::verify";
     let work = Work::new(&Prover::new());
-    let payoffs = Payoffs::of(game, &work).map_err(|halt| halt.error(OPERATION))?;
+    let payoffs = Payoffs::new(game, &work).map_err(|halt| halt.error(OPERATION))?;
     payoffs.verify(OPERATION, equilibrium, &work)
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Payoffs {
 }
 
 impl Payoffs {
-    fn of(game: &Bimatrix, work: &Work<'_>) -> std::result::Result<Self, Halt> {
+    fn new(game: &Bimatrix, work: &Work<'_>) -> std::result::Result<Self, LimitReached> {
         let mut payoffs = Self::without_payoffs(game);
         for player in 0..2 {
             let fractions = fractions(game, player, work)?;
@@ -94,7 +94,7 @@ impl Payoffs {
         game: &Bimatrix,
         work: &Work<'_>,
     ) -> Result<Self> {
-        let halted = |halt: Halt| halt.error(operation);
+        let halted = |halt: LimitReached| halt.error(operation);
         let mut payoffs = Self::without_payoffs(game);
         for player in 0..2 {
             let fractions = fractions(game, player, work).map_err(halted)?;
@@ -129,7 +129,7 @@ impl Payoffs {
         fractions: &[Rational],
         common: BigInt,
         work: &Work<'_>,
-    ) -> std::result::Result<(), Halt> {
+    ) -> std::result::Result<(), LimitReached> {
         for fraction in fractions {
             work.count_product(common.bits(), fraction.denom().bits())?;
             self.numerators[player].push(fraction.numer() * (&common / fraction.denom()));
@@ -157,7 +157,7 @@ impl Payoffs {
     ) -> Result<Equilibrium> {
         work.look().map_err(|halt| halt.error(operation))?;
         let best = |player: usize| -> Result<Rational> {
-            let worths = self.worths(player, &strategies[1 - player], work);
+            let worths = self.values(player, &strategies[1 - player], work);
             let worths = worths.map_err(|halt| halt.error(operation))?;
             Ok(worths.into_iter().max().unwrap_or_default())
         };
@@ -180,7 +180,7 @@ impl Payoffs {
         }
         for (player, strategy) in equilibrium.strategies.iter().enumerate() {
             let payoff = &equilibrium.payoffs[player];
-            let worths = self.worths(player, &equilibrium.strategies[1 - player], work);
+            let worths = self.values(player, &equilibrium.strategies[1 - player], work);
             let worths = worths.map_err(|halt| halt.error(operation))?;
             let fault = worths
                 .iter()
@@ -200,12 +200,12 @@ impl Payoffs {
     }
 
     /// Returns the value of each action of a player against a strategy of the opponent.
-    fn worths(
+    fn values(
         &self,
         player: usize,
         opponent: &[Rational],
         work: &Work<'_>,
-    ) -> std::result::Result<Vec<Rational>, Halt> {
+    ) -> std::result::Result<Vec<Rational>, LimitReached> {
         let (weights, scale) = over_common_denominator(opponent);
         let scale = scale * &self.denominators[player];
         let worth = |action| {
@@ -228,7 +228,7 @@ fn fractions(
     game: &Bimatrix,
     player: usize,
     work: &Work<'_>,
-) -> std::result::Result<Vec<Rational>, Halt> {
+) -> std::result::Result<Vec<Rational>, LimitReached> {
     let [n_rows, n_cols] = [game.shape()[0], game.shape()[1]];
     let cells = (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| [row, col]));
     let copied = |cell: [usize; 2]| {
@@ -244,7 +244,7 @@ fn fractions(
 fn common_denominator(
     fractions: &[Rational],
     work: &Work<'_>,
-) -> std::result::Result<(BigInt, u64), Halt> {
+) -> std::result::Result<(BigInt, u64), LimitReached> {
     let mut common = BigInt::one();
     // The largest difference between the lengths of a numerator and its denominator.
     let mut excess: Option<i128> = None;

@@ -10,7 +10,7 @@
 //! operations".
 
 use super::field::Field;
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -55,7 +55,7 @@ impl Factor {
         counts: &[usize],
         columns: impl Iterator<Item = (usize, Vec<(usize, u64)>)>,
         work: &Work<'_>,
-    ) -> Result<(Self, Vec<usize>), Halt> {
+    ) -> Result<(Self, Vec<usize>), LimitReached> {
         let mut factor = Self {
             field,
             pivots: vec![],

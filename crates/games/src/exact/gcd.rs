@@ -8,7 +8,7 @@
 //! Source: Lehmer 1938, "Euclid's algorithm for large numbers"; the condition is Collins', as in
 //! Knuth 1997, "The art of computer programming", volume 2, section 4.5.2.
 
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use crate::Rational;
 use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
@@ -24,7 +24,7 @@ pub(super) fn lowest_terms(
     numerator: &BigInt,
     denominator: &BigInt,
     work: &Work<'_>,
-) -> Result<Rational, Halt> {
+) -> Result<Rational, LimitReached> {
     let divisor = gcd(
         numerator.magnitude().clone(),
         denominator.magnitude().clone(),
@@ -44,7 +44,11 @@ pub(super) fn lowest_terms(
 ///
 /// The subtraction of the library of fractions cannot be interrupted: for numerators and
 /// denominators of 20,000 decimal digits it takes 0.1 s, most of it in greatest common divisors.
-pub(super) fn difference(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<Rational, Halt> {
+pub(super) fn difference(
+    a: &Rational,
+    b: &Rational,
+    work: &Work<'_>,
+) -> Result<Rational, LimitReached> {
     let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
     work.count_fraction(bits.iter().sum())?;
     if bits.into_iter().max() <= Some(SHORT_BITS) {
@@ -59,7 +63,11 @@ pub(super) fn difference(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<
 }
 
 /// Returns the product of fractions in lowest terms.
-pub(super) fn product(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<Rational, Halt> {
+pub(super) fn product(
+    a: &Rational,
+    b: &Rational,
+    work: &Work<'_>,
+) -> Result<Rational, LimitReached> {
     let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
     work.count_fraction(bits.iter().sum())?;
     if bits.into_iter().max() <= Some(SHORT_BITS) {
@@ -70,7 +78,7 @@ pub(super) fn product(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<Rat
 }
 
 /// Returns the least common multiple of positive integers.
-pub(super) fn lcm(a: BigInt, b: &BigInt, work: &Work<'_>) -> Result<BigInt, Halt> {
+pub(super) fn lcm(a: BigInt, b: &BigInt, work: &Work<'_>) -> Result<BigInt, LimitReached> {
     if b.is_one() || a == *b {
         return Ok(a);
     }
@@ -80,7 +88,11 @@ pub(super) fn lcm(a: BigInt, b: &BigInt, work: &Work<'_>) -> Result<BigInt, Halt
 }
 
 /// Returns the greatest common divisor.
-pub(super) fn gcd(mut a: BigUint, mut b: BigUint, work: &Work<'_>) -> Result<BigUint, Halt> {
+pub(super) fn gcd(
+    mut a: BigUint,
+    mut b: BigUint,
+    work: &Work<'_>,
+) -> Result<BigUint, LimitReached> {
     if a < b {
         std::mem::swap(&mut a, &mut b);
     }

@@ -9,7 +9,7 @@
 //! Limits: rows and columns are scaled by powers of two, so magnitudes may differ widely between
 //! rows or columns, but not within one.
 
-use super::program::{Domain, Program};
+use super::program::{Domain, LinearProgram};
 use super::work::Work;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
 use num_bigint::BigInt;
@@ -33,13 +33,13 @@ const SECONDS_PER_TERM: f64 = 1e-9;
 const MAX_POWER: i64 = 2000;
 
 /// Returns all columns of a program, in the order in which an optimal basis should take them.
-pub(super) fn preference(program: &Program, work: &Work<'_>) -> Vec<usize> {
+pub(super) fn preference(program: &LinearProgram, work: &Work<'_>) -> Vec<usize> {
     let merits = merits(program, work).unwrap_or_else(|| vec![0.0; program.n_columns()]);
     by_merit(program, &merits)
 }
 
 /// Returns all columns of a program, in descending order of merit.
-pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
+pub(super) fn by_merit(program: &LinearProgram, merits: &[f64]) -> Vec<usize> {
     // Among columns that every basis needs, and among columns of equal merit, short columns come
     // first: long ones cause more fill-in.
     let rank = |column: usize| {
@@ -61,8 +61,8 @@ pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
 
 /// Returns the absolute value of each column less that of its reduced cost; `None` if the solver
 /// fails.
-fn merits(program: &Program, work: &Work<'_>) -> Option<Vec<f64>> {
-    let primal = Rounded::of(program, work)?;
+fn merits(program: &LinearProgram, work: &Work<'_>) -> Option<Vec<f64>> {
+    let primal = Rounded::new(program, work)?;
     let dual = primal.dual();
     // The solver's work grows mostly with the number of rows; the second program has little left to
     // decide.
@@ -106,7 +106,7 @@ struct Rounded {
 
 impl Rounded {
     /// Rounds a program; `None` at a limit of the work.
-    fn of(program: &Program, work: &Work<'_>) -> Option<Self> {
+    fn new(program: &LinearProgram, work: &Work<'_>) -> Option<Self> {
         let n_variables = program.n_variables();
         let mut row_bits = vec![0; program.n_rows()];
         for (row, entry) in (0..n_variables).flat_map(|column| program.entries(column)) {

@@ -14,9 +14,9 @@ use std::cmp::Ordering;
 
 /// A number of a tableau. `None` and `false` mean that this kind of number cannot represent or
 /// decide the result.
-pub(super) trait Entry: Clone {
+pub(super) trait TableauNumber: Clone {
     /// Converts an integer of the game; no integer of the game has more than `bits` bits.
-    fn of(integer: &BigInt, bits: u64) -> Option<Self>;
+    fn from_big(integer: &BigInt, bits: u64) -> Option<Self>;
 
     /// Returns the number 1.
     fn one() -> Self;
@@ -49,8 +49,8 @@ pub(super) trait Entry: Clone {
     fn size(&self) -> f64;
 }
 
-impl Entry for i128 {
-    fn of(integer: &BigInt, _bits: u64) -> Option<Self> {
+impl TableauNumber for i128 {
+    fn from_big(integer: &BigInt, _bits: u64) -> Option<Self> {
         integer.to_i128()
     }
 
@@ -91,8 +91,8 @@ impl Entry for i128 {
     }
 }
 
-impl Entry for BigInt {
-    fn of(integer: &BigInt, _bits: u64) -> Option<Self> {
+impl TableauNumber for BigInt {
+    fn from_big(integer: &BigInt, _bits: u64) -> Option<Self> {
         Some(integer.clone())
     }
 

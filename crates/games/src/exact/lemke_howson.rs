@@ -13,7 +13,7 @@
 //! exponential (Savani and von Stengel 2006).
 
 use super::equilibrium::{Equilibrium, Payoffs};
-use super::integer::Entry;
+use super::integer::TableauNumber;
 use super::polytope::Polytope;
 use super::tableau::Tableau;
 use super::work::{Prover, Work};
@@ -61,7 +61,7 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
             must: "the number of an action, rows before columns",
         });
     }
-    Paths::of(OPERATION, &payoffs, &work)?.end(OPERATION, &payoffs, label, &work)
+    Paths::new(OPERATION, &payoffs, &work)?.end(OPERATION, &payoffs, label, &work)
 }
 
 /// Returns the distinct equilibria at the ends of the paths of all labels, in the order of
@@ -91,7 +91,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     const OPERATION: &str = "exact::lemke_howson_all";
     let work = Work::new(prover);
     let payoffs = Payoffs::short_of(OPERATION, game, &work)?;
-    let paths = Paths::of(OPERATION, &payoffs, &work)?;
+    let paths = Paths::new(OPERATION, &payoffs, &work)?;
     let labels = 0..payoffs.shape.iter().sum();
     let ends = labels.map(|label| paths.end(OPERATION, &payoffs, label, &work));
     let mut ends = ends.collect::<Result<Vec<_>>>()?;
@@ -107,7 +107,7 @@ struct Paths {
 }
 
 impl Paths {
-    fn of(operation: &'static str, payoffs: &Payoffs, work: &Work<'_>) -> Result<Self> {
+    fn new(operation: &'static str, payoffs: &Payoffs, work: &Work<'_>) -> Result<Self> {
         let polytopes = Polytope::both(payoffs, work).map_err(|halt| halt.error(operation))?;
         Ok(Self {
             words: origins(&polytopes),
@@ -132,12 +132,12 @@ impl Paths {
     }
 }
 
-fn origins<T: Entry>(polytopes: &[Polytope; 2]) -> Option<[Tableau<T>; 2]> {
+fn origins<T: TableauNumber>(polytopes: &[Polytope; 2]) -> Option<[Tableau<T>; 2]> {
     let [rows, cols] = polytopes;
-    Some([Tableau::of(rows)?, Tableau::of(cols)?])
+    Some([Tableau::from_polytope(rows)?, Tableau::from_polytope(cols)?])
 }
 
-fn follow<T: Entry + Into<BigInt>>(
+fn follow<T: TableauNumber + Into<BigInt>>(
     mut tableaux: [Tableau<T>; 2],
     dropped: usize,
     work: &Work<'_>,

@@ -10,7 +10,7 @@
 //! Source: Dixon 1982, "Exact solution of linear equations using p-adic expansions".
 
 use super::field::Field;
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use num_bigint::{BigInt, Sign};
 use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -34,7 +34,7 @@ pub(super) trait System {
     fn solve(&self, right: Vec<u64>) -> Vec<u64>;
 
     /// Multiplies a vector by the system's matrix.
-    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt>;
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, LimitReached>;
 
     /// Returns whether the sum of absolute values in each row has at most [`SHORT_BITS`] bits.
     fn is_short(&self) -> bool;
@@ -55,11 +55,11 @@ pub(super) fn solve(
     system: &impl System,
     right: &[BigInt],
     work: &Work<'_>,
-) -> Result<Fractions, Halt> {
+) -> Result<Fractions, LimitReached> {
     let prime = BigInt::from(system.field().prime());
     // Twice the size of numerator and denominator, and the sign.
     let needed = 2 * (system.bits() + most_bits(right) + right.len() as u64) + 4;
-    let mut left = Left::of(system, right);
+    let mut left = Left::new(system, right);
     let mut digits = vec![];
     let mut next_try = 1;
     loop {
@@ -91,7 +91,7 @@ enum Left {
 }
 
 impl Left {
-    fn of(system: &impl System, right: &[BigInt]) -> Self {
+    fn new(system: &impl System, right: &[BigInt]) -> Self {
         let short = || right.iter().map(BigInt::to_i128).collect();
         let fits = system.is_short() && most_bits(right) <= SHORT_BITS;
         let short: Option<Vec<i128>> = if fits { short() } else { None };
@@ -106,7 +106,11 @@ impl Left {
     }
 
     /// Returns the next digit of the solution, and updates the remainder.
-    fn next_digit(&mut self, system: &impl System, work: &Work<'_>) -> Result<Vec<u64>, Halt> {
+    fn next_digit(
+        &mut self,
+        system: &impl System,
+        work: &Work<'_>,
+    ) -> Result<Vec<u64>, LimitReached> {
         let field = system.field();
         match self {
             Self::Short(left) => {
@@ -153,7 +157,7 @@ fn recover(
     digits: &[Vec<u64>],
     prime: &BigInt,
     work: &Work<'_>,
-) -> Result<Option<Fractions>, Halt> {
+) -> Result<Option<Fractions>, LimitReached> {
     let Ok(n_digits) = u32::try_from(digits.len()) else {
         return Ok(None);
     };
@@ -196,7 +200,7 @@ fn fraction(
     modulus: &BigInt,
     limit: &BigInt,
     work: &Work<'_>,
-) -> Result<(BigInt, BigInt), Halt> {
+) -> Result<(BigInt, BigInt), LimitReached> {
     let mut numerators = (modulus.clone(), residue.mod_floor(modulus));
     let mut denominators = (BigInt::zero(), BigInt::one());
     while numerators.1 > *limit {

@@ -11,7 +11,7 @@
 
 use super::equilibrium::Payoffs;
 use super::gcd::gcd;
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, Zero};
 use std::ops::Range;
@@ -29,7 +29,11 @@ pub(super) struct Polytope {
 
 impl Polytope {
     /// Creates the polytope of a player's strategies from the payoffs of the opponent.
-    pub(super) fn of(payoffs: &Payoffs, player: usize, work: &Work<'_>) -> Result<Self, Halt> {
+    pub(super) fn new(
+        payoffs: &Payoffs,
+        player: usize,
+        work: &Work<'_>,
+    ) -> Result<Self, LimitReached> {
         let [n_rows, n_cols] = payoffs.shape;
         let (rows, cols) = (0..n_rows, n_rows..n_rows + n_cols);
         let (own, others) = if player == 0 {
@@ -72,7 +76,7 @@ impl Polytope {
     }
 
     /// Returns both players' polytopes.
-    pub(super) fn both(payoffs: &Payoffs, work: &Work<'_>) -> Result<[Self; 2], Halt> {
-        Ok([Self::of(payoffs, 0, work)?, Self::of(payoffs, 1, work)?])
+    pub(super) fn both(payoffs: &Payoffs, work: &Work<'_>) -> Result<[Self; 2], LimitReached> {
+        Ok([Self::new(payoffs, 0, work)?, Self::new(payoffs, 1, work)?])
     }
 }

@@ -5,7 +5,7 @@
 
 use super::gcd::{gcd, lcm, lowest_terms};
 use super::lifting::Fractions;
-use super::work::{Halt, Work};
+use super::work::{LimitReached, Work};
 use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
@@ -29,18 +29,18 @@ pub(super) enum Domain {
 ///
 /// Columns are numbered from 0, variables first and then the slack of each row.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(super) struct LinearProgram {
     domains: Vec<Domain>,
     objective: Vec<BigInt>,
     /// The factor by which the given objective was multiplied.
     objective_scale: Rational,
     /// Rows and entries of each variable.
     columns: Vec<Vec<(usize, BigInt)>>,
-    rows: Vec<Row>,
+    rows: Vec<Constraint>,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct Constraint {
     slack: Domain,
     /// The slack's column.
     unit: [(usize, BigInt); 1],
@@ -58,12 +58,12 @@ pub(super) struct Optimum {
     pub(super) dual: Fractions,
 }
 
-impl Program {
+impl LinearProgram {
     /// Starts a program with these variables, each with its coefficient in the objective.
     pub(super) fn maximize(
         variables: impl IntoIterator<Item = (Domain, Rational)>,
         work: &Work<'_>,
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, LimitReached> {
         let (domains, objective): (Vec<_>, Vec<_>) = variables.into_iter().unzip();
         let objective_scale = integer_scale(objective.iter(), work)?;
         let objective: Vec<_> = objective
@@ -86,7 +86,7 @@ impl Program {
         slack: Domain,
         right: Rational,
         work: &Work<'_>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), LimitReached> {
         terms.sort_by_key(|term| term.0);
         terms.dedup_by(|later, first| {
             let same = later.0 == first.0;
@@ -103,7 +103,7 @@ impl Program {
                 self.columns[variable].push((self.rows.len(), scaled(&entry, &scale)));
             }
         }
-        self.rows.push(Row {
+        self.rows.push(Constraint {
             slack,
             unit: [(self.rows.len(), BigInt::one())],
             right: scaled(&right, &scale),
@@ -157,7 +157,7 @@ impl Program {
                 columns[*row].push((variable, -entry));
             }
         }
-        let row = |variable: usize| Row {
+        let row = |variable: usize| Constraint {
             slack: self.domains[variable].dual(),
             unit: [(variable, BigInt::one())],
             right: -&self.objective[variable],
@@ -209,7 +209,7 @@ impl Program {
     }
 
     /// Returns `A x` for values of the variables.
-    fn activities(&self, x: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
+    fn activities(&self, x: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, LimitReached> {
         let mut activities = vec![BigInt::zero(); self.n_rows()];
         for (column, x) in self.columns.iter().zip(x) {
             if !x.is_zero() {
@@ -228,7 +228,7 @@ impl Program {
         column: usize,
         rows: &[BigInt],
         work: &Work<'_>,
-    ) -> Result<BigInt, Halt> {
+    ) -> Result<BigInt, LimitReached> {
         let mut sum = BigInt::zero();
         for (row, entry) in self.entries(column) {
             work.count_product(entry.bits(), rows[*row].bits())?;
@@ -244,7 +244,7 @@ impl Program {
         column: usize,
         y: &Fractions,
         work: &Work<'_>,
-    ) -> Result<BigInt, Halt> {
+    ) -> Result<BigInt, LimitReached> {
         let prices = self.product(column, &y.numerators, work)?;
         Ok(prices - self.share(column) * &y.denominator)
     }
@@ -254,7 +254,7 @@ impl Program {
         &self,
         y: &Fractions,
         work: &Work<'_>,
-    ) -> Result<Vec<BigInt>, Halt> {
+    ) -> Result<Vec<BigInt>, LimitReached> {
         (0..self.n_columns())
             .map(|column| self.reduced_cost(column, y, work))
             .collect()
@@ -272,7 +272,11 @@ impl Program {
     }
 
     /// Checks a proof by the definition of optimality, independently of any basis.
-    pub(super) fn is_proof(&self, optimum: &Optimum, work: &Work<'_>) -> Result<bool, Halt> {
+    pub(super) fn is_proof(
+        &self,
+        optimum: &Optimum,
+        work: &Work<'_>,
+    ) -> Result<bool, LimitReached> {
         let Optimum { primal, dual } = optimum;
         let (x, slacks) = primal.numerators.split_at(self.n_variables());
         let activities = self.activities(x, work)?;
@@ -293,7 +297,11 @@ impl Program {
     }
 
     /// Returns the objective at an optimum, in its original units.
-    pub(super) fn value(&self, optimum: &Optimum, work: &Work<'_>) -> Result<Rational, Halt> {
+    pub(super) fn value(
+        &self,
+        optimum: &Optimum,
+        work: &Work<'_>,
+    ) -> Result<Rational, LimitReached> {
         let gains = self.objective.iter().zip(&optimum.primal.numerators);
         let gain: BigInt = gains.map(|(share, x)| share * x).sum();
         let scale = &self.objective_scale;
@@ -307,7 +315,7 @@ impl Program {
         optimum: &Optimum,
         variable: usize,
         work: &Work<'_>,
-    ) -> Result<Rational, Halt> {
+    ) -> Result<Rational, LimitReached> {
         let primal = &optimum.primal;
         lowest_terms(&primal.numerators[variable], &primal.denominator, work)
     }
@@ -319,7 +327,7 @@ impl Program {
         optimum: &Optimum,
         rows: Range<usize>,
         work: &Work<'_>,
-    ) -> Result<Vec<BigInt>, Halt> {
+    ) -> Result<Vec<BigInt>, LimitReached> {
         let scales = self.rows[rows.clone()].iter().map(|row| &row.scale);
         let common = scales.clone().try_fold(BigInt::one(), |common, scale| {
             lcm(common, scale.denom(), work)
@@ -336,7 +344,11 @@ impl Program {
 
 impl Optimum {
     /// Returns the proof as a proof of the dual program, in which values and prices exchange roles.
-    pub(super) fn swapped(self, program: &Program, work: &Work<'_>) -> Result<Self, Halt> {
+    pub(super) fn swapped(
+        self,
+        program: &LinearProgram,
+        work: &Work<'_>,
+    ) -> Result<Self, LimitReached> {
         let n_variables = program.n_variables();
         let cost = |variable| program.reduced_cost(variable, &self.dual, work);
         let costs: Vec<_> = (0..n_variables).map(cost).collect::<Result<_, _>>()?;
@@ -392,7 +404,7 @@ pub(super) fn check_size(operation: &'static str, n_entries: usize) -> crate::Re
 fn integer_scale<'a>(
     fractions: impl Iterator<Item = &'a Rational> + Clone,
     work: &Work<'_>,
-) -> Result<Rational, Halt> {
+) -> Result<Rational, LimitReached> {
     let mut denominator = BigInt::one();
     let mut divisor = BigInt::zero();
     for fraction in fractions.filter(|fraction| !fraction.is_zero()) {

@@ -9,10 +9,10 @@
 //! two-person games".
 
 use super::gcd::{lowest_terms, product};
-use super::program::{Domain, Optimum, Program, check_size};
-use super::simplex::{self, Fault};
-use super::work::{Halt, Prover, Work};
-use crate::extensive::{Arena, Leaf, Sequences, Tree};
+use super::program::{Domain, LinearProgram, Optimum, check_size};
+use super::simplex::{self, SimplexError};
+use super::work::{LimitReached, Prover, Work};
+use crate::extensive::{CompiledGame, Leaf, Sequences, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result, nash_conv};
 use num_bigint::BigInt;
@@ -71,7 +71,7 @@ pub struct FloatSolution {
 /// ```
 /// use games::{exact::sequence_form_lp, extensive::{Kuhn, Tree}};
 ///
-/// let solution = sequence_form_lp(&Tree::of(&Kuhn)?)?;
+/// let solution = sequence_form_lp(&Tree::from_game(&Kuhn)?)?;
 /// assert_eq!(solution.value, -1.0 / 18.0);
 /// assert!(solution.nash_conv < 1e-15);
 /// # Ok::<(), games::Error>(())
@@ -85,7 +85,7 @@ pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatS
     const OPERATION: &str = "exact::sequence_form_lp";
     let work = Work::new(prover);
     let form = sequences(OPERATION, tree, &work)?;
-    let solved = Solved::of(OPERATION, &form, &work)?;
+    let solved = Solved::new(OPERATION, &form, &work)?;
     let ratio = |numerator: &BigInt, denominator: &BigInt| {
         work.count_fraction(numerator.bits() + denominator.bits())?;
         Ok(nearest(&Rational::new_raw(
@@ -94,11 +94,11 @@ pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatS
         )))
     };
     let even = |n_actions: u32| 1.0 / f64::from(n_actions);
-    let halted = |halt: Halt| halt.error(OPERATION);
+    let halted = |halt: LimitReached| halt.error(OPERATION);
     let strategies = solved.strategies(&work, ratio, even).map_err(halted)?;
     Ok(FloatSolution {
         value: nearest(&solved.value(&work).map_err(halted)?),
-        nash_conv: nash_conv(&Arena::from_tree(tree)?, &strategies)?,
+        nash_conv: nash_conv(&CompiledGame::from_tree(tree)?, &strategies)?,
         strategies,
     })
 }
@@ -110,7 +110,7 @@ pub(super) fn solve_tree(tree: &Tree, prover: &Prover<'_>) -> Result<TreeSolutio
 
 /// Returns the sequence form of a tree, within the limits of the work.
 fn sequences(operation: &'static str, tree: &Tree, work: &Work<'_>) -> Result<Sequences> {
-    let halted = |halt: Halt| halt.error(operation);
+    let halted = |halt: LimitReached| halt.error(operation);
     Sequences::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
 }
 
@@ -118,11 +118,11 @@ fn sequences(operation: &'static str, tree: &Tree, work: &Work<'_>) -> Result<Se
 pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolution> {
     const OPERATION: &str = "exact";
     let work = Work::new(prover);
-    let solved = Solved::of(OPERATION, form, &work)?;
+    let solved = Solved::new(OPERATION, form, &work)?;
     let ratio =
         |numerator: &BigInt, denominator: &BigInt| lowest_terms(numerator, denominator, &work);
     let even = |n_actions: u32| Rational::new(1.into(), n_actions.into());
-    let halted = |halt: Halt| halt.error(OPERATION);
+    let halted = |halt: LimitReached| halt.error(OPERATION);
     Ok(TreeSolution {
         value: solved.value(&work).map_err(halted)?,
         sum: form.sum(),
@@ -133,17 +133,17 @@ pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolutio
 /// A tree that has been solved.
 struct Solved<'a> {
     form: &'a Sequences,
-    program: Program,
+    program: LinearProgram,
     optimum: Optimum,
 }
 
 impl<'a> Solved<'a> {
-    fn of(operation: &'static str, form: &'a Sequences, work: &Work<'_>) -> Result<Self> {
+    fn new(operation: &'static str, form: &'a Sequences, work: &Work<'_>) -> Result<Self> {
         check(operation, form, work)?;
         form.check_chance_moves(operation)?;
         let program = program(form, work).map_err(|halt| halt.error(operation))?;
         let solved = simplex::solve(&program, work);
-        let optimum = solved.map_err(|fault: Fault| fault.of_game(operation))?;
+        let optimum = solved.map_err(|fault: SimplexError| fault.of_game(operation))?;
         Ok(Self {
             form,
             program,
@@ -151,7 +151,7 @@ impl<'a> Solved<'a> {
         })
     }
 
-    fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, Halt> {
+    fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, LimitReached> {
         self.program.value(&self.optimum, work)
     }
 
@@ -160,9 +160,9 @@ impl<'a> Solved<'a> {
     fn strategies<T: Clone>(
         &self,
         work: &Work<'_>,
-        ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, Halt>,
+        ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, LimitReached>,
         even: impl Fn(u32) -> T,
-    ) -> std::result::Result<Vec<Vec<T>>, Halt> {
+    ) -> std::result::Result<Vec<Vec<T>>, LimitReached> {
         let behaviour = |player: usize| {
             let plan = self.plan(player, work)?;
             let mut behaviour = Vec::with_capacity(plan.len() - 1);
@@ -183,7 +183,11 @@ impl<'a> Solved<'a> {
     }
 
     /// Returns the numerators of a player's sequence probabilities over one denominator.
-    fn plan(&self, player: usize, work: &Work<'_>) -> std::result::Result<Vec<BigInt>, Halt> {
+    fn plan(
+        &self,
+        player: usize,
+        work: &Work<'_>,
+    ) -> std::result::Result<Vec<BigInt>, LimitReached> {
         if player == 0 {
             Ok(self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec())
         } else {
@@ -223,12 +227,12 @@ fn check(operation: &'static str, form: &Sequences, work: &Work<'_>) -> Result<(
 ///
 /// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the
 /// plan's, then one for each sequence of the second player.
-fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Halt> {
+fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<LinearProgram, LimitReached> {
     let n_plan = form.n_sequences(0);
     let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
     let mut bounds = vec![(Domain::Free, Rational::zero()); 1 + form.decisions(1).len()];
     bounds[0].1 = Rational::one();
-    let mut program = Program::maximize(plan.into_iter().chain(bounds), work)?;
+    let mut program = LinearProgram::maximize(plan.into_iter().chain(bounds), work)?;
 
     let whole = vec![(0, Rational::one())];
     program.push_row(whole, Domain::Zero, Rational::one(), work)?;
@@ -250,7 +254,7 @@ fn responses(
     form: &Sequences,
     n_plan: usize,
     work: &Work<'_>,
-) -> std::result::Result<Vec<Vec<(usize, Rational)>>, Halt> {
+) -> std::result::Result<Vec<Vec<(usize, Rational)>>, LimitReached> {
     let mut rows = vec![vec![]; form.n_sequences(1)];
     rows[0].push((n_plan, Rational::one()));
     for (set, decision) in form.decisions(1).iter().enumerate() {

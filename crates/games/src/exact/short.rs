@@ -33,7 +33,7 @@ enum Entries {
 impl ShortColumns {
     /// Converts columns whose entries have at most this many bits; `None` if an entry does not fit
     /// 128 bits.
-    pub(super) fn of<'a>(
+    pub(super) fn new<'a>(
         columns: impl Iterator<Item = &'a [(usize, BigInt)]> + Clone,
         bits: u64,
     ) -> Option<Self> {

@@ -9,25 +9,25 @@
 
 use super::basis::Basis;
 use super::guess;
-use super::program::{Domain, Optimum, Program};
-use super::work::{Halt, Work};
+use super::program::{Domain, LinearProgram, Optimum};
+use super::work::{LimitReached, Work};
 use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
 /// A reason why no optimum was proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum SimplexError {
     /// No numbers satisfy the rows.
     Infeasible,
     /// The dual has no solution: if the program has one, its objective has no bound.
     Unbounded,
     /// The proof met a limit and was stopped.
-    Halted(Halt),
+    Halted(LimitReached),
 }
 
 /// Solves a linear program and proves the optimum.
-pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault> {
+pub(super) fn solve(program: &LinearProgram, work: &Work<'_>) -> Result<Optimum, SimplexError> {
     work.begin_program();
     work.look()?;
     let preference = guess::preference(program, work);
@@ -37,10 +37,10 @@ pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault
 
 /// Solves a program, starting from the basis determined by an order of its columns.
 pub(super) fn solve_from(
-    program: &Program,
+    program: &LinearProgram,
     preference: &[usize],
     work: &Work<'_>,
-) -> Result<Optimum, Fault> {
+) -> Result<Optimum, SimplexError> {
     let mut basis = Basis::choose(program, preference, work)?;
     let mut way = Way::CrissCross;
     loop {
@@ -63,12 +63,12 @@ pub(super) fn solve_from(
             (Some(leaving), _) => {
                 let shares = basis.shares_in(leaving, work)?;
                 let entering = entering_for(program, (&optimum, &costs), leaving, &shares, way);
-                (leaving, entering.ok_or(Fault::Infeasible)?)
+                (leaving, entering.ok_or(SimplexError::Infeasible)?)
             }
             (None, Some(entering)) => {
                 let shares = basis.shares_of(entering, work)?;
                 let leaving = leaving_for(program, (&optimum, &costs), entering, &shares, way);
-                (leaving.ok_or(Fault::Unbounded)?, entering)
+                (leaving.ok_or(SimplexError::Unbounded)?, entering)
             }
             (None, None) => unreachable!("it would be an optimum"),
         };
@@ -79,7 +79,7 @@ pub(super) fn solve_from(
 /// Returns the entering column for a basic column whose value is infeasible; the exchange sets this
 /// value to zero.
 fn entering_for(
-    program: &Program,
+    program: &LinearProgram,
     (optimum, costs): (&Optimum, &[BigInt]),
     leaving: usize,
     shares: &[Option<BigInt>],
@@ -104,7 +104,7 @@ fn entering_for(
 /// Returns the leaving column for a column whose reduced cost is infeasible; the leaving column
 /// becomes zero.
 fn leaving_for(
-    program: &Program,
+    program: &LinearProgram,
     (optimum, costs): (&Optimum, &[BigInt]),
     entering: usize,
     shares: &[BigInt],
@@ -146,7 +146,7 @@ fn first_smallest(n_columns: usize, ratio: impl Fn(usize) -> Option<Rational>) -
     ratios.min().map(|(_, column)| column)
 }
 
-impl Fault {
+impl SimplexError {
     /// Returns the error for a program that is known to have an optimum.
     pub(super) fn of_game(self, operation: &'static str) -> Error {
         match self {
@@ -158,8 +158,8 @@ impl Fault {
     }
 }
 
-impl From<Halt> for Fault {
-    fn from(halt: Halt) -> Self {
+impl From<LimitReached> for SimplexError {
+    fn from(halt: LimitReached) -> Self {
         Self::Halted(halt)
     }
 }
@@ -179,20 +179,20 @@ mod tests {
         Work::new(&Prover::new())
     }
 
-    fn solve(program: &Program) -> Result<Optimum, Fault> {
+    fn solve(program: &LinearProgram) -> Result<Optimum, SimplexError> {
         super::solve(program, &unlimited())
     }
 
-    fn optimal_value(program: &Program, optimum: &Optimum) -> Rational {
+    fn optimal_value(program: &LinearProgram, optimum: &Optimum) -> Rational {
         program.value(optimum, &unlimited()).unwrap()
     }
 
     /// Returns a program with nonnegative variables and inequalities.
-    fn inequalities(objective: &[i64], rows: &[(Vec<i64>, i64)]) -> Program {
+    fn inequalities(objective: &[i64], rows: &[(Vec<i64>, i64)]) -> LinearProgram {
         let variables = objective
             .iter()
             .map(|&share| (Domain::NonNegative, rational(share)));
-        let mut program = Program::maximize(variables, &unlimited()).unwrap();
+        let mut program = LinearProgram::maximize(variables, &unlimited()).unwrap();
         for (entries, right) in rows {
             let terms = entries.iter().map(|&entry| rational(entry)).enumerate();
             let right = rational(*right);
@@ -203,7 +203,7 @@ mod tests {
         program
     }
 
-    fn value(program: &Program) -> Result<String, Fault> {
+    fn value(program: &LinearProgram) -> Result<String, SimplexError> {
         solve(program).map(|optimum| optimal_value(program, &optimum).to_string())
     }
 
@@ -212,9 +212,9 @@ mod tests {
         let bounded = inequalities(&[1, 1], &[(vec![2, 1], 3), (vec![1, 3], 5)]);
         assert_eq!(value(&bounded), Ok("11/5".into()));
         let infeasible = inequalities(&[1, 1], &[(vec![1, 1], 1), (vec![-1, -1], -2)]);
-        assert_eq!(value(&infeasible), Err(Fault::Infeasible));
+        assert_eq!(value(&infeasible), Err(SimplexError::Infeasible));
         let unbounded = inequalities(&[1, 1], &[(vec![1, -1], 1)]);
-        assert_eq!(value(&unbounded), Err(Fault::Unbounded));
+        assert_eq!(value(&unbounded), Err(SimplexError::Unbounded));
         let empty = inequalities(&[0, 0], &[]);
         assert_eq!(value(&empty), Ok("0".into()));
         let nothing = inequalities(&[], &[(vec![], 1)]);
@@ -225,7 +225,8 @@ mod tests {
     fn free_variables_and_repeated_equations_are_solved() {
         let free = (Domain::Free, rational(1));
         let bounded = (Domain::NonNegative, rational(-2));
-        let mut program = Program::maximize([free.clone(), free, bounded], &unlimited()).unwrap();
+        let mut program =
+            LinearProgram::maximize([free.clone(), free, bounded], &unlimited()).unwrap();
         let terms = |entries: [i64; 3]| entries.map(rational).into_iter().enumerate().collect();
         // x + y = z - 4, three times; x - y = 1, by a tenth and by 30.
         for factor in [1, -2, 3] {
@@ -248,21 +249,22 @@ mod tests {
 
     #[test]
     fn equations_that_contradict_each_other_are_infeasible() {
-        let mut program = Program::maximize([(Domain::Free, rational(1))], &unlimited()).unwrap();
+        let mut program =
+            LinearProgram::maximize([(Domain::Free, rational(1))], &unlimited()).unwrap();
         for (entry, right) in [(2, 1), (4, 3)] {
             let terms = vec![(0, rational(entry))];
             program
                 .push_row(terms, Domain::Zero, rational(right), &unlimited())
                 .unwrap();
         }
-        assert_eq!(value(&program), Err(Fault::Infeasible));
+        assert_eq!(value(&program), Err(SimplexError::Infeasible));
     }
 
     #[test]
     fn values_are_in_the_units_of_the_rows_as_they_were_given() {
         let half = Rational::new(1.into(), 2.into());
         let share = [(Domain::NonNegative, half.clone())];
-        let mut program = Program::maximize(share, &unlimited()).unwrap();
+        let mut program = LinearProgram::maximize(share, &unlimited()).unwrap();
         let terms = vec![(0, half / rational(3))];
         program
             .push_row(terms, Domain::NonNegative, rational(7), &unlimited())
@@ -294,8 +296,11 @@ mod tests {
     fn steps_that_are_used_up_end_the_proof() {
         let program = inequalities(&[1, 1], &[(vec![2, 1], 3), (vec![1, 3], 5)]);
         let short = solve_from(&program, &[2, 3, 0, 1], &Work::with_steps(20));
-        assert_eq!(short.unwrap_err(), Fault::Halted(Halt::Steps));
-        let error = Fault::Halted(Halt::Steps).of_game("exact");
+        assert_eq!(
+            short.unwrap_err(),
+            SimplexError::Halted(LimitReached::Steps)
+        );
+        let error = SimplexError::Halted(LimitReached::Steps).of_game("exact");
         assert_eq!(
             error,
             Error::Unproved {
@@ -305,7 +310,7 @@ mod tests {
         );
     }
 
-    fn programs() -> impl Strategy<Value = (Program, Vec<usize>)> {
+    fn programs() -> impl Strategy<Value = (LinearProgram, Vec<usize>)> {
         let entries = prop::collection::vec(-3..=3_i64, 4);
         let row = (entries.clone(), -2..=5_i64, 0..6_u8);
         let rows = prop::collection::vec(row, 1..6);
@@ -320,7 +325,7 @@ mod tests {
             };
             let domains = is_free.into_iter().map(domain);
             let variables = domains.zip(objective.into_iter().map(rational));
-            let mut program = Program::maximize(variables, &unlimited()).unwrap();
+            let mut program = LinearProgram::maximize(variables, &unlimited()).unwrap();
             for (entries, right, kind) in rows {
                 let slack = if kind == 0 {
                     Domain::Zero

@@ -13,7 +13,7 @@
 //! purpose).
 
 use super::gcd::lowest_terms;
-use super::integer::Entry;
+use super::integer::TableauNumber;
 use super::polytope::Polytope;
 use super::work::Work;
 use crate::Rational;
@@ -34,15 +34,15 @@ pub(super) struct Tableau<T> {
     slacks: Range<usize>,
 }
 
-impl<T: Entry> Tableau<T> {
+impl<T: TableauNumber> Tableau<T> {
     /// Returns the tableau at the origin of the polytope, where all slack variables are basic.
-    pub(super) fn of(polytope: &Polytope) -> Option<Self> {
+    pub(super) fn from_polytope(polytope: &Polytope) -> Option<Self> {
         let bits = polytope.entries.iter().map(BigInt::bits);
         let bits = bits.max().unwrap_or(0);
         let mut entries = Vec::with_capacity(polytope.entries.len() + polytope.others.len());
         for row in polytope.entries.chunks_exact(polytope.own.len()) {
             for entry in row {
-                entries.push(T::of(entry, bits)?);
+                entries.push(T::from_big(entry, bits)?);
             }
             entries.push(T::one());
         }
@@ -184,7 +184,7 @@ impl<T: Entry> Tableau<T> {
     }
 }
 
-impl<T: Entry + Into<BigInt>> Tableau<T> {
+impl<T: TableauNumber + Into<BigInt>> Tableau<T> {
     /// Returns the strategy of the tableau's point, which must not be the origin.
     pub(super) fn strategy(&self, work: &Work<'_>) -> Option<Vec<Rational>> {
         let mut point = vec![BigInt::ZERO; self.own.len()];

@@ -8,17 +8,17 @@
 //! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
 //! Limits: variables that are not negative; a free one could move along a line that no zero shows.
 
-use super::program::{Domain, Optimum, Program};
-use super::simplex::{self, Fault};
+use super::program::{Domain, LinearProgram, Optimum};
+use super::simplex::{self, SimplexError};
 use super::work::Work;
 use num_traits::Zero;
 
 /// Returns whether the optimum of a program is unique.
 pub(super) fn is_unique(
-    program: &Program,
+    program: &LinearProgram,
     optimum: &Optimum,
     work: &Work<'_>,
-) -> Result<bool, Fault> {
+) -> Result<bool, SimplexError> {
     let is_zero = |optimum: &Optimum, column: usize| optimum.primal.numerators[column].is_zero();
     let costs = program.reduced_costs(&optimum.dual, work)?;
     let costs_nothing = |column: usize| costs[column].is_zero();
@@ -33,7 +33,7 @@ pub(super) fn is_unique(
     let face = program.restricted(|column| !costs_nothing(column));
     match simplex::solve(&face.maximizing_sum(&idle), work) {
         Ok(farthest) => Ok(idle.into_iter().all(|column| is_zero(&farthest, column))),
-        Err(Fault::Unbounded) => Ok(false),
+        Err(SimplexError::Unbounded) => Ok(false),
         Err(fault) => Err(fault),
     }
 }

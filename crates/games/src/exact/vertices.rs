@@ -17,7 +17,7 @@
 
 use super::ball::Ball;
 use super::equilibrium::{Equilibrium, Payoffs};
-use super::integer::Entry;
+use super::integer::TableauNumber;
 use super::polytope::Polytope;
 use super::tableau::Tableau;
 use super::work::{Prover, Work};
@@ -84,7 +84,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     within("actions of both players", n_labels, MAX_LABELS)?;
     let payoffs = Payoffs::short_of(OPERATION, game, work)?;
     let polytopes = Polytope::both(&payoffs, work).map_err(|halt| halt.error(OPERATION))?;
-    let bases = polytopes.map(|polytope| Bases::of(&polytope));
+    let bases = polytopes.map(|polytope| Bases::new(&polytope));
     let vertices = [bases[0].vertices(work)?, bases[1].vertices(work)?];
     let pairs = complementary(&vertices, n_labels, work)?;
     let mut strategies: [HashMap<LabelSet, Vec<Rational>>; 2] = Default::default();
@@ -167,12 +167,12 @@ struct Bases {
 }
 
 impl Bases {
-    fn of(polytope: &Polytope) -> Self {
+    fn new(polytope: &Polytope) -> Self {
         Self {
             origin: set(polytope.others.clone()),
-            balls: Tableau::of(polytope),
-            words: Tableau::of(polytope),
-            integers: Tableau::of(polytope),
+            balls: Tableau::from_polytope(polytope),
+            words: Tableau::from_polytope(polytope),
+            integers: Tableau::from_polytope(polytope),
         }
     }
 
@@ -220,7 +220,7 @@ impl Bases {
 }
 
 /// Evaluates a function on the tableau of a basis, computed from the tableau of the origin.
-fn at<T: Entry, R>(
+fn at<T: TableauNumber, R>(
     origin: &Option<Tableau<T>>,
     basis: LabelSet,
     ask: impl Fn(&Tableau<T>) -> Option<R>,
@@ -231,7 +231,7 @@ fn at<T: Entry, R>(
     ask(&tableau)
 }
 
-fn corner<T: Entry>(tableau: &Tableau<T>) -> Option<Corner> {
+fn corner<T: TableauNumber>(tableau: &Tableau<T>) -> Option<Corner> {
     let basis = set(tableau.basic().iter().copied());
     let mut tight = set(tableau.nonbasic().iter().copied());
     for (row, &label) in tableau.basic().iter().enumerate() {
@@ -329,7 +329,7 @@ mod tests {
             Array2::from_shape_fn((n, n), |(row, col)| draw(&random, (row * n + col) as u64));
         let game = Bimatrix::new(payoffs.clone(), payoffs).unwrap();
         let payoffs = Payoffs::short_of(OPERATION, &game, &unlimited()).unwrap();
-        Bases::of(&Polytope::of(&payoffs, 0, &unlimited()).unwrap())
+        Bases::new(&Polytope::new(&payoffs, 0, &unlimited()).unwrap())
     }
 
     /// Compares the three kinds of numbers at all bases of a vertex. Returns the number of bases
@@ -395,7 +395,7 @@ mod tests {
                 ControlFlow::Continue(())
             }
         };
-        let work = Work::new(&Prover::new().watched_by(&watch));
+        let work = Work::new(&Prover::new().interrupted_by(&watch));
         let joined = join([sets(), sets()], 18, &mut Vec::new(), &work);
         assert_eq!(
             joined,

@@ -45,9 +45,9 @@ const WORDS_PER_LOOK: u64 = 1 << 20;
 /// use std::time::{Duration, Instant};
 ///
 /// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
-/// let solution = Prover::new().within(Duration::from_secs(10)).exact(&game)?;
+/// let solution = Prover::new().time_limit(Duration::from_secs(10)).exact(&game)?;
 /// assert_eq!(solution.value.to_string(), "0");
-/// let late = Prover::new().until(Instant::now()).exact(&game);
+/// let late = Prover::new().tolerance(Instant::now()).exact(&game);
 /// assert!(matches!(late, Err(Error::DeadlineReached { .. })));
 /// # Ok::<(), Error>(())
 /// ```
@@ -75,14 +75,14 @@ impl<'a> Prover<'a> {
     /// Returns the prover with a deadline after `time` from now; a time beyond the clock's range is
     /// no deadline.
     #[must_use]
-    pub fn within(self, time: Duration) -> Self {
+    pub fn time_limit(self, time: Duration) -> Self {
         let deadline = Instant::now().checked_add(time);
         Self { deadline, ..self }
     }
 
     /// Returns the prover with a deadline.
     #[must_use]
-    pub fn until(self, deadline: Instant) -> Self {
+    pub fn deadline(self, deadline: Instant) -> Self {
         Self {
             deadline: Some(deadline),
             ..self
@@ -92,7 +92,7 @@ impl<'a> Prover<'a> {
     /// Returns the prover with a function that is called every few milliseconds and may cancel the
     /// proof.
     #[must_use]
-    pub fn watched_by(self, watch: &'a dyn Fn() -> ControlFlow<()>) -> Self {
+    pub fn interrupted_by(self, watch: &'a dyn Fn() -> ControlFlow<()>) -> Self {
         Self {
             watch: Some(watch),
             ..self
@@ -116,14 +116,14 @@ impl<'a> Prover<'a> {
         super::sequence_form::solve_in_floats(tree, self)
     }
 
-    /// Computes the reduced strategic form of a tree, as [`StrategicForm::of`] does.
+    /// Computes the reduced strategic form of a tree, as [`StrategicForm::new`] does.
     ///
     /// # Errors
     /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
     /// limits.
     pub fn strategic_form(&self, tree: &Tree) -> Result<StrategicForm> {
         let work = Work::new(self);
-        let halted = |halt: Halt| halt.error(StrategicForm::OPERATION);
+        let halted = |halt: LimitReached| halt.error(StrategicForm::OPERATION);
         StrategicForm::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
     }
 
@@ -199,7 +199,7 @@ impl<'a> Prover<'a> {
 
 /// The limit that ended a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub(super) enum LimitReached {
     /// The steps of arithmetic are used up.
     Steps,
     /// The deadline is reached.
@@ -208,7 +208,7 @@ pub(super) enum Halt {
     Cancelled,
 }
 
-impl Halt {
+impl LimitReached {
     /// Returns the error of an operation that met the limit.
     pub(super) fn error(self, operation: &'static str) -> Error {
         match self {
@@ -228,7 +228,7 @@ pub(super) struct Work<'a> {
     prover: Prover<'a>,
     steps_left: Cell<u64>,
     words_to_look: Cell<u64>,
-    halted: Cell<Option<Halt>>,
+    halted: Cell<Option<LimitReached>>,
 }
 
 impl<'a> Work<'a> {
@@ -252,7 +252,7 @@ impl<'a> Work<'a> {
     /// Resets the steps to those of one linear program; a deadline or a cancellation stays reached.
     pub(super) fn begin_program(&self) {
         self.steps_left.set(MAX_STEPS);
-        if self.halted.get() == Some(Halt::Steps) {
+        if self.halted.get() == Some(LimitReached::Steps) {
             self.halted.set(None);
         }
     }
@@ -264,26 +264,30 @@ impl<'a> Work<'a> {
     }
 
     /// Subtracts the steps of operations on words.
-    pub(super) fn spend_words(&self, n_operations: usize) -> std::result::Result<(), Halt> {
+    pub(super) fn spend_words(&self, n_operations: usize) -> std::result::Result<(), LimitReached> {
         self.take(n_operations as u64)
     }
 
     /// Subtracts the steps of operations on integers of `bits` bits.
-    pub(super) fn spend(&self, n_operations: usize, bits: u64) -> std::result::Result<(), Halt> {
+    pub(super) fn spend(
+        &self,
+        n_operations: usize,
+        bits: u64,
+    ) -> std::result::Result<(), LimitReached> {
         let words = OVERHEAD + bits / u64::from(u64::BITS);
         self.take((n_operations as u64).saturating_mul(words))
     }
 
-    fn take(&self, steps: u64) -> std::result::Result<(), Halt> {
+    fn take(&self, steps: u64) -> std::result::Result<(), LimitReached> {
         let Some(left) = self.steps_left.get().checked_sub(steps) else {
-            return Err(self.halt(Halt::Steps));
+            return Err(self.halt(LimitReached::Steps));
         };
         self.steps_left.set(left);
         self.count(steps)
     }
 
     /// Counts operations on words without subtracting steps, so that only the time limit applies.
-    pub(super) fn count(&self, n_words: u64) -> std::result::Result<(), Halt> {
+    pub(super) fn count(&self, n_words: u64) -> std::result::Result<(), LimitReached> {
         match self.words_to_look.get().checked_sub(n_words) {
             Some(left) => {
                 self.words_to_look.set(left);
@@ -302,38 +306,38 @@ impl<'a> Work<'a> {
         &self,
         bits: u64,
         other_bits: u64,
-    ) -> std::result::Result<(), Halt> {
+    ) -> std::result::Result<(), LimitReached> {
         let words = |bits: u64| 1 + bits / u64::from(u64::BITS);
         self.count(OVERHEAD + words(bits).saturating_mul(words(other_bits)))
     }
 
     /// Counts an operation that creates or copies fractions of so many bits together.
-    pub(super) fn count_fraction(&self, bits: u64) -> std::result::Result<(), Halt> {
+    pub(super) fn count_fraction(&self, bits: u64) -> std::result::Result<(), LimitReached> {
         self.count(FRACTION_OVERHEAD + bits / u64::from(u64::BITS))
     }
 
     /// Returns the limit that was reached, if any, without reading the clock.
-    pub(super) fn check(&self) -> std::result::Result<(), Halt> {
+    pub(super) fn check(&self) -> std::result::Result<(), LimitReached> {
         self.halted.get().map_or(Ok(()), Err)
     }
 
     /// Reads the clock and calls the caller's function.
-    pub(super) fn look(&self) -> std::result::Result<(), Halt> {
+    pub(super) fn look(&self) -> std::result::Result<(), LimitReached> {
         self.check()?;
         if self
             .prover
             .deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
         {
-            return Err(self.halt(Halt::Deadline));
+            return Err(self.halt(LimitReached::Deadline));
         }
         if self.prover.watch.is_some_and(|watch| watch().is_break()) {
-            return Err(self.halt(Halt::Cancelled));
+            return Err(self.halt(LimitReached::Cancelled));
         }
         Ok(())
     }
 
-    fn halt(&self, halt: Halt) -> Halt {
+    fn halt(&self, halt: LimitReached) -> LimitReached {
         self.halted.set(Some(halt));
         halt
     }
@@ -354,27 +358,30 @@ mod tests {
                 ControlFlow::Continue(())
             }
         };
-        let prover = Prover::new().watched_by(&watch);
+        let prover = Prover::new().interrupted_by(&watch);
         let work = Work::new(&prover);
         let n_done = (0..10)
             .take_while(|_| work.count(WORDS_PER_LOOK + 1).is_ok())
             .count();
-        assert_eq!((n_done, work.look()), (2, Err(Halt::Cancelled)));
-        assert_eq!((work.count(0), calls.get()), (Err(Halt::Cancelled), 3));
-        let late = Work::new(&Prover::new().until(Instant::now()));
-        assert_eq!(late.count(1), Err(Halt::Deadline));
-        assert_eq!(Work::with_steps(10).spend(1, 0), Err(Halt::Steps));
+        assert_eq!((n_done, work.look()), (2, Err(LimitReached::Cancelled)));
+        assert_eq!(
+            (work.count(0), calls.get()),
+            (Err(LimitReached::Cancelled), 3)
+        );
+        let late = Work::new(&Prover::new().deadline(Instant::now()));
+        assert_eq!(late.count(1), Err(LimitReached::Deadline));
+        assert_eq!(Work::with_steps(10).spend(1, 0), Err(LimitReached::Steps));
     }
 
     #[test]
     fn a_new_program_has_steps_again_but_no_new_deadline() {
         let work = Work::with_steps(10);
-        assert_eq!(work.spend(1, 0), Err(Halt::Steps));
+        assert_eq!(work.spend(1, 0), Err(LimitReached::Steps));
         work.begin_program();
         assert_eq!((work.spend(1, 0), work.look()), (Ok(()), Ok(())));
-        let late = Work::new(&Prover::new().until(Instant::now()));
-        assert_eq!(late.look(), Err(Halt::Deadline));
+        let late = Work::new(&Prover::new().deadline(Instant::now()));
+        assert_eq!(late.look(), Err(LimitReached::Deadline));
         late.begin_program();
-        assert_eq!(late.spend(1, 0), Err(Halt::Deadline));
+        assert_eq!(late.spend(1, 0), Err(LimitReached::Deadline));
     }
 }

@@ -9,12 +9,12 @@
 
 use super::gcd::{difference, lowest_terms};
 use super::guess;
-use super::program::{Domain, Optimum, Program, check_size};
-use super::simplex::{self, Fault};
+use super::program::{Domain, LinearProgram, Optimum, check_size};
+use super::simplex::{self, SimplexError};
 use super::uniqueness::is_unique;
-use super::work::{Halt, Prover, Work};
+use super::work::{LimitReached, Prover, Work};
 use crate::number::nearest;
-use crate::{Checkpoint, Dynamics, MatrixGame, Rational, Result, StrategicGame, solve_with};
+use crate::{Checkpoint, MatrixGame, Rational, Result, SolverConfig, StrategicGame, solve_with};
 use ndarray::Array2;
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
@@ -63,7 +63,7 @@ impl fmt::Display for MatrixSolution {
 
 /// A zero-sum game that has been solved.
 pub(super) struct Solved {
-    program: Program,
+    program: LinearProgram,
     optimum: Optimum,
     n_rows: usize,
     /// The gain that corresponds to 0 in the program.
@@ -74,7 +74,7 @@ pub(super) struct Solved {
 
 impl Solved {
     /// Solves the game with the row player's gains, given by rows; there is at least one row.
-    pub(super) fn of(
+    pub(super) fn new(
         operation: &'static str,
         gains: &[Vec<Rational>],
         work: &Work<'_>,
@@ -84,7 +84,7 @@ impl Solved {
         Self::prove(gains, work).map_err(|fault| fault.of_game(operation))
     }
 
-    fn prove(gains: &[Vec<Rational>], work: &Work<'_>) -> std::result::Result<Self, Fault> {
+    fn prove(gains: &[Vec<Rational>], work: &Work<'_>) -> std::result::Result<Self, SimplexError> {
         let (n_rows, n_cols) = (gains.len(), gains[0].len());
         let (least, unit) = extent(gains, work)?;
         let zero = difference(&least, &unit, work)?;
@@ -98,7 +98,7 @@ impl Solved {
             .into_iter()
             .chain(vec![Rational::zero(); n_rows]);
         let variables = variables.map(|share| (Domain::NonNegative, share));
-        let mut program = Program::maximize(variables, work)?;
+        let mut program = LinearProgram::maximize(variables, work)?;
         for col in 0..n_cols {
             let share = |(row, gains): (usize, &Vec<Rational>)| (1 + row, -&gains[col]);
             let mut terms: Vec<_> = gains.iter().enumerate().map(share).collect();
@@ -123,17 +123,20 @@ impl Solved {
         })
     }
 
-    pub(super) fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, Halt> {
+    pub(super) fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, LimitReached> {
         Ok(self.program.value(&self.optimum, work)? * &self.unit + &self.zero)
     }
 
-    pub(super) fn row_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
+    pub(super) fn row_strategy(
+        &self,
+        work: &Work<'_>,
+    ) -> std::result::Result<Vec<Rational>, LimitReached> {
         let probability = |row| self.program.variable(&self.optimum, 1 + row, work);
         (0..self.n_rows).map(probability).collect()
     }
 
     /// The prices of the columns are proportional to the strategy.
-    fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
+    fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, LimitReached> {
         let n_cols = self.program.n_rows() - 1;
         let prices = self.program.common_prices(&self.optimum, 0..n_cols, work)?;
         let total: BigInt = prices.iter().sum();
@@ -143,7 +146,7 @@ impl Solved {
             .collect()
     }
 
-    fn unique(&self, work: &Work<'_>) -> std::result::Result<[bool; 2], Fault> {
+    fn unique(&self, work: &Work<'_>) -> std::result::Result<[bool; 2], SimplexError> {
         let twin = self.optimum.clone().swapped(&self.program, work)?;
         Ok([
             is_unique(&self.program, &self.optimum, work)?,
@@ -151,7 +154,7 @@ impl Solved {
         ])
     }
 
-    fn solution(&self, work: &Work<'_>) -> std::result::Result<MatrixSolution, Fault> {
+    fn solution(&self, work: &Work<'_>) -> std::result::Result<MatrixSolution, SimplexError> {
         Ok(MatrixSolution {
             value: self.value(work)?,
             strategies: [self.row_strategy(work)?, self.column_strategy(work)?],
@@ -181,13 +184,15 @@ fn learnt_supports(
     let floats = Array2::from_shape_vec(shape, scaled?).ok()?;
     let game = MatrixGame::zero_sum(floats).ok()?;
     let iterations = ITERATIONS_PER_ACTION * (shape.0 + shape.1) as u64;
-    let mut dynamics = Dynamics::default().until(TARGET).iterations(iterations);
-    dynamics.stop.time = work.time_left();
+    let mut config = SolverConfig::default()
+        .tolerance(TARGET)
+        .iterations(iterations);
+    config.stop.time = work.time_left();
     let progress = |_: &Checkpoint| match work.look() {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     };
-    let solution = solve_with(&game, &dynamics, progress).ok()?;
+    let solution = solve_with(&game, &config, progress).ok()?;
     let is_played = |strategy: &Vec<f64>| strategy.iter().map(|&p| p > 0.0).collect();
     let [rows, cols] = &solution.strategies[..] else {
         return None;
@@ -216,17 +221,20 @@ fn merits([rows, cols]: &[Vec<bool>; 2]) -> Vec<f64> {
 /// Solves a game.
 pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<MatrixSolution> {
     const OPERATION: &str = "exact";
-    check_size(OPERATION, game.gains().len())?;
+    check_size(OPERATION, game.row_payoffs().len())?;
     let work = Work::new(prover);
-    let gains = gains(game, &work).map_err(|halt| halt.error(OPERATION))?;
-    let solved = Solved::of(OPERATION, &gains, &work)?;
+    let gains = row_payoffs(game, &work).map_err(|halt| halt.error(OPERATION))?;
+    let solved = Solved::new(OPERATION, &gains, &work)?;
     solved
         .solution(&work)
         .map_err(|fault| fault.of_game(OPERATION))
 }
 
 /// Returns the smallest gain and the range of gains; a range of 0 is replaced by 1.
-fn gains(game: &MatrixGame, work: &Work<'_>) -> std::result::Result<Vec<Vec<Rational>>, Halt> {
+fn row_payoffs(
+    game: &MatrixGame,
+    work: &Work<'_>,
+) -> std::result::Result<Vec<Vec<Rational>>, LimitReached> {
     let gain = |row, col| {
         let gain = game.payoff(0, &[row, col]);
         work.count_fraction(gain.numer().bits() + gain.denom().bits())?;
@@ -241,7 +249,7 @@ fn gains(game: &MatrixGame, work: &Work<'_>) -> std::result::Result<Vec<Vec<Rati
 fn extent(
     gains: &[Vec<Rational>],
     work: &Work<'_>,
-) -> std::result::Result<(Rational, Rational), Halt> {
+) -> std::result::Result<(Rational, Rational), LimitReached> {
     let (mut least, mut most) = (&gains[0][0], &gains[0][0]);
     for gain in gains.iter().flatten() {
         work.count_product(gain.numer().bits(), least.denom().bits())?;

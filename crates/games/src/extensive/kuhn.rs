@@ -33,12 +33,12 @@ impl ExtensiveGame for Kuhn {
         let cards = [*first, *second];
         let showdown = |stake: f64| {
             let gain = if cards[0] > cards[1] { stake } else { -stake };
-            Turn::End(vec![gain, -gain])
+            Turn::Terminal(vec![gain, -gain])
         };
         match bets {
             [0, 0] => showdown(1.0),
-            [1, 0] => Turn::End(vec![1.0, -1.0]),
-            [0, 1, 0] => Turn::End(vec![-1.0, 1.0]),
+            [1, 0] => Turn::Terminal(vec![1.0, -1.0]),
+            [0, 1, 0] => Turn::Terminal(vec![-1.0, 1.0]),
             [1, 1] | [0, 1, 1] => showdown(2.0),
             _ => {
                 let player = bets.len() % 2;

@@ -87,7 +87,7 @@ impl Leduc {
             std::cmp::Ordering::Equal => 0.0,
             std::cmp::Ordering::Greater => stake,
         };
-        Turn::End(vec![gain, -gain])
+        Turn::Terminal(vec![gain, -gain])
     }
 }
 
@@ -162,7 +162,7 @@ impl ExtensiveGame for Leduc {
         if round.last() == Some(&Act::Fold) {
             let folder = (round.len() - 1) % 2;
             let gain = if folder == 0 { -stakes[0] } else { stakes[1] };
-            return Turn::End(vec![gain, -gain]);
+            return Turn::Terminal(vec![gain, -gain]);
         }
         let acts = acts(round);
         if acts.is_empty() {

@@ -135,7 +135,7 @@ impl ExtensiveGame for LiarsDice {
             } else {
                 -1.0
             };
-            return Turn::End(vec![gain, -gain]);
+            return Turn::Terminal(vec![gain, -gain]);
         }
         let n_higher = self.n_bids() - last.map_or(0, |bid| bid + 1);
         Turn::Player {

@@ -42,14 +42,14 @@ pub enum Sampling {
 ///
 /// # Examples
 /// ```
-/// use games::extensive::{Arena, Kuhn, Mccfr, Sampling, Tree};
+/// use games::extensive::{CompiledGame, Kuhn, Mccfr, Sampling, Tree};
 /// use games::nash_conv;
 /// use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 ///
-/// let tree = Tree::of(&Kuhn)?;
+/// let tree = Tree::from_game(&Kuhn)?;
 /// let mut run = Mccfr::new(&tree, Sampling::External)?;
 /// run.advance(20_000, &mut Xoshiro256PlusPlus::seed_from_u64(1));
-/// assert!(nash_conv(&Arena::from_tree(&tree)?, &run.average())? < 0.05);
+/// assert!(nash_conv(&CompiledGame::from_tree(&tree)?, &run.average())? < 0.05);
 /// # Ok::<(), games::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl<'t> Mccfr<'t> {
         }
         check_depth(tree)?;
         let mut first = vec![0; tree.information_sets().len()];
-        let sequences = Sequences::of(tree)?;
+        let sequences = Sequences::new(tree)?;
         let mut n_numbers = 0;
         for player in 0..tree.n_players() {
             for decision in sequences.decisions(player) {
@@ -177,7 +177,7 @@ impl<'t> Mccfr<'t> {
         let tree = self.tree;
         let children = tree.children(node);
         match tree.nodes()[node] {
-            Node::End(outcome) => self.payoffs[outcome as usize][player],
+            Node::Terminal(outcome) => self.payoffs[outcome as usize][player],
             Node::Chance(chance) => {
                 let action = draw(&self.chances[chance as usize], rng);
                 self.walk_external(children[action] as usize, player, rng)
@@ -229,7 +229,7 @@ impl<'t> Mccfr<'t> {
         let tree = self.tree;
         let children = tree.children(node);
         let set = match tree.nodes()[node] {
-            Node::End(outcome) => return self.payoffs[outcome as usize][player],
+            Node::Terminal(outcome) => return self.payoffs[outcome as usize][player],
             Node::Chance(chance) => {
                 let probabilities = &self.chances[chance as usize];
                 let action = draw(probabilities, rng);
@@ -335,7 +335,7 @@ mod tests {
         let mut visit =
             |child: &u32, others| add_regrets(run, *child as usize, player, others, regrets);
         match run.tree.nodes()[node] {
-            Node::End(outcome) => run.payoffs[outcome as usize][player],
+            Node::Terminal(outcome) => run.payoffs[outcome as usize][player],
             Node::Chance(chance) => {
                 let outcomes = children.iter().zip(&run.chances[chance as usize]);
                 outcomes
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn sampled_regrets_are_those_of_cfr_on_average() {
         const N_WALKS: usize = 20_000;
-        let tree = Tree::of(&Kuhn).unwrap();
+        let tree = Tree::from_game(&Kuhn).unwrap();
         for sampling in [Sampling::External, Sampling::Outcome { exploration: 0.6 }] {
             let start = Mccfr::new(&tree, sampling).unwrap();
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -401,7 +401,7 @@ mod tests {
     fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
         let mut shares = vec![1.0; run.tree.children(node).len()];
         match run.tree.nodes()[node] {
-            Node::End(_) => return,
+            Node::Terminal(_) => return,
             Node::Chance(chance) => {
                 if run.sampling == Sampling::External {
                     shares.clone_from(&run.chances[chance as usize]);
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn sampled_averages_are_weighted_by_reach_on_average() {
         const N_WALKS: usize = 20_000;
-        let tree = Tree::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
+        let tree = Tree::from_game(&LiarsDice::new(2, 1).unwrap()).unwrap();
         let outcome = Sampling::Outcome { exploration: 0.6 };
         for (sampling, player) in [(Sampling::External, 1), (outcome, 0)] {
             let mut run = Mccfr::new(&tree, sampling).unwrap();
@@ -466,8 +466,8 @@ mod tests {
 
     #[test]
     fn samples_learn_leduc() {
-        let tree = Tree::of(&Leduc::new()).unwrap();
-        let arena = crate::extensive::Arena::from_tree(&tree).unwrap();
+        let tree = Tree::from_game(&Leduc::new()).unwrap();
+        let compiled = crate::extensive::CompiledGame::from_tree(&tree).unwrap();
         // Uniform play has a NashConv of 4.75.
         let sure = [
             (Sampling::External, 1.0),
@@ -476,14 +476,14 @@ mod tests {
         for (sampling, bound) in sure {
             let mut run = Mccfr::new(&tree, sampling).unwrap();
             run.advance(10_000, &mut Xoshiro256PlusPlus::seed_from_u64(3));
-            let found = crate::nash_conv(&arena, &run.average()).unwrap();
+            let found = crate::nash_conv(&compiled, &run.average()).unwrap();
             assert!(found < bound, "{sampling:?}: {found}");
         }
     }
 
     #[test]
     fn a_seed_gives_the_same_strategies_forever() {
-        let tree = Tree::of(&Kuhn).unwrap();
+        let tree = Tree::from_game(&Kuhn).unwrap();
         let first = |sampling| {
             let mut run = Mccfr::new(&tree, sampling).unwrap();
             run.advance(1000, &mut Xoshiro256PlusPlus::seed_from_u64(1));
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn an_exploration_of_nothing_is_refused() {
-        let tree = Tree::of(&Kuhn).unwrap();
+        let tree = Tree::from_game(&Kuhn).unwrap();
         for exploration in [0.0, -1.0, 1.5, f64::NAN] {
             assert!(Mccfr::new(&tree, Sampling::Outcome { exploration }).is_err());
         }

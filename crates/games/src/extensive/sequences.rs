@@ -110,7 +110,7 @@ impl Sequences {
     /// # Errors
     /// [`Error::TreeInvalid`] if a player lacks perfect recall: two nodes of an information set are
     /// reached by different sequences.
-    pub fn of(tree: &Tree) -> Result<Self> {
+    pub fn new(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }
 
@@ -138,7 +138,7 @@ impl Sequences {
             count(WORDS_PER_NODE + n_players)?;
             let node = visit.node as usize;
             match tree.nodes()[node] {
-                Node::End(outcome) => form.push_leaf(&visit, outcome),
+                Node::Terminal(outcome) => form.push_leaf(&visit, outcome),
                 Node::Chance(chance) => {
                     for (action, &child) in tree.children(node).iter().enumerate().rev() {
                         open.push(Visit {

@@ -49,10 +49,10 @@ pub type Plan = Vec<Option<u32>>;
 /// let reply = builder.information_set(1, "reply", names(["fight", "share"]))?;
 /// builder.decision(entry, 2)?;
 /// builder.decision(reply, 2)?;
-/// builder.end(&[-1, -1])?;
-/// builder.end(&[2, 1])?;
-/// builder.end(&[0, 2])?;
-/// let form = StrategicForm::of(&builder.finish()?)?;
+/// builder.terminal(&[-1, -1])?;
+/// builder.terminal(&[2, 1])?;
+/// builder.terminal(&[0, 2])?;
+/// let form = StrategicForm::new(&builder.finish()?)?;
 /// let all = exact::all_equilibria(&Bimatrix::try_from(form.game().clone())?)?;
 /// assert_eq!(all.len(), 3);
 /// assert_eq!(all[2].strategies[1][0].to_string(), "2/3");
@@ -79,7 +79,7 @@ impl StrategicForm {
     /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or
     /// if a payoff needs more than 2^16 bits over the common denominator, or those of all cells
     /// more than 2^26.
-    pub fn of(tree: &Tree) -> Result<Self> {
+    pub fn new(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }
 
@@ -93,7 +93,7 @@ impl StrategicForm {
         let plans = players.clone();
         let plans = plans.map(|player| reduced_plans(&sequences, player, count));
         let plans = plans.collect::<Result<Vec<Vec<Plan>>>>()?;
-        let ends = Ends::of(&sequences, &plans, count)?;
+        let ends = Ends::new(&sequences, &plans, count)?;
         let payoffs = players.map(|player| ends.payoffs(player));
         let payoffs = payoffs.collect::<Result<Vec<_>>>()?;
         let labels = Labels {
@@ -257,7 +257,7 @@ struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    fn of(sequences: &'a Sequences, plans: &[Vec<Plan>], count: &'a Count<'a>) -> Result<Self> {
+    fn new(sequences: &'a Sequences, plans: &[Vec<Plan>], count: &'a Count<'a>) -> Result<Self> {
         let mut leading = vec![];
         for (player, plans) in plans.iter().enumerate() {
             let of_sequence = |sequence: &LastChoice| {
@@ -300,7 +300,7 @@ impl<'a> Ends<'a> {
     /// Sums are integers over one denominator: lowest terms after each addition would cost more
     /// than all the rest.
     fn payoffs(&self, player: usize) -> Result<ArrayD<Rational>> {
-        let (worths, common) = self.worths(player)?;
+        let (worths, common) = self.values(player)?;
         let mut sums = vec![BigInt::ZERO; self.shape.iter().product()];
         let n_words = words(common.bits());
         for (leaf, worth) in worths.iter().enumerate() {
@@ -321,7 +321,7 @@ impl<'a> Ends<'a> {
 
     /// Returns a player's payoff at each end times the probability that chance leads to the end,
     /// over the common denominator, and this denominator.
-    fn worths(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
+    fn values(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
         let limit = max_bits(self.shape.iter().product());
         let (mut worths, mut common) = (vec![], BigInt::one());
         for Leaf { reach, outcome } in self.sequences.leaves() {

@@ -25,7 +25,7 @@ pub enum Node {
     /// A player's decision; index into [`Tree::information_sets`].
     Decision(u32),
     /// A terminal node; index of its payoffs in [`Tree::outcomes`].
-    End(u32),
+    Terminal(u32),
 }
 
 /// A set of nodes that the player to move cannot distinguish.
@@ -69,7 +69,7 @@ impl Tree {
     /// # Errors
     /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27
     /// states.
-    pub fn of<G: ExtensiveGame>(game: &G) -> Result<Self> {
+    pub fn from_game<G: ExtensiveGame>(game: &G) -> Result<Self> {
         let players = (1..=game.n_players()).map(|number| number.to_string());
         let mut builder = TreeBuilder::new(game.title(), players.collect());
         let mut known: HashMap<(usize, String), u32> = HashMap::new();
@@ -86,7 +86,7 @@ impl Tree {
                     information,
                     n_actions,
                 } => {
-                    builder.check_room(n_actions)?;
+                    builder.check_capacity(n_actions)?;
                     let set = match known.get(&(player, information.clone())) {
                         Some(&set) => set,
                         None => {
@@ -99,8 +99,8 @@ impl Tree {
                     builder.decision(set, n_actions)?;
                     n_actions
                 }
-                Turn::End(payoffs) => {
-                    builder.end(&payoffs)?;
+                Turn::Terminal(payoffs) => {
+                    builder.terminal(&payoffs)?;
                     0
                 }
             };
@@ -164,7 +164,7 @@ impl Tree {
         match node {
             Node::Chance(chance) => self.chances[chance as usize].actions.len(),
             Node::Decision(set) => self.information_sets[set as usize].actions.len(),
-            Node::End(_) => 0,
+            Node::Terminal(_) => 0,
         }
     }
 }
@@ -184,8 +184,8 @@ type Parts = (BigInt, BigInt);
 /// let mut builder = TreeBuilder::new("take it or leave it".into(), players);
 /// let choice = builder.information_set(0, "start", vec!["take".into(), "leave".into()])?;
 /// builder.decision(choice, 2)?;
-/// builder.end(&[1, -1])?;
-/// builder.end(&[0, 0])?;
+/// builder.terminal(&[1, -1])?;
+/// builder.terminal(&[0, 0])?;
 /// assert_eq!(builder.finish()?.nodes().len(), 3);
 /// # Ok::<(), games::Error>(())
 /// ```
@@ -317,7 +317,7 @@ impl TreeBuilder {
     /// [`Error::TreeInvalid`] if there is not one payoff for each player; [`Error::PayoffInvalid`]
     /// if one is not finite or its absolute value exceeds 1e150; [`Error::TooLarge`] above 2^27
     /// nodes.
-    pub fn end<T: Number>(&mut self, payoffs: &[T]) -> Result<()> {
+    pub fn terminal<T: Number>(&mut self, payoffs: &[T]) -> Result<()> {
         if payoffs.len() != self.tree.n_players() {
             let fault = format!(
                 "{} payoffs for {} players",
@@ -338,7 +338,7 @@ impl TreeBuilder {
         let outcome: Vec<Rational> = payoffs.iter().filter_map(Number::exact).collect();
         let (known, outcomes) = (&mut self.known_outcomes, &mut self.tree.outcomes);
         let outcome = intern(known, outcomes, parts(&outcome), outcome);
-        self.push(Node::End(outcome), 0)
+        self.push(Node::Terminal(outcome), 0)
     }
 
     /// Returns the finished tree.
@@ -378,7 +378,7 @@ impl TreeBuilder {
     }
 
     /// Returns an error if the children would exceed the limit on nodes.
-    fn check_room(&self, n_children: usize) -> Result<()> {
+    fn check_capacity(&self, n_children: usize) -> Result<()> {
         let children = self.tree.children.len() as u128 + n_children as u128;
         let needed = children.max(self.tree.nodes.len() as u128 + 1);
         if needed > MAX_NODES as u128 {
@@ -393,7 +393,7 @@ impl TreeBuilder {
     }
 
     fn push(&mut self, node: Node, n_children: usize) -> Result<()> {
-        self.check_room(n_children)?;
+        self.check_capacity(n_children)?;
         let tree = &mut self.tree;
         match self.open.pop() {
             Some(place) => tree.children[place] = number(tree.nodes.len()),

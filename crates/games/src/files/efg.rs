@@ -179,7 +179,7 @@ impl Reader<'_> {
     fn terminal(&mut self) -> Result<()> {
         let outcome = self.outcome()?;
         self.add(outcome)?;
-        self.builder.end(&self.sums)?;
+        self.builder.terminal(&self.sums)?;
         self.take_off(outcome);
         // Inner nodes whose last child is complete are complete.
         while let Some(inner) = self.path.last_mut() {
@@ -290,7 +290,9 @@ pub(super) fn write(tree: &Tree) -> String {
                 let number = set_numbers[set as usize];
                 push_decision(&mut out, number, &tree.information_sets()[set as usize])
             }
-            Node::End(outcome) => push_end(&mut out, outcome, &tree.outcomes()[outcome as usize]),
+            Node::Terminal(outcome) => {
+                push_end(&mut out, outcome, &tree.outcomes()[outcome as usize])
+            }
         };
         written.expect("a string takes all");
     }

@@ -6,8 +6,8 @@
 )]
 
 use super::{MAX_ITERATIONS, matching, narrowed, ticks};
-use crate::extensive::{Arena, Sequences};
-use crate::{Dynamics, Error, Profile, Result, Updates};
+use crate::extensive::{CompiledGame, Sequences};
+use crate::{Error, Profile, Result, SolverConfig, Updates};
 use gpu_wgsl::Gpu;
 use shaders::layout;
 use shaders::params::ExtensiveGamesParams;
@@ -35,15 +35,15 @@ const DISPATCH_ITERATIONS: u64 = 1 << 12;
 /// rounding decides ties between regrets.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range;
+/// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range;
 /// [`Error::RuleNotOnDevice`] for any rule but regret matching; [`Error::TooLarge`] beyond
 /// [`MAX_ITERATIONS`]; [`Error::TreesDiffer`] if the tree of a game differs from the tree of game
 /// 0; [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
 ///
 /// # Examples
 /// ```
-/// use games::extensive::{Arena, Kuhn};
-/// use games::{Dynamics, gpu::solve_variants, nash_conv};
+/// use games::extensive::{CompiledGame, Kuhn};
+/// use games::{SolverConfig, gpu::solve_variants, nash_conv};
 /// use gpu_wgsl::{Error, Gpu, Select};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,16 +51,20 @@ const DISPATCH_ITERATIONS: u64 = 1 << 12;
 ///     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; `solve` still works
 ///     other => other?,
 /// };
-/// let kuhn = Arena::of(&Kuhn)?;
-/// let dynamics = Dynamics::regret_matching_plus().iterations(100);
-/// let profiles = solve_variants(&gpu, std::slice::from_ref(&kuhn), &dynamics)?;
+/// let kuhn = CompiledGame::new(&Kuhn)?;
+/// let config = SolverConfig::regret_matching_plus().iterations(100);
+/// let profiles = solve_variants(&gpu, std::slice::from_ref(&kuhn), &config)?;
 /// assert!(nash_conv(&kuhn, &profiles[0])? < 0.003);
 /// # Ok(())
 /// # }
 /// ```
-pub fn solve_variants(gpu: &Gpu, games: &[Arena], dynamics: &Dynamics) -> Result<Vec<Profile>> {
-    let asked = matching(OPERATION, dynamics)?;
-    let iterations = dynamics.stop.iterations;
+pub fn solve_variants(
+    gpu: &Gpu,
+    games: &[CompiledGame],
+    config: &SolverConfig,
+) -> Result<Vec<Profile>> {
+    let asked = matching(OPERATION, config)?;
+    let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(Error::TooLarge {
             operation: OPERATION,
@@ -72,10 +76,10 @@ pub fn solve_variants(gpu: &Gpu, games: &[Arena], dynamics: &Dynamics) -> Result
     let Some(first) = games.first() else {
         return Ok(vec![]);
     };
-    let tree = Flat::of(first.sequences());
+    let tree = Flat::new(first.sequences());
     let mut payoffs = vec![];
-    for (game, arena) in games.iter().enumerate() {
-        let other = Flat::of(arena.sequences());
+    for (game, compiled) in games.iter().enumerate() {
+        let other = Flat::new(compiled.sequences());
         if !other.has_tree_of(&tree) {
             return Err(Error::TreesDiffer {
                 operation: OPERATION,
@@ -91,7 +95,7 @@ pub fn solve_variants(gpu: &Gpu, games: &[Arena], dynamics: &Dynamics) -> Result
         if iterations == 0 {
             sums.resize(sums.len() + part.len() * n, 0.0);
         } else {
-            sums.extend(tree.learn(gpu, part, dynamics, asked)?);
+            sums.extend(tree.learn(gpu, part, config, asked)?);
         }
     }
     let profile = |sums: &[f32]| tree.profile(sums, first.sequences());
@@ -109,7 +113,7 @@ struct Flat {
 }
 
 impl Flat {
-    fn of(form: &Sequences) -> Self {
+    fn new(form: &Sequences) -> Self {
         let first_sequences = form.n_sequences(0);
         let n_sequences = first_sequences + form.n_sequences(1);
         let mut flat = Self {
@@ -200,11 +204,11 @@ impl Flat {
         &self,
         gpu: &Gpu,
         payoffs: &[Vec<f32>],
-        dynamics: &Dynamics,
+        config: &SolverConfig,
         (keep, predictive): (shaders::params::MatchingKeep, f32),
     ) -> Result<Vec<f32>> {
         let (n_games, n) = (payoffs.len(), self.sequences.len());
-        let ticks = ticks(dynamics);
+        let ticks = ticks(config);
         let words = |name: &str, words: &[u32]| gpu.upload(name, &[words.len()], words);
         let floats = |name: &str, floats: &[f32]| gpu.upload(name, &[floats.len()], floats);
         let sequences = words("sequences", self.sequences.as_flattened())?;
@@ -217,7 +221,7 @@ impl Flat {
         let averages = gpu.alloc::<f32>("averages", &[n_games * n])?;
         let work = n_games as u64 * (self.others.len() + 8 * n) as u64;
         let most = (DISPATCH_WORK / work).clamp(1, DISPATCH_ITERATIONS);
-        let iterations = dynamics.stop.iterations;
+        let iterations = config.stop.iterations;
         let mut done = 0;
         while done < iterations {
             let stretch = most.min(iterations - done);
@@ -231,7 +235,7 @@ impl Flat {
                 done: done as u32,
                 iterations: stretch as u32,
                 keep: keep as u32,
-                alternating: u32::from(dynamics.updates == Updates::Alternating),
+                alternating: u32::from(config.updates == Updates::Alternating),
                 predictive,
                 pad0: 0,
             };

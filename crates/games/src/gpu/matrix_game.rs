@@ -1,7 +1,7 @@
 //! Wrapper of the kernels `matrix_game_value` and `matrix_game_update`.
 
 use super::{matching, narrowed, scaled, shares};
-use crate::{Dynamics, MatrixGame, Profile, Result, Updates};
+use crate::{MatrixGame, Profile, Result, SolverConfig, Updates};
 use gpu_wgsl::{Buffer, Gpu};
 use shaders::layout;
 use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParams};
@@ -23,7 +23,7 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 ///
 /// # Examples
 /// ```
-/// use games::{Dynamics, MatrixGame, gpu::Learner, nash_conv, ndarray::Array2};
+/// use games::{SolverConfig, MatrixGame, gpu::Learner, nash_conv, ndarray::Array2};
 /// use gpu_wgsl::{Error, Gpu, Select};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 ///     difference => difference.signum(),
 /// });
 /// let game = MatrixGame::zero_sum(gains)?;
-/// let mut learner = Learner::new(&gpu, &game, &Dynamics::default())?;
+/// let mut learner = Learner::new(&gpu, &game, &SolverConfig::default())?;
 /// learner.advance(200)?;
 /// assert!(nash_conv(&game, &learner.average()?)? < 0.01);
 /// # Ok(())
@@ -47,7 +47,7 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 #[derive(Clone, Debug)]
 pub struct Learner<'a> {
     gpu: &'a Gpu,
-    dynamics: Dynamics,
+    config: SolverConfig,
     keep: MatchingKeep,
     predictive: f32,
     players: [Player; 2],
@@ -68,15 +68,15 @@ struct Player {
 }
 
 impl<'a> Learner<'a> {
-    /// Uploads a game to a GPU. The stop conditions of the dynamics are ignored.
+    /// Uploads a game to a GPU. The stop conditions of the configuration are ignored.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) if a parameter of the dynamics
-    /// is out of range; [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but
-    /// regret matching; [`Error::Device`](crate::Error::Device) if the device is out of memory or
-    /// cannot bind the payoffs in one buffer.
-    pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
-        let (keep, predictive) = matching(OPERATION, dynamics)?;
+    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) if a parameter of the
+    /// configuration is out of range; [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for
+    /// any rule but regret matching; [`Error::Device`](crate::Error::Device) if the device is out
+    /// of memory or cannot bind the payoffs in one buffer.
+    pub fn new(gpu: &'a Gpu, game: &MatrixGame, config: &SolverConfig) -> Result<Self> {
+        let (keep, predictive) = matching(OPERATION, config)?;
         let (n_rows, n_cols) = (game.n_rows(), game.n_cols());
         let gains = scaled(game.centred_gains());
         let mut losses = vec![0.0; gains.len()];
@@ -87,7 +87,7 @@ impl<'a> Learner<'a> {
         }
         Ok(Self {
             gpu,
-            dynamics: *dynamics,
+            config: *config,
             keep,
             predictive,
             players: [
@@ -114,9 +114,9 @@ impl<'a> Learner<'a> {
         let together = (SUBMISSION_CELLS / n_cells).max(1) as u64;
         for _ in 0..iterations {
             self.iteration += 1;
-            self.weight += self.dynamics.weight(self.iteration);
+            self.weight += self.config.weight(self.iteration);
             self.value(0)?;
-            if self.dynamics.updates == Updates::Alternating {
+            if self.config.updates == Updates::Alternating {
                 self.update(0)?;
                 self.value(1)?;
             } else {
@@ -168,8 +168,8 @@ impl<'a> Learner<'a> {
             actions: own.n_actions,
             keep: self.keep as u32,
             predictive: self.predictive,
-            share: narrowed(self.dynamics.weight(self.iteration) / self.weight),
-            kept: shares(&self.dynamics, self.iteration).map(narrowed),
+            share: narrowed(self.config.weight(self.iteration) / self.weight),
+            kept: shares(&self.config, self.iteration).map(narrowed),
             ..MatrixGameUpdateParams::default()
         };
         let buffers = [&*own.values, &*own.strategy, &*own.regrets, &*own.average];

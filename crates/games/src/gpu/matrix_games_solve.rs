@@ -1,7 +1,7 @@
 //! Wrapper of the kernels `matrix_games_solve_3`, `…_4` and `…_16`.
 
 use super::{MAX_ITERATIONS, matching, scaled, ticks};
-use crate::{Batch, BatchSolution, Dynamics, Error, Result, Updates};
+use crate::{Batch, BatchSolution, Error, Result, SolverConfig, Updates};
 use gpu_wgsl::{Buffer, Gpu};
 use shaders::params::{MatchingKeep, MatrixGamesParams};
 use shaders::{Kernel, layout};
@@ -22,14 +22,14 @@ const MAX_LOOP: u64 = 65_535;
 /// A batch of games on a GPU.
 ///
 /// [`Batch::solve_on`] uploads and solves; this type allows solving the same uploaded games with
-/// several dynamics.
+/// several configurations.
 #[derive(Clone, Debug)]
 pub struct Games<'a> {
     gpu: &'a Gpu,
     batch: &'a Batch,
     kernel: &'static Kernel,
     order: Order,
-    parts: Vec<Part>,
+    parts: Vec<GamesBuffer>,
 }
 
 /// The memory order of cells, actions and games.
@@ -44,9 +44,9 @@ enum Order {
 
 /// A part of the games, whose gains are in one buffer.
 #[derive(Clone, Debug)]
-struct Part {
+struct GamesBuffer {
     n_games: usize,
-    gains: Buffer<f32>,
+    payoffs: Buffer<f32>,
 }
 
 impl<'a> Games<'a> {
@@ -56,7 +56,7 @@ impl<'a> Games<'a> {
     /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there
     /// is no room.
     pub fn upload(gpu: &'a Gpu, batch: &'a Batch) -> Result<Self> {
-        let (n_games, n_rows, n_cols) = batch.gains().dim();
+        let (n_games, n_rows, n_cols) = batch.row_payoffs().dim();
         let (kernel, order) = match n_rows.max(n_cols) {
             ..=3 => (&layout::MATRIX_GAMES_SOLVE_3, Order::ItemsFirst),
             4 => (&layout::MATRIX_GAMES_SOLVE_4, Order::ItemsFirst),
@@ -77,7 +77,10 @@ impl<'a> Games<'a> {
                 }
             }
             let gains = gpu.upload("gains", &[gains.len()], &gains)?;
-            parts.push(Part { n_games, gains });
+            parts.push(GamesBuffer {
+                n_games,
+                payoffs: gains,
+            });
         }
         Ok(Self {
             gpu,
@@ -88,22 +91,23 @@ impl<'a> Games<'a> {
         })
     }
 
-    /// Runs the iterations of the dynamics in every game, and evaluates the average strategies.
+    /// Runs the iterations of the configuration in every game, and evaluates the average
+    /// strategies.
     ///
     /// # Errors
     /// As [`Batch::solve_on`].
-    pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
-        checked(dynamics)?;
-        if dynamics.stop.iterations == 0 {
+    pub fn solve(&self, config: &SolverConfig) -> Result<BatchSolution> {
+        checked(config)?;
+        if config.stop.iterations == 0 {
             // Without iterations there is no kernel to run; the CPU returns the initial strategies.
-            return self.batch.solve(dynamics);
+            return self.batch.solve(config);
         }
         let mut averages = vec![];
-        for part in self.learn(dynamics)? {
+        for part in self.learn(config)? {
             averages.push(self.gpu.read(&part)?);
         }
         let n_together = self.parts.first().map_or(1, |part| part.n_games);
-        let (_, n_rows, n_cols) = self.batch.gains().dim();
+        let (_, n_rows, n_cols) = self.batch.row_payoffs().dim();
         Ok(self.batch.judge(|player, game, action| {
             let part = game / n_together;
             let (before, n) = [(0, n_rows), (n_rows, n_cols)][player];
@@ -117,8 +121,8 @@ impl<'a> Games<'a> {
         }))
     }
 
-    /// Runs the iterations of the dynamics in every game and leaves the results on the GPU, which
-    /// may still be busy when the function returns.
+    /// Runs the iterations of the configuration in every game and leaves the results on the GPU,
+    /// which may still be busy when the function returns.
     ///
     /// Shapes: one buffer for each part of the games, of average strategies before rounding is
     /// taken out of their sums; up to four actions a player `[rows + cols, games]`, else `[games,
@@ -127,9 +131,9 @@ impl<'a> Games<'a> {
     /// # Errors
     /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no
     /// average.
-    pub fn learn(&self, dynamics: &Dynamics) -> Result<Vec<Buffer<f32>>> {
-        let (keep, predictive) = checked(dynamics)?;
-        let iterations = dynamics.stop.iterations;
+    pub fn learn(&self, config: &SolverConfig) -> Result<Vec<Buffer<f32>>> {
+        let (keep, predictive) = checked(config)?;
+        let iterations = config.stop.iterations;
         if iterations == 0 {
             return Err(Error::ParameterInvalid {
                 operation: "gpu::Games::learn",
@@ -138,9 +142,9 @@ impl<'a> Games<'a> {
                 must: "at least 1",
             });
         }
-        let ticks = ticks(dynamics);
+        let ticks = ticks(config);
         let ticks = self.gpu.upload("ticks", &[ticks.len()], &ticks)?;
-        let (_, n_rows, n_cols) = self.batch.gains().dim();
+        let (_, n_rows, n_cols) = self.batch.row_payoffs().dim();
         let mut averages = vec![];
         for part in &self.parts {
             let n_items = part.n_games * (n_rows + n_cols);
@@ -163,10 +167,10 @@ impl<'a> Games<'a> {
                     done: small(done),
                     iterations: small(stretch),
                     keep: keep as u32,
-                    alternating: u32::from(dynamics.updates == Updates::Alternating),
+                    alternating: u32::from(config.updates == Updates::Alternating),
                     predictive,
                 };
-                let buffers = [&*ticks, &*part.gains, &*state, &*average];
+                let buffers = [&*ticks, &*part.payoffs, &*state, &*average];
                 self.gpu.dispatch(self.kernel, &params, &buffers)?;
                 // One flush per dispatch, because a driver may time out on a submission of several.
                 self.gpu.flush()?;
@@ -187,10 +191,11 @@ impl Order {
     }
 }
 
-/// Returns the kernel parameters of the dynamics, or an error if the dynamics are not supported.
-fn checked(dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
-    let asked = matching(OPERATION, dynamics)?;
-    let iterations = dynamics.stop.iterations;
+/// Returns the kernel parameters of the configuration, or an error if the dynamics are not
+/// supported.
+fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
+    let asked = matching(OPERATION, config)?;
+    let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(too_large("iterations", iterations, MAX_ITERATIONS));
     }

@@ -4,9 +4,9 @@ use super::{Base, StrategicGame};
 use crate::profile::{BestResponses, Game, Profile};
 use crate::regret::{self, Sets, WHOLE, in_proportion};
 use crate::rounding::{GainError, UNIT};
-use crate::run::{Learner, Play, State, in_turn};
+use crate::run::{Learn, Learner, SolverState, in_turn};
 use crate::simd::Numbers;
-use crate::{Dynamics, Rule};
+use crate::{Rule, SolverConfig};
 use pulp::Scalar;
 
 impl<G: StrategicGame> Game for G {
@@ -90,12 +90,12 @@ pub struct Scratch {
     strategies: Vec<Vec<f64>>,
 }
 
-impl<G: StrategicGame> Play for G {
+impl<G: StrategicGame> Learn for G {
     type Scratch = Scratch;
 
-    fn start(&self, dynamics: &Dynamics) -> State {
+    fn start(&self, config: &SolverConfig) -> SolverState {
         let learner = |&n_actions: &usize| {
-            let first = |action| dynamics.first(action, n_actions);
+            let first = |action| config.first(action, n_actions);
             let strategy: Vec<f64> = (0..n_actions).map(first).collect();
             Learner {
                 regrets: Numbers::zeros(n_actions),
@@ -103,15 +103,15 @@ impl<G: StrategicGame> Play for G {
                 sum: Numbers::zeros(n_actions),
             }
         };
-        State {
+        SolverState {
             iteration: 0,
-            dynamics: *dynamics,
+            config: *config,
             players: self.shape().iter().map(learner).collect(),
         }
     }
 
-    fn scratch(&self, state: &State) -> Scratch {
-        let strategies = self.playing(state);
+    fn scratch(&self, state: &SolverState) -> Scratch {
+        let strategies = self.current(state);
         Scratch {
             values: strategies.clone(),
             ranges: (0..strategies.len())
@@ -121,7 +121,13 @@ impl<G: StrategicGame> Play for G {
         }
     }
 
-    fn iterate(&self, state: &mut State, scratch: &mut Scratch, dynamics: &Dynamics, until: u64) {
+    fn iterate(
+        &self,
+        state: &mut SolverState,
+        scratch: &mut Scratch,
+        config: &SolverConfig,
+        until: u64,
+    ) {
         let Scratch {
             values,
             ranges,
@@ -129,8 +135,8 @@ impl<G: StrategicGame> Play for G {
         } = scratch;
         while state.iteration < until {
             state.iteration += 1;
-            let weight = dynamics.weight(state.iteration);
-            for players in in_turn(dynamics.updates, ranges.len()) {
+            let weight = config.weight(state.iteration);
+            for players in in_turn(config.updates, ranges.len()) {
                 if players.len() == 1 {
                     let player = players.start;
                     self.expected(Base::Centred, player, strategies, &mut values[player]);
@@ -142,7 +148,7 @@ impl<G: StrategicGame> Play for G {
                     for (sum, p) in learner.sum.iter_mut().zip(&*learner.strategy) {
                         *sum += weight * p;
                     }
-                    let step = dynamics.step(state.iteration, ranges[player]);
+                    let step = config.step(state.iteration, ranges[player]);
                     let sets = Sets::<Scalar> {
                         values: &values[player],
                         regrets: &mut learner.regrets,
@@ -155,12 +161,12 @@ impl<G: StrategicGame> Play for G {
         }
     }
 
-    fn average(&self, state: &State) -> Profile {
+    fn average(&self, state: &SolverState) -> Profile {
         let average = |learner: &Learner| in_proportion(&learner.sum);
         state.players.iter().map(average).collect()
     }
 
-    fn playing(&self, state: &State) -> Profile {
+    fn current(&self, state: &SolverState) -> Profile {
         state
             .players
             .iter()
@@ -176,7 +182,7 @@ impl<G: StrategicGame> Play for G {
         true
     }
 
-    fn regret_nash_conv(&self, state: &State) -> Option<f64> {
+    fn regret_nash_conv(&self, state: &SolverState) -> Option<f64> {
         let largest = |learner: &Learner| {
             learner
                 .regrets

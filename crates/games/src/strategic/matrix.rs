@@ -22,7 +22,7 @@ use num_traits::Zero;
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixGame {
     shape: [usize; 2],
-    gains: Table,
+    payoffs: Table,
     /// The column player's payoffs, unless they are the gains with the other sign. The difference
     /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
     others: Option<Table>,
@@ -43,7 +43,7 @@ impl MatrixGame {
         check_not_empty(OPERATION, &shape)?;
         Ok(Self {
             shape,
-            gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
+            payoffs: Table::new(OPERATION, 0, &shape, gains.iter())?,
             others: None,
             sum: Rational::zero(),
             labels: Labels::default(),
@@ -73,14 +73,14 @@ impl MatrixGame {
 
     /// Returns the row player's gains, `[rows, cols]`, row-major, each rounded to the nearest f64.
     #[must_use]
-    pub fn gains(&self) -> &[f64] {
-        self.gains.floats()
+    pub fn row_payoffs(&self) -> &[f64] {
+        self.payoffs.floats()
     }
 
     /// Returns the row player's gains minus a constant, row-major, each rounded once.
     #[cfg(feature = "gpu")]
     pub(crate) fn centred_gains(&self) -> &[f64] {
-        self.gains.centred()
+        self.payoffs.centred()
     }
 
     /// Returns the sum of both players' payoffs: 0, unless the game was converted from a game with
@@ -99,7 +99,7 @@ impl MatrixGame {
     ) -> Self {
         Self {
             shape,
-            gains,
+            payoffs: gains,
             others: (!sum.is_zero()).then_some(others),
             sum,
             labels,
@@ -108,8 +108,8 @@ impl MatrixGame {
 
     /// Returns both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
-        let others = self.others.unwrap_or_else(|| self.gains.negated());
-        (self.shape, [self.gains, others], self.labels)
+        let others = self.others.unwrap_or_else(|| self.payoffs.negated());
+        (self.shape, [self.payoffs, others], self.labels)
     }
 }
 
@@ -123,7 +123,7 @@ impl StrategicGame for MatrixGame {
     }
 
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
-        let gain = self.gains.fraction(cell[0] * self.shape[1] + cell[1]);
+        let gain = self.payoffs.fraction(cell[0] * self.shape[1] + cell[1]);
         if player == 0 { gain } else { &self.sum - gain }
     }
 
@@ -133,11 +133,11 @@ impl StrategicGame for MatrixGame {
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
         if player == 0 {
-            product::right(self.gains.of_base(base), &profile[1], values);
+            product::right(self.payoffs.of_base(base), &profile[1], values);
         } else if let Some(others) = &self.others {
             product::left(others.of_base(base), &profile[0], values);
         } else {
-            product::left(self.gains.of_base(base), &profile[0], values);
+            product::left(self.payoffs.of_base(base), &profile[0], values);
             negate(values);
         }
     }
@@ -149,7 +149,7 @@ impl StrategicGame for MatrixGame {
             return;
         }
         let (rows, cols) = values.split_at_mut(1);
-        let gains = self.gains.of_base(base);
+        let gains = self.payoffs.of_base(base);
         product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
         negate(&mut cols[0]);
     }
@@ -157,8 +157,8 @@ impl StrategicGame for MatrixGame {
     fn constant(&self, player: usize) -> f64 {
         match &self.others {
             Some(others) if player == 1 => others.constant(),
-            _ if player == 1 => -self.gains.constant(),
-            _ => self.gains.constant(),
+            _ if player == 1 => -self.payoffs.constant(),
+            _ => self.payoffs.constant(),
         }
     }
 
@@ -167,7 +167,7 @@ impl StrategicGame for MatrixGame {
     }
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
-        polish::polished(self.gains.centred(), profile)
+        polish::polished(self.payoffs.centred(), profile)
     }
 
     fn constant_sum(&self) -> Option<Rational> {
@@ -179,7 +179,7 @@ impl MatrixGame {
     /// Returns a player's payoffs, or those of the opponent if they differ by their sign only.
     fn table_up_to_sign(&self, player: usize) -> &Table {
         let others = self.others.as_ref().filter(|_| player == 1);
-        others.unwrap_or(&self.gains)
+        others.unwrap_or(&self.payoffs)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The payoffs of one player: floats for dynamics, fractions for proofs.
+//! The payoffs of one player: floats for learning, fractions for proofs.
 
 use super::Base;
 use crate::centre::{self, Centred};

@@ -120,7 +120,7 @@ fn philox_fill_matches_its_twin() {
 }
 
 /// Means and shapes: moderate, nearly normal, nearly Lévy, large and small.
-const LAWS: [[f64; 2]; 6] = [
+const PARAMETERS: [[f64; 2]; 6] = [
     [1.0, 2.0],
     [3.0, 1e9],
     [1.1, 1e-6],
@@ -136,11 +136,11 @@ fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     let of = |function, [mean, shape]: [f64; 2], n| {
         InverseGaussianEvalParams::new(function, mean, shape, n)
     };
-    let laws = InverseGaussianFunction::ALL
+    let distributions = InverseGaussianFunction::ALL
         .into_iter()
-        .flat_map(|function| LAWS.map(|law| of(function, law, 4099)));
-    let sizes = sizes.map(|n| of(InverseGaussianFunction::Sf, LAWS[0], n));
-    laws.chain(sizes).collect()
+        .flat_map(|function| PARAMETERS.map(|distribution| of(function, distribution, 4099)));
+    let sizes = sizes.map(|n| of(InverseGaussianFunction::Sf, PARAMETERS[0], n));
+    distributions.chain(sizes).collect()
 }
 
 /// Returns numbers around the mean for random values, and numbers on both sides of the support's
@@ -234,7 +234,7 @@ const DRAWS: [u64; 2] = [0x0123_4567_89AB_CDEF, 9];
 fn inverse_gaussian_draws() -> Vec<InverseGaussianSampleParams> {
     let [key, stream] = DRAWS;
     let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256, 20_011];
-    let draws = sizes.into_iter().zip(LAWS.into_iter().cycle());
+    let draws = sizes.into_iter().zip(PARAMETERS.into_iter().cycle());
     draws
         .map(|(n, [mean, shape])| {
             InverseGaussianSampleParams::new(mean, shape, key, stream, 7..7 + n)

@@ -115,7 +115,7 @@ impl Text {
 pub(crate) struct Message(*const c_char);
 
 impl Message {
-    pub(crate) fn of(text: &'static CStr) -> Self {
+    pub(crate) fn new(text: &'static CStr) -> Self {
         Self(text.as_ptr())
     }
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out, Text};
-use crate::state::{State, answer};
+use crate::state::{LibraryState, answer};
 use std::ffi::c_char;
 use std::time::Duration;
 use telemetry::synthetic::Scenario;
@@ -93,7 +93,7 @@ extern "C" fn fake_nvml_actions(text: Out<c_char>, length: Out<u32>) -> Code {
 /// Lengths are handled as in `fake_nvml_actions`.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_why(text: Out<c_char>, length: Out<u32>) -> Code {
-    answer("fake_nvml_why", |state: &mut State| {
+    answer("fake_nvml_why", |state: &mut LibraryState| {
         put_text(state.why(), text, length)
     })
 }

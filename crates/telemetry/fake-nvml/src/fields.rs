@@ -6,7 +6,7 @@
 
 use crate::abi::{Answer, Code, Out};
 use crate::samples::stamp_us;
-use crate::state::{AskedGpu, Handle, milli, on_gpu, whole};
+use crate::state::{GpuQuery, Handle, milli, on_gpu, whole};
 use bytemuck::AnyBitPattern;
 use telemetry::synthetic::{Call, PowerField};
 
@@ -46,7 +46,7 @@ extern "C" fn nvmlDeviceGetFieldValues(
     })
 }
 
-fn answer(asked: &AskedGpu<'_>, place: Out<FieldValue>) -> Answer {
+fn answer(asked: &GpuQuery<'_>, place: Out<FieldValue>) -> Answer {
     let mut value = place.get()?;
     let call = Call {
         symbol: SYMBOL,
@@ -55,7 +55,7 @@ fn answer(asked: &AskedGpu<'_>, place: Out<FieldValue>) -> Answer {
     };
     let told = match asked.model.failure(&call, asked.now_s) {
         Some(code) => Err(Code(code)),
-        None => told(asked, value.field, value.scope),
+        None => reported(asked, value.field, value.scope),
     };
     value.stamp_us = stamp_us(asked.model, asked.now_s).cast_signed();
     value.latency_us = 0;
@@ -66,7 +66,7 @@ fn answer(asked: &AskedGpu<'_>, place: Out<FieldValue>) -> Answer {
     place.put(value)
 }
 
-fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
+fn reported(asked: &GpuQuery<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
     let (gpu, now_s) = (asked.gpu(), asked.now_s);
     let limits = gpu.gpu().limits;
     let milliwatts = |power_w: f64| Ok((UNSIGNED_INT, whole(milli(power_w))));
@@ -78,7 +78,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
         ))
     };
     let power = |field| {
-        let power_w = gpu.told_w(field, now_s).ok_or(Code::NOT_SUPPORTED)?;
+        let power_w = gpu.reported_w(field, now_s).ok_or(Code::NOT_SUPPORTED)?;
         milliwatts(power_w * share(asked, scope)?)
     };
     // Time with low clocks because of temperature, hardware or power supply: always 0 here.
@@ -99,7 +99,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
 }
 
 /// Returns the power of a scope as a fraction of the GPU's power.
-fn share(asked: &AskedGpu<'_>, scope: u32) -> Answer<f64> {
+fn share(asked: &GpuQuery<'_>, scope: u32) -> Answer<f64> {
     let scopes = asked.gpu().gpu().scopes;
     let share = match scope {
         0 => Some(1.0),

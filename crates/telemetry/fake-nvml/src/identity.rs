@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out, Text, characters};
-use crate::state::{Asked, Handle, on_gpu, on_system, refuse};
+use crate::state::{Handle, Query, on_gpu, on_system, refuse};
 use std::ffi::c_char;
 
 /// NVIDIA's PCI vendor id.
@@ -170,9 +170,9 @@ fn handle_by_pci(symbol: &'static str, place: Text, handle: Out<Handle>) -> Code
 }
 
 /// Writes the handle of a GPU unless a fault rule applies to the call.
-fn found(symbol: &str, asked: &Asked<'_>, index: usize, handle: Out<Handle>) -> Answer {
+fn found(symbol: &str, asked: &Query<'_>, index: usize, handle: Out<Handle>) -> Answer {
     refuse(asked.model, symbol, Some(index), asked.now_s)?;
-    handle.put(Handle::of(index))
+    handle.put(Handle::new(index))
 }
 
 /// Parses domain, bus and device, which are hexadecimal, from a PCI bus id.

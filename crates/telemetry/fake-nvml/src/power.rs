@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out};
-use crate::state::{AskedGpu, Handle, milli, on_gpu, whole, whole_u32};
+use crate::state::{GpuQuery, Handle, milli, on_gpu, whole, whole_u32};
 use bytemuck::AnyBitPattern;
 use telemetry::synthetic::{Control, GpuModel, PowerField};
 
@@ -24,7 +24,7 @@ const N_THRESHOLDS: u32 = 8;
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetPowerUsage(device: Handle, power_mw: Out<u32>) -> Code {
     on_gpu("nvmlDeviceGetPowerUsage", device, |asked| {
-        let power_w = asked.gpu().told_w(PowerField::Draw, asked.now_s);
+        let power_w = asked.gpu().reported_w(PowerField::Draw, asked.now_s);
         power_mw.put(whole_u32(milli(power_w.ok_or(Code::NOT_SUPPORTED)?)))
     })
 }
@@ -138,7 +138,7 @@ extern "C" fn nvmlDeviceGetTemperatureThreshold(
 }
 
 /// Executes a control operation, which requires root on a real machine.
-pub(crate) fn control(asked: AskedGpu<'_>, control: Control) -> Answer {
+pub(crate) fn control(asked: GpuQuery<'_>, control: Control) -> Answer {
     let outcome = asked.model.control(asked.index, control, asked.now_s);
     outcome.map_err(|fault| Code(fault.nvml_code()))
 }

@@ -3,7 +3,7 @@
 
 use crate::abi::{Answer, Code, Out, put_list};
 use crate::samples::stamp_us;
-use crate::state::{AskedGpu, Handle, on_gpu};
+use crate::state::{GpuQuery, Handle, on_gpu};
 use telemetry::synthetic::Process;
 
 /// `nvmlProcessInfo_v1_t`.
@@ -149,7 +149,7 @@ fn v2(process: &Process) -> ProcessV2 {
 
 /// Returns the utilisation by each process at the last update; empty unless the update is later
 /// than `last_seen_us`.
-fn busy(asked: &AskedGpu<'_>, last_seen_us: u64) -> Answer<Vec<ProcessBusy>> {
+fn busy(asked: &GpuQuery<'_>, last_seen_us: u64) -> Answer<Vec<ProcessBusy>> {
     let gpu = asked.gpu().gpu();
     if gpu.mig {
         return Err(Code::NOT_SUPPORTED);

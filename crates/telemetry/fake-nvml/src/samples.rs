@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out};
-use crate::state::{AskedGpu, Handle, milli, on_gpu, whole};
+use crate::state::{GpuQuery, Handle, milli, on_gpu, whole};
 use telemetry::synthetic::{Model, PowerField};
 
 /// `nvmlSample_t`, with its union as the bytes of an integer.
@@ -56,7 +56,7 @@ pub(crate) fn stamp_us(model: &Model, time_s: f64) -> u64 {
 }
 
 /// Returns the contents of a ring buffer, oldest first.
-fn kept(asked: &AskedGpu<'_>, kind: u32) -> Answer<Vec<Sample>> {
+fn kept(asked: &GpuQuery<'_>, kind: u32) -> Answer<Vec<Sample>> {
     let gpu = asked.gpu();
     let field = match gpu.sensor(PowerField::Instant) {
         Some(_) => PowerField::Instant,
@@ -73,7 +73,7 @@ fn kept(asked: &AskedGpu<'_>, kind: u32) -> Answer<Vec<Sample>> {
         _ => return Err(Code::INVALID_ARGUMENT),
     };
     let told = |time_s: f64| match kind {
-        0 => gpu.told_w(field, time_s).map_or(0.0, milli),
+        0 => gpu.reported_w(field, time_s).map_or(0.0, milli),
         1 => gpu.busy_pct(time_s).map_or(0.0, |busy| busy.0),
         2 => gpu.busy_pct(time_s).map_or(0.0, |busy| busy.1),
         5 => gpu.sm_mhz(time_s),

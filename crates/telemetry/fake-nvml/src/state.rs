@@ -23,7 +23,7 @@ pub(crate) struct Handle(usize);
 
 /// The state of the library.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct LibraryState {
     model: Option<Model>,
     n_initialised: u32,
     began: Option<Instant>,
@@ -35,19 +35,19 @@ pub(crate) struct State {
 }
 
 /// The machine of a call, at the time of the call.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Query<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) now_s: f64,
 }
 
 /// The GPU of a call, at the time of the call.
-pub(crate) struct AskedGpu<'a> {
+pub(crate) struct GpuQuery<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) index: usize,
     pub(crate) now_s: f64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<LibraryState> = Mutex::new(LibraryState {
     model: None,
     n_initialised: 0,
     began: None,
@@ -57,17 +57,17 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 
 impl Handle {
-    pub(crate) fn of(index: usize) -> Self {
+    pub(crate) fn new(index: usize) -> Self {
         Self((index + 1) * HANDLE_STEP)
     }
 
     fn index(self, n_gpus: usize) -> Answer<usize> {
-        let found = (0..n_gpus).find(|&index| Self::of(index) == self);
+        let found = (0..n_gpus).find(|&index| Self::new(index) == self);
         found.ok_or(Code::INVALID_ARGUMENT)
     }
 }
 
-impl State {
+impl LibraryState {
     /// Starts a scenario from its beginning.
     pub(crate) fn play(&mut self, scenario: Scenario) -> Answer {
         self.model = Some(self.make(scenario)?);
@@ -143,14 +143,14 @@ impl State {
     }
 }
 
-impl AskedGpu<'_> {
+impl GpuQuery<'_> {
     pub(crate) fn gpu(&self) -> &GpuModel {
         &self.model.gpus()[self.index]
     }
 }
 
 /// Runs the body of a symbol that does not require an initialised library.
-pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut State) -> Answer) -> Code {
+pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut LibraryState) -> Answer) -> Code {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = lock();
         state.count(symbol);
@@ -164,7 +164,7 @@ pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut State) -> Answ
 }
 
 /// Runs the body of a symbol without a GPU.
-pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Asked<'_>) -> Answer) -> Code {
+pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Query<'_>) -> Answer) -> Code {
     answer(symbol, |state| {
         let asked = ask(state)?;
         refuse(asked.model, symbol, None, asked.now_s)?;
@@ -176,13 +176,13 @@ pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Asked<'_>) -> An
 pub(crate) fn on_gpu(
     symbol: &'static str,
     handle: Handle,
-    body: impl FnOnce(AskedGpu<'_>) -> Answer,
+    body: impl FnOnce(GpuQuery<'_>) -> Answer,
 ) -> Code {
     answer(symbol, |state| {
-        let Asked { model, now_s } = ask(state)?;
+        let Query { model, now_s } = ask(state)?;
         let index = handle.index(model.gpus().len())?;
         refuse(model, symbol, Some(index), now_s)?;
-        body(AskedGpu {
+        body(GpuQuery {
             model,
             index,
             now_s,
@@ -222,13 +222,13 @@ pub(crate) fn milli(value: f64) -> f64 {
     value * 1e3
 }
 
-fn ask(state: &mut State) -> Answer<Asked<'_>> {
+fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     if state.n_initialised == 0 {
         return Err(Code::UNINITIALIZED);
     }
     let now_s = state.now().as_secs_f64();
     let model = state.model.as_mut().ok_or(Code::UNINITIALIZED)?;
-    Ok(Asked { model, now_s })
+    Ok(Query { model, now_s })
 }
 
 fn scenario_of_environment() -> Result<Scenario, String> {
@@ -243,6 +243,6 @@ fn scenario_of_environment() -> Result<Scenario, String> {
     Scenario::from_json(&text).map_err(|fault| fault.to_string())
 }
 
-fn lock() -> MutexGuard<'static, State> {
+fn lock() -> MutexGuard<'static, LibraryState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

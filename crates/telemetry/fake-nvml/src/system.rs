@@ -28,7 +28,7 @@ extern "C" fn nvmlShutdown() -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlErrorString(code: Code) -> Message {
-    Message::of(words(code))
+    Message::new(words(code))
 }
 
 #[unsafe(no_mangle)]

@@ -18,7 +18,7 @@ use super::estimate::Estimate;
 
 /// A time with one reading: of power in W, or of utilisation in %.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct TimedReading {
     pub from_s: f64,
     pub to_s: f64,
     pub value: f64,
@@ -26,7 +26,7 @@ pub(super) struct Step {
     pub hidden_s: f64,
 }
 
-impl Step {
+impl TimedReading {
     /// Returns a step whose reading describes all of its time.
     pub(super) fn seen(from_s: f64, to_s: f64, value: f64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Step {
 
 /// A time that is busy or idle as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Part {
+pub(super) struct ActivityPart {
     pub from_s: f64,
     pub to_s: f64,
     pub is_idle: bool,
@@ -71,7 +71,7 @@ pub(super) struct Part {
 /// Busy and idle parts in the order of time, with their sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cut {
-    pub parts: Vec<Part>,
+    pub parts: Vec<ActivityPart>,
     /// Idle time, in s.
     pub idle_s: Estimate,
     /// Energy of the idle time, in J, without the tolerance of the sensor's gain and offset.
@@ -83,14 +83,14 @@ pub(super) struct Cut {
 impl Cut {
     /// Returns the cut of a device of which neither power nor utilisation shows the state: all time
     /// may be idle.
-    pub(super) fn unknown(power: &[Step], spans: &[(f64, f64)]) -> Self {
-        let part = |&(from_s, to_s): &(f64, f64)| Part {
+    pub(super) fn unknown(power: &[TimedReading], spans: &[(f64, f64)]) -> Self {
+        let part = |&(from_s, to_s): &(f64, f64)| ActivityPart {
             from_s,
             to_s,
             is_idle: false,
             joules: joules(power, from_s, to_s),
         };
-        let parts: Vec<Part> = spans.iter().map(part).collect();
+        let parts: Vec<ActivityPart> = spans.iter().map(part).collect();
         let up_to = |high| Estimate {
             high,
             ..Estimate::default()
@@ -118,7 +118,13 @@ impl Cut {
 
     /// Splits a step into an idle part and a busy part; the idle part comes first if
     /// `is_idle_first`.
-    fn split(&mut self, step: &Step, idle_share: f64, is_idle_first: bool, energies_j: (f64, f64)) {
+    fn split(
+        &mut self,
+        step: &TimedReading,
+        idle_share: f64,
+        is_idle_first: bool,
+        energies_j: (f64, f64),
+    ) {
         let first_share = if is_idle_first {
             idle_share
         } else {
@@ -131,7 +137,7 @@ impl Cut {
         let ends = [(step.from_s, middle_s), (middle_s, step.to_s)];
         for ((from_s, to_s), is_idle) in ends.into_iter().zip([is_idle_first, !is_idle_first]) {
             if to_s > from_s {
-                self.parts.push(Part {
+                self.parts.push(ActivityPart {
                     from_s,
                     to_s,
                     is_idle,
@@ -143,13 +149,14 @@ impl Cut {
 }
 
 /// Returns the parts of steps that lie within spans; both in the order of time.
-pub(super) fn clipped(steps: &[Step], spans: &[(f64, f64)]) -> Vec<Step> {
+pub(super) fn clipped(steps: &[TimedReading], spans: &[(f64, f64)]) -> Vec<TimedReading> {
     let mut inside = vec![];
     for step in steps {
         let first = spans.partition_point(|span| span.1 <= step.from_s);
         let meeting = spans[first..].iter();
         for &(from_s, to_s) in meeting.take_while(|span| span.0 < step.to_s) {
-            let mut part = Step::seen(step.from_s.max(from_s), step.to_s.min(to_s), step.value);
+            let mut part =
+                TimedReading::seen(step.from_s.max(from_s), step.to_s.min(to_s), step.value);
             // Hidden time may lie anywhere in the step.
             part.hidden_s = step.hidden_s.min(part.length_s());
             inside.extend((part.from_s < part.to_s).then_some(part));
@@ -160,28 +167,31 @@ pub(super) fn clipped(steps: &[Step], spans: &[(f64, f64)]) -> Vec<Step> {
 
 /// Returns steps that cover all of a window: hidden ones fill the gaps, with the mean of their
 /// neighbours. Without any step there is none to fill with.
-pub(super) fn without_gaps(steps: &[Step], (from_s, to_s): (f64, f64)) -> Vec<Step> {
-    let mut whole: Vec<Step> = vec![];
+pub(super) fn without_gaps(
+    steps: &[TimedReading],
+    (from_s, to_s): (f64, f64),
+) -> Vec<TimedReading> {
+    let mut whole: Vec<TimedReading> = vec![];
     for &step in &clipped(steps, &[(from_s, to_s)]) {
         let last = whole.last().copied();
         let end_s = last.map_or(from_s, |last| last.to_s);
         if end_s < step.from_s {
             let before = last.map_or(step.value, |last| last.value);
             let value = 0.5 * (before + step.value);
-            whole.push(Step::hidden(end_s, step.from_s, value));
+            whole.push(TimedReading::hidden(end_s, step.from_s, value));
         }
         whole.push(step);
     }
     if let Some(&last) = whole.last()
         && last.to_s < to_s
     {
-        whole.push(Step::hidden(last.to_s, to_s, last.value));
+        whole.push(TimedReading::hidden(last.to_s, to_s, last.value));
     }
     whole
 }
 
 /// Returns the energy of steps of power between two times, in J.
-pub(super) fn joules(power: &[Step], from_s: f64, to_s: f64) -> f64 {
+pub(super) fn joules(power: &[TimedReading], from_s: f64, to_s: f64) -> f64 {
     let first = power.partition_point(|step| step.to_s <= from_s);
     let within = power[first..].iter().take_while(|step| step.from_s < to_s);
     let parts = within.map(|step| step.value * (step.to_s.min(to_s) - step.from_s.max(from_s)));

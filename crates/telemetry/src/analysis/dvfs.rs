@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// What was measured at a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct ClockMeasurement {
     /// Clock, in MHz.
     pub clock_mhz: f64,
     /// Mean power, in W.
@@ -76,7 +76,7 @@ pub struct PhysicalFit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// What was measured, by rising clock.
-    pub points: Vec<Point>,
+    pub points: Vec<ClockMeasurement>,
     /// Energy per item of each, in J.
     pub joules: Vec<f64>,
     /// The least energy.
@@ -107,7 +107,7 @@ const OPERATION: &str = "dvfs";
 /// to point (duplicates: average repeats before, and put their scatter into `noise`), and for a
 /// clock, power, rate or noise that is not finite or has no meaning: zero or less, for noise less
 /// than zero.
-pub fn dvfs(points: &[Point]) -> Result<Curve> {
+pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
         .iter()
@@ -175,7 +175,7 @@ impl Curve {
     }
 }
 
-fn checked(points: &[Point]) -> Result<()> {
+fn checked(points: &[ClockMeasurement]) -> Result<()> {
     let refuse = |parameter, value, must| {
         Err(Error::ParameterInvalid {
             operation: OPERATION,
@@ -215,7 +215,7 @@ fn checked(points: &[Point]) -> Result<()> {
 }
 
 /// Describes a point against the one with the highest clock.
-fn optimum(points: &[Point], joules: &[f64], at: usize) -> Optimum {
+fn optimum(points: &[ClockMeasurement], joules: &[f64], at: usize) -> Optimum {
     let last = points.len() - 1;
     Optimum {
         at,
@@ -226,17 +226,17 @@ fn optimum(points: &[Point], joules: &[f64], at: usize) -> Optimum {
     }
 }
 
-fn fit(points: &[Point], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) -> Option<Fit> {
+fn fit(points: &[ClockMeasurement], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) -> Option<Fit> {
     let column = |f: &&dyn Fn(f64) -> f64| points.iter().map(|p| f(p.clock_mhz)).collect();
     least_squares::fit(&basis.iter().map(column).collect::<Vec<_>>(), y)
 }
 
 /// Whether a clock is within those that were measured.
-fn within(points: &[Point], clock_mhz: f64) -> bool {
+fn within(points: &[ClockMeasurement], clock_mhz: f64) -> bool {
     (points[0].clock_mhz..=points[points.len() - 1].clock_mhz).contains(&clock_mhz)
 }
 
-fn parabola(points: &[Point], joules: &[f64]) -> Option<Polynomial> {
+fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     let found = fit(points, &[&|_| 1.0, &|f| f, &|f| f * f], joules)?;
     let (c0, c1, c2) = (
         found.coefficients[0],
@@ -252,7 +252,7 @@ fn parabola(points: &[Point], joules: &[f64]) -> Option<Polynomial> {
     })
 }
 
-fn physical(points: &[Point], exponent: u8) -> Option<PhysicalFit> {
+fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     let k = i32::from(exponent);
     let times: Vec<f64> = points.iter().map(|point| 1.0 / point.rate).collect();
     let powers: Vec<f64> = points.iter().map(|point| point.watts).collect();
@@ -274,7 +274,12 @@ fn physical(points: &[Point], exponent: u8) -> Option<PhysicalFit> {
 
 /// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) −
 /// b·p0`, which rises with f if all constants are above 0, by halving.
-fn stationary(points: &[Point], (a, b): (f64, f64), (p0, c): (f64, f64), k: i32) -> Option<f64> {
+fn stationary(
+    points: &[ClockMeasurement],
+    (a, b): (f64, f64),
+    (p0, c): (f64, f64),
+    k: i32,
+) -> Option<f64> {
     let slope =
         |f: f64| c * (a * f64::from(k) * f.powi(k + 1) + b * f64::from(k - 1) * f.powi(k)) - b * p0;
     let (mut low, mut high) = (points[0].clock_mhz, points[points.len() - 1].clock_mhz);
@@ -299,7 +304,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The table of clocks, powers and rates of the source.
-    fn table() -> Vec<Point> {
+    fn table() -> Vec<ClockMeasurement> {
         let rows = [
             (544.0, 57.0, 60.0),
             (683.0, 62.0, 75.0),
@@ -309,7 +314,7 @@ mod tests {
             (1202.0, 88.0, 115.0),
             (1328.0, 115.0, 120.0),
         ];
-        let point = |(clock_mhz, watts, rate)| Point {
+        let point = |(clock_mhz, watts, rate)| ClockMeasurement {
             clock_mhz,
             watts,
             rate,
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn noise_makes_neighbours_equal() {
-        let noisy = table().into_iter().map(|point| Point {
+        let noisy = table().into_iter().map(|point| ClockMeasurement {
             noise: 0.01,
             ..point
         });
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn bad_points_are_refused_by_name() {
-        let broken = |at: usize, change: &dyn Fn(&mut Point)| {
+        let broken = |at: usize, change: &dyn Fn(&mut ClockMeasurement)| {
             let mut points = table();
             change(&mut points[at]);
             dvfs(&points).unwrap_err().to_string()
@@ -442,9 +447,9 @@ mod tests {
             let point = |i: i32| {
                 let f = 300.0 + 100.0 * f64::from(i);
                 let rate = 1.0 / (fixed_s + scaling / f);
-                Point { clock_mhz: f, watts: static_w + dynamic * f.powi(3), rate, noise: 0.0 }
+                ClockMeasurement { clock_mhz: f, watts: static_w + dynamic * f.powi(3), rate, noise: 0.0 }
             };
-            let points: Vec<Point> = (0..14).map(point).collect();
+            let points: Vec<ClockMeasurement> = (0..14).map(point).collect();
             let curve = dvfs(&points).unwrap();
             let best = curve.best_physical().unwrap();
             prop_assert_eq!(best.exponent, 3);

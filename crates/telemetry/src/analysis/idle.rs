@@ -6,8 +6,8 @@
 //! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both
 //! cuts:
 //! - Where their ranges of idle time overlap, the cut by power holds: power is read more often.
-//! - Where the ranges do not overlap, or where power has a third level, utilisation decides, and the
-//!   range covers both.
+//! - Where the ranges do not overlap, or where power has a third level, utilisation decides, and
+//!   the range covers both.
 //!
 //! Idle time is idle-held if memory is allocated, because other programs cannot use the device
 //! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
@@ -40,7 +40,7 @@ use crate::{Energy, Error, Fault, Metric, Result, Row, Trace};
 use serde::Serialize;
 use std::ops::Range;
 use std::time::Duration;
-use view::View;
+use view::RowWindow;
 
 /// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub enum Activity {
 
 /// A time in which a device has one [`Activity`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stretch {
+pub struct Period {
     /// The state of the device.
     pub activity: Activity,
     /// Start and end.
@@ -112,7 +112,7 @@ pub struct Bottleneck {
     /// The verdict.
     pub verdict: Verdict,
     /// States of the device in the order of time; without gaps, except for pauses of sampling.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<Period>,
     /// Shares of the states.
     pub shares: Shares,
     /// The quantity that `stretches` and the values of `shares` and `wasted_j` rest on.
@@ -145,14 +145,14 @@ const OPERATION: &str = "idle_periods";
 /// neither utilisation nor power, or has fewer than two rows, or all of them at the same time.
 pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     check_device(trace, device)?;
-    let mut rows = trace.of_device(device).filter(|row| is_telling(row));
+    let mut rows = trace.device_rows(device).filter(|row| is_telling(row));
     let (first, last) = rows
         .next()
         .map(|row| row.time)
         .zip(rows.map(|row| row.time).max())
         .ok_or_else(|| unavailable(device, Fault::NotSupported))?;
     // Times without a reading at either end count as unknown.
-    let times = || trace.of_device(device).map(|row| row.time);
+    let times = || trace.device_rows(device).map(|row| row.time);
     let start = times().min().unwrap_or(first);
     let end = times().max().unwrap_or(last);
     let energy = trace.energy(device, start..end);
@@ -215,10 +215,10 @@ fn judge(
     window: Range<Duration>,
     energy: Option<Energy>,
 ) -> Result<Bottleneck> {
-    let view = View::new(trace, device, &window)?;
+    let view = RowWindow::new(trace, device, &window)?;
     let total_s = view.total_s();
     if total_s <= 0.0 {
-        return Err(unavailable(device, Fault::Senseless));
+        return Err(unavailable(device, Fault::InvalidReading));
     }
     let power = view.power();
     let (lag_s, mut cut, evidence) = cut_of(&view, &power);
@@ -255,7 +255,7 @@ fn judge(
 
 /// Cuts the time of a window by the rule of this module. Returns the lag of utilisation, the cut,
 /// and its evidence.
-fn cut_of(view: &View<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
+fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     let steps = clipped(&power.steps, &view.spans);
     let readings = view.readings(Metric::GpuBusy);
     let lag_s = lag::of_utilisation(&readings, &steps, view.usual_s);
@@ -282,7 +282,7 @@ fn cut_of(view: &View<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
 
 /// Shares out idle time among held and free by the times of the stretches, or by memory where
 /// nothing is idle.
-fn shares(stretches: &[Stretch], idle: Estimate, held_share: f64) -> Shares {
+fn shares(stretches: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
         let of_it = stretches.iter().filter(|s| s.activity == activity);
         let seconds = of_it.map(|s| (s.window.end - s.window.start).as_secs_f64());

@@ -7,7 +7,7 @@
 //! times are those of the device, so the lag of utilisation alone remains.
 //! Limits: none is found where either is constant, or where the correlation is weak.
 
-use super::cut::{LONGEST_WINDOW_S, Step, joules};
+use super::cut::{LONGEST_WINDOW_S, TimedReading, joules};
 use super::estimate::Estimate;
 
 /// Steps between two lags that are tried, in s.
@@ -29,7 +29,11 @@ const TOLERANCE: f64 = 0.25;
 
 /// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. Without
 /// a correlation the value is 0 and the range that of all boards.
-pub(super) fn of_utilisation(readings: &[Step], power: &[Step], usual_s: f64) -> Estimate {
+pub(super) fn of_utilisation(
+    readings: &[TimedReading],
+    power: &[TimedReading],
+    usual_s: f64,
+) -> Estimate {
     match strongest(readings, power) {
         Some(lag_s) => Estimate {
             value: lag_s,
@@ -49,7 +53,7 @@ pub(super) fn is_found(lag_s: &Estimate) -> bool {
     lag_s.value > 0.0
 }
 
-fn strongest(readings: &[Step], power: &[Step]) -> Option<f64> {
+fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
     let readings = &readings[..readings.len().min(MAX_READINGS)];
     let lags_s = (0..N_LAGS).map(|step| f64::from(step) * STEP_S);
     let found: Vec<(f64, f64)> = lags_s
@@ -71,7 +75,7 @@ fn strongest(readings: &[Step], power: &[Step]) -> Option<f64> {
 
 /// Returns Pearson's correlation of readings with the power around an earlier time; none where one
 /// of them is constant.
-fn correlation(readings: &[Step], power: &[Step], lag_s: f64) -> Option<f64> {
+fn correlation(readings: &[TimedReading], power: &[TimedReading], lag_s: f64) -> Option<f64> {
     let (first, last) = (power.first()?, power.last()?);
     let mut n = 0.0;
     let (mut x, mut y, mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -271,7 +271,7 @@ fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::SensorClass;
-    use crate::synthetic::{Program, Sensor};
+    use crate::synthetic::{PowerProfile, Sensor};
     use crate::testdata::Random;
 
     /// Noise whose power goes like one over the frequency: steps that relax at rates an octave
@@ -330,11 +330,14 @@ mod tests {
                     // The average never reaches the low level.
                     continue;
                 }
-                let load = Program::square(60.0, 260.0, period_s, duty);
-                let sensor = Sensor::of(class);
+                let load = PowerProfile::square(60.0, 260.0, period_s, duty);
+                let sensor = Sensor::for_class(class);
                 let read = |i: i32| {
                     let time_s = f64::from(i) * 0.1;
-                    (time_s, sensor.told_w(&load, time_s) + 8.0 * noise.normal())
+                    (
+                        time_s,
+                        sensor.reported_w(&load, time_s) + 8.0 * noise.normal(),
+                    )
                 };
                 let series: Vec<_> = (0..900).map(read).collect();
                 let found = periodicity(&series).unwrap();

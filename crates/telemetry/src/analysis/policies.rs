@@ -79,8 +79,8 @@ const OPERATION: &str = "compare_policies";
 /// Compares two traces of the same job.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] if the
-/// trace has no such device; [`Error::Unavailable`] if the window has no energy.
+/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] if
+/// the trace has no such device; [`Error::Unavailable`] if the window has no energy.
 pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison> {
     let (before_items, after_items) = (before.items, after.items);
     let (before, after) = (policy(before)?, policy(after)?);
@@ -126,7 +126,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
     let window = match &job.window {
         Some(window) => window.clone(),
         None => {
-            let mut rows = job.trace.of_device(job.device);
+            let mut rows = job.trace.device_rows(job.device);
             let first = rows.next().ok_or_else(unavailable)?;
             first.time..rows.last().unwrap_or(first).time
         }
@@ -174,7 +174,7 @@ fn mean(weighed: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
 
 fn shares(values: &[(f64, f64)]) -> Vec<ReasonShare> {
     let holds = |reason: Reason| {
-        let is_held = |value| f64::from(u8::from(reasons::of(value).any(|r| r == reason)));
+        let is_held = |value| f64::from(u8::from(reasons::decode(value).any(|r| r == reason)));
         let share = mean(
             values
                 .iter()

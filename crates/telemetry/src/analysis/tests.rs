@@ -1,7 +1,7 @@
 //! Analysis of devices whose story is known.
 
 use super::*;
-use crate::synthetic::{Piece, Program, Sensor, Synthetic};
+use crate::synthetic::{PowerProfile, PowerSegment, Sensor, Synthetic};
 use crate::{
     Device, Error, Fault, Kind, Metric, PowerLimits, Row, Sampler, SensorClass, Trace, Values,
 };
@@ -16,17 +16,17 @@ fn device() -> Device {
             set_w: Some(280.0),
             ..PowerLimits::default()
         },
-        ..Device::named(Kind::Gpu, "NVIDIA L4")
+        ..Device::new(Kind::Gpu, "NVIDIA L4")
     }
 }
 
 /// Samples a load at 10 Hz for a minute, with what else a row shall say.
-fn traced(load: &Program, more: impl Fn(f64, &mut Values)) -> Trace {
-    let sensor = Sensor::of(SensorClass::FullTime);
+fn traced(load: &PowerProfile, more: impl Fn(f64, &mut Values)) -> Trace {
+    let sensor = Sensor::for_class(SensorClass::FullTime);
     let row = |i: u32| {
         let time_s = f64::from(i) * 0.1;
         let mut values = Values::none();
-        values.set(Metric::PowerInstant, sensor.told_w(load, time_s));
+        values.set(Metric::PowerInstant, sensor.reported_w(load, time_s));
         more(time_s, &mut values);
         Row {
             device: 0,
@@ -43,7 +43,7 @@ fn traced(load: &Program, more: impl Fn(f64, &mut Values)) -> Trace {
 
 #[test]
 fn gaps_that_utilisation_hides_are_found_in_power() {
-    let load = Program::square(60.0, 260.0, 1.7, 0.7);
+    let load = PowerProfile::square(60.0, 260.0, 1.7, 0.7);
     let trace = traced(&load, |_, values| {
         values.set(Metric::GpuBusy, 71.0);
         values.set(Metric::MemoryUsed, 8e9);
@@ -70,7 +70,7 @@ fn gaps_that_utilisation_hides_are_found_in_power() {
 
 #[test]
 fn time_is_split_into_active_held_and_idle() {
-    let trace = traced(&Program::constant(80.0), |time_s, values| {
+    let trace = traced(&PowerProfile::constant(80.0), |time_s, values| {
         values.set(Metric::GpuBusy, if time_s < 15.0 { 95.0 } else { 3.0 });
         values.set(Metric::MemoryUsed, if time_s < 45.0 { 8e9 } else { 4e8 });
         values.set(Metric::MemoryTotal, 24e9);
@@ -105,7 +105,7 @@ fn thresholds_of_use_are_those_of_the_rules() {
             Verdict::Fluctuating,
         ),
     ] {
-        let trace = traced(&Program::constant(200.0), |time_s, values| {
+        let trace = traced(&PowerProfile::constant(200.0), |time_s, values| {
             values.set(Metric::GpuBusy, busy(time_s));
         });
         assert_eq!(idle_periods(&trace, 0).unwrap().verdict, verdict);
@@ -114,7 +114,7 @@ fn thresholds_of_use_are_those_of_the_rules() {
 
 #[test]
 fn without_utilisation_power_decides_and_without_both_nothing_does() {
-    let load = Program::square(30.0, 250.0, 20.0, 0.5);
+    let load = PowerProfile::square(30.0, 250.0, 20.0, 0.5);
     let mut trace = traced(&load, |_, _| {});
     let found = idle_periods(&trace, 0).unwrap();
     assert!((found.shares.active.value - 0.5).abs() < 0.01, "{found:?}");
@@ -134,7 +134,7 @@ fn without_utilisation_power_decides_and_without_both_nothing_does() {
 
 #[test]
 fn a_pause_of_sampling_is_no_time_of_the_device() {
-    let mut trace = traced(&Program::constant(80.0), |time_s, values| {
+    let mut trace = traced(&PowerProfile::constant(80.0), |time_s, values| {
         values.set(Metric::GpuBusy, if time_s < 15.0 { 3.0 } else { 95.0 });
     });
     // The last idle row is followed by half a minute without rows.
@@ -160,14 +160,17 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
 fn joules_of_idle_time_are_those_of_the_trace() {
     // A sensor of the last second is late: by its readings the first half took much of what the
     // second did.
-    let load = Program {
-        pieces: vec![Piece::level(30.0, 60.0), Piece::level(31.0, 260.0)],
+    let load = PowerProfile {
+        pieces: vec![
+            PowerSegment::level(30.0, 60.0),
+            PowerSegment::level(31.0, 260.0),
+        ],
         repeats: false,
     };
-    let sensor = Sensor::of(SensorClass::LastSecond);
+    let sensor = Sensor::for_class(SensorClass::LastSecond);
     let mut trace = traced(&load, |time_s, values| {
         values.set(Metric::PowerInstant, f64::NAN);
-        values.set(Metric::PowerAverage, sensor.told_w(&load, time_s));
+        values.set(Metric::PowerAverage, sensor.reported_w(&load, time_s));
         values.set(Metric::GpuBusy, if time_s < 30.05 { 0.0 } else { 100.0 });
     });
     for counted in [false, true] {
@@ -207,7 +210,7 @@ fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
 
 #[test]
 fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
-    let load = Program::constant(100.0);
+    let load = PowerProfile::constant(100.0);
     let busy = |time_s: f64, values: &mut Values| {
         // Each region begins with a moment of waiting, of which nearly all rows are.
         let is_waiting = time_s.fract() < 0.05 && time_s < 30.0;
@@ -233,7 +236,7 @@ fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
 #[test]
 fn levels_of_power_are_those_of_time() {
     // Without utilisation, power decides, by the middle between two levels of it.
-    let load = Program::square(60.0, 260.0, 20.0, 0.5);
+    let load = PowerProfile::square(60.0, 260.0, 20.0, 0.5);
     let (plain, edged) = (
         traced(&load, |_, _| {}),
         with_edges(traced(&load, |_, _| {}), 9),
@@ -244,7 +247,7 @@ fn levels_of_power_are_those_of_time() {
 
 #[test]
 fn a_device_that_was_never_idle_wasted_nothing() {
-    let trace = traced(&Program::constant(0.2), |_, values| {
+    let trace = traced(&PowerProfile::constant(0.2), |_, values| {
         values.set(Metric::GpuBusy, 90.0);
     });
     let found = idle_periods(&trace, 0).unwrap();
@@ -261,7 +264,7 @@ fn means_of_policies_are_those_of_time() {
         values.set(Metric::PowerLimit, if is_slow { 150.0 } else { 300.0 });
         values.set(Metric::ClockReasons, if is_slow { 4.0 } else { 0.0 });
     };
-    let trace = with_edges(traced(&Program::constant(100.0), clocked), 15);
+    let trace = with_edges(traced(&PowerProfile::constant(100.0), clocked), 15);
     let job = Job {
         trace: &trace,
         device: 0,
@@ -279,7 +282,7 @@ fn means_of_policies_are_those_of_time() {
 
 #[test]
 fn rows_of_one_time_and_rows_in_disorder_are_no_panic() {
-    let mut trace = traced(&Program::constant(80.0), |_, values| {
+    let mut trace = traced(&PowerProfile::constant(80.0), |_, values| {
         values.set(Metric::GpuBusy, 50.0);
     });
     trace.rows.swap(3, 300);
@@ -291,7 +294,7 @@ fn rows_of_one_time_and_rows_in_disorder_are_no_panic() {
     assert!(matches!(
         refused,
         Err(Error::Unavailable {
-            fault: Fault::Senseless,
+            fault: Fault::InvalidReading,
             ..
         })
     ));
@@ -300,7 +303,7 @@ fn rows_of_one_time_and_rows_in_disorder_are_no_panic() {
 #[test]
 fn a_power_cap_costs_speed_and_saves_energy() {
     let capped = |watts: f64, limit_w: f64, clock_mhz: f64, reasons: u64| {
-        traced(&Program::constant(watts), move |time_s, values| {
+        traced(&PowerProfile::constant(watts), move |time_s, values| {
             values.set(Metric::PowerLimit, limit_w);
             values.set(Metric::SmClock, clock_mhz);
             let held = if time_s < 15.0 { 0 } else { reasons };
@@ -327,9 +330,9 @@ fn a_power_cap_costs_speed_and_saves_energy() {
     assert!((found.energy_ratio - 150.0 / 0.9 / 250.0).abs() < 1e-6);
     let (low, high) = found.energy_ratio_range;
     assert!(low < found.energy_ratio && found.energy_ratio < high);
-    // 600 reads of a minute, as rare as updates, may miss 10 updates of 0.1 s if the clocks are off by
-    // 1.5 %. At 0 W to the ceiling of 360 W, energies are off by −1.7 % to +2.3 %, the ratio by 0.042;
-    // the rest is from the ends.
+    // 600 reads of a minute, as rare as updates, may miss 10 updates of 0.1 s if the clocks are off
+    // by 1.5 %. At 0 W to the ceiling of 360 W, energies are off by −1.7 % to +2.3 %, the ratio by
+    // 0.042; the rest is from the ends.
     assert!((0.03..0.05).contains(&(high - low)), "{low} {high}");
     assert_eq!(found.after.power_limit_w, Some(160.0));
     assert!((found.after.sm_clock_mhz.unwrap() - 1600.0).abs() < 1e-6);
@@ -358,7 +361,7 @@ fn a_power_cap_costs_speed_and_saves_energy() {
 
 #[test]
 fn time_of_which_nothing_is_known_is_said_and_so_is_memory() {
-    let source = Synthetic::of(Program::square(20.0, 60.0, 2.0, 0.5)).unwrap();
+    let source = Synthetic::from_power(PowerProfile::square(20.0, 60.0, 2.0, 0.5)).unwrap();
     let mut trace = Sampler::new(source)
         .record(Duration::from_secs(10))
         .unwrap();

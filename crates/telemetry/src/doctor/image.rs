@@ -10,8 +10,8 @@
 //! Source: NVIDIA, libnvidia-container, `src/cli/dsl.c` and `src/cli/configure.c`; NVIDIA Container
 //! Toolkit, `internal/requirements`.
 //! Limits: some versions of the toolkit reject a malformed term and others skip it, so the result
-//! is [`Refusal::Unclear`] if it depends on such a term. The same applies to a property that this
-//! machine does not report, for which the toolkit assumes that the term holds.
+//! is [`ImageError::Unclear`] if it depends on such a term. The same applies to a property that
+//! this machine does not report, for which the toolkit assumes that the term holds.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Host {
 /// The reason why a container does not start, or why the outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum ImageError {
     /// No alternative holds.
     #[error(
         "image requirement not met ({host}; expected {asked}{}): use an image for an earlier \
@@ -74,8 +74,8 @@ enum Answer {
 /// holds.
 ///
 /// # Errors
-/// [`Refusal::Unmet`] if no alternative holds; [`Refusal::Unclear`] if the result depends on terms
-/// that cannot be evaluated.
+/// [`ImageError::Unmet`] if no alternative holds; [`ImageError::Unclear`] if the result depends on
+/// terms that cannot be evaluated.
 ///
 /// # Examples
 /// ```
@@ -90,7 +90,7 @@ enum Answer {
 /// assert!(starts("cuda>=12.2", &host).is_err());
 /// assert!(starts("cuda>=12.2 brand=tesla,driver>=470,driver<471", &host).is_ok());
 /// ```
-pub fn starts(condition: &str, host: &Host) -> Result<(), Refusal> {
+pub fn starts(condition: &str, host: &Host) -> Result<(), ImageError> {
     let alternatives: Vec<&str> = parts(condition, ' ').collect();
     let Some(asked) = alternatives.first() else {
         return Ok(());
@@ -126,17 +126,19 @@ pub fn starts(condition: &str, host: &Host) -> Result<(), Refusal> {
             }
         }
     }
-    Err(unless_open(open, host).unwrap_or_else(|| Refusal::Unmet {
-        asked: (*asked).to_owned(),
-        n_others: alternatives.len() - 1,
-        host: Box::new(host.clone()),
-    }))
+    Err(
+        unless_open(open, host).unwrap_or_else(|| ImageError::Unmet {
+            asked: (*asked).to_owned(),
+            n_others: alternatives.len() - 1,
+            host: Box::new(host.clone()),
+        }),
+    )
 }
 
-/// Returns [`Refusal::Unclear`] with these terms, or `None` if there are no terms.
-fn unless_open(terms: Vec<String>, host: &Host) -> Option<Refusal> {
+/// Returns [`ImageError::Unclear`] with these terms, or `None` if there are no terms.
+fn unless_open(terms: Vec<String>, host: &Host) -> Option<ImageError> {
     let host = Box::new(host.clone());
-    (!terms.is_empty()).then_some(Refusal::Unclear { terms, host })
+    (!terms.is_empty()).then_some(ImageError::Unclear { terms, host })
 }
 
 fn or_others(n_others: usize) -> String {
@@ -277,7 +279,7 @@ mod tests {
     #[test]
     fn a_refusal_names_what_the_container_toolkit_names() {
         let refusal = starts(CUDA_12_2, &t4()).unwrap_err();
-        let expected = Refusal::Unmet {
+        let expected = ImageError::Unmet {
             asked: "cuda>=12.2".into(),
             n_others: 6,
             host: Box::new(t4()),
@@ -319,7 +321,9 @@ mod tests {
     fn what_is_not_known_is_said_and_not_guessed() {
         let unclear =
             |condition: &str, host: &Host, expected: &[&str]| match starts(condition, host) {
-                Err(Refusal::Unclear { terms, .. }) => assert_eq!(terms, expected, "{condition}"),
+                Err(ImageError::Unclear { terms, .. }) => {
+                    assert_eq!(terms, expected, "{condition}")
+                }
                 other => panic!("{condition}: {other:?}"),
             };
         let brandless = host("11.4", "470.57.02", None);
@@ -345,7 +349,10 @@ mod tests {
             unclear(&format!("{foreign} cuda>=11"), &t4(), &[foreign]);
             assert_eq!(starts(&format!("cuda>=11 {foreign}"), &t4()), Ok(()));
             let refused = starts(&format!("{foreign},cuda>=12"), &t4());
-            assert!(matches!(refused, Err(Refusal::Unmet { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(ImageError::Unmet { .. })),
+                "{refused:?}"
+            );
         }
     }
 
@@ -355,7 +362,10 @@ mod tests {
         assert_eq!(starts(CUDA_12_2, &brandless), Ok(()));
         assert_eq!(starts("brand=tesla cuda>=12", &brandless), Ok(()));
         let refused = starts(CUDA_12_2, &host("11.6", "510.47.03", None));
-        assert!(matches!(refused, Err(Refusal::Unmet { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ImageError::Unmet { .. })),
+            "{refused:?}"
+        );
         for nothing in ["", " ", ","] {
             assert_eq!(starts(nothing, &Host::default()), Ok(()));
         }

@@ -140,14 +140,14 @@ pub fn toolkit_builds(toolkit: Version, framework: Version) -> Result<(), Mismat
 
 /// Parses the release from the output of `nvcc --version`.
 #[must_use]
-pub fn of_nvcc(said: &str) -> Option<Version> {
+pub fn from_nvcc(said: &str) -> Option<Version> {
     let (_, rest) = said.split_once("release ")?;
     rest.split([',', '\n']).next()?.trim().parse().ok()
 }
 
 /// Parses a toolkit's version from its `version.json`, or from the `version.txt` of older toolkits.
 #[must_use]
-pub fn of_version_file(text: &str) -> Option<Version> {
+pub fn from_version_file(text: &str) -> Option<Version> {
     if let Ok(json) = serde_json::from_str::<serde_json::Value>(text) {
         return json["cuda"]["version"].as_str()?.parse().ok();
     }
@@ -158,7 +158,7 @@ pub fn of_version_file(text: &str) -> Option<Version> {
 ///
 /// Returns `None` if the version has no suffix `+cu`.
 #[must_use]
-pub fn of_framework(version: &str) -> Option<Version> {
+pub fn from_framework(version: &str) -> Option<Version> {
     let (_, digits) = version.split_once("+cu")?;
     let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
     let (major, minor) = digits.split_at_checked(2)?;
@@ -205,13 +205,13 @@ mod tests {
     #[test]
     fn a_toolkit_for_another_major_version_than_the_frameworks_is_diagnosed() {
         let toolkit =
-            of_nvcc("Cuda compilation tools, release 12.1, V12.1.105\nBuild cuda_12.1").unwrap();
-        let framework = of_framework("2.0.0+cu118").unwrap();
+            from_nvcc("Cuda compilation tools, release 12.1, V12.1.105\nBuild cuda_12.1").unwrap();
+        let framework = from_framework("2.0.0+cu118").unwrap();
         let said = toolkit_builds(toolkit, framework).unwrap_err().to_string();
         assert!(said.contains("12.1") && said.contains("11.8"), "{said}");
         assert_eq!(toolkit_builds(version("11.6"), framework), Ok(()));
-        assert_eq!(of_framework("2.0.0"), None);
-        assert_eq!(of_framework("2.7.0+cu128"), Some(version("12.8")));
+        assert_eq!(from_framework("2.0.0"), None);
+        assert_eq!(from_framework("2.7.0+cu128"), Some(version("12.8")));
     }
 
     fn driver(text: &str) -> Driver {
@@ -272,12 +272,12 @@ mod tests {
     #[test]
     fn toolkits_tell_their_versions_in_files_of_two_kinds() {
         let json = r#"{"cuda": {"name": "CUDA SDK", "version": "12.1.1"}}"#;
-        assert_eq!(of_version_file(json), Some(version("12.1")));
+        assert_eq!(from_version_file(json), Some(version("12.1")));
         assert_eq!(
-            of_version_file("CUDA Version 10.2.89\n"),
+            from_version_file("CUDA Version 10.2.89\n"),
             Some(version("10.2"))
         );
-        assert_eq!(of_version_file("{}"), None);
-        assert_eq!(of_version_file(""), None);
+        assert_eq!(from_version_file("{}"), None);
+        assert_eq!(from_version_file(""), None);
     }
 }

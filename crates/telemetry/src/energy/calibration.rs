@@ -30,10 +30,10 @@ use std::time::Duration;
 /// # Examples
 /// ```
 /// use std::time::Duration;
-/// use telemetry::{Calibration, Interval, Metered};
+/// use telemetry::{Calibration, Interval, MeteredWindow};
 ///
 /// // The device reported 300 ± 2 J at idle and 3030 ± 5 J under load.
-/// let window = |reported_j: f64, off_j: f64, true_j: f64| Metered {
+/// let window = |reported_j: f64, off_j: f64, true_j: f64| MeteredWindow {
 ///     reported_j,
 ///     sampling: Interval { low_j: reported_j - off_j, high_j: reported_j + off_j },
 ///     true_j,
@@ -86,7 +86,7 @@ impl TryFrom<Unchecked> for Calibration {
 
 /// The reported energy of one window, with the energy that an external meter measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metered {
+pub struct MeteredWindow {
     /// The reported energy, in J: [`Energy::joules`] with the calibration
     /// `Calibration::known(1.0)`.
     pub reported_j: f64,
@@ -98,7 +98,7 @@ pub struct Metered {
     pub lasts: Duration,
 }
 
-impl Metered {
+impl MeteredWindow {
     /// Creates the window of an energy that was computed with `Calibration::known(1.0)`, with the
     /// energy that a meter measured in the window, in J.
     #[must_use]
@@ -114,7 +114,7 @@ impl Metered {
 
 /// The mean powers of a metered window.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct MeanPowers {
     lasts_s: f64,
     true_w: f64,
     reported_w: f64,
@@ -175,7 +175,7 @@ impl Calibration {
     /// up to 20 W at idle, so relative bounds are wide at idle. The offset bounds of cards with a
     /// limit below 175 W are reduced in proportion. RAPL has no bounds; see [`Self::of_kind`].
     #[must_use]
-    pub fn of_device(device: &Device) -> Self {
+    pub fn for_device(device: &Device) -> Self {
         if device.kind == Kind::Rapl {
             return Self::known(1.0);
         }
@@ -205,7 +205,7 @@ impl Calibration {
     /// For RAPL, Desrochers, Paradis and Weaver 2016, "A Validation of DRAM RAPL Power
     /// Measurements", MEMSYS.
     #[must_use]
-    pub fn of_kind(kind: Kind) -> Self {
+    pub fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Gpu => Self::within(&UNKNOWN, None),
             Kind::Rapl => Self::known(1.0),
@@ -259,8 +259,8 @@ impl Calibration {
     /// - a reported energy is outside its sampling interval, or
     /// - the fitted gain or a bound of the gain is not above 0: reported power does not increase
     ///   with true power, or the sampling intervals are too wide to exclude this case.
-    pub fn from_meter(windows: &[Metered]) -> Result<Self> {
-        let points: Vec<Point> = windows.iter().map(Point::new).collect::<Result<_>>()?;
+    pub fn from_meter(windows: &[MeteredWindow]) -> Result<Self> {
+        let points: Vec<MeanPowers> = windows.iter().map(MeanPowers::new).collect::<Result<_>>()?;
         if points.is_empty() {
             return Err(invalid(FROM_METER, "number of windows", 0.0, "at least 1"));
         }
@@ -280,7 +280,7 @@ impl Calibration {
 
     /// Returns the mean ratio of reported to true power, with the offset bounds of a device that
     /// was not compared.
-    fn through_one_power(points: &[Point]) -> Self {
+    fn through_one_power(points: &[MeanPowers]) -> Self {
         let (true_w, reported_w) = means(points);
         let gain = reported_w / true_w;
         let off_w = largest_deviation(points, gain, 0.0);
@@ -317,10 +317,11 @@ impl Calibration {
     ///    +-----|-------------|------ true
     ///        low_w         high_w
     /// ```
-    fn through_two_powers(points: &[Point], low_w: f64, high_w: f64) -> Self {
+    fn through_two_powers(points: &[MeanPowers], low_w: f64, high_w: f64) -> Self {
         let (mean_w, reported_w) = means(points);
-        let squares = |p: &Point| p.lasts_s * (p.true_w - mean_w).powi(2);
-        let products = |p: &Point| p.lasts_s * (p.true_w - mean_w) * (p.reported_w - reported_w);
+        let squares = |p: &MeanPowers| p.lasts_s * (p.true_w - mean_w).powi(2);
+        let products =
+            |p: &MeanPowers| p.lasts_s * (p.true_w - mean_w) * (p.reported_w - reported_w);
         let spread: f64 = points.iter().map(squares).sum();
         let gain = points.iter().map(products).sum::<f64>() / spread;
         let offset_w = reported_w - gain * mean_w;
@@ -471,10 +472,10 @@ impl Calibration {
     }
 }
 
-impl Point {
+impl MeanPowers {
     /// Returns the mean powers of a window, or [`Error::ParameterInvalid`] if a field is outside
     /// its valid range.
-    fn new(window: &Metered) -> Result<Self> {
+    fn new(window: &MeteredWindow) -> Result<Self> {
         let lasts_s = window.lasts.as_secs_f64();
         let Interval { low_j, high_j } = window.sampling;
         for value in [window.reported_j, window.true_j, lasts_s] {
@@ -519,29 +520,29 @@ fn invalid(
 }
 
 /// Returns the total length of all windows, in s.
-fn seconds(points: &[Point]) -> f64 {
+fn seconds(points: &[MeanPowers]) -> f64 {
     points.iter().map(|point| point.lasts_s).sum()
 }
 
 /// Returns the mean true power and the mean reported power of all windows, weighted by their
 /// lengths, in W.
-fn means(points: &[Point]) -> (f64, f64) {
-    let mean = |watts: &dyn Fn(&Point) -> f64| {
+fn means(points: &[MeanPowers]) -> (f64, f64) {
+    let mean = |watts: &dyn Fn(&MeanPowers) -> f64| {
         points.iter().map(|p| p.lasts_s * watts(p)).sum::<f64>() / seconds(points)
     };
     (mean(&|p| p.true_w), mean(&|p| p.reported_w))
 }
 
 /// Returns the largest absolute difference between a reported power and a line, in W.
-fn largest_deviation(points: &[Point], gain: f64, offset_w: f64) -> f64 {
-    let deviation = |p: &Point| (p.reported_w - gain * p.true_w - offset_w).abs();
+fn largest_deviation(points: &[MeanPowers], gain: f64, offset_w: f64) -> f64 {
+    let deviation = |p: &MeanPowers| (p.reported_w - gain * p.true_w - offset_w).abs();
     points.iter().map(deviation).fold(0.0, f64::max)
 }
 
 /// Returns by how much a weighted sum of the reported powers may be too high and too low, in W.
-fn errors_of_sum(points: &[Point], weight: impl Fn(&Point) -> f64) -> (f64, f64) {
+fn errors_of_sum(points: &[MeanPowers], weight: impl Fn(&MeanPowers) -> f64) -> (f64, f64) {
     // A negative weight exchanges the two directions.
-    let error = |point: &Point| {
+    let error = |point: &MeanPowers| {
         let (weight, (high_w, low_w)) = (weight(point), point.errors_w);
         if weight > 0.0 {
             (weight * high_w, weight * low_w)

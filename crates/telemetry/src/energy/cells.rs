@@ -27,14 +27,14 @@ pub(crate) struct Cell {
     pub to_s: f64,
     /// Mean power, in W; an estimate unless the cell was seen.
     pub watts: f64,
-    pub sight: Sight,
+    pub sight: Visibility,
     /// Bounds on the errors of the two edges, in s.
     pub slack_s: (f64, f64),
 }
 
 /// The part of a cell that the sensor observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Sight {
+pub(crate) enum Visibility {
     /// The whole cell: its mean power is exact.
     Seen,
     /// The whole cell, unless an update passed between two reads.
@@ -78,7 +78,7 @@ pub(crate) struct Cells {
 
 /// The energy of a window in J, with bounds (low, high).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sum {
+pub(crate) struct EnergyBounds {
     /// The estimate.
     pub joules: f64,
     /// Bounds if hidden power was within the range of the readings before and after.
@@ -135,11 +135,11 @@ impl Cells {
     ///
     /// Returns `None` if the cells do not cover the whole time, if more than half of the time is
     /// missing, or if the upper bound is not finite.
-    pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
+    pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<EnergyBounds> {
         if !self.reach_over(from_s, to_s) {
             return None;
         }
-        let missing = |cell: &&Cell| cell.sight == Sight::Missing;
+        let missing = |cell: &&Cell| cell.sight == Visibility::Missing;
         let missing_s: f64 = self
             .within(from_s, to_s)
             .filter(missing)
@@ -159,7 +159,7 @@ impl Cells {
         let least = if narrow.0 < narrow.1 {
             self.at(narrow.0, narrow.1)
         } else {
-            Sum {
+            EnergyBounds {
                 joules: 0.0,
                 likely: (0.0, 0.0),
                 certain: (0.0, 0.0),
@@ -215,7 +215,7 @@ impl Cells {
                 // The energy of a cell that was not seen has no known mean. Its power is bounded at
                 // each time after its edge, so the edge always matters.
                 let full_s = match cell.sight {
-                    Sight::Seen | Sight::Unsure { .. } => {
+                    Visibility::Seen | Visibility::Unsure { .. } => {
                         (cell.to_s - cell.from_s) * (cell.watts / self.ceiling_w).clamp(0.0, 1.0)
                     }
                     _ => f64::INFINITY,
@@ -236,7 +236,7 @@ impl Cells {
     }
 
     /// Returns the energy between two times, with all edges of cells at their estimated times.
-    fn at(&self, from_s: f64, to_s: f64) -> Sum {
+    fn at(&self, from_s: f64, to_s: f64) -> EnergyBounds {
         let joules = self.joules(from_s, to_s);
         let mean_w = joules / (to_s - from_s);
         let (mut errors, mut block) = (Errors::default(), f64::NEG_INFINITY);
@@ -247,7 +247,7 @@ impl Cells {
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
             let most = self.ceiling_w.max(cell.watts) * time_s - inside;
             match cell.sight {
-                Sight::Hidden { low_w, high_w } => {
+                Visibility::Hidden { low_w, high_w } => {
                     errors.worst = add(errors.worst, (inside, most));
                     // Cells are in the order of time, so a new block number closes the last block.
                     if (cell.from_s / BLOCK_S).floor() > block {
@@ -257,10 +257,10 @@ impl Cells {
                     let error = (inside - low_w * time_s, high_w * time_s - inside);
                     errors.block = add(errors.block, (error.0.max(0.0), error.1.max(0.0)));
                 }
-                Sight::Open | Sight::Missing => {
+                Visibility::Open | Visibility::Missing => {
                     errors.linear = add(errors.linear, (inside, most));
                 }
-                Sight::Seen | Sight::Unsure { .. } => {
+                Visibility::Seen | Visibility::Unsure { .. } => {
                     // The part outside the window holds at most the ceiling, so at least `low` is
                     // inside. Both errors are 0 for a cell that is entirely inside.
                     let all = cell.watts * (cell.to_s - cell.from_s);
@@ -279,7 +279,7 @@ impl Cells {
         errors.linear = add(errors.linear, self.folded(from_s, to_s));
         let likely = (errors.squares.0.sqrt(), errors.squares.1.sqrt());
         let (linear, worst) = (errors.linear, errors.worst);
-        Sum {
+        EnergyBounds {
             joules,
             likely: (joules - linear.0 - likely.0, joules + linear.1 + likely.1),
             certain: (joules - linear.0 - worst.0, joules + linear.1 + worst.1),
@@ -322,7 +322,7 @@ impl Cells {
         // all its cells can be lowered and raised (W).
         let mut slots = vec![(0.0, f64::INFINITY, f64::INFINITY); n];
         for (k, cell) in self.list.iter().enumerate() {
-            if matches!(cell.sight, Sight::Seen | Sight::Unsure { .. }) {
+            if matches!(cell.sight, Visibility::Seen | Visibility::Unsure { .. }) {
                 let slot = &mut slots[k % n];
                 slot.0 += overlap(cell, from_s, to_s);
                 slot.1 = slot.1.min(cell.watts.max(0.0));
@@ -379,7 +379,7 @@ impl Default for Unsure {
 impl Unsure {
     /// Adds `time_s` seconds of a cell if an update may have passed in the cell.
     fn add(&mut self, cell: &Cell, time_s: f64) {
-        let Sight::Unsure {
+        let Visibility::Unsure {
             hidden_s,
             low_w,
             high_w,
@@ -428,7 +428,7 @@ mod tests {
                 from_s,
                 to_s: from_s + lasts_s,
                 watts,
-                sight: Sight::Seen,
+                sight: Visibility::Seen,
                 slack_s: (0.0, 0.0),
             }
         };
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn what_is_hidden_for_most_of_the_time_is_not_told() {
         let mut cells = seen(&[(1.0, 100.0), (2.0, 100.0), (1.0, 100.0)]);
-        cells.list[1].sight = Sight::Missing;
+        cells.list[1].sight = Visibility::Missing;
         assert_eq!(cells.sum(0.5, 3.5), None);
         let sum = cells.sum(0.0, 4.0).unwrap();
         assert_eq!((sum.joules, sum.likely), (400.0, (200.0, 800.0)));

@@ -1,7 +1,7 @@
 //! Detection of resets and misreadings of an energy counter, and a running sum for displays.
 //!
 //! Role: [`went_on`] is the only rule that decides whether a counter continues from one reading to
-//! the next; [`crate::Trace::energy`] uses this rule as well. [`Counted`] is separate from
+//! the next; [`crate::Trace::energy`] uses this rule as well. [`EnergyTotal`] is separate from
 //! `Trace::energy` because a live display takes one reading at a time and stores no rows, so it can
 //! neither interpolate to the ends of a window nor bound the error.
 //! Method: a counter continues from a reading to a later one if it does not fall and rises no
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A running sum of the steps of an energy counter, which never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct EnergyTotal {
     /// The last accepted reading, (s, J).
     last: Option<(f64, f64)>,
     /// The last reading since then that did not continue from the accepted reading, (s, J).
@@ -39,7 +39,7 @@ pub(crate) fn went_on(from: (f64, f64), to: (f64, f64), most_w: f64) -> bool {
     (0.0..=most_j).contains(&(to.1 - from.1))
 }
 
-impl Counted {
+impl EnergyTotal {
     /// Adds a reading of the counter, in J, and returns the energy since the first reading, in J,
     /// which never decreases.
     ///
@@ -76,7 +76,7 @@ mod tests {
 
     /// Returns the sum after each of some readings that are 1 s apart.
     fn sums<const N: usize>(told: [f64; N]) -> [f64; N] {
-        let (mut counted, mut second) = (Counted::default(), 0);
+        let (mut counted, mut second) = (EnergyTotal::default(), 0);
         told.map(|told_j| {
             second += 1;
             counted.add(Duration::from_secs(second), told_j)
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_a_counter_may_rise_depends_on_the_time_that_passed() {
-        let mut counted = Counted::default();
+        let mut counted = EnergyTotal::default();
         counted.add(Duration::ZERO, 0.0);
         assert_eq!(counted.add(Duration::from_secs(1), 3e6), 0.0);
         assert_eq!(counted.add(Duration::from_secs(3), 3e6 + 5.0), 3e6 + 5.0);

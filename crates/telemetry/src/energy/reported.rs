@@ -5,7 +5,9 @@
 //! sum of calibrated bounds, each of which is cut off at 0 J. A trace whose rows were thinned
 //! stores reported energies ([`crate::Ledger`]), so that any calibration can be applied later.
 
-use super::{COUNTER_STEP_J, Calibration, Energy, Method, READING_STEP_W, Sum, Told};
+use super::{
+    COUNTER_STEP_J, Calibration, Energy, EnergyBounds, Method, PowerEstimate, READING_STEP_W,
+};
 use crate::{Device, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use std::time::Duration;
 pub(crate) struct Reported {
     pub metric: Metric,
     method: Method,
-    sum: Sum,
+    sum: EnergyBounds,
     n_updates: usize,
     /// Time of the window that the metric covers, in s.
     pub covered_s: f64,
@@ -29,7 +31,7 @@ impl Reported {
         Self {
             metric: self.metric,
             method: self.method.max(next.method),
-            sum: Sum {
+            sum: EnergyBounds {
                 joules: self.sum.joules + next.sum.joules,
                 likely: add(self.sum.likely, next.sum.likely),
                 certain: add(self.sum.certain, next.sum.certain),
@@ -53,7 +55,7 @@ impl Reported {
             (low_j.max(0.0), high_j + ceiling_w * gained_s)
         };
         Self {
-            sum: Sum {
+            sum: EnergyBounds {
                 joules: (self.sum.joules + mean_w * (gained_s - lost_s)).max(0.0),
                 likely: moved(self.sum.likely),
                 certain: moved(self.sum.certain),
@@ -99,12 +101,12 @@ impl Reported {
     }
 }
 
-impl Told {
+impl PowerEstimate {
     /// Returns the reported energy between two times; `None` if the metric does not cover all of
     /// the time between.
     pub(crate) fn reported(&self, metric: Metric, from_s: f64, to_s: f64) -> Option<Reported> {
         let sum = self.sum(from_s, to_s)?;
-        self.tells(from_s, to_s).then(|| Reported {
+        self.covers(from_s, to_s).then(|| Reported {
             metric,
             method: self.method,
             sum,
@@ -129,7 +131,7 @@ impl Trace {
             return None;
         }
         let (from_s, to_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
-        self.told(device, metric, (from_s, to_s))?
+        self.power_estimate(device, metric, (from_s, to_s))?
             .reported(metric, from_s, to_s)
     }
 }

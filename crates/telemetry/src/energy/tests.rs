@@ -11,25 +11,25 @@ mod recorded;
 mod short;
 
 use super::*;
-use crate::synthetic::{Piece, Program, Sensor};
+use crate::synthetic::{PowerProfile, PowerSegment, Sensor};
 use crate::testdata::Random;
 use crate::{PowerLimits, Row, Values, testdata};
 
 /// The quantity that a simulated device reports.
 #[derive(Clone, Copy, Debug)]
-enum Teller {
+enum Reported {
     /// Power, through a sensor of a class.
     Power(SensorClass),
     /// An energy counter with this update period, in s.
     Counter(f64),
 }
 
-fn device(teller: Teller) -> Device {
+fn device(teller: Reported) -> Device {
     let (name, architecture) = match teller {
-        Teller::Power(SensorClass::PartTime) => ("NVIDIA A100-SXM4-40GB", "Ampere"),
-        Teller::Power(SensorClass::FullTime | SensorClass::LastSecond) => ("NVIDIA L4", "Ada"),
-        Teller::Power(SensorClass::Fast) => ("Tesla V100", "Volta"),
-        Teller::Counter(_) => ("NVIDIA B200", "Blackwell"),
+        Reported::Power(SensorClass::PartTime) => ("NVIDIA A100-SXM4-40GB", "Ampere"),
+        Reported::Power(SensorClass::FullTime | SensorClass::LastSecond) => ("NVIDIA L4", "Ada"),
+        Reported::Power(SensorClass::Fast) => ("Tesla V100", "Volta"),
+        Reported::Counter(_) => ("NVIDIA B200", "Blackwell"),
     };
     Device {
         driver: Some("550.54.14".into()),
@@ -38,21 +38,27 @@ fn device(teller: Teller) -> Device {
             max_w: Some(300.0),
             ..PowerLimits::default()
         },
-        ..Device::named(Kind::Gpu, name)
+        ..Device::new(Kind::Gpu, name)
     }
 }
 
-fn metric(teller: Teller) -> Metric {
+fn metric(teller: Reported) -> Metric {
     match teller {
-        Teller::Power(SensorClass::LastSecond) => Metric::PowerAverage,
-        Teller::Power(_) => Metric::PowerInstant,
-        Teller::Counter(_) => Metric::Energy,
+        Reported::Power(SensorClass::LastSecond) => Metric::PowerAverage,
+        Reported::Power(_) => Metric::PowerInstant,
+        Reported::Counter(_) => Metric::Energy,
     }
 }
 
 /// Samples a load every `every_s` from 0 s to `lasts_s`; readings are whole mW or mJ, as NVML's
 /// are.
-fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: f64) -> Trace {
+fn sampled(
+    load: &PowerProfile,
+    teller: Reported,
+    phase_s: f64,
+    every_s: f64,
+    lasts_s: f64,
+) -> Trace {
     let mut times_s = vec![];
     let mut time_s = 0.0;
     while time_s <= lasts_s {
@@ -63,18 +69,18 @@ fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: 
 }
 
 /// Samples a load at the given times, in s, as [`sampled`] does.
-fn sampled_at(load: &Program, teller: Teller, phase_s: f64, times_s: &[f64]) -> Trace {
+fn sampled_at(load: &PowerProfile, teller: Reported, phase_s: f64, times_s: &[f64]) -> Trace {
     let mut rows = vec![];
     for &time_s in times_s {
         let told = match teller {
-            Teller::Power(class) => {
+            Reported::Power(class) => {
                 let sensor = Sensor {
                     phase_s,
-                    ..Sensor::of(class)
+                    ..Sensor::for_class(class)
                 };
-                sensor.told_w(load, time_s)
+                sensor.reported_w(load, time_s)
             }
-            Teller::Counter(step_s) => {
+            Reported::Counter(step_s) => {
                 let sensor = Sensor {
                     update_s: step_s,
                     window_s: 0.0,
@@ -100,35 +106,47 @@ fn sampled_at(load: &Program, teller: Teller, phase_s: f64, times_s: &[f64]) -> 
     }
 }
 
-fn irregular(random: &mut Random, n: usize) -> Vec<Piece> {
-    let piece = |_| Piece::level(random.between(0.02, 0.4), random.between(50.0, 250.0));
+fn irregular(random: &mut Random, n: usize) -> Vec<PowerSegment> {
+    let piece = |_| PowerSegment::level(random.between(0.02, 0.4), random.between(50.0, 250.0));
     (0..n).map(piece).collect()
 }
 
-fn loads() -> Vec<(&'static str, Program)> {
-    let ramp = |from_w, to_w| Piece {
+fn loads() -> Vec<(&'static str, PowerProfile)> {
+    let ramp = |from_w, to_w| PowerSegment {
         lasts_s: 1.7,
         from_w,
         to_w,
     };
-    let repeated = |pieces| Program {
+    let repeated = |pieces| PowerProfile {
         pieces,
         repeats: true,
     };
     vec![
-        ("constant", Program::constant(150.0)),
+        ("constant", PowerProfile::constant(150.0)),
         (
             "ramps",
             repeated(vec![ramp(50.0, 250.0), ramp(250.0, 50.0)]),
         ),
         ("irregular", repeated(irregular(&mut Random(7), 40))),
-        ("square 104 ms", Program::square(50.0, 250.0, 0.104, 0.5)),
-        ("square 96 ms", Program::square(50.0, 250.0, 0.096, 0.3)),
-        ("square 52 ms", Program::square(50.0, 250.0, 0.052, 0.5)),
-        ("square 730 ms", Program::square(50.0, 250.0, 0.73, 0.6)),
-        ("alias 100 ms", Program::square(50.0, 250.0, 0.1, 0.5)),
-        ("alias 50 ms", Program::square(50.0, 250.0, 0.05, 0.5)),
-        ("alias 20 ms", Program::square(50.0, 250.0, 0.02, 0.5)),
+        (
+            "square 104 ms",
+            PowerProfile::square(50.0, 250.0, 0.104, 0.5),
+        ),
+        (
+            "square 96 ms",
+            PowerProfile::square(50.0, 250.0, 0.096, 0.3),
+        ),
+        (
+            "square 52 ms",
+            PowerProfile::square(50.0, 250.0, 0.052, 0.5),
+        ),
+        (
+            "square 730 ms",
+            PowerProfile::square(50.0, 250.0, 0.73, 0.6),
+        ),
+        ("alias 100 ms", PowerProfile::square(50.0, 250.0, 0.1, 0.5)),
+        ("alias 50 ms", PowerProfile::square(50.0, 250.0, 0.05, 0.5)),
+        ("alias 20 ms", PowerProfile::square(50.0, 250.0, 0.02, 0.5)),
     ]
 }
 
@@ -136,34 +154,34 @@ fn seconds(from_s: f64, to_s: f64) -> Range<Duration> {
     Duration::from_secs_f64(from_s)..Duration::from_secs_f64(to_s)
 }
 
-const TELLERS: [Teller; 6] = [
-    Teller::Power(SensorClass::PartTime),
-    Teller::Power(SensorClass::FullTime),
-    Teller::Power(SensorClass::LastSecond),
-    Teller::Power(SensorClass::Fast),
-    Teller::Counter(0.02),
-    Teller::Counter(0.1),
+const TELLERS: [Reported; 6] = [
+    Reported::Power(SensorClass::PartTime),
+    Reported::Power(SensorClass::FullTime),
+    Reported::Power(SensorClass::LastSecond),
+    Reported::Power(SensorClass::Fast),
+    Reported::Counter(0.02),
+    Reported::Counter(0.1),
 ];
 
-fn name(teller: Teller) -> String {
+fn name(teller: Reported) -> String {
     match teller {
-        Teller::Power(class) => format!("{class:?}"),
-        Teller::Counter(step_s) => format!("counter {step_s}"),
+        Reported::Power(class) => format!("{class:?}"),
+        Reported::Counter(step_s) => format!("counter {step_s}"),
     }
 }
 
-fn is_part_time(teller: Teller) -> bool {
+fn is_part_time(teller: Reported) -> bool {
     matches!(
         teller,
-        Teller::Power(SensorClass::PartTime | SensorClass::Fast)
+        Reported::Power(SensorClass::PartTime | SensorClass::Fast)
     )
 }
 
 /// Returns a trace of a device that draws 100 W and reports only a counter, with a row every 0.1 s
 /// for 12 s.
 fn counting(kind: Kind, limits: PowerLimits) -> Trace {
-    let load = Program::constant(100.0);
-    let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
+    let load = PowerProfile::constant(100.0);
+    let mut trace = sampled(&load, Reported::Counter(0.000_976), 0.0, 0.1, 12.0);
     trace.devices[0].kind = kind;
     trace.devices[0].limits = limits;
     trace
@@ -171,7 +189,7 @@ fn counting(kind: Kind, limits: PowerLimits) -> Trace {
 
 #[test]
 fn without_power_or_energy_there_is_none() {
-    let mut trace = sampled(&Program::constant(99.0), TELLERS[1], 0.0, 0.1, 5.0);
+    let mut trace = sampled(&PowerProfile::constant(99.0), TELLERS[1], 0.0, 0.1, 5.0);
     assert_eq!(trace.energy(0, seconds(1.0, 1.0)), None);
     assert_eq!(trace.energy(0, seconds(1.0, 9.0)), None);
     assert_eq!(trace.energy(1, seconds(1.0, 2.0)), None);
@@ -184,9 +202,15 @@ fn without_power_or_energy_there_is_none() {
 
 #[test]
 fn the_counter_comes_first_and_the_integral_checks_it() {
-    let load = Program::square(50.0, 250.0, 0.73, 0.6);
-    let mut trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.02, 30.0);
-    let counter = sampled(&load, Teller::Counter(0.1), 0.03, 0.02, 30.0);
+    let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
+    let mut trace = sampled(
+        &load,
+        Reported::Power(SensorClass::FullTime),
+        0.0,
+        0.02,
+        30.0,
+    );
+    let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
     for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
         let told = other.values.get(Metric::Energy).unwrap();
         row.values.set(Metric::Energy, 1.05 * told);
@@ -220,7 +244,7 @@ fn the_counter_comes_first_and_the_integral_checks_it() {
 
 #[test]
 fn an_empty_second_is_missing_and_not_zero() {
-    let mut trace = sampled(&Program::constant(100.0), TELLERS[1], 0.0, 0.02, 10.0);
+    let mut trace = sampled(&PowerProfile::constant(100.0), TELLERS[1], 0.0, 0.02, 10.0);
     trace
         .rows
         .retain(|row| !(4.0..5.0).contains(&row.time.as_secs_f64()));
@@ -236,7 +260,7 @@ fn an_empty_second_is_missing_and_not_zero() {
 #[test]
 fn a_device_that_tells_no_watt_tells_nothing() {
     for teller in TELLERS {
-        let trace = sampled(&Program::constant(0.0), teller, 0.0, 0.05, 12.0);
+        let trace = sampled(&PowerProfile::constant(0.0), teller, 0.0, 0.05, 12.0);
         assert!(trace.devices[0].limits.max_w.is_some());
         assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{teller:?}");
     }
@@ -256,8 +280,8 @@ fn energies_of_any_size_are_written_with_their_digits() {
     ] {
         assert_eq!(digits(joules), text);
     }
-    let load = Program::constant(0.05);
-    let trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.1, 9.0);
+    let load = PowerProfile::constant(0.05);
+    let trace = sampled(&load, Reported::Power(SensorClass::FullTime), 0.0, 0.1, 9.0);
     let energy = trace.energy(0, seconds(2.0, 2.5)).unwrap();
     assert!(energy.to_string().starts_with("0.02500 J [0, "), "{energy}");
     let check = EnergyCheck {
@@ -324,7 +348,7 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
     for round in 0..35 {
         let teller = TELLERS[round % TELLERS.len()];
         let mut trace = sampled(
-            &Program::square(50.0, 250.0, 0.73, 0.6),
+            &PowerProfile::square(50.0, 250.0, 0.73, 0.6),
             teller,
             0.0,
             0.1,
@@ -379,7 +403,7 @@ mod properties {
     use super::*;
     use proptest::prelude::*;
 
-    fn teller() -> impl Strategy<Value = Teller> {
+    fn teller() -> impl Strategy<Value = Reported> {
         (0..TELLERS.len()).prop_map(|i| TELLERS[i])
     }
 
@@ -390,7 +414,7 @@ mod properties {
         fn energy_adds_up_over_adjoining_windows(
             teller in teller(), seed: u64, cut in 0.2..0.8_f64, lasts in 2.0..6.0_f64,
         ) {
-            let load = Program { pieces: irregular(&mut Random(seed), 30), repeats: true };
+            let load = PowerProfile { pieces: irregular(&mut Random(seed), 30), repeats: true };
             let trace = sampled(&load, teller, 0.0123, 0.023, lasts + 5.0);
             let (from, to) = (3.0, 3.0 + lasts);
             let middle = from + cut * lasts;
@@ -410,14 +434,14 @@ mod properties {
         fn energy_scales_with_the_gain_and_lies_in_its_intervals(
             teller in teller(), seed: u64, gain in 0.9..1.1_f64,
         ) {
-            let load = Program { pieces: irregular(&mut Random(seed), 30), repeats: true };
+            let load = PowerProfile { pieces: irregular(&mut Random(seed), 30), repeats: true };
             let trace = sampled(&load, teller, 0.0, 0.031, 8.0);
             let by = |calibration: &Calibration| {
                 trace.energy_by(0, metric(teller), seconds(3.0, 6.0), calibration).unwrap()
             };
             let (one, scaled) = (by(&Calibration::known(1.0)), by(&Calibration::known(gain)));
             prop_assert!((scaled.joules * gain / one.joules - 1.0).abs() < 1e-12);
-            let guessed = by(&Calibration::of_kind(Kind::Gpu));
+            let guessed = by(&Calibration::for_kind(Kind::Gpu));
             for energy in [&one, &scaled, &guessed] {
                 prop_assert!(energy.sampling.contains(energy.joules));
                 prop_assert!(energy.interval.contains(energy.joules));

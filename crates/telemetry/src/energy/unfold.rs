@@ -28,14 +28,14 @@
 //! Limits: the readings do not show a load that repeats exactly with the window, because such a
 //! load is a pattern with sum zero. [`Cells::sum`] includes this error in its bounds.
 
-use super::cells::{Cell, Cells, Sight};
-use crate::updates::{self, Rhythm, Step, Update};
+use super::cells::{Cell, Cells, Visibility};
+use crate::updates::{self, PeriodBounds, Update, UpdateGap};
 
 /// The update period and the averaging window of a power sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Habit {
+pub(crate) struct SensorModel {
     /// Update period with its bounds.
-    pub rhythm: Rhythm,
+    pub rhythm: PeriodBounds,
     /// Length of the averaging window of a reading, in s.
     pub window_s: f64,
     /// Bound on the error of the windows' ends, in s, in addition to the error of the update times.
@@ -66,7 +66,7 @@ const MIN_FOLD: usize = 2;
 /// has the cells of whole windows, whose bounds must be included as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
-    habit: Habit,
+    habit: SensorModel,
     row_s: f64,
     ceiling_w: f64,
 ) -> Vec<(Cells, Vec<Update>)> {
@@ -94,7 +94,7 @@ pub(crate) fn of_power(
         };
         append(&mut list, cells);
     }
-    let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
+    let has_gap = list.iter().any(|cell| cell.sight == Visibility::Missing);
     // `Cells::folded` assigns cells to places of the pattern by their index in the whole list. This
     // includes the margin before the first cell, which only shifts all indices. With a gap, each
     // run has a pattern of its own, so no common pattern is bounded.
@@ -102,7 +102,7 @@ pub(crate) fn of_power(
     let is_disturbed = is_disturbed(series, &updates, step_s);
     // Adds margins, power ranges and slack to a list of cells; both ways need them.
     let finish = |mut list: Vec<Cell>, fold: usize| {
-        add_margins(&mut list, 2.0 * MARGIN_STEPS * step_s, Sight::Open);
+        add_margins(&mut list, 2.0 * MARGIN_STEPS * step_s, Visibility::Open);
         set_ranges(&mut list, &updates);
         for cell in &mut list {
             cell.slack_s.0 += habit.shift_s;
@@ -134,7 +134,7 @@ pub(crate) fn of_power(
 /// reading is never older than `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
-    rhythm: Option<&Rhythm>,
+    rhythm: Option<&PeriodBounds>,
     longest_s: f64,
     ceiling_w: f64,
 ) -> (Cells, Vec<Update>) {
@@ -143,7 +143,7 @@ pub(crate) fn of_counter(
         from_s: pair[0].time_s,
         to_s: pair[1].time_s,
         watts: (pair[1].value - pair[0].value) / (pair[1].time_s - pair[0].time_s),
-        sight: Sight::Seen,
+        sight: Visibility::Seen,
         slack_s: (pair[0].slack_s, pair[1].slack_s),
     };
     let mut list: Vec<Cell> = updates.windows(2).map(cell).collect();
@@ -157,7 +157,11 @@ pub(crate) fn of_counter(
     // Reads after the last change show no later update, but the device drew power until the last
     // read. The margin covers this time as well.
     let open_s = list.last().map_or(0.0, since_s);
-    add_margins(&mut list, open_s + 2.0 * MARGIN_STEPS * step_s, Sight::Open);
+    add_margins(
+        &mut list,
+        open_s + 2.0 * MARGIN_STEPS * step_s,
+        Visibility::Open,
+    );
     let cells = Cells {
         reach_s: reach_s(&updates, series, step_s),
         list,
@@ -193,7 +197,7 @@ fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
             from_s: last.to_s,
             to_s: first.from_s,
             watts: 0.5 * (last.watts + first.watts),
-            sight: Sight::Missing,
+            sight: Visibility::Missing,
             slack_s: (last.slack_s.1, first.slack_s.0),
         });
     }
@@ -210,7 +214,9 @@ fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool 
     let slow_s = updates::SLOW_READS * step_s;
     let is_irregular =
         |pair: &[Update]| (pair[1].time_s - pair[0].time_s - step_s).abs() > IRREGULAR * step_s;
-    updates.iter().any(|update| update.step == Step::Unsure)
+    updates
+        .iter()
+        .any(|update| update.step == UpdateGap::Unsure)
         || series.windows(2).any(|pair| pair[1].0 - pair[0].0 > slow_s)
             && updates.windows(2).any(is_irregular)
 }
@@ -219,14 +225,14 @@ fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool 
 ///
 /// If the sensor observes all of the time, a cell begins at the update before, and only missed
 /// updates leave a hidden cell.
-fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
+fn alternating(run: &[Update], window_s: f64, rhythm: &PeriodBounds) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
     let sees_all = window_s > (1.0 - SAME_EDGE) * rhythm.period_s;
     for update in run {
         let mut from_s = update.time_s - window_s;
-        let (mut sight, mut from_slack_s) = (Sight::Seen, update.slack_s);
+        let (mut sight, mut from_slack_s) = (Visibility::Seen, update.slack_s);
         if let Some(&last) = cells.last() {
-            let follows = sees_all && update.step != Step::Missed;
+            let follows = sees_all && update.step != UpdateGap::Missed;
             // Windows that touch, up to rounding, have no hidden cell between them.
             if !follows && from_s > last.to_s + SAME_EDGE * window_s {
                 cells.push(Cell {
@@ -241,8 +247,8 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
             }
             // If an update was missed, this cell is longer than a period: the reading is the mean
             // of its last period only, and the time before is hidden.
-            if follows && update.step == Step::Unsure {
-                sight = Sight::Unsure {
+            if follows && update.step == UpdateGap::Unsure {
+                sight = Visibility::Unsure {
                     hidden_s: (update.time_s - from_s - rhythm.shortest_s).max(0.0),
                     low_w: 0.0,
                     high_w: 0.0,
@@ -275,7 +281,7 @@ fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
                 time_s: at(pair[0].time_s, pair[1].time_s),
                 slack_s: pair[0].slack_s.max(pair[1].slack_s),
                 value: at(pair[0].value, pair[1].value),
-                step: Step::Next,
+                step: UpdateGap::Next,
             }
         }));
         whole.push(pair[1]);
@@ -312,7 +318,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
                     sight: if gap_s < missing_s {
                         hidden()
                     } else {
-                        Sight::Missing
+                        Visibility::Missing
                     },
                     slack_s: (update.slack_s, next.slack_s.0),
                 });
@@ -322,7 +328,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
             from_s: to_s - window_s,
             to_s,
             watts: update.value,
-            sight: Sight::Seen,
+            sight: Visibility::Seen,
             slack_s: (update.slack_s, update.slack_s),
         });
     }
@@ -387,7 +393,7 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
             from_s,
             to_s,
             watts: level + pattern[k % fold] + rise,
-            sight: Sight::Seen,
+            sight: Visibility::Seen,
             slack_s: (from_slack_s, to_slack_s),
         });
         (from_s, from_slack_s) = (to_s, to_slack_s);
@@ -396,8 +402,8 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
 }
 
 /// Returns the sight of a hidden cell whose range is not set yet; see [`set_ranges`].
-fn hidden() -> Sight {
-    Sight::Hidden {
+fn hidden() -> Visibility {
+    Visibility::Hidden {
         low_w: 0.0,
         high_w: 0.0,
     }
@@ -405,7 +411,7 @@ fn hidden() -> Sight {
 
 /// Adds a cell of length `margin_s` at each end of the list, with the power of its neighbour,
 /// because a window may begin before the first update and end after the last.
-fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Sight) {
+fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Visibility) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;
     };
@@ -440,7 +446,7 @@ fn set_ranges(list: &mut [Cell], updates: &[Update]) {
         while end < updates.len() && updates[end].time_s < cell.to_s + REACH_S {
             end += 1;
         }
-        if let Sight::Hidden { low_w, high_w } | Sight::Unsure { low_w, high_w, .. } =
+        if let Visibility::Hidden { low_w, high_w } | Visibility::Unsure { low_w, high_w, .. } =
             &mut cell.sight
         {
             let around = || updates[first..end.max(first)].iter().map(|u| u.value);
@@ -453,22 +459,22 @@ fn set_ranges(list: &mut [Cell], updates: &[Update]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Program, Sensor};
+    use crate::synthetic::{PowerProfile, Sensor};
     use crate::{SensorClass, testdata::Random};
 
-    fn cells_of(class: SensorClass, load: &Program) -> Vec<Cell> {
+    fn cells_of(class: SensorClass, load: &PowerProfile) -> Vec<Cell> {
         let (update_s, window_s) = class.update_and_window_s();
         let sensor = Sensor {
             phase_s: 0.5 * update_s,
-            ..Sensor::of(class)
+            ..Sensor::for_class(class)
         };
         let read = |i: i32| {
             let time_s = 0.2 * update_s * f64::from(i);
-            (time_s, sensor.told_w(load, time_s))
+            (time_s, sensor.reported_w(load, time_s))
         };
         let series: Vec<_> = (0..500).map(read).collect();
-        let habit = Habit {
-            rhythm: Rhythm::new(update_s, 0.0),
+        let habit = SensorModel {
+            rhythm: PeriodBounds::new(update_s, 0.0),
             window_s,
             shift_s: 0.0,
             is_guess: false,
@@ -480,14 +486,14 @@ mod tests {
     fn each_cell_that_was_seen_is_the_sensors_window() {
         for class in [SensorClass::PartTime, SensorClass::Fast] {
             let (update_s, window_s) = class.update_and_window_s();
-            let cells = cells_of(class, &Program::square(50.0, 250.0, 0.73, 0.6));
+            let cells = cells_of(class, &PowerProfile::square(50.0, 250.0, 0.73, 0.6));
             for three in cells.windows(3).skip(3) {
-                if three[1].sight == Sight::Seen {
+                if three[1].sight == Visibility::Seen {
                     assert!(
                         (three[1].to_s - three[1].from_s - window_s).abs() < 1e-9,
                         "{three:?}"
                     );
-                } else if matches!(three[1].sight, Sight::Hidden { .. }) {
+                } else if matches!(three[1].sight, Visibility::Hidden { .. }) {
                     let hidden_s = three[1].to_s - three[1].from_s;
                     assert!((hidden_s - (update_s - window_s)).abs() < 1e-9, "{three:?}");
                     assert_eq!(three[1].watts, 0.5 * (three[0].watts + three[2].watts));
@@ -499,11 +505,14 @@ mod tests {
     #[test]
     fn the_last_second_unfolds_into_its_tenths() {
         let mut random = Random(1);
-        let mut pieces = vec![crate::synthetic::Piece::level(2.0, 60.0)];
+        let mut pieces = vec![crate::synthetic::PowerSegment::level(2.0, 60.0)];
         pieces.extend((0..8).map(|_| {
-            crate::synthetic::Piece::level(random.between(0.3, 0.9), random.between(50.0, 250.0))
+            crate::synthetic::PowerSegment::level(
+                random.between(0.3, 0.9),
+                random.between(50.0, 250.0),
+            )
         }));
-        let load = Program {
+        let load = PowerProfile {
             pieces,
             repeats: false,
         };
@@ -511,7 +520,7 @@ mod tests {
         let mut worst_w = 0.0_f64;
         for cell in cells
             .iter()
-            .filter(|cell| cell.sight == Sight::Seen && cell.from_s > 0.0)
+            .filter(|cell| cell.sight == Visibility::Seen && cell.from_s > 0.0)
         {
             // Reads every 20 ms determine the times of updates only to 20 ms. Cells with a jump
             // near an edge are therefore not compared; all other cells are exact.

@@ -10,7 +10,7 @@
 
 use super::csv::json;
 use super::{Header, Note, Read, refused, seconds, sorted};
-use crate::trace::{Mark, Row, Trace};
+use crate::trace::{Region, Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ impl Tracks {
     /// contains        [-----------]    fits; replaces the slices inside it
     /// overlaps    [---------------]    needs another track
     /// ```
-    fn place(&mut self, mark: &Mark) -> (usize, bool) {
+    fn place(&mut self, mark: &Region) -> (usize, bool) {
         let is_free = |track: &Track| {
             let before = track.outer.iter().rev().find(|outer| outer.0 < mark.start);
             track.thread == mark.thread && before.is_none_or(|outer| outer.1 <= mark.start)
@@ -124,7 +124,7 @@ impl Tracks {
     }
 }
 
-pub(super) fn mark(text: &mut String, tracks: &mut Tracks, trace: &Trace, mark: &Mark) {
+pub(super) fn mark(text: &mut String, tracks: &mut Tracks, trace: &Trace, mark: &Region) {
     let pid = trace.devices.len();
     let (tid, is_new) = tracks.place(mark);
     // Names of the process and of the track are metadata before the first slice.
@@ -231,12 +231,12 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
                 return Ok(());
             };
             for (name, value) in event["args"].as_object().into_iter().flatten() {
-                if let (Some(metric), Some(value)) = (Metric::named(name), value.as_f64()) {
+                if let (Some(metric), Some(value)) = (Metric::from_name(name), value.as_f64()) {
                     row.values.set(metric, value);
                 }
             }
         }
-        Some("X") => trace.marks.push(Mark {
+        Some("X") => trace.marks.push(Region {
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
             end: time("ts")?.saturating_add(time("dur")?),

@@ -159,7 +159,7 @@ fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
             index,
             uuid: label("uuid"),
             driver: label("driver"),
-            ..Device::named(kind, label("name").unwrap_or_default())
+            ..Device::new(kind, label("name").unwrap_or_default())
         });
         trace.rows.push(Row {
             device: trace.devices.len() - 1,

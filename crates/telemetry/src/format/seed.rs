@@ -10,7 +10,7 @@
 use super::{Read, lines, refused, seconds};
 use crate::device::{Device, Kind, PowerLimits};
 use crate::trace::{Row, Trace};
-use crate::{Counted, Metric, Result, Values, updates};
+use crate::{EnergyTotal, Metric, Result, Values, updates};
 use std::fmt::Write as _;
 
 /// First line of a file, byte for byte.
@@ -23,7 +23,7 @@ const J_PER_KJ: f64 = 1e3;
 
 /// Limits that a file of this dialect does not contain but its percentages refer to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Limits {
+pub struct DeviceLimits {
     /// Power limit that was set, in W.
     pub power_w: Option<f64>,
     /// Total memory, in bytes.
@@ -32,9 +32,9 @@ pub struct Limits {
 
 /// State that is carried from row to row while writing.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct WriterState {
     /// Energy since the first row.
-    counted: Counted,
+    counted: EnergyTotal,
 }
 
 pub(super) fn begin(text: &mut String) {
@@ -42,7 +42,7 @@ pub(super) fn begin(text: &mut String) {
     text.push('\n');
 }
 
-pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row) {
+pub(super) fn row(text: &mut String, state: &mut WriterState, trace: &Trace, row: &Row) {
     if row.device != 0 {
         return;
     }
@@ -73,7 +73,7 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
     text.push('\n');
 }
 
-pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
+pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
     let mut lines = lines(text);
     if lines.next().map(|(_, first)| first) != Some(Ok(HEADER)) {
         return Err(refused(
@@ -148,12 +148,12 @@ fn cells(line: &str) -> Option<[Option<f64>; N_COLUMNS]> {
     is_whole.then_some(cells)
 }
 
-fn device(limits: Limits) -> Device {
+fn device(limits: DeviceLimits) -> Device {
     Device {
         limits: PowerLimits {
             set_w: limits.power_w,
             ..PowerLimits::default()
         },
-        ..Device::named(Kind::Gpu, "GPU")
+        ..Device::new(Kind::Gpu, "GPU")
     }
 }

@@ -3,8 +3,8 @@
 //! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes
 //! energies without the lock, and the sampler then replaces its ledger by the returned one.
 
-use super::{Entry, Ledger};
-use crate::energy::{CONTEXT, METRICS, Reported, Told};
+use super::{EnergyEntry, Ledger};
+use crate::energy::{CONTEXT, METRICS, PowerEstimate, Reported};
 use crate::{Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const MAX_TOLD: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct RowBatch {
     trace: Trace,
     open: Vec<Duration>,
     capacity: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Batch {
 /// Cells of power that were computed so far for a metric of a device.
 #[derive(Default)]
 struct Cached {
-    told: Vec<Told>,
+    told: Vec<PowerEstimate>,
     n_tries: usize,
 }
 
@@ -43,7 +43,7 @@ struct Sums<'a> {
 
 impl Trace {
     /// Copies the rows whose energies are in no slice, with the rows around them.
-    pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> Batch {
+    pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> RowBatch {
         let mut ledger = self.ledger.clone();
         // Before the first thinning, the trace's interval is the requested one.
         if ledger.interval.is_zero() {
@@ -57,7 +57,7 @@ impl Trace {
         trace.marks = marks.cloned().collect();
         trace.interval = ledger.interval;
         trace.ledger = ledger;
-        Batch {
+        RowBatch {
             trace,
             open: open.to_vec(),
             capacity,
@@ -65,9 +65,9 @@ impl Trace {
     }
 }
 
-impl Batch {
-    /// Returns the ledger with the energies of this batch, whose [`Ledger::whole_from`] is the time
-    /// before which rows may be thinned.
+impl RowBatch {
+    /// Returns the ledger with the energies of this batch, whose [`Ledger::complete_from`] is the
+    /// time before which rows may be thinned.
     pub(crate) fn sum_up(self) -> Ledger {
         let trace = &self.trace;
         let mut ledger = trace.ledger.clone();
@@ -87,7 +87,7 @@ impl Batch {
             ledger.thin_before(since);
             return ledger;
         }
-        let mut sums = Sums::of(trace);
+        let mut sums = Sums::new(trace);
         ledger.ceilings_w = std::sync::Arc::new(sums.ceilings_w.clone());
         let edges = self.edges(ledger.end()..end);
         let slices = edges.windows(2).map(|pair| {
@@ -118,7 +118,7 @@ impl Batch {
     }
 
     /// Computes the energies of regions that were left before a time and are not in the ledger yet.
-    fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<Entry> {
+    fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<EnergyEntry> {
         let windows = self.trace.marks.iter().map(|mark| mark.start..mark.end);
         let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
         let energies = left.map(|window| {
@@ -130,18 +130,19 @@ impl Batch {
         });
         // A region whose start is no edge of a slice any more depends on thinned rows, which this
         // batch lacks.
-        let is_known = |entry: &Entry| entry.energies.iter().any(|of_device| !of_device.is_empty());
+        let is_known =
+            |entry: &EnergyEntry| entry.energies.iter().any(|of_device| !of_device.is_empty());
         energies.filter(is_known).collect()
     }
 }
 
 impl<'a> Sums<'a> {
-    fn of(trace: &'a Trace) -> Self {
+    fn new(trace: &'a Trace) -> Self {
         let seconds = |row: Option<&crate::Row>| row.map_or(0.0, |row| row.time.as_secs_f64());
         let known_w = |device: usize| trace.ledger.ceilings_w.get(device).copied().unwrap_or(0.0);
         let ceiling_w = |device| trace.ceiling_w(device).unwrap_or(0.0).max(known_w(device));
         let devices = 0..trace.devices.len();
-        let first_row = |device| trace.of_device(device).next().map(|row| row.time);
+        let first_row = |device| trace.device_rows(device).next().map(|row| row.time);
         Self {
             trace,
             all_s: (seconds(trace.rows.first()), seconds(trace.rows.last())),
@@ -156,13 +157,13 @@ impl<'a> Sums<'a> {
         &mut self,
         window: &Range<Duration>,
         reported: impl Fn(&mut Self, usize, Metric) -> Option<Reported>,
-    ) -> Entry {
+    ) -> EnergyEntry {
         let devices = 0..self.trace.devices.len();
         let of_device = |device: usize| {
             let of_metric = |metric| reported(self, device, metric);
             METRICS.into_iter().filter_map(of_metric).collect()
         };
-        Entry {
+        EnergyEntry {
             window: window.clone(),
             energies: devices.map(of_device).collect(),
         }
@@ -198,11 +199,11 @@ impl<'a> Sums<'a> {
         if cached.n_tries == 0 {
             cached
                 .told
-                .extend(self.trace.told(device, metric, self.all_s));
+                .extend(self.trace.power_estimate(device, metric, self.all_s));
             let is_counter = metric == Metric::Energy && !cached.told.is_empty();
             cached.n_tries = if is_counter { 1 } else { MAX_TOLD };
         }
-        let covering = |told: &Told| told.reported(metric, from_s, to_s);
+        let covering = |told: &PowerEstimate| told.reported(metric, from_s, to_s);
         if let Some(found) = cached.told.iter().find_map(covering) {
             return Some(found);
         }
@@ -210,7 +211,7 @@ impl<'a> Sums<'a> {
             return None;
         }
         cached.n_tries += 1;
-        let told = self.trace.told(device, metric, (from_s, to_s))?;
+        let told = self.trace.power_estimate(device, metric, (from_s, to_s))?;
         let found = told.reported(metric, from_s, to_s);
         cached.told.push(told);
         found

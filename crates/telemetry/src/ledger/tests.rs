@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::energy::Energy;
-use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
-use crate::{Calibration, Device, Mark, Reading, Sampler, Source, Spent, Values};
+use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
+use crate::{Calibration, Device, Reading, Region, Sampler, Source, SpanReport, Values};
 
 /// The interval of these tests, in which an hour is sampled quickly.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A board without a counter.
 fn source() -> Synthetic {
-    let mut gpu = Gpu::of(Board::Rtx3090);
-    gpu.power = Program::square(50.0, 300.0, 7.3, 0.6);
-    gpu.counter = Tells::Never;
+    let mut gpu = Gpu::from_board(Board::Rtx3090);
+    gpu.power = PowerProfile::square(50.0, 300.0, 7.3, 0.6);
+    gpu.counter = Reporting::Never;
     let scenario = Scenario {
         gpus: vec![gpu],
         ..Scenario::default()
@@ -113,14 +113,14 @@ fn a_device_that_was_lost_for_some_minutes_has_an_energy_in_memory_too() {
 /// Samples a region of a model that its caller's clock drives.
 fn with_regions(capacity: usize, seconds: u64, regions: &[(u64, u64)]) -> Trace {
     let sampler = Sampler::new(source()).interval(INTERVAL).capacity(capacity);
-    let marks = regions.iter().map(|&(from_s, to_s)| Mark {
+    let marks = regions.iter().map(|&(from_s, to_s)| Region {
         name: "region".to_owned(),
         start: Duration::from_millis(from_s * 1000 + 37),
         end: Duration::from_millis(to_s * 1000 + 71),
         depth: 0,
         thread: 0,
     });
-    let marks: Vec<Mark> = marks.collect();
+    let marks: Vec<Region> = marks.collect();
     sampler
         .record_regions(Duration::from_secs(seconds), &marks)
         .unwrap()
@@ -133,7 +133,12 @@ fn regions_keep_their_energies_however_long_ago_they_were_left() {
     let whole = with_regions(usize::MAX, 3000, &regions);
     assert_eq!(thinned.marks, whole.marks);
     for mark in &thinned.marks {
-        let energy = |trace: &Trace| Spent::of_mark(trace, mark).devices[0].1.clone().unwrap();
+        let energy = |trace: &Trace| {
+            SpanReport::from_region(trace, mark).devices[0]
+                .1
+                .clone()
+                .unwrap()
+        };
         let (of_memory, of_file) = (energy(&thinned), energy(&whole));
         let (from_s, to_s) = (mark.start.as_secs_f64(), mark.end.as_secs_f64());
         let truth_j = source().model().gpus()[0].energy_j(from_s, to_s);
@@ -151,7 +156,7 @@ fn the_number_of_slices_is_bounded() {
     // Each region that is open while rows are thinned begins a slice.
     let n_regions = MAX_SLICES as u64 + 1000;
     let seconds = 400;
-    let open = (0..n_regions).map(|region| Mark {
+    let open = (0..n_regions).map(|region| Region {
         name: "open".to_owned(),
         start: Duration::from_millis(50 * region + 10),
         end: Duration::from_secs(seconds - 1),
@@ -159,7 +164,7 @@ fn the_number_of_slices_is_bounded() {
         thread: 0,
     });
     let sampler = Sampler::new(source()).interval(INTERVAL).capacity(1 << 13);
-    let open: Vec<Mark> = open.collect();
+    let open: Vec<Region> = open.collect();
     let trace = sampler
         .record_regions(Duration::from_secs(seconds), &open)
         .unwrap();
@@ -182,7 +187,7 @@ fn slices_that_are_joined_keep_their_energies_and_the_time_without_any() {
     let trace = recorded(1 << 10, 600);
     let slices = &trace.ledger.slices[..4];
     let metric = slices[0].energies[0][0].metric;
-    let joined = |slices: &[Entry]| {
+    let joined = |slices: &[EnergyEntry]| {
         let rest = slices[1..].iter();
         rest.fold(slices[0].clone(), |all, next| all.followed_by(next))
     };

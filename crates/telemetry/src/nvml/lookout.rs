@@ -9,14 +9,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 
 /// Backoff state of one device. A successful reading replaces it by the default.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lookout {
+pub(super) struct Backoff {
     /// Time of the next attempt; `None` while the device is not lost.
     due: Option<Duration>,
     /// Pause before the next attempt.
     pause: Duration,
 }
 
-impl Default for Lookout {
+impl Default for Backoff {
     fn default() -> Self {
         Self {
             due: None,
@@ -25,7 +25,7 @@ impl Default for Lookout {
     }
 }
 
-impl Lookout {
+impl Backoff {
     /// Records the loss of the device and schedules an attempt, unless one is scheduled already.
     pub(super) fn lost(&mut self, now: Duration) {
         self.due.get_or_insert(now.saturating_add(self.pause));

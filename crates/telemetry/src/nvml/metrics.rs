@@ -90,7 +90,7 @@ pub(super) fn ask(
     if wants(Metric::PerformanceState) {
         let state = match device.performance_state() {
             // NVML reports an unknown state as a value, not as an error.
-            Ok(PerformanceState::Unknown) => Err(Fault::Senseless),
+            Ok(PerformanceState::Unknown) => Err(Fault::InvalidReading),
             state => answer(state, |state| f64::from(state.as_c())),
         };
         tell(Metric::PerformanceState, state);

@@ -29,7 +29,7 @@ pub(super) enum Scope {
 }
 
 impl Handle {
-    pub(super) fn of(device: &Device<'_>) -> Self {
+    pub(super) fn new(device: &Device<'_>) -> Self {
         // SAFETY: the handle is only used in this module, with the library that created it.
         Self(unsafe { device.handle() })
     }

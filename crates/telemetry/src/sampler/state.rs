@@ -6,9 +6,9 @@
 
 use crate::failure::message;
 use crate::format::Sink;
-use crate::ledger::Batch;
+use crate::ledger::RowBatch;
 use crate::source::Source;
-use crate::trace::{Mark, Overhead, Row, Trace};
+use crate::trace::{Overhead, Region, Row, Trace};
 use crate::{Failure, Ledger};
 use std::collections::HashMap;
 use std::io;
@@ -211,7 +211,7 @@ impl Sampling {
     }
 
     /// Reads all devices after a region has ended, and adds the region to the trace.
-    pub(super) fn leave(&mut self, mark: Mark, clock: impl Fn() -> Duration) {
+    pub(super) fn leave(&mut self, mark: Region, clock: impl Fn() -> Duration) {
         self.read(true, clock);
         if let Some((_, n_open)) = self.threads.get_mut(&thread::current().id()) {
             *n_open = n_open.saturating_sub(1);
@@ -245,7 +245,7 @@ impl Sampling {
 
     /// Returns a copy of the rows whose energies must be computed before thinning, with the ticket
     /// for [`Self::thin`]. Returns `None` if memory has room.
-    pub(super) fn batch(&self) -> Option<(Batch, Ticket)> {
+    pub(super) fn batch(&self) -> Option<(RowBatch, Ticket)> {
         let ticket = Ticket {
             n_thinned: self.n_thinned,
             n_rows: self.trace.rows.len(),
@@ -282,7 +282,7 @@ impl Sampling {
         }
         self.n_thinned += 1;
         let n_newer = self.trace.rows.len() - ticket.n_rows;
-        let before = ledger.whole_from();
+        let before = ledger.complete_from();
         self.trace.ledger = ledger;
         if self.thin_to(self.trace.interval, before) > n_newer + self.capacity / 2 {
             self.trace.interval = self.trace.interval.saturating_mul(2);
@@ -313,7 +313,7 @@ impl Sampling {
     }
 
     /// Returns a trace with the newest row of each device only.
-    pub(super) fn newest(&self) -> Trace {
+    pub(super) fn latest(&self) -> Trace {
         let mut rows: Vec<Row> = self.newest.iter().copied().flatten().collect();
         rows.sort_by_key(|row| row.time);
         self.trace.with_rows(rows)

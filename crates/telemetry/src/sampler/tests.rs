@@ -3,14 +3,14 @@
 use super::*;
 use crate::energy::N_TOLD;
 use crate::format::prometheus;
-use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
-use crate::trace::Mark;
+use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
+use crate::trace::Region;
 use crate::{Calibration, Ledger};
 
 /// Returns a model of eight A100 boards.
 fn boards() -> Synthetic {
     let scenario = Scenario {
-        gpus: (0..8).map(|_| Gpu::of(Board::A100)).collect(),
+        gpus: (0..8).map(|_| Gpu::from_board(Board::A100)).collect(),
         ..Scenario::default()
     };
     Synthetic::new(Model::new(scenario).unwrap())
@@ -35,7 +35,7 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
             if round < REGIONS {
                 let start = sampling.enter(|| now).0;
                 let end = now + Duration::from_millis(50);
-                let mark = Mark {
+                let mark = Region {
                     name: "region".to_owned(),
                     start,
                     end,
@@ -91,7 +91,7 @@ fn a_ledger_that_is_late_is_dropped() {
 
 #[test]
 fn a_panic_of_the_samplers_thread_is_reported_at_once_and_ends_the_trace() {
-    let source = Synthetic::of(Program::constant(50.0)).unwrap();
+    let source = Synthetic::from_power(PowerProfile::constant(50.0)).unwrap();
     let sampler = Sampler::new(source).interval(Duration::from_secs(3600));
     let running = sampler.start().unwrap();
     assert_eq!(running.failure(), None);
@@ -120,9 +120,9 @@ fn a_panic_of_the_samplers_thread_is_reported_at_once_and_ends_the_trace() {
 
 #[test]
 fn a_device_that_is_read_late_in_a_round_has_its_first_slice() {
-    let mut gpu = Gpu::of(Board::Rtx3090);
-    gpu.power = Program::square(50.0, 300.0, 7.3, 0.6);
-    gpu.counter = Tells::Never;
+    let mut gpu = Gpu::from_board(Board::Rtx3090);
+    gpu.power = PowerProfile::square(50.0, 300.0, 7.3, 0.6);
+    gpu.counter = Reporting::Never;
     let scenario = Scenario {
         gpus: vec![gpu; 8],
         ..Scenario::default()
@@ -142,7 +142,7 @@ fn a_device_that_is_read_late_in_a_round_has_its_first_slice() {
     }
     let trace = &sampling.trace;
     for device in [0, 7] {
-        let times = || trace.of_device(device).map(|row| row.time);
+        let times = || trace.device_rows(device).map(|row| row.time);
         let window = times().next().unwrap()..times().last().unwrap();
         let (from_s, to_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
         let truth_j = source.model().gpus()[device].energy_j(from_s, to_s);

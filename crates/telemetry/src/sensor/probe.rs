@@ -15,7 +15,7 @@
 //! whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and
 //! with them a wider uncertainty.
 
-use crate::synthetic::{Piece, Program};
+use crate::synthetic::{PowerProfile, PowerSegment};
 use crate::updates::{self, Update};
 use crate::{Metric, Trace};
 
@@ -27,12 +27,12 @@ pub struct Probe {
     /// Uncertainty of `update_s`.
     pub update_uncertainty_s: f64,
     /// The averaging window; `None` without a load, or if it cannot be determined.
-    pub window: Option<Window>,
+    pub window: Option<MeasuredWindow>,
 }
 
 /// A measured averaging window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Window {
+pub struct MeasuredWindow {
     /// Its length.
     pub window_s: f64,
     /// The lengths below and above which the readings are explained clearly worse.
@@ -79,7 +79,7 @@ const MIN_UPDATES: usize = 12;
 /// or fewer than eight changes. Reads need not be regular, and their interval need not divide the
 /// period.
 #[must_use]
-pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
+pub fn probe(series: &[(f64, f64)], load: Option<&PowerProfile>) -> Option<Probe> {
     let found = updates::period(series, PERIODS_S.0, PERIODS_S.1)?;
     Some(Probe {
         update_s: found.period_s,
@@ -125,12 +125,12 @@ pub fn update_period(trace: &Trace, device: usize, metric: Metric) -> Option<Mea
     })
 }
 
-fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
+fn window(updates: &[Update], load: &PowerProfile, period_s: f64) -> Option<MeasuredWindow> {
     if updates.len() < MIN_UPDATES {
         return None;
     }
-    let load = &Integral::of(load, updates[updates.len() - 1].time_s);
-    let misfit = |window_s, delay_s| misfit(updates, load, window_s, delay_s);
+    let load = &Integral::new(load, updates[updates.len() - 1].time_s);
+    let misfit = |window_s, delay_s| residual(updates, load, window_s, delay_s);
     let total = misfit(0.0, f64::INFINITY);
     let shrink = (0.002 / MAX_WINDOW_S).powf(1.0 / f64::from(N_WINDOWS));
     let (mut best, mut at) = (f64::INFINITY, (0.0, 0.0));
@@ -197,7 +197,7 @@ fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
         }
         at.0 + direction * (reach_s + slack_s)
     };
-    Some(Window {
+    Some(MeasuredWindow {
         window_s: at.0,
         range_s: (edge(-1.0), edge(1.0)),
         delay_s: at.1,
@@ -207,7 +207,7 @@ fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
 
 /// Returns the residual sum of squares of the best offset and gain; for an infinite delay, that of
 /// the readings around their mean.
-fn misfit(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f64 {
+fn residual(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
     let n = updates.len() as f64;
     let loads = |update: &Update| {
@@ -239,13 +239,13 @@ fn misfit(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f
 /// A program's energy since time zero, found in logarithmic time.
 struct Integral {
     /// Start and energy of each piece.
-    pieces: Vec<(f64, f64, Piece)>,
+    pieces: Vec<(f64, f64, PowerSegment)>,
 }
 
 impl Integral {
-    fn of(program: &Program, until_s: f64) -> Self {
+    fn new(program: &PowerProfile, until_s: f64) -> Self {
         let (mut pieces, mut time_s, mut energy) = (vec![], 0.0, 0.0);
-        let mut add = |piece: Piece| {
+        let mut add = |piece: PowerSegment| {
             pieces.push((time_s, energy, piece));
             time_s += piece.lasts_s;
             energy += 0.5 * (piece.from_w + piece.to_w) * piece.lasts_s;
@@ -261,7 +261,7 @@ impl Integral {
             }
         }
         let last_w = program.pieces.last().map_or(0.0, |last| last.to_w);
-        add(Piece::level(f64::INFINITY, last_w));
+        add(PowerSegment::level(f64::INFINITY, last_w));
         Self { pieces }
     }
 
@@ -285,11 +285,16 @@ mod tests {
     use crate::{Row, SensorClass, Values, testdata};
     use std::time::Duration;
 
-    fn read(sensor: &Sensor, program: &Program, every_s: f64, until_s: f64) -> Vec<(f64, f64)> {
+    fn read(
+        sensor: &Sensor,
+        program: &PowerProfile,
+        every_s: f64,
+        until_s: f64,
+    ) -> Vec<(f64, f64)> {
         let mut series = vec![];
         let mut time_s = 0.0;
         while time_s < until_s {
-            let rounded = (sensor.told_w(program, time_s) * 1000.0).round() / 1000.0;
+            let rounded = (sensor.reported_w(program, time_s) * 1000.0).round() / 1000.0;
             series.push((time_s, rounded));
             time_s += every_s;
         }
@@ -298,12 +303,15 @@ mod tests {
 
     #[test]
     fn all_classes_are_found_from_a_square_load() {
-        let mut pieces = vec![Piece::level(5.0, 60.0)];
+        let mut pieces = vec![PowerSegment::level(5.0, 60.0)];
         for i in 0..120 {
             let lasts_s = 0.2 + 0.17 * (f64::from(i) * 0.618).fract();
-            pieces.push(Piece::level(lasts_s, if i % 2 == 0 { 260.0 } else { 60.0 }));
+            pieces.push(PowerSegment::level(
+                lasts_s,
+                if i % 2 == 0 { 260.0 } else { 60.0 },
+            ));
         }
-        let load = Program {
+        let load = PowerProfile {
             pieces,
             repeats: false,
         };
@@ -316,7 +324,7 @@ mod tests {
                 let sensor = Sensor {
                     phase_s,
                     gain: 0.95,
-                    ..Sensor::of(class)
+                    ..Sensor::for_class(class)
                 };
                 let series = read(&sensor, &load, every_s, 40.0);
                 let found = probe(&series, Some(&load)).unwrap();
@@ -339,8 +347,13 @@ mod tests {
     fn a_window_is_not_taken_for_the_rest_of_the_loads_period() {
         // Without its end, a load's mean over a window and over the rest of a period mirror each
         // other.
-        let load = Program::square(60.0, 260.0, 0.5731, 0.5);
-        let series = read(&Sensor::of(SensorClass::FullTime), &load, 0.0073, 30.0);
+        let load = PowerProfile::square(60.0, 260.0, 0.5731, 0.5);
+        let series = read(
+            &Sensor::for_class(SensorClass::FullTime),
+            &load,
+            0.0073,
+            30.0,
+        );
         let window = probe(&series, Some(&load)).unwrap().window.unwrap();
         assert!((window.window_s / 0.1 - 1.0).abs() < 0.05, "{window:?}");
     }
@@ -422,11 +435,11 @@ mod tests {
     fn a_model_of_any_class_under_any_load_tells_its_period_or_nothing() {
         let (mut random, mut n_told) = (testdata::Random(4), 0);
         let loads = [
-            Program::constant(100.0),
-            Program::square(50.0, 250.0, 0.73, 0.6),
-            Program::square(50.0, 250.0, 2.0, 0.5),
-            Program::square(50.0, 250.0, 0.4, 0.5),
-            Program::square(50.0, 250.0, 0.104, 0.5),
+            PowerProfile::constant(100.0),
+            PowerProfile::square(50.0, 250.0, 0.73, 0.6),
+            PowerProfile::square(50.0, 250.0, 2.0, 0.5),
+            PowerProfile::square(50.0, 250.0, 0.4, 0.5),
+            PowerProfile::square(50.0, 250.0, 0.104, 0.5),
         ];
         for class in SensorClass::ALL {
             let update_s = class.update_and_window_s().0;
@@ -439,7 +452,7 @@ mod tests {
                 for share in [0.08, 0.2, 0.31, 0.45, 0.6, 0.8, 0.97, 1.0, 1.7, 3.1] {
                     let sensor = Sensor {
                         phase_s: random.uniform(),
-                        ..Sensor::of(class)
+                        ..Sensor::for_class(class)
                     };
                     let mut series =
                         read_noisy(&sensor, load, share * update_s, noise_w, &mut random);
@@ -463,7 +476,7 @@ mod tests {
 
     fn read_noisy(
         sensor: &Sensor,
-        load: &Program,
+        load: &PowerProfile,
         every_s: f64,
         noise_w: f64,
         random: &mut testdata::Random,
@@ -475,7 +488,7 @@ mod tests {
             if updated_s != last_s {
                 (last_s, noise) = (updated_s, noise_w * random.normal());
             }
-            let told_w = sensor.told_w(load, time_s) + noise;
+            let told_w = sensor.reported_w(load, time_s) + noise;
             series.push((time_s, (told_w * 1000.0).round() / 1000.0));
             time_s += every_s;
         }
@@ -484,8 +497,8 @@ mod tests {
 
     #[test]
     fn reads_that_are_too_slow_tell_nothing() {
-        let load = Program::square(60.0, 260.0, 0.5731, 0.5);
-        let series = read(&Sensor::of(SensorClass::Fast), &load, 0.1, 30.0);
+        let load = PowerProfile::square(60.0, 260.0, 0.5731, 0.5);
+        let series = read(&Sensor::for_class(SensorClass::Fast), &load, 0.1, 30.0);
         let found = probe(&series, None);
         assert!(found.is_none_or(|p| p.update_s > 0.09), "{found:?}");
     }

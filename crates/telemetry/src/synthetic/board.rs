@@ -9,8 +9,8 @@
 //! Limits: idle and load power have the right order of magnitude only.
 
 use super::{
-    Architecture, ClockModel, Gpu, Limits, Memory, Pcie, Program, Quantity, Scopes, Sensors, Tells,
-    Thermal, Utilisation,
+    Architecture, BoardLimits, ClockModel, Gpu, Memory, Pcie, PowerProfile, Quantity, Reporting,
+    Scopes, Sensors, Thermal, Utilisation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl Gpu {
     /// Creates the description of a board under a square-wave load: two seconds busy, two seconds
     /// idle.
     #[must_use]
-    pub fn of(board: Board) -> Self {
+    pub fn from_board(board: Board) -> Self {
         let sheet = board.sheet();
         let (period_s, duty) = (4.0, 0.5);
         let gib = f64::from(1 << 30);
@@ -172,7 +172,7 @@ impl Gpu {
                 reserved_bytes: 256 << 20,
                 used_bytes: Quantity::Constant(2.0 * gib),
             },
-            power: Program::square(idle_w, busy_w, period_s, duty),
+            power: PowerProfile::square(idle_w, busy_w, period_s, duty),
             clocks: ClockModel {
                 idle_sm_mhz: sheet.sm_mhz.last().copied().unwrap_or(0),
                 sm_mhz: sheet.sm_mhz,
@@ -182,14 +182,14 @@ impl Gpu {
                 fixed_s: 2.346e-3,
                 megacycles: 7.677,
             },
-            limits: Limits {
+            limits: BoardLimits {
                 min_w,
                 default_w,
                 max_w,
             },
             sensors: Sensors::default(),
             scopes: Scopes::default(),
-            counter: Tells::AsBuilt,
+            counter: Reporting::AsBuilt,
             utilisation: Utilisation {
                 gpu_pct: Quantity::square(0.0, 100.0, period_s, duty),
                 memory_pct: Quantity::square(0.0, 40.0, period_s, duty),

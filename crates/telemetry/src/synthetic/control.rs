@@ -7,7 +7,7 @@
 //! Limits: a real device adjusts its clock continuously and in steps; this model uses one clock per
 //! setting, chosen from the peak.
 
-use super::Program;
+use super::PowerProfile;
 use serde::{Deserialize, Serialize};
 
 /// A device's clocks and their effect on power and speed.
@@ -41,7 +41,7 @@ impl ClockModel {
     /// Returns the clock-independent power, in W: the smaller of the field `static_w` and the
     /// lowest power of the program.
     #[must_use]
-    pub fn static_w(&self, power: &Program) -> f64 {
+    pub fn static_w(&self, power: &PowerProfile) -> f64 {
         self.static_w.min(power.lowest_w())
     }
 
@@ -54,7 +54,7 @@ impl ClockModel {
 
     /// Returns the highest clock, in MHz, at which the peak of a program is at most `limit_w`; the
     /// lowest selectable clock if no clock is low enough.
-    fn capped_mhz(&self, power: &Program, limit_w: f64) -> f64 {
+    fn capped_mhz(&self, power: &PowerProfile, limit_w: f64) -> f64 {
         let (static_w, top_mhz) = (self.static_w(power), f64::from(self.top_sm_mhz()));
         // Solves P(f) = limit for f at the peak: (f / f_max)^exponent = share.
         let share = (limit_w - static_w) / (power.peak_w() - static_w);
@@ -93,7 +93,7 @@ pub(super) struct Setting {
 impl Setting {
     pub(super) fn new(
         clocks: &ClockModel,
-        power: &Program,
+        power: &PowerProfile,
         since_s: f64,
         locked_mhz: Option<(u32, u32)>,
         limit_w: f64,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_limit_lowers_the_clock_to_where_the_peak_keeps_to_it() {
-        let Gpu { clocks, power, .. } = Gpu::of(Board::P100);
+        let Gpu { clocks, power, .. } = Gpu::from_board(Board::P100);
         let limit_w = 80.0;
         let setting = Setting::new(&clocks, &power, 0.0, None, limit_w);
         let static_w = clocks.static_w(&power);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_lock_takes_the_highest_clock_that_it_allows() {
-        let Gpu { clocks, power, .. } = Gpu::of(Board::P100);
+        let Gpu { clocks, power, .. } = Gpu::from_board(Board::P100);
         let locked = |highest| Setting::new(&clocks, &power, 0.0, Some((0, highest)), 250.0).sm_mhz;
         assert_eq!(
             (locked(936), locked(1000), locked(9000), locked(1)),

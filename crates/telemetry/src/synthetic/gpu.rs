@@ -1,7 +1,7 @@
 //! The description of a GPU in a scenario: identity, power, and what its sensors report.
 
 use super::quantity::is_sound;
-use super::{Board, ClockModel, Program, Quantity, Sensor, Thermal};
+use super::{Board, ClockModel, PowerProfile, Quantity, Sensor, Thermal};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -26,17 +26,17 @@ pub struct Gpu {
     /// Device memory.
     pub memory: Memory,
     /// Power at the highest clock, over time.
-    pub power: Program,
+    pub power: PowerProfile,
     /// Effect of the clocks on power and speed.
     pub clocks: ClockModel,
     /// Power limits.
-    pub limits: Limits,
+    pub limits: BoardLimits,
     /// Power sensors.
     pub sensors: Sensors,
     /// Power of the module and of the memory, which few boards report.
     pub scopes: Scopes,
     /// Energy counter.
-    pub counter: Tells<Counter>,
+    pub counter: Reporting<Counter>,
     /// Utilisation.
     pub utilisation: Utilisation,
     /// Thermal model.
@@ -78,7 +78,7 @@ pub enum Architecture {
 /// Whether and how a device reports a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tells<T> {
+pub enum Reporting<T> {
     /// As devices of this architecture do under this driver.
     #[default]
     AsBuilt,
@@ -93,11 +93,11 @@ pub enum Tells<T> {
 #[serde(default, deny_unknown_fields)]
 pub struct Sensors {
     /// Field value 186, `NVML_FI_DEV_POWER_INSTANT`.
-    pub instant: Tells<Sensor>,
+    pub instant: Reporting<Sensor>,
     /// Field value 185, `NVML_FI_DEV_POWER_AVERAGE`.
-    pub average: Tells<Sensor>,
+    pub average: Reporting<Sensor>,
     /// `nvmlDeviceGetPowerUsage`.
-    pub draw: Tells<Sensor>,
+    pub draw: Reporting<Sensor>,
 }
 
 /// Power of other scopes, as fractions of the GPU's power; none for a scope that is not reported.
@@ -139,7 +139,7 @@ pub struct Memory {
 /// Power limits, in W.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct BoardLimits {
     /// Lowest allowed limit.
     pub min_w: f64,
     /// Limit after a reset.
@@ -212,7 +212,7 @@ impl Gpu {
     pub(super) fn check(&self) -> Result<()> {
         let static_w = self.clocks.static_w;
         let peak_w = self.power.peak_w();
-        let (Limits { min_w, max_w, .. }, clocks) = (self.limits, &self.clocks);
+        let (BoardLimits { min_w, max_w, .. }, clocks) = (self.limits, &self.clocks);
         let sensors = [
             self.sensors.instant,
             self.sensors.average,
@@ -223,11 +223,11 @@ impl Gpu {
         let update_s = sensors
             .iter()
             .fold(1.0, |shortest: f64, sensor| match sensor {
-                Tells::By(sensor) => shortest.min(sensor.update_s),
+                Reporting::By(sensor) => shortest.min(sensor.update_s),
                 _ => shortest,
             });
         let counter_s = match self.counter {
-            Tells::By(counter) => counter.update_s,
+            Reporting::By(counter) => counter.update_s,
             _ => 1.0,
         };
         let quantities = [
@@ -289,7 +289,7 @@ impl Gpu {
 
 impl Default for Gpu {
     fn default() -> Self {
-        Self::of(Board::T4)
+        Self::from_board(Board::T4)
     }
 }
 
@@ -310,7 +310,7 @@ impl Default for Memory {
     }
 }
 
-impl Default for Limits {
+impl Default for BoardLimits {
     fn default() -> Self {
         Gpu::default().limits
     }

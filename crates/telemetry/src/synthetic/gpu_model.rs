@@ -105,7 +105,7 @@ impl GpuModel {
 
     /// Returns the reading of a power field, in W; none if the device does not report the field.
     #[must_use]
-    pub fn told_w(&self, field: PowerField, time_s: f64) -> Option<f64> {
+    pub fn reported_w(&self, field: PowerField, time_s: f64) -> Option<f64> {
         let sensor = self.sensor(field)?;
         let mean_w = |end_s: f64, window_s: f64| {
             if window_s > 0.0 {
@@ -114,7 +114,7 @@ impl GpuModel {
                 self.power_w(end_s)
             }
         };
-        Some(sensor.told_of(time_s, mean_w))
+        Some(sensor.reported_mean(time_s, mean_w))
     }
 
     /// Returns the sensor behind a power field; none if the device does not report the field.

@@ -143,17 +143,17 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Board, Gpu, Program, Quantity};
+    use crate::synthetic::{Board, Gpu, PowerProfile, Quantity};
 
     /// NVML's return code `NVML_ERROR_INVALID_ARGUMENT`.
     const INVALID_ARGUMENT: u32 = 2;
 
     /// A V100 with constant load and with the clocks of the P100.
     fn worker() -> Result<Model> {
-        let mut scenario = Scenario::of(&[Board::V100]);
+        let mut scenario = Scenario::from_boards(&[Board::V100]);
         let gpu = &mut scenario.gpus[0];
-        gpu.clocks = Gpu::of(Board::P100).clocks;
-        gpu.power = Program::constant(56.18 + 1.776e-11 * 1328_f64.powi(4));
+        gpu.clocks = Gpu::from_board(Board::P100).clocks;
+        gpu.power = PowerProfile::constant(56.18 + 1.776e-11 * 1328_f64.powi(4));
         gpu.utilisation.gpu_pct = Quantity::Constant(100.0);
         Model::new(scenario)
     }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_limit_on_power_is_kept_and_told() -> Result<()> {
-        let mut model = Model::new(Scenario::of(&[Board::A100]))?;
+        let mut model = Model::new(Scenario::from_boards(&[Board::A100]))?;
         assert_eq!(model.control(0, Control::SetLimit(200.0), 1.0), Ok(()));
         let gpu = &model.gpus()[0];
         assert!((gpu.power_w(1.5) - 200.0).abs() < 1e-9 && gpu.power_w(0.5) > 300.0);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn controls_are_refused_to_users_and_by_old_boards_and_noted() -> Result<()> {
-        let mut scenario = Scenario::of(&[Board::P100]);
+        let mut scenario = Scenario::from_boards(&[Board::P100]);
         let mut model = Model::new(scenario.clone())?;
         let lock = Control::LockClocks(900, 900);
         assert_eq!(model.control(0, lock, 0.0), Err(Fault::NotSupported));
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn counters_and_utilisation_stand_still_between_updates() -> Result<()> {
-        let model = Model::new(Scenario::of(&[Board::T4]))?;
+        let model = Model::new(Scenario::from_boards(&[Board::T4]))?;
         let gpu = &model.gpus()[0];
         assert_eq!(gpu.counted_j(1.01), gpu.counted_j(1.09));
         let counted_j = gpu.counted_j(1.05).unwrap_or(f64::NAN);

@@ -12,7 +12,7 @@
 //! sensor of Turing. The driver that introduced a call is known by branch, not by release. The
 //! measurements found the power fields in driver 530; the change log lists them for 535.
 
-use super::{Architecture, Counter, Gpu, Sensor, SensorClass, Tells};
+use super::{Architecture, Counter, Gpu, Reporting, Sensor, SensorClass};
 use serde::{Deserialize, Serialize};
 
 /// A driver and its NVML library.
@@ -153,9 +153,9 @@ pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Se
         PowerField::Draw => gpu.sensors.draw,
     };
     match told {
-        Tells::By(sensor) => Some(sensor),
-        Tells::Never => None,
-        Tells::AsBuilt => class(gpu, driver, field).map(Sensor::of),
+        Reporting::By(sensor) => Some(sensor),
+        Reporting::Never => None,
+        Reporting::AsBuilt => class(gpu, driver, field).map(Sensor::for_class),
     }
 }
 
@@ -163,9 +163,9 @@ pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Se
 /// Volta on.
 pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
     match gpu.counter {
-        Tells::By(counter) => Some(counter),
-        Tells::Never => None,
-        Tells::AsBuilt => (gpu.architecture >= Architecture::Volta).then(|| Counter {
+        Reporting::By(counter) => Some(counter),
+        Reporting::Never => None,
+        Reporting::AsBuilt => (gpu.architecture >= Architecture::Volta).then(|| Counter {
             update_s: if gpu.architecture == Architecture::Volta {
                 0.02
             } else {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_same_field_changes_its_meaning_with_the_driver() {
-        let gpu = Gpu::of(Board::Rtx3090);
+        let gpu = Gpu::from_board(Board::Rtx3090);
         let window_s = |version, field| sensor(&gpu, &on(version), field).map(|told| told.window_s);
         assert_eq!(window_s("525.60.13", PowerField::Draw), Some(1.0));
         assert_eq!(window_s("530.30.02", PowerField::Draw), Some(0.1));
@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn each_board_has_the_sensors_that_were_found_in_it() {
         let driver = Driver::default();
-        let found = |board, field| sensor(&Gpu::of(board), &driver, field).map(|s| s.window_s);
+        let found =
+            |board, field| sensor(&Gpu::from_board(board), &driver, field).map(|s| s.window_s);
         let fields = [PowerField::Instant, PowerField::Average, PowerField::Draw];
         let windows_s = |board| fields.map(|field| found(board, field));
         assert_eq!(windows_s(Board::P100), [Some(0.01), None, Some(0.01)]);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(windows_s(Board::T4), [Some(0.1), None, Some(0.1)]);
         assert_eq!(windows_s(Board::A100), [Some(0.025), None, Some(0.025)]);
         assert_eq!(windows_s(Board::H100), [Some(0.025), Some(1.0), Some(1.0)]);
-        let counts = |board| counter(&Gpu::of(board)).map(|counter| counter.update_s);
+        let counts = |board| counter(&Gpu::from_board(board)).map(|counter| counter.update_s);
         assert_eq!(Board::ALL.map(counts)[..3], [None, Some(0.02), Some(0.1)]);
     }
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// Before time zero the power is the power at time zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct PowerProfile {
     /// The pieces in sequence; without pieces the power is 0.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PowerSegment>,
     /// Whether the pieces repeat from the start after the last one.
     #[serde(default)]
     pub repeats: bool,
@@ -16,7 +16,7 @@ pub struct Program {
 
 /// A linear piece of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct PowerSegment {
     /// Duration, in s; above 0.
     pub lasts_s: f64,
     /// Power at the start, in W. Files may use `from`, for quantities other than power
@@ -28,12 +28,12 @@ pub struct Piece {
     pub to_w: f64,
 }
 
-impl Program {
+impl PowerProfile {
     /// Creates a program of constant power.
     #[must_use]
     pub fn constant(watts: f64) -> Self {
         Self {
-            pieces: vec![Piece::level(1.0, watts)],
+            pieces: vec![PowerSegment::level(1.0, watts)],
             repeats: true,
         }
     }
@@ -47,7 +47,7 @@ impl Program {
         let parts = parts.into_iter().filter(|(share, _)| *share != 0.0);
         Self {
             pieces: parts
-                .map(|(share, watts)| Piece::level(period_s * share, watts))
+                .map(|(share, watts)| PowerSegment::level(period_s * share, watts))
                 .collect(),
             repeats: true,
         }
@@ -134,7 +134,7 @@ impl Program {
     }
 }
 
-impl Piece {
+impl PowerSegment {
     /// Creates a piece of constant power.
     #[must_use]
     pub fn level(lasts_s: f64, watts: f64) -> Self {
@@ -162,16 +162,16 @@ mod tests {
     #[test]
     fn energy_is_the_integral_of_power() {
         let pieces = vec![
-            Piece::level(0.3, 50.0),
-            Piece {
+            PowerSegment::level(0.3, 50.0),
+            PowerSegment {
                 lasts_s: 0.2,
                 from_w: 50.0,
                 to_w: 250.0,
             },
-            Piece::level(0.4, 250.0),
+            PowerSegment::level(0.4, 250.0),
         ];
         for repeats in [true, false] {
-            let program = Program {
+            let program = PowerProfile {
                 pieces: pieces.clone(),
                 repeats,
             };
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_square_wave_draws_its_mean() {
-        let square = Program::square(40.0, 240.0, 0.5, 0.25);
+        let square = PowerProfile::square(40.0, 240.0, 0.5, 0.25);
         assert!((square.energy_j(0.1, 5.1) - 5.0 * 90.0).abs() < 1e-9);
         assert_eq!(square.power_w(0.1), 240.0);
         assert_eq!(square.power_w(0.2), 40.0);

@@ -1,8 +1,8 @@
 //! Quantities over time other than power: utilisation, memory, throughput.
 //!
-//! Role: a constant, or a [`Program`] whose values have the unit of the quantity instead of W.
+//! Role: a constant, or a [`PowerProfile`] whose values have the unit of the quantity instead of W.
 
-use super::Program;
+use super::PowerProfile;
 use serde::{Deserialize, Serialize};
 
 /// A quantity over time. In JSON a number, or a program with the keys `from` and `to` in its
@@ -13,14 +13,14 @@ pub enum Quantity {
     /// A constant value.
     Constant(f64),
     /// A value that follows a program.
-    Varying(Program),
+    Varying(PowerProfile),
 }
 
 impl Quantity {
     /// Creates a square wave: `high` for the fraction `duty` of each period, then `low`.
     #[must_use]
     pub fn square(low: f64, high: f64, period_s: f64, duty: f64) -> Self {
-        Self::Varying(Program::square(low, high, period_s, duty))
+        Self::Varying(PowerProfile::square(low, high, period_s, duty))
     }
 
     /// Returns the value at a time.
@@ -54,7 +54,7 @@ impl Quantity {
 
 /// Returns whether all values of a program are finite and at least 0, and all its pieces have a
 /// finite duration above 0.
-pub(super) fn is_sound(program: &Program) -> bool {
+pub(super) fn is_sound(program: &PowerProfile) -> bool {
     let level = |value: f64| value.is_finite() && value >= 0.0;
     program.pieces.iter().all(|piece| {
         piece.lasts_s > 0.0 && piece.lasts_s.is_finite() && level(piece.from_w) && level(piece.to_w)
@@ -80,7 +80,7 @@ mod tests {
         assert!(Quantity::square(0.0, 1.0, 1.0, 0.5).is_sound());
         assert!(!Quantity::square(-1.0, 1.0, 1.0, 0.5).is_sound());
         assert!(!Quantity::square(0.0, f64::NAN, 1.0, 0.5).is_sound());
-        let mut still = Program::constant(1.0);
+        let mut still = PowerProfile::constant(1.0);
         still.pieces[0].lasts_s = 0.0;
         assert!(!is_sound(&still));
     }

@@ -82,7 +82,7 @@ impl FaultRule {
 
     /// Creates a rule for a call that always fails.
     #[must_use]
-    pub fn of_symbol(symbol: &str, code: u32) -> Self {
+    pub fn for_symbol(symbol: &str, code: u32) -> Self {
         Self {
             symbol: symbol.to_owned(),
             code,
@@ -119,9 +119,9 @@ pub struct Call<'a> {
 impl Scenario {
     /// Creates a machine with the given boards under their default load.
     #[must_use]
-    pub fn of(boards: &[Board]) -> Self {
+    pub fn from_boards(boards: &[Board]) -> Self {
         Self {
-            gpus: boards.iter().map(|&board| Gpu::of(board)).collect(),
+            gpus: boards.iter().map(|&board| Gpu::from_board(board)).collect(),
             ..Self::default()
         }
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn every_board_is_read_as_it_was_written() -> Result<()> {
-        let scenario = Scenario::of(&Board::ALL)
+        let scenario = Scenario::from_boards(&Board::ALL)
             .on_driver("450.80.02")
             .with_fault(FaultRule::lost(3, 2000));
         assert_eq!(Scenario::from_json(&scenario.to_json()?)?, scenario);
@@ -225,7 +225,7 @@ mod tests {
         let named =
             Scenario::from_json(r#"{"gpus": [{"name": "Mine", "power": {"pieces": []}}]}"#)?;
         assert_eq!(named.gpus[0].name, "Mine");
-        assert_eq!(named.gpus[0].n_cores, Gpu::of(Board::T4).n_cores);
+        assert_eq!(named.gpus[0].n_cores, Gpu::from_board(Board::T4).n_cores);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A model of the relation between true and reported power.
 
-use super::Program;
+use super::PowerProfile;
 use crate::SensorClass;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Sensor {
 impl Sensor {
     /// Creates the sensor of a class, without gain error, offset or phase.
     #[must_use]
-    pub fn of(class: SensorClass) -> Self {
+    pub fn for_class(class: SensorClass) -> Self {
         let (update_s, window_s) = class.update_and_window_s();
         Self {
             update_s,
@@ -47,13 +47,13 @@ impl Sensor {
 
     /// Returns the reading at a time, in W, for the power of a program.
     #[must_use]
-    pub fn told_w(&self, program: &Program, time_s: f64) -> f64 {
-        self.told_of(time_s, |end_s, window_s| program.mean_w(end_s, window_s))
+    pub fn reported_w(&self, program: &PowerProfile, time_s: f64) -> f64 {
+        self.reported_mean(time_s, |end_s, window_s| program.mean_w(end_s, window_s))
     }
 
     /// Returns the reading at a time, in W; at least 0. `mean_w(end_s, window_s)` returns the mean
     /// of the true power over a window that ends at `end_s`.
-    pub fn told_of(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
+    pub fn reported_mean(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
         (self.gain * mean_w(self.updated_s(time_s), self.window_s) + self.offset_w).max(0.0)
     }
 }
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn a_sensor_holds_its_reading_until_the_next_update() {
-        let ramp = Program {
-            pieces: vec![super::super::Piece {
+        let ramp = PowerProfile {
+            pieces: vec![super::super::PowerSegment {
                 lasts_s: 10.0,
                 from_w: 0.0,
                 to_w: 1000.0,
@@ -78,12 +78,12 @@ mod tests {
         };
         let sensor = Sensor {
             phase_s: 0.03,
-            ..Sensor::of(SensorClass::PartTime)
+            ..Sensor::for_class(SensorClass::PartTime)
         };
         // The window ends at the update, so its middle is 12.5 ms before the update.
         let expected = 100.0 * (1.03 - 0.0125);
         for time in [1.0301, 1.08, 1.1299] {
-            let told = sensor.told_w(&ramp, time);
+            let told = sensor.reported_w(&ramp, time);
             assert!((told - expected).abs() < 1e-9, "{time}: {told}");
         }
     }

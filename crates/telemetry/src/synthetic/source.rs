@@ -2,7 +2,7 @@
 //!
 //! Role: lets sampler, energy and analysis run on a scenario without loading a library.
 
-use super::{Call, GpuModel, Model, PowerField, Program, Scenario};
+use super::{Call, GpuModel, Model, PowerField, PowerProfile, Scenario};
 use crate::{Capability, Device, Fault, Kind, Metric, PowerLimits, Reading, Source, Values};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Synthetic {
     /// # Errors
     /// [`crate::Error::ParameterInvalid`] if the program is invalid: a piece without a positive
     /// duration, or a value that is negative or not finite.
-    pub fn of(power: Program) -> crate::Result<Self> {
+    pub fn from_power(power: PowerProfile) -> crate::Result<Self> {
         let mut scenario = Scenario::default();
         scenario.gpus.truncate(1);
         scenario
@@ -145,7 +145,7 @@ fn value(model: &Model, gpu: usize, metric: Metric, time_s: f64) -> Result<f64, 
     if let Some(code) = whole.or_else(of_field) {
         return Err(Fault::from_nvml(code));
     }
-    told(&model.gpus()[gpu], metric, time_s)
+    reported(&model.gpus()[gpu], metric, time_s)
 }
 
 #[expect(
@@ -153,8 +153,8 @@ fn value(model: &Model, gpu: usize, metric: Metric, time_s: f64) -> Result<f64, 
     reason = "no device has 2^53 bytes, and reasons are low bits"
 )]
 /// Returns the reported value of a metric, in the metric's unit.
-fn told(gpu: &GpuModel, metric: Metric, time_s: f64) -> Result<f64, Fault> {
-    let power = |field| gpu.told_w(field, time_s).ok_or(Fault::NotSupported);
+fn reported(gpu: &GpuModel, metric: Metric, time_s: f64) -> Result<f64, Fault> {
+    let power = |field| gpu.reported_w(field, time_s).ok_or(Fault::NotSupported);
     let of_scope = |share: Option<f64>| {
         let share = share.ok_or(Fault::NotSupported)?;
         Ok(share * power(PowerField::Instant)?)
@@ -197,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_reading_is_what_the_model_tells() -> crate::Result<()> {
-        let mut source = source(Scenario::of(&[Board::Rtx3090]))?;
+        let mut source = source(Scenario::from_boards(&[Board::Rtx3090]))?;
         let time_s = 1.25;
         let reading = source.read(0, Duration::from_secs_f64(time_s));
         let gpu = &source.model().gpus()[0];
         let values = reading.values;
         assert_eq!(
             values.get(Metric::PowerAverage),
-            gpu.told_w(PowerField::Average, time_s)
+            gpu.reported_w(PowerField::Average, time_s)
         );
         assert_eq!(values.get(Metric::PowerInstant), Some(340.0));
         assert_eq!(values.get(Metric::Energy), gpu.counted_j(time_s));
@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn what_a_device_cannot_tell_is_no_fault_of_a_reading() -> crate::Result<()> {
-        let mut scenario = Scenario::of(&[Board::P100, Board::A100]).on_driver("470.57.02");
+        let mut scenario =
+            Scenario::from_boards(&[Board::P100, Board::A100]).on_driver("470.57.02");
         scenario.gpus[1].mig = true;
         let mut source = source(scenario)?;
         let fault = |source: &Synthetic, device: usize, metric| {
@@ -239,9 +240,9 @@ mod tests {
         let rule = FaultRule {
             field: Some(186),
             from_ms: 1,
-            ..FaultRule::of_symbol("nvmlDeviceGetFieldValues", 4)
+            ..FaultRule::for_symbol("nvmlDeviceGetFieldValues", 4)
         };
-        let mut source = source(Scenario::of(&[Board::H100]).with_fault(rule))?;
+        let mut source = source(Scenario::from_boards(&[Board::H100]).with_fault(rule))?;
         let faults = source.read(0, Duration::from_millis(1)).faults;
         assert_eq!(faults, [(Metric::PowerInstant, Fault::NoPermission)]);
         Ok(())

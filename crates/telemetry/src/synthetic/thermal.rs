@@ -5,7 +5,7 @@
 //! piecewise linear, so each piece has an elementary solution. A round of a repeating program is an
 //! affine map of the filtered power, and many rounds form a geometric series.
 
-use super::{Piece, Program};
+use super::{PowerProfile, PowerSegment};
 use serde::{Deserialize, Serialize};
 
 /// A first-order thermal model.
@@ -40,7 +40,7 @@ impl Default for Thermal {
 /// on the power at time zero.
 ///
 /// The cost is that of one round of the program, regardless of `time_s`.
-pub(super) fn filtered_w(program: &Program, tau_s: f64, time_s: f64) -> f64 {
+pub(super) fn filtered_w(program: &PowerProfile, tau_s: f64, time_s: f64) -> f64 {
     let start_w = program.power_w(0.0);
     let through = |from_w: f64, time_s: f64| {
         let (mut state_w, mut left_s) = (from_w, time_s);
@@ -66,7 +66,7 @@ pub(super) fn filtered_w(program: &Program, tau_s: f64, time_s: f64) -> f64 {
 }
 
 /// Solves `τ s' = P - s` over the first `time_s` seconds of a piece, from the state `state_w`.
-fn through_piece(piece: &Piece, tau_s: f64, state_w: f64, time_s: f64) -> f64 {
+fn through_piece(piece: &PowerSegment, tau_s: f64, state_w: f64, time_s: f64) -> f64 {
     let slope = (piece.to_w - piece.from_w) / piece.lasts_s;
     // The particular solution is the power delayed by the time constant.
     let behind = |time_s: f64| piece.from_w + slope * (time_s - tau_s);
@@ -80,15 +80,15 @@ mod tests {
     #[test]
     fn filtered_power_solves_its_equation() {
         let pieces = vec![
-            Piece::level(0.3, 50.0),
-            Piece {
+            PowerSegment::level(0.3, 50.0),
+            PowerSegment {
                 lasts_s: 0.4,
                 from_w: 50.0,
                 to_w: 250.0,
             },
         ];
         for repeats in [true, false] {
-            let program = Program {
+            let program = PowerProfile {
                 pieces: pieces.clone(),
                 repeats,
             };
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn filtered_power_starts_settled_and_ends_at_the_mean() {
-        let square = Program::square(40.0, 240.0, 0.5, 0.25);
+        let square = PowerProfile::square(40.0, 240.0, 0.5, 0.25);
         assert_eq!(filtered_w(&square, 5.0, 0.0), 240.0);
         // With a time constant of ten periods, the ripple stays within a tenth of the swing.
         assert!((filtered_w(&square, 5.0, 1e6) - 90.0).abs() < 20.0);
-        assert!((filtered_w(&Program::constant(70.0), 5.0, 3.0) - 70.0).abs() < 1e-9);
+        assert!((filtered_w(&PowerProfile::constant(70.0), 5.0, 3.0) - 70.0).abs() < 1e-9);
     }
 }

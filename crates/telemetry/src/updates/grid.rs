@@ -13,7 +13,8 @@
 //! ```
 
 use super::{
-    Bracket, JITTER, PAUSE, ROUNDING, SLOW_READS, Step, Update, changes, count, read_interval_s,
+    Bracket, JITTER, PAUSE, ROUNDING, SLOW_READS, Update, UpdateGap, changes, count,
+    read_interval_s,
 };
 
 /// Length of a block with a phase of its own, in periods. The phase is computed from the changes in
@@ -111,7 +112,7 @@ impl Grid {
                     time_s,
                     slack_s,
                     value: run[nearest].1,
-                    step: Step::Next,
+                    step: UpdateGap::Next,
                 });
             }
             time_s += period_s;

@@ -31,7 +31,7 @@ use super::{JITTER, ROUNDING, SLOW_READS};
 
 /// Bounds on the time between two updates.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rhythm {
+pub(crate) struct PeriodBounds {
     /// The estimate, in s.
     pub period_s: f64,
     /// Lower bound, in s.
@@ -42,7 +42,7 @@ pub(crate) struct Rhythm {
 
 /// The relation of an update to the previous update in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum UpdateGap {
     /// No update happened between the two.
     Next,
     /// An update that no read saw may have happened between the two.
@@ -61,7 +61,7 @@ pub(crate) struct Update {
     /// The reading, in W or J.
     pub value: f64,
     /// Relation to the previous update.
-    pub step: Step,
+    pub step: UpdateGap,
 }
 
 /// Consecutive reads of one value, with intervals that are too short to miss an update.
@@ -90,7 +90,7 @@ struct Hold {
     steps: (f64, f64),
 }
 
-impl Rhythm {
+impl PeriodBounds {
     /// Creates the bounds for a period with a relative error of at most `tolerance`.
     pub(crate) fn new(period_s: f64, tolerance: f64) -> Self {
         Self {
@@ -127,13 +127,13 @@ impl Rhythm {
 }
 
 /// Returns the updates of a power sensor from its reads, (s, W), in the order of their times.
-pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
+pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &PeriodBounds) -> Vec<Update> {
     let holds = holds(series, rhythm.longest_s, |gap_s| {
         gap_s > SLOW_READS * rhythm.shortest_s
     });
     let places = places(&holds, Some(rhythm));
     let mut updates: Vec<Update> = vec![];
-    let mut step = Step::Next;
+    let mut step = UpdateGap::Next;
     for (i, hold) in holds.iter().enumerate() {
         push(&mut updates, places[i], hold.value, step);
         let next = holds.get(i + 1).zip(places.get(i + 1).copied());
@@ -143,11 +143,11 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
         if let (Some((after, place)), Some(last)) = (next, updates.last()) {
             let (fewest, most) = rhythm.steps(bounds((last.time_s, last.slack_s)), bounds(place));
             step = if after.first_s - hold.last_s <= SLOW_READS * rhythm.shortest_s || most <= 1.0 {
-                Step::Next
+                UpdateGap::Next
             } else if fewest >= 2.0 || place.0 - last.time_s > 1.5 * rhythm.longest_s {
-                Step::Missed
+                UpdateGap::Missed
             } else {
-                Step::Unsure
+                UpdateGap::Unsure
             };
         }
     }
@@ -160,7 +160,7 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
 /// A reading is never older than `longest_s`. Without a rhythm, brackets are not narrowed.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
-    rhythm: Option<&Rhythm>,
+    rhythm: Option<&PeriodBounds>,
     longest_s: f64,
 ) -> Vec<Update> {
     let mut holds = holds(series, longest_s, |_| false);
@@ -173,7 +173,7 @@ pub(crate) fn of_counter(
     }
     let mut updates = vec![];
     for (hold, place) in holds.iter().zip(places(&holds, rhythm)) {
-        push(&mut updates, place, hold.value, Step::Next);
+        push(&mut updates, place, hold.value, UpdateGap::Next);
     }
     updates
 }
@@ -218,7 +218,7 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 ///
 /// With a rhythm, brackets are narrowed forward and backward in time. Without a rhythm, the times
 /// are the middles of the brackets.
-fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
+fn places(holds: &[Hold], rhythm: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
     let Some(rhythm) = rhythm else {
         let middle = |(low_s, high_s): Range| (0.5 * (low_s + high_s), 0.5 * (high_s - low_s));
@@ -263,7 +263,7 @@ const SHORT_LINE: usize = 16;
 /// ranges. Otherwise the ranges are split in half, and each half has a line of its own.
 /// Neighbouring times then have similar errors, which hardly change the time between two updates
 /// and so the energy of the cell.
-fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
+fn regular(ranges: &[Range], rhythm: &PeriodBounds) -> Vec<f64> {
     let Some(first) = ranges.first() else {
         return vec![];
     };
@@ -299,7 +299,7 @@ fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
 
 /// Returns the offset, in s, and the slope, in s per period, of the weighted least-squares line
 /// through points, (weight, steps, s). The slope is clamped to the bounds of the rhythm.
-fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
+fn line(points: &[(f64, f64, f64)], rhythm: &PeriodBounds) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();
         points
@@ -340,7 +340,7 @@ const MAX_BRANCHES: usize = 4;
 /// bracket                       [------------]
 /// next                          [-]   [----]
 /// ```
-fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Vec<Range>> {
+fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &PeriodBounds) -> Vec<Vec<Range>> {
     let jitter_s = JITTER * rhythm.period_s;
     let mut found: Vec<Vec<Range>> = vec![];
     // Ranges of the grid point of the last update. The update itself is within the jitter of its
@@ -422,7 +422,7 @@ fn fill(
     hold: &Hold,
     place: (f64, f64),
     next: Option<(&Hold, (f64, f64))>,
-    rhythm: &Rhythm,
+    rhythm: &PeriodBounds,
 ) {
     let (period_s, drift_s) = (rhythm.period_s, rhythm.tolerance() * rhythm.period_s);
     let (mut spacing_s, mut n_steps, mut is_all_seen) = (period_s, f64::INFINITY, false);
@@ -450,13 +450,13 @@ fn fill(
         if !(is_seen || is_all_seen && time_s <= hold.last_s + period_s) {
             break;
         }
-        push(updates, (time_s, slack_s), hold.value, Step::Next);
+        push(updates, (time_s, slack_s), hold.value, UpdateGap::Next);
         step += 1.0;
     }
 }
 
 /// Adds an update unless its time is not after the last update in the list.
-fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, step: Step) {
+fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, step: UpdateGap) {
     if updates.last().is_none_or(|last| last.time_s < time_s) {
         updates.push(Update {
             time_s,

@@ -13,7 +13,7 @@
 //! a level. An offset between both sensors remains at a level at which readings do not stay for a
 //! whole step.
 
-use super::{Estimate, Step};
+use super::{Estimate, TimedReading};
 use crate::updates::quantile;
 
 /// Low power above this share of high power is a lighter load and not a gap.
@@ -44,7 +44,7 @@ const CERTAIN_RUN: usize = 3;
 
 /// Readings of power, in W, that show its levels: one step for each update of the sensor.
 pub(in crate::analysis) struct Readings {
-    pub steps: Vec<Step>,
+    pub steps: Vec<TimedReading>,
     /// Whether the sensor's window is so short that a reading is hardly ever a mixture.
     pub is_short: bool,
 }
@@ -64,7 +64,7 @@ pub(super) struct Levels {
 impl Levels {
     /// Finds two levels in readings of power, in terms of the steps that hold the energy. Returns
     /// none if power stays between two levels for most of the time, or if these are close.
-    pub(super) fn find(readings: &Readings, steps: &[Step]) -> Option<Self> {
+    pub(super) fn find(readings: &Readings, steps: &[TimedReading]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
         let reach_w = NEAR * (shown.high_w - shown.low_w);
         let of_steps_w = |level_w| {
@@ -121,7 +121,7 @@ impl Levels {
     /// is read at the moment of its update shows that update in a later step. The energy comes from
     /// the next step above the high level, which keeps that level, and then from the next one above
     /// the low level.
-    pub(super) fn repaired(&self, steps: &[Step]) -> Vec<Step> {
+    pub(super) fn repaired(&self, steps: &[TimedReading]) -> Vec<TimedReading> {
         let mut steps = steps.to_vec();
         let tolerance_w = REPAIR_TOLERANCE * (self.high_w - self.low_w);
         for i in 0..steps.len() {
@@ -144,19 +144,20 @@ impl Levels {
         steps
     }
 
-    fn misses_a_level(&self, steps: &[Step]) -> bool {
+    fn misses_a_level(&self, steps: &[TimedReading]) -> bool {
         let difference_w = self.high_w - self.low_w;
-        let place = |step: &Step| (step.value - self.low_w) / difference_w;
-        let is_between = |step: &Step| (NEAR..=1.0 - NEAR).contains(&place(step));
-        let is_alike = |a: &Step, b: &Step| (a.value - b.value).abs() <= ALIKE * difference_w;
-        let time_s = |list: &[Step]| list.iter().map(Step::length_s).sum::<f64>();
+        let place = |step: &TimedReading| (step.value - self.low_w) / difference_w;
+        let is_between = |step: &TimedReading| (NEAR..=1.0 - NEAR).contains(&place(step));
+        let is_alike =
+            |a: &TimedReading, b: &TimedReading| (a.value - b.value).abs() <= ALIKE * difference_w;
+        let time_s = |list: &[TimedReading]| list.iter().map(TimedReading::length_s).sum::<f64>();
         let runs = steps.chunk_by(is_alike);
         let between = runs.filter(|run| run.len() >= CERTAIN_RUN && is_between(&run[0]));
         between.map(time_s).sum::<f64>() > MIN_SHARE_THIRD * time_s(steps)
     }
 
     /// Estimates the idle share of a step between two others, in W.
-    pub(super) fn idle_share(&self, step: &Step, neighbours: [Option<f64>; 2]) -> Estimate {
+    pub(super) fn idle_share(&self, step: &TimedReading, neighbours: [Option<f64>; 2]) -> Estimate {
         let difference_w = self.high_w - self.low_w;
         // 0 at the low level and 1 at the high one.
         let place = (step.value - self.low_w) / difference_w;
@@ -180,10 +181,14 @@ impl Levels {
 
 /// Returns the runs of steps that stay near a level for several updates, without the first and the
 /// last step of each run, which may be mixtures.
-fn lasting(steps: &[Step], level_w: f64, reach_w: f64) -> impl Iterator<Item = &[Step]> {
-    let is_near = move |step: &Step| (step.value - level_w).abs() <= reach_w;
+fn lasting(
+    steps: &[TimedReading],
+    level_w: f64,
+    reach_w: f64,
+) -> impl Iterator<Item = &[TimedReading]> {
+    let is_near = move |step: &TimedReading| (step.value - level_w).abs() <= reach_w;
     // Readings of which most of the time between is hidden may all be mixtures.
-    let follows = |a: &Step, b: &Step| {
+    let follows = |a: &TimedReading, b: &TimedReading| {
         let hidden_s = b.from_s - a.to_s + b.hidden_s;
         hidden_s < MOST_HIDDEN * (b.to_s - a.to_s)
     };
@@ -193,8 +198,8 @@ fn lasting(steps: &[Step], level_w: f64, reach_w: f64) -> impl Iterator<Item = &
 }
 
 /// Returns the steps that lie entirely within one of `times`; both are sorted.
-fn within(steps: &[Step], times: &[(f64, f64)]) -> Vec<Step> {
-    let is_within = |step: &&Step| {
+fn within(steps: &[TimedReading], times: &[(f64, f64)]) -> Vec<TimedReading> {
+    let is_within = |step: &&TimedReading| {
         let i = times.partition_point(|time| time.1 < step.to_s);
         times.get(i).is_some_and(|time| time.0 <= step.from_s)
     };
@@ -202,6 +207,6 @@ fn within(steps: &[Step], times: &[(f64, f64)]) -> Vec<Step> {
 }
 
 /// Returns the median power of steps, in W, weighted by their lengths.
-fn median_w<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<f64> {
+fn median_w<'a>(steps: impl Iterator<Item = &'a TimedReading>) -> Option<f64> {
     quantile(steps.map(|s| (s.value, s.length_s())).collect(), 0.5)
 }

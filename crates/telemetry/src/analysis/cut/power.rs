@@ -8,12 +8,12 @@
 //! Limits: the range of a level that is not certain reaches down to 0 W, or up to the most that the
 //! device can draw.
 
-use super::{Cut, Estimate, Levels, Readings, Step};
+use super::{Cut, Estimate, Levels, Readings, TimedReading};
 
 /// Power of a window, in steps that cover all of it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::analysis) struct Power {
-    pub steps: Vec<Step>,
+    pub steps: Vec<TimedReading>,
     /// Sum of the bounds on the errors of the edges at both ends of the window, in s.
     pub slack_s: f64,
     /// Whether the steps are differences of a counter: an edge that is off then leaves the energy
@@ -28,7 +28,7 @@ pub(in crate::analysis) struct Power {
 /// Cuts steps of power at the levels that readings show; returns none where power has not two
 /// levels.
 pub(in crate::analysis) fn by_power(
-    steps: &[Step],
+    steps: &[TimedReading],
     power: &Power,
     readings: &Readings,
 ) -> Option<Cut> {
@@ -51,15 +51,15 @@ pub(in crate::analysis) fn by_power(
     }
     widen_by_levels(&mut cut, steps, &levels, power.most_w);
     widen_by_times(&mut cut, steps, &shares, power, &levels);
-    let time_s: f64 = steps.iter().map(Step::length_s).sum();
-    let energy_j = energy_j(steps, Step::length_s);
+    let time_s: f64 = steps.iter().map(TimedReading::length_s).sum();
+    let energy_j = energy_j(steps, TimedReading::length_s);
     cut.idle_s = cut.idle_s.within(time_s);
     cut.idle_j = cut.idle_j.within(energy_j.max(cut.idle_j.value));
     Some(cut)
 }
 
 /// Adds a step to a cut.
-fn add(cut: &mut Cut, step: &Step, share: Estimate, levels: &Levels, is_idle_first: bool) {
+fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_idle_first: bool) {
     let watts = step.value.max(0.0);
     // Idle time of a mixture draws the low level.
     let of_mixture_w = watts.min(levels.low_w);
@@ -89,10 +89,10 @@ fn add(cut: &mut Cut, step: &Step, share: Estimate, levels: &Levels, is_idle_fir
 
 /// Widens the ranges by levels that are not certain: the idle time of what was seen is then that of
 /// the linear relation `(high · T − E) / (high − low)` for all levels that are possible.
-fn widen_by_levels(cut: &mut Cut, steps: &[Step], levels: &Levels, most_w: f64) {
-    let seen_s: f64 = steps.iter().map(Step::seen_s).sum();
+fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_w: f64) {
+    let seen_s: f64 = steps.iter().map(TimedReading::seen_s).sum();
     let hidden_s: f64 = steps.iter().map(|step| step.hidden_s).sum();
-    let seen_j = energy_j(steps, Step::seen_s);
+    let seen_j = energy_j(steps, TimedReading::seen_s);
     let idle_s = |low_w: f64, high_w: f64| (high_w * seen_s - seen_j) / (high_w - low_w);
     let (low_w, high_w) = (levels.low_w, levels.high_w);
     if !levels.is_low_certain {
@@ -108,7 +108,13 @@ fn widen_by_levels(cut: &mut Cut, steps: &[Step], levels: &Levels, most_w: f64) 
 }
 
 /// Widens the ranges by the bounds on the times of the steps.
-fn widen_by_times(cut: &mut Cut, steps: &[Step], shares: &[f64], power: &Power, levels: &Levels) {
+fn widen_by_times(
+    cut: &mut Cut,
+    steps: &[TimedReading],
+    shares: &[f64],
+    power: &Power,
+    levels: &Levels,
+) {
     let (low_w, high_w) = (levels.low_w, levels.high_w);
     // The energy of an edge that is off is taken for that of idle or of busy time.
     let factor = if power.is_counted {
@@ -116,7 +122,7 @@ fn widen_by_times(cut: &mut Cut, steps: &[Step], shares: &[f64], power: &Power, 
     } else {
         1.0
     };
-    let time_s: f64 = steps.iter().map(Step::length_s).sum();
+    let time_s: f64 = steps.iter().map(TimedReading::length_s).sum();
     let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
     let pairs = steps.iter().zip(shares);
     let apart_s: f64 = pairs
@@ -130,6 +136,6 @@ fn widen_by_times(cut: &mut Cut, steps: &[Step], shares: &[f64], power: &Power, 
 }
 
 /// Returns the energy of a part of each step, in J.
-fn energy_j(steps: &[Step], time_s: impl Fn(&Step) -> f64) -> f64 {
+fn energy_j(steps: &[TimedReading], time_s: impl Fn(&TimedReading) -> f64) -> f64 {
     steps.iter().map(|step| step.value * time_s(step)).sum()
 }

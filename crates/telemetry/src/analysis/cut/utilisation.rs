@@ -5,7 +5,7 @@
 //! Time without a reading, such as where utilisation is reported at times only, is hidden: its
 //! readings are estimated from those around it.
 
-use super::{Cut, Estimate, Step, clipped, joules, without_gaps};
+use super::{Cut, Estimate, TimedReading, clipped, joules, without_gaps};
 use crate::updates::quantile;
 
 /// Utilisation below this, in %, is idle.
@@ -23,10 +23,10 @@ const PEAK: f64 = 0.95;
 /// The energy of an idle run is at least that of the time that is idle for every possible lag, and
 /// at most that of the time that is idle for one of them.
 pub(in crate::analysis) fn by_utilisation(
-    readings: &[Step],
+    readings: &[TimedReading],
     lag_s: Estimate,
     spans: &[(f64, f64)],
-    power: &[Step],
+    power: &[TimedReading],
 ) -> Cut {
     let mut cut = Cut::default();
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
@@ -36,7 +36,7 @@ pub(in crate::analysis) fn by_utilisation(
     let peak_pct = quantile(weighed.collect(), PEAK).unwrap_or(100.0);
     let runs = without_gaps(&runs(readings, lag_s.value), (first.0, last.1));
     let energy_j = |from_s: f64, to_s: f64| {
-        let inside = clipped(&[Step::seen(from_s, to_s, 0.0)], spans).into_iter();
+        let inside = clipped(&[TimedReading::seen(from_s, to_s, 0.0)], spans).into_iter();
         inside.fold(0.0, |sum, part| sum + joules(power, part.from_s, part.to_s))
     };
     let (later_s, earlier_s) = (lag_s.value - lag_s.low, lag_s.high - lag_s.value);
@@ -70,13 +70,17 @@ pub(in crate::analysis) fn by_utilisation(
     cut
 }
 
-fn is_idle(run: &Step) -> bool {
+fn is_idle(run: &TimedReading) -> bool {
     run.value < IDLE_PERCENT
 }
 
 /// Estimates the idle share of a run of equal readings between two others; `peak_pct` is the
 /// utilisation of busy time.
-fn idle_share_of(run: &Step, neighbours: [Option<Step>; 2], peak_pct: f64) -> Estimate {
+fn idle_share_of(
+    run: &TimedReading,
+    neighbours: [Option<TimedReading>; 2],
+    peak_pct: f64,
+) -> Estimate {
     let of_one = |share| Estimate {
         value: share,
         low: share,
@@ -105,13 +109,13 @@ fn idle_share_of(run: &Step, neighbours: [Option<Step>; 2], peak_pct: f64) -> Es
 
 /// Joins equal readings that follow each other, moved to an earlier time; the last one goes on to
 /// the end of all.
-fn runs(readings: &[Step], lag_s: f64) -> Vec<Step> {
-    let mut runs: Vec<Step> = vec![];
+fn runs(readings: &[TimedReading], lag_s: f64) -> Vec<TimedReading> {
+    let mut runs: Vec<TimedReading> = vec![];
     for reading in readings {
         let (from_s, to_s) = (reading.from_s - lag_s, reading.to_s - lag_s);
         match runs.last_mut() {
             Some(last) if last.value == reading.value && last.to_s >= from_s => last.to_s = to_s,
-            _ => runs.push(Step::seen(from_s, to_s, reading.value)),
+            _ => runs.push(TimedReading::seen(from_s, to_s, reading.value)),
         }
     }
     if let Some(last) = runs.last_mut() {

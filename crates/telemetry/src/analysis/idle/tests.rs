@@ -1,15 +1,17 @@
 //! Idle times of models, whose idle energy is known.
 
 use super::*;
-use crate::synthetic::{Board, Gpu, Model, Piece, Program, Quantity, Scenario, Synthetic};
+use crate::synthetic::{
+    Board, Gpu, Model, PowerProfile, PowerSegment, Quantity, Scenario, Synthetic,
+};
 use crate::testdata::Random;
-use crate::{Calibration, Mark, Row, Sampler, Spent};
+use crate::{Calibration, Region, Row, Sampler, SpanReport};
 
 mod sensors;
 
 /// Samples a board that draws `power` and is busy by `busy` every 100 ms.
-fn traced(board: Board, power: Program, busy: Program, seconds: u64) -> Trace {
-    let mut gpu = Gpu::of(board);
+fn traced(board: Board, power: PowerProfile, busy: PowerProfile, seconds: u64) -> Trace {
+    let mut gpu = Gpu::from_board(board);
     gpu.power = power;
     gpu.utilisation.gpu_pct = Quantity::Varying(busy);
     let scenario = Scenario {
@@ -24,8 +26,8 @@ fn traced(board: Board, power: Program, busy: Program, seconds: u64) -> Trace {
 fn squares(board: Board, period_s: f64, duty: f64, seconds: u64) -> Trace {
     traced(
         board,
-        Program::square(15.0, 65.0, period_s, duty),
-        Program::square(0.0, 96.0, period_s, duty),
+        PowerProfile::square(15.0, 65.0, period_s, duty),
+        PowerProfile::square(0.0, 96.0, period_s, duty),
         seconds,
     )
 }
@@ -47,8 +49,8 @@ fn assert_consistent(found: &Bottleneck) {
             .all(|e| e.low >= -1e-9 && e.high <= 1.0 + 1e-9),
         "{found:?}"
     );
-    let is_idle = |s: &&Stretch| s.activity != Activity::Active;
-    let seconds = |s: &Stretch| (s.window.end - s.window.start).as_secs_f64();
+    let is_idle = |s: &&Period| s.activity != Activity::Active;
+    let seconds = |s: &Period| (s.window.end - s.window.start).as_secs_f64();
     let total_s: f64 = found.stretches.iter().map(seconds).sum();
     let idle_s: f64 = found.stretches.iter().filter(is_idle).map(seconds).sum();
     let idle_j: f64 = found
@@ -95,7 +97,7 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
         assert!(wasted_j.contains(truth_j), "{case}");
         assert!((wasted_j.value / truth_j - 1.0).abs() < 0.03, "{case}");
         // Of the time, at most 0.7 is idle.
-        let (low_w, high_w) = Calibration::of_device(&trace.devices[0]).offsets_w();
+        let (low_w, high_w) = Calibration::for_device(&trace.devices[0]).offsets_w();
         let offsets_j = (high_w - low_w) * 0.7 * length_s;
         let width_j = wasted_j.high - wasted_j.low;
         assert!(width_j < 1.3 * truth_j + offsets_j, "{case}");
@@ -140,12 +142,12 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
 
 /// A load whose busy and idle times are known.
 struct Load {
-    power: Program,
-    busy: Program,
+    power: PowerProfile,
+    busy: PowerProfile,
     /// The power of the idle times alone.
-    idle: Program,
+    idle: PowerProfile,
     /// 1 W in idle times.
-    is_idle: Program,
+    is_idle: PowerProfile,
 }
 
 /// Bounds on the lengths of busy and of idle times, in s.
@@ -176,11 +178,11 @@ fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64
         pieces.push((lasts_s, is_busy));
         (time_s, is_busy) = (time_s + lasts_s, !is_busy);
     }
-    let program = |of_busy: f64, of_idle: f64| Program {
+    let program = |of_busy: f64, of_idle: f64| PowerProfile {
         pieces: pieces
             .iter()
             .map(|&(lasts_s, is_busy)| {
-                Piece::level(lasts_s, if is_busy { of_busy } else { of_idle })
+                PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
             })
             .collect(),
         repeats: false,
@@ -242,14 +244,14 @@ fn random_loads_have_their_idle_energy_in_the_range_and_verdicts_that_agree() {
 #[test]
 fn one_window_has_one_energy() {
     let trace = squares(Board::T4, 2.0, 0.6, 20);
-    let mark = Mark {
+    let mark = Region {
         name: "job".to_owned(),
         start: Duration::from_millis(3_141),
         end: Duration::from_millis(11_718),
         depth: 0,
         thread: 0,
     };
-    let spent = Spent::of_mark(&trace, &mark).joules().unwrap();
+    let spent = SpanReport::from_region(&trace, &mark).joules().unwrap();
     let found = idle_periods_within(&trace, 0, mark.start..mark.end).unwrap();
     assert!(
         (found.joules - spent).abs() < 1e-9 * spent,
@@ -278,10 +280,10 @@ fn a_window_without_an_update_has_no_verdict() {
 #[test]
 fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
     // A load that waits for memory at half the power: kernels run all the time.
-    let busy = Program::constant(100.0);
+    let busy = PowerProfile::constant(100.0);
     let trace = traced(
         Board::A100,
-        Program::square(100.0, 300.0, 4.0, 0.5),
+        PowerProfile::square(100.0, 300.0, 4.0, 0.5),
         busy,
         60,
     );
@@ -299,8 +301,8 @@ fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
 fn steady_power_without_utilisation_is_no_verdict() {
     let mut trace = traced(
         Board::T4,
-        Program::constant(30.0),
-        Program::constant(0.0),
+        PowerProfile::constant(30.0),
+        PowerProfile::constant(0.0),
         20,
     );
     for row in &mut trace.rows {
@@ -316,10 +318,10 @@ fn steady_power_without_utilisation_is_no_verdict() {
 #[test]
 fn utilisation_without_levels_of_power_is_moved_by_its_lag() {
     // Three levels of power for three of utilisation: idle, half, full.
-    let steps = |levels: [f64; 3]| Program {
+    let steps = |levels: [f64; 3]| PowerProfile {
         pieces: levels
             .iter()
-            .map(|&level| Piece::level(4.0, level))
+            .map(|&level| PowerSegment::level(4.0, level))
             .collect(),
         repeats: true,
     };

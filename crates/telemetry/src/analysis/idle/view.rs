@@ -4,12 +4,12 @@
 //! Method: power is that of the cells that [`Trace::energy`] rests on. Time that no cell or no row
 //! describes is hidden.
 
-use super::{Activity, Stretch, is_telling, unavailable};
-use crate::analysis::cut::{Cut, Power, Readings, Step, clipped, without_gaps};
+use super::{Activity, Period, is_telling, unavailable};
+use crate::analysis::cut::{Cut, Power, Readings, TimedReading, clipped, without_gaps};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
-use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, Method, SLOWEST_COUNTER_S, Sight};
-use crate::updates::{self, Rhythm, Update, held_s, median, row_interval_s};
+use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, Method, SLOWEST_COUNTER_S, Visibility};
+use crate::updates::{self, PeriodBounds, Update, held_s, median, row_interval_s};
 use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const PLACED: f64 = 0.25;
 const AVERAGE_S: f64 = 0.5;
 
 /// A window of a device's rows.
-pub(super) struct View<'a> {
+pub(super) struct RowWindow<'a> {
     trace: &'a Trace,
     device: usize,
     pub(super) window_s: (f64, f64),
@@ -40,10 +40,10 @@ pub(super) struct View<'a> {
     pub(super) spans: Vec<(f64, f64)>,
 }
 
-impl<'a> View<'a> {
+impl<'a> RowWindow<'a> {
     pub(super) fn new(trace: &'a Trace, device: usize, window: &Range<Duration>) -> Result<Self> {
         let usual_s = row_interval_s(trace, device);
-        let telling = trace.of_device(device).filter(|row| is_telling(row));
+        let telling = trace.device_rows(device).filter(|row| is_telling(row));
         let times: Vec<(f64, f64)> = telling.map(|row| (row.time.as_secs_f64(), 0.0)).collect();
         if times.len() < 2 {
             return Err(unavailable(device, Fault::NotSupported));
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
 
     /// Returns the readings of a metric with the times from each read to the next, of the whole
     /// trace: readings after the window describe its end.
-    pub(super) fn readings(&self, metric: Metric) -> Vec<Step> {
+    pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         let held = held_s(&series, self.usual_s);
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
                 Some(next) if held[i] >= next.0 - from_s => next.0,
                 _ => from_s + held[i],
             };
-            Step::seen(from_s, to_s, value)
+            TimedReading::seen(from_s, to_s, value)
         };
         series.iter().enumerate().map(step).collect()
     }
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
     /// Steps are equally long while reads are; an update that a read missed leaves 0 W, which the
     /// cut by power repairs. Returns none if reads place the updates more closely than that, and if
     /// the counter is absent, fell, or rose by more than the device can draw.
-    fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<Step>> {
+    fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
             return None;
@@ -179,7 +179,7 @@ impl<'a> View<'a> {
                 if value > 2.0 * ceiling_w {
                     return None;
                 }
-                steps.push(Step::seen(last.0, to_s, value));
+                steps.push(TimedReading::seen(last.0, to_s, value));
                 last = (to_s, told_j);
             }
         }
@@ -188,7 +188,7 @@ impl<'a> View<'a> {
 
     /// Returns readings that show levels of power: those of a sensor that does not average over
     /// several updates, or else the seen steps of power themselves.
-    pub(super) fn levels_shown_by(&self, power: &[Step]) -> Readings {
+    pub(super) fn levels_shown_by(&self, power: &[TimedReading]) -> Readings {
         let window_s = |metric| self.update_and_window_s(metric).map(|of| of.1);
         let is_sharp = |metric: &Metric| {
             let is_average =
@@ -215,7 +215,7 @@ impl<'a> View<'a> {
 
     /// Returns one step for each update of a sensor of power, in W, from the update before: reads
     /// of the same update are one reading.
-    fn updates(&self, metric: Metric) -> Vec<Step> {
+    fn updates(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         series.dedup_by(|next, last| next.0 <= last.0);
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
         };
         let update_s = class.map_or_else(measured, |class| class.0);
         let window_s = class.map_or(update_s, |class| class.1);
-        let found = updates::of_power(&series, &Rhythm::new(update_s, CLOCK));
+        let found = updates::of_power(&series, &PeriodBounds::new(update_s, CLOCK));
         let usual_s = update_s.max(self.usual_s);
         let mut last_s = f64::NEG_INFINITY;
         let step = |update: &Update| {
@@ -234,9 +234,9 @@ impl<'a> View<'a> {
             let is_first = to_s - last_s > updates::PAUSE * usual_s;
             let from_s = if is_first { to_s - update_s } else { last_s };
             last_s = to_s;
-            Step {
+            TimedReading {
                 hidden_s: (to_s - from_s - window_s).max(0.0),
-                ..Step::seen(from_s, to_s, update.value)
+                ..TimedReading::seen(from_s, to_s, update.value)
             }
         };
         found.iter().map(step).collect()
@@ -246,7 +246,7 @@ impl<'a> View<'a> {
     /// calibration, in J. The time that rows do not cover, with its energy in J, may be busy or
     /// idle.
     pub(super) fn wasted_j(&self, cut: &Cut, unknown_j: f64) -> Estimate {
-        let calibration = Calibration::of_device(&self.trace.devices[self.device]);
+        let calibration = Calibration::for_device(&self.trace.devices[self.device]);
         let truth =
             |reported_j: f64, lasts_s: f64| calibration.interval((reported_j, reported_j), lasts_s);
         let unknown_s = (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0);
@@ -281,7 +281,7 @@ impl<'a> View<'a> {
     /// Returns times, in s, from which on memory is held or free.
     fn held_changes(&self) -> Vec<(f64, bool)> {
         let mut changes: Vec<(f64, bool)> = vec![];
-        for row in self.trace.of_device(self.device) {
+        for row in self.trace.device_rows(self.device) {
             let total = row.values.get(Metric::MemoryTotal).unwrap_or(0.0);
             let used = row.values.get(Metric::MemoryUsed).unwrap_or(0.0);
             let is_held = used > HELD_BYTES.max(HELD_SHARE * total);
@@ -298,7 +298,7 @@ impl<'a> View<'a> {
         let ends_s = changes.iter().skip(1).map(|change| change.0);
         let steps = changes.iter().zip(ends_s.chain([f64::INFINITY]));
         let steps = steps.map(|(&(from_s, is_held), to_s)| {
-            Step::seen(from_s, to_s, f64::from(u8::from(is_held)))
+            TimedReading::seen(from_s, to_s, f64::from(u8::from(is_held)))
         });
         let steps = clipped(&steps.collect::<Vec<_>>(), &self.spans);
         let (held_s, all_s) = steps.iter().fold((0.0, 0.0), |(held_s, all_s), step| {
@@ -309,9 +309,9 @@ impl<'a> View<'a> {
     }
 
     /// Joins parts of the same state, and splits idle parts where memory was allocated or freed.
-    pub(super) fn stretches(&self, cut: &Cut) -> Vec<Stretch> {
+    pub(super) fn stretches(&self, cut: &Cut) -> Vec<Period> {
         let changes = self.held_changes();
-        let mut stretches: Vec<Stretch> = vec![];
+        let mut stretches: Vec<Period> = vec![];
         for part in &cut.parts {
             let first = changes.partition_point(|change| change.0 <= part.from_s);
             let inside = changes[first..].iter();
@@ -341,16 +341,16 @@ impl<'a> View<'a> {
 }
 
 /// Returns the step of a cell.
-fn step_of(cell: &Cell) -> Step {
+fn step_of(cell: &Cell) -> TimedReading {
     let length_s = cell.to_s - cell.from_s;
     let hidden_s = match cell.sight {
-        Sight::Seen => 0.0,
-        Sight::Unsure { hidden_s, .. } => hidden_s.min(length_s),
-        Sight::Hidden { .. } | Sight::Open | Sight::Missing => length_s,
+        Visibility::Seen => 0.0,
+        Visibility::Unsure { hidden_s, .. } => hidden_s.min(length_s),
+        Visibility::Hidden { .. } | Visibility::Open | Visibility::Missing => length_s,
     };
-    Step {
+    TimedReading {
         hidden_s,
-        ..Step::seen(cell.from_s, cell.to_s, cell.watts)
+        ..TimedReading::seen(cell.from_s, cell.to_s, cell.watts)
     }
 }
 
@@ -361,7 +361,7 @@ fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     cells.get(at).map_or(0.0, slack_s)
 }
 
-fn push(stretches: &mut Vec<Stretch>, activity: Activity, ends_s: (f64, f64), joules: f64) {
+fn push(stretches: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
     let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     let window = time(ends_s.0)..time(ends_s.1);
     match stretches.last_mut() {
@@ -370,7 +370,7 @@ fn push(stretches: &mut Vec<Stretch>, activity: Activity, ends_s: (f64, f64), jo
             last.joules += joules;
         }
         _ if window.is_empty() => {}
-        _ => stretches.push(Stretch {
+        _ => stretches.push(Period {
             activity,
             window,
             joules,
@@ -380,13 +380,13 @@ fn push(stretches: &mut Vec<Stretch>, activity: Activity, ends_s: (f64, f64), jo
 
 /// Returns the seen steps of power, each from one update of a counter to another: a step of 0 W
 /// shows that the counter was not updated, so its time belongs to the next step.
-fn between_updates(power: &[Step]) -> Vec<Step> {
-    let mut joined: Vec<Step> = vec![];
+fn between_updates(power: &[TimedReading]) -> Vec<TimedReading> {
+    let mut joined: Vec<TimedReading> = vec![];
     for &step in power.iter().filter(|step| step.hidden_s <= 0.0) {
         match joined.last_mut() {
             Some(last) if last.value <= 0.0 && last.to_s >= step.from_s => {
                 let mean_w = step.value * (step.to_s - step.from_s) / (step.to_s - last.from_s);
-                *last = Step::seen(last.from_s, step.to_s, mean_w);
+                *last = TimedReading::seen(last.from_s, step.to_s, mean_w);
             }
             _ => joined.push(step),
         }

@@ -45,7 +45,7 @@ fn disturbed(random: &mut Random, every_s: f64, lasts_s: f64) -> Vec<f64> {
     times_s
 }
 
-fn trial(load: &Program, teller: Teller, rhythm: Rhythm, n: usize) -> Trial {
+fn trial(load: &PowerProfile, teller: Reported, rhythm: Rhythm, n: usize) -> Trial {
     let mut random = Random(n as u64);
     let mut runs = vec![];
     for _ in 0..n {
@@ -140,15 +140,15 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
 
 /// Returns the sorted relative errors of the energies of random jobs. Each job is between idle
 /// times, and the window begins and ends in the idle times.
-fn jobs(teller: Teller, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
+fn jobs(teller: Reported, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
     let mut random = Random(11);
     let mut errors = vec![];
     for i in 0..200 {
-        let mut pieces = vec![Piece::level(3.0, 60.0)];
+        let mut pieces = vec![PowerSegment::level(3.0, 60.0)];
         pieces.extend(irregular(&mut random, 12));
         let job_s: f64 = pieces[1..].iter().map(|piece| piece.lasts_s).sum();
-        pieces.push(Piece::level(3.0, 60.0));
-        let load = Program {
+        pieces.push(PowerSegment::level(3.0, 60.0));
+        let load = PowerProfile {
             pieces,
             repeats: false,
         };
@@ -209,14 +209,14 @@ fn with_spans(every_s: f64, lasts_s: f64, spanned: &[Range<f64>]) -> Vec<f64> {
 
 #[test]
 fn regions_of_code_spoil_neither_energies_nor_counts_of_updates() {
-    let load = Program {
+    let load = PowerProfile {
         pieces: irregular(&mut Random(9), 60),
         repeats: true,
     };
     for teller in TELLERS {
         let (update_s, _) = match teller {
-            Teller::Power(class) => class.update_and_window_s(),
-            Teller::Counter(update_s) => (update_s, 0.0),
+            Reported::Power(class) => class.update_and_window_s(),
+            Reported::Counter(update_s) => (update_s, 0.0),
         };
         for every_s in [0.02, 0.1, 1.0] {
             for spanned in [&[3.0..3.4, 9.0..9.2][..], &[2.0..16.0], &[0.0..20.0]] {

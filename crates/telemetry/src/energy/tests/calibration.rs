@@ -2,7 +2,7 @@
 //! the sensor does not measure, and fits to a meter.
 
 use super::*;
-use crate::Metered;
+use crate::MeteredWindow;
 
 /// Name, offset (W), error of the gain (%) and power limit (W) of published cards.
 ///
@@ -38,7 +38,7 @@ fn board(architecture: &str, limit_w: Option<f64>) -> Device {
             max_w: limit_w,
             ..PowerLimits::default()
         },
-        ..Device::named(Kind::Gpu, "a board")
+        ..Device::new(Kind::Gpu, "a board")
     }
 }
 
@@ -52,7 +52,7 @@ fn contains(calibration: &Calibration, reported_w: f64, true_w: f64) -> bool {
 fn published_cards_lie_within_the_bounds_from_idle_to_full_load() {
     for (name, offset_w, gain_pct, limit_w) in PUBLISHED {
         for limit in [Some(limit_w), None] {
-            let calibration = Calibration::of_device(&board("Ampere", limit));
+            let calibration = Calibration::for_device(&board("Ampere", limit));
             for share in [0.08, 0.15, 0.3, 0.6, 1.0] {
                 let true_w = share * limit_w;
                 let reported_w = (offset_w + (1.0 + 0.01 * gain_pct) * true_w).max(0.0);
@@ -96,7 +96,7 @@ fn bounds_from_all_published_cards_but_one_contain_that_card() {
     }
     // The bounds in the code contain the tolerance intervals of all 19 cards.
     let limit_w = 350.0;
-    let calibration = Calibration::of_device(&board("Ampere", Some(limit_w)));
+    let calibration = Calibration::for_device(&board("Ampere", Some(limit_w)));
     let (low_w, high_w) = calibration.offsets_w();
     let found = tolerance_interval(&offsets_w);
     assert!(low_w <= found.start && high_w >= found.end, "{found:?}");
@@ -109,7 +109,7 @@ fn bounds_from_all_published_cards_but_one_contain_that_card() {
 fn cards_of_a_few_watts_have_gains_above_zero_and_finite_intervals() {
     for architecture in ["Ada", "Blackwell"] {
         for limit_w in [1e-3, 1.0, 5.0, 10.0, 75.0] {
-            let calibration = Calibration::of_device(&board(architecture, Some(limit_w)));
+            let calibration = Calibration::for_device(&board(architecture, Some(limit_w)));
             let (least, _) = calibration.gains();
             assert!(least > 0.3, "{limit_w} {calibration:?}");
             for share in [0.1, 0.5, 1.0] {
@@ -124,7 +124,7 @@ fn cards_of_a_few_watts_have_gains_above_zero_and_finite_intervals() {
 
 #[test]
 fn a_calibration_of_a_file_that_no_sensor_can_have_is_an_error() {
-    let calibration = Calibration::of_device(&board("Ada", Some(75.0)));
+    let calibration = Calibration::for_device(&board("Ada", Some(75.0)));
     let text = serde_json::to_string(&calibration).unwrap();
     assert_eq!(
         serde_json::from_str::<Calibration>(&text).unwrap(),
@@ -156,7 +156,7 @@ fn a_calibration_of_a_file_that_no_sensor_can_have_is_an_error() {
 fn boards_that_report_too_little_at_idle_and_right_under_load_lie_within_the_bounds() {
     for limit_w in [250.0, 350.0, 450.0] {
         for missing_w in [5.0, 10.0, 20.0] {
-            let calibration = Calibration::of_device(&board("Ada", Some(limit_w)));
+            let calibration = Calibration::for_device(&board("Ada", Some(limit_w)));
             for true_w in [missing_w + 3.0, 40.0, 80.0, 0.5 * limit_w, limit_w] {
                 let reported_w = true_w - missing_w * (1.0 - true_w / limit_w);
                 assert!(
@@ -170,15 +170,21 @@ fn boards_that_report_too_little_at_idle_and_right_under_load_lie_within_the_bou
 
 #[test]
 fn intervals_of_a_sensor_with_an_offset_hold_at_idle_and_say_how_wide_they_are() {
-    let load = Program::square(45.0, 280.0, 20.0, 0.5);
+    let load = PowerProfile::square(45.0, 280.0, 20.0, 0.5);
     let sensor = Sensor {
         offset_w: -18.0,
         gain: 1.05,
-        ..Sensor::of(SensorClass::FullTime)
+        ..Sensor::for_class(SensorClass::FullTime)
     };
-    let mut trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.02, 19.0);
+    let mut trace = sampled(
+        &load,
+        Reported::Power(SensorClass::FullTime),
+        0.0,
+        0.02,
+        19.0,
+    );
     for row in &mut trace.rows {
-        let reported_w = sensor.told_w(&load, row.time.as_secs_f64());
+        let reported_w = sensor.reported_w(&load, row.time.as_secs_f64());
         row.values.set(Metric::PowerInstant, reported_w);
     }
     let idle = trace.energy(0, seconds(12.0, 18.0)).unwrap();
@@ -194,7 +200,7 @@ fn intervals_of_a_sensor_with_an_offset_hold_at_idle_and_say_how_wide_they_are()
 #[test]
 fn cards_that_nobody_compared_have_wider_bounds() {
     let width = |architecture: &str, watts: f64| {
-        let calibration = Calibration::of_device(&board(architecture, Some(300.0)));
+        let calibration = Calibration::for_device(&board(architecture, Some(300.0)));
         calibration.interval((watts, watts), 1.0).width_j()
     };
     for watts in [30.0, 150.0, 300.0] {
@@ -203,15 +209,15 @@ fn cards_that_nobody_compared_have_wider_bounds() {
             "{watts}"
         );
     }
-    let rapl = Calibration::of_device(&Device::named(Kind::Rapl, "package-0"));
+    let rapl = Calibration::for_device(&Device::new(Kind::Rapl, "package-0"));
     assert_eq!(rapl, Calibration::known(1.0));
 }
 
 /// Returns a window of 10 s at `true_w` of a device with gain 1.03 and offset −14 W. The reported
 /// power has the error `off_w` and the bounds ± `bound_w`.
-fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
+fn metered(true_w: f64, off_w: f64, bound_w: f64) -> MeteredWindow {
     let reported_j = 10.0 * (1.03 * true_w - 14.0 + off_w);
-    Metered {
+    MeteredWindow {
         reported_j,
         sampling: Interval {
             low_j: reported_j - 10.0 * bound_w,
@@ -289,14 +295,14 @@ fn a_meter_determines_the_ratio_at_one_power_only() {
 
 #[test]
 fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
-    let is_refused = |windows: &[Metered]| {
+    let is_refused = |windows: &[MeteredWindow]| {
         let refused = Calibration::from_meter(windows);
         matches!(refused, Err(crate::Error::ParameterInvalid { .. }))
     };
     let fine = metered(100.0, 0.0, 1.0);
     assert!(!is_refused(&[fine]) && is_refused(&[]));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let window = Metered {
+        let window = MeteredWindow {
             true_j: bad,
             ..fine
         };
@@ -309,7 +315,10 @@ fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
         (0.0, f64::INFINITY),
     ] {
         let sampling = Interval { low_j, high_j };
-        assert!(is_refused(&[Metered { sampling, ..fine }]), "{sampling:?}");
+        assert!(
+            is_refused(&[MeteredWindow { sampling, ..fine }]),
+            "{sampling:?}"
+        );
     }
     let falling = [metered(40.0, 300.0, 0.0), metered(300.0, 0.0, 0.0)];
     assert!(is_refused(&falling));

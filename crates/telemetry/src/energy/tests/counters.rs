@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
-    let load = Program::square(20.0, 120.0, 0.73, 0.6);
-    let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
+    let load = PowerProfile::square(20.0, 120.0, 0.73, 0.6);
+    let mut trace = sampled(&load, Reported::Counter(0.000_976), 0.0, 0.1, 12.0);
     trace.devices[0].kind = Kind::Rapl;
     // Only the energy of the last update period before a read, about 1 ms, is unknown.
     let energy = trace
@@ -83,8 +83,8 @@ fn a_counter_that_never_moved_tells_nothing() {
 
 #[test]
 fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
-    let power = Teller::Power(SensorClass::FullTime);
-    let drawing = sampled(&Program::constant(100.0), power, 0.0, 0.1, 12.0);
+    let power = Reported::Power(SensorClass::FullTime);
+    let drawing = sampled(&PowerProfile::constant(100.0), power, 0.0, 0.1, 12.0);
     for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
         let mut trace = counting(Kind::Gpu, limits);
         for row in &mut trace.rows {
@@ -126,8 +126,8 @@ fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
 
 #[test]
 fn a_counter_that_is_slow_is_not_stuck() {
-    let load = Program::square(50.0, 250.0, 0.73, 0.6);
-    let trace = sampled(&load, Teller::Counter(2.0), 0.7, 0.1, 60.0);
+    let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
+    let trace = sampled(&load, Reported::Counter(2.0), 0.7, 0.1, 60.0);
     let energy = trace.energy(0, seconds(10.0, 50.0)).unwrap();
     assert_eq!(energy.method, Method::Counter);
     assert!(
@@ -196,16 +196,16 @@ fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, 
     let (idle_w, busy_w) = (40.0, 263.0);
     let energy = |phase: i32| {
         let begin_s = begin_s + 0.001 * f64::from(phase);
-        let load = Program {
+        let load = PowerProfile {
             pieces: vec![
-                Piece::level(begin_s, idle_w),
-                Piece::level(work_s, busy_w),
-                Piece::level(1.0, idle_w),
+                PowerSegment::level(begin_s, idle_w),
+                PowerSegment::level(work_s, busy_w),
+                PowerSegment::level(1.0, idle_w),
             ],
             repeats: false,
         };
         let phase_s = 0.1 * (0.618 * f64::from(phase)).fract();
-        let trace = sampled_at(&load, Teller::Counter(0.1), phase_s, times_s);
+        let trace = sampled_at(&load, Reported::Counter(0.1), phase_s, times_s);
         let window = seconds(begin_s, begin_s + work_s);
         let energy = trace.energy_calibrated(0, window, &Calibration::known(1.0));
         (energy.unwrap(), work_s * busy_w)

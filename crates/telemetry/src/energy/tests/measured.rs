@@ -8,7 +8,7 @@ use crate::synthetic::Synthetic;
 /// Returns a trace of a T4 that draws 65 W, with rows every 20 ms and at both ends of the work, as
 /// [`crate::measure`] records.
 fn measured(begin_s: f64, before_s: f64, work: Range<f64>) -> Trace {
-    let mut source = Synthetic::of(Program::constant(65.0)).unwrap();
+    let mut source = Synthetic::from_power(PowerProfile::constant(65.0)).unwrap();
     let rounds = (0..).map(|round| begin_s + 0.02 * f64::from(round));
     let mut times_s: Vec<f64> = rounds.take_while(|&s| s < work.end + before_s).collect();
     times_s.extend([work.start, work.end]);
@@ -71,14 +71,17 @@ fn an_unchanged_counter_proves_that_there_was_no_update() {
         for work_s in [0.12, 0.19, 0.25, 0.31] {
             let begin_s = 11.0 + 0.001 * f64::from(phase);
             let end_s = begin_s + work_s;
-            let load = Program {
-                pieces: vec![Piece::level(begin_s, 40.0), Piece::level(9.0, 263.0)],
+            let load = PowerProfile {
+                pieces: vec![
+                    PowerSegment::level(begin_s, 40.0),
+                    PowerSegment::level(9.0, 263.0),
+                ],
                 repeats: false,
             };
             let rounds = (0..).map(|round| begin_s - 10.0 + 0.02 * f64::from(round));
             let mut times_s: Vec<f64> = rounds.take_while(|&time_s| time_s < end_s).collect();
             times_s.push(end_s);
-            let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
+            let trace = sampled_at(&load, Reported::Counter(0.1), 0.0, &times_s);
             let window = seconds(begin_s, end_s);
             let energy = trace
                 .energy_calibrated(0, window, &Calibration::known(1.0))

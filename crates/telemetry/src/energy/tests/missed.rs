@@ -7,18 +7,18 @@ fn excursions_in_missed_updates_lie_within_the_certain_bounds() {
     // Reads every 104 ms miss one of 26 updates, which are 100 ms apart. The load draws peak power
     // only in the missed updates, so no reading shows the peaks.
     let (base_w, peak_w) = (50.0, 300.0);
-    let load = Program {
+    let load = PowerProfile {
         pieces: vec![
-            Piece::level(2.4, base_w),
-            Piece::level(0.1, peak_w),
-            Piece::level(0.1, base_w),
+            PowerSegment::level(2.4, base_w),
+            PowerSegment::level(0.1, peak_w),
+            PowerSegment::level(0.1, base_w),
         ],
         repeats: true,
     };
     let times_s: Vec<f64> = (0..440)
         .map(|read| 0.104 * f64::from(read) + 0.0005)
         .collect();
-    let teller = Teller::Power(SensorClass::FullTime);
+    let teller = Reported::Power(SensorClass::FullTime);
     let trace = sampled_at(&load, teller, 0.0, &times_s);
     let readings = trace.series(0, metric(teller));
     assert!(readings.iter().all(|&(_, watts)| watts == base_w));

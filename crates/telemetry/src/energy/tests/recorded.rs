@@ -1,7 +1,7 @@
 //! Tests of energies of real recordings against an external meter.
 
 use super::*;
-use crate::Metered;
+use crate::MeteredWindow;
 
 /// Returns the recorded readings of a card as a trace.
 fn recorded(name: &str) -> Trace {
@@ -93,7 +93,7 @@ fn a_calibration_by_one_recording_holds_for_another() {
     };
     let metered = [(11.0, 12.5), (2.5, 6.0)].map(|span| {
         let (energy, truth) = by(step, span, &Calibration::known(1.0));
-        Metered::from_energy(&energy, truth)
+        MeteredWindow::from_energy(&energy, truth)
     });
     let calibration = Calibration::from_meter(&metered).unwrap();
     let windows = [
@@ -156,7 +156,7 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
         let load = testdata::meter_program(name);
         let (begin_s, end_s) = testdata::meter_span_s(name);
         for i in 0..40 {
-            let teller = Teller::Power(SensorClass::PartTime);
+            let teller = Reported::Power(SensorClass::PartTime);
             let trace = sampled(&load, teller, f64::from(i) * 0.0025, 0.01, end_s + 0.5);
             let window = seconds(begin_s + 0.5, end_s);
             let energy = trace

@@ -172,8 +172,8 @@ const BEGIN_S: f64 = 3.0;
 impl Kind {
     fn device(self) -> Device {
         match self {
-            Self::Known(class) | Self::Both(_, class) => device(Teller::Power(class)),
-            Self::Unknown(_) | Self::Counter(_) => device(Teller::Counter(0.1)),
+            Self::Known(class) | Self::Both(_, class) => device(Reported::Power(class)),
+            Self::Unknown(_) | Self::Counter(_) => device(Reported::Counter(0.1)),
         }
     }
 
@@ -186,7 +186,7 @@ impl Kind {
                 update_s: clock * update_s,
                 window_s: clock * window_s,
                 phase_s: random.uniform(),
-                ..Sensor::of(SensorClass::FullTime)
+                ..Sensor::for_class(SensorClass::FullTime)
             }
         };
         let mut of_class = |class: SensorClass| {
@@ -194,7 +194,7 @@ impl Kind {
             sensor(update_s, window_s)
         };
         match self {
-            Self::Known(class) => vec![(metric(Teller::Power(class)), of_class(class))],
+            Self::Known(class) => vec![(metric(Reported::Power(class)), of_class(class))],
             Self::Unknown(class @ SensorClass::LastSecond) => {
                 vec![(Metric::PowerDraw, of_class(class))]
             }
@@ -210,17 +210,17 @@ impl Kind {
 
 /// Returns a random load of one of four types: a constant, an idle-busy-idle step, ramps, or two
 /// levels of power that change at random times.
-fn load(random: &mut Random, lasts_s: f64) -> Program {
+fn load(random: &mut Random, lasts_s: f64) -> PowerProfile {
     let watts = |random: &mut Random| random.between(30.0, 280.0);
     let pieces = match (4.0 * random.uniform()).floor() {
-        0.0 => vec![Piece::level(1.0, watts(random))],
+        0.0 => vec![PowerSegment::level(1.0, watts(random))],
         1.0 => {
             let (idle_w, busy_w) = (random.between(20.0, 60.0), random.between(100.0, 290.0));
             let busy_s = lasts_s * random.between(0.1, 1.0);
             vec![
-                Piece::level(BEGIN_S + lasts_s * random.between(0.0, 0.9), idle_w),
-                Piece::level(busy_s, busy_w),
-                Piece::level(1.0, idle_w),
+                PowerSegment::level(BEGIN_S + lasts_s * random.between(0.0, 0.9), idle_w),
+                PowerSegment::level(busy_s, busy_w),
+                PowerSegment::level(1.0, idle_w),
             ]
         }
         2.0 => {
@@ -228,7 +228,7 @@ fn load(random: &mut Random, lasts_s: f64) -> Program {
             for _ in 0..40 {
                 let to_w = watts(random);
                 let lasts_s = random.between(0.05, 0.8);
-                pieces.push(Piece {
+                pieces.push(PowerSegment {
                     lasts_s,
                     from_w,
                     to_w,
@@ -242,12 +242,12 @@ fn load(random: &mut Random, lasts_s: f64) -> Program {
             let mean_s = 10.0_f64.powf(random.between(-2.0, -0.3));
             let level = |i: i32| {
                 let lasts_s = -mean_s * random.between(1e-9, 1.0).ln() + 1e-6;
-                Piece::level(lasts_s, if i % 2 == 0 { low_w } else { high_w })
+                PowerSegment::level(lasts_s, if i % 2 == 0 { low_w } else { high_w })
             };
             (0..300).map(level).collect()
         }
     };
-    Program {
+    PowerProfile {
         pieces,
         repeats: false,
     }
@@ -255,7 +255,7 @@ fn load(random: &mut Random, lasts_s: f64) -> Program {
 
 /// Returns a trace of a device from [`BEGIN_S`] on, with reads at a random regular interval and one
 /// read at the end.
-fn short(kind: Kind, load: &Program, lasts_s: f64, random: &mut Random) -> Trace {
+fn short(kind: Kind, load: &PowerProfile, lasts_s: f64, random: &mut Random) -> Trace {
     // Long traces are not read every 1 ms or 5 ms, which would only take time.
     let slowest = if lasts_s > 0.5 { 2.0 } else { 0.0 };
     let every_s = READS_S[updates::count(random.between(slowest, READS_S.len() as f64))];
@@ -272,7 +272,7 @@ fn short(kind: Kind, load: &Program, lasts_s: f64, random: &mut Random) -> Trace
             let told = if *metric == Metric::Energy {
                 1000.0 + load.energy_j(0.0, sensor.updated_s(time_s))
             } else {
-                sensor.told_w(load, time_s)
+                sensor.reported_w(load, time_s)
             };
             values.set(*metric, (told * 1000.0).round() / 1000.0);
         }
@@ -431,9 +431,15 @@ fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
 
 #[test]
 fn methods_that_contradict_each_other_are_joined() {
-    let load = Program::square(50.0, 250.0, 0.73, 0.6);
-    let mut trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.02, 30.0);
-    let counter = sampled(&load, Teller::Counter(0.1), 0.03, 0.02, 30.0);
+    let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
+    let mut trace = sampled(
+        &load,
+        Reported::Power(SensorClass::FullTime),
+        0.0,
+        0.02,
+        30.0,
+    );
+    let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
     for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
         let counted = other.values.get(Metric::Energy).unwrap();
         row.values.set(Metric::Energy, 0.6 * counted);
@@ -455,9 +461,9 @@ fn methods_that_contradict_each_other_are_joined() {
 #[test]
 fn the_update_before_the_first_read_is_one_period_before_the_first_change() {
     // The reads are 10 ms apart; the first read is 20 µs after an update.
-    let load = Program::constant(50.0);
+    let load = PowerProfile::constant(50.0);
     let times_s: Vec<f64> = (0..96).map(|i| 0.01 * f64::from(i) + 2e-5).collect();
-    let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
+    let trace = sampled_at(&load, Reported::Counter(0.1), 0.0, &times_s);
     let window = seconds(3e-5, 0.6903);
     let energy = trace
         .energy_calibrated(0, window, &Calibration::known(1.0))

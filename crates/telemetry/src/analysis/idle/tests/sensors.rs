@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SensorClass;
-use crate::synthetic::{Counter, Sensor, Tells};
+use crate::synthetic::{Counter, Reporting, Sensor};
 use crate::updates::median;
 
 /// A board with one sensor of power and, unless it has none, a counter.
@@ -34,22 +34,22 @@ fn sampled(
     every: Duration,
     seconds: u64,
 ) -> Trace {
-    let mut gpu = Gpu::of(equipment.board);
+    let mut gpu = Gpu::from_board(equipment.board);
     gpu.power = load.power.clone();
     gpu.utilisation.gpu_pct = Quantity::Varying(load.busy.clone());
     let class = equipment.class;
-    let sensor = Tells::By(Sensor {
+    let sensor = Reporting::By(Sensor {
         phase_s,
-        ..Sensor::of(class)
+        ..Sensor::for_class(class)
     });
     if class == SensorClass::LastSecond {
-        gpu.sensors.instant = Tells::Never;
+        gpu.sensors.instant = Reporting::Never;
         (gpu.sensors.average, gpu.sensors.draw) = (sensor, sensor);
     } else {
         (gpu.sensors.instant, gpu.sensors.draw) = (sensor, sensor);
     }
     if !equipment.has_counter {
-        gpu.counter = Tells::Never;
+        gpu.counter = Reporting::Never;
     }
     let scenario = Scenario {
         gpus: vec![gpu],
@@ -83,7 +83,8 @@ impl Errors {
         self.shares.push(off_j / truth_j.max(0.05 * found.joules));
     }
 
-    /// Checks the median error, and that ranges contain the truth: all of them, or 98 % of more than
+    /// Checks the median error, and that ranges contain the truth: all of them, or 98 % of more
+    /// than
     /// 50. Where power shows no levels, utilisation alone may mislead about short idle times.
     fn check(&self, case: &str, most: f64) {
         let most_misses = self.shares.len() / 50;
@@ -202,11 +203,11 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
         for _ in 0..n_rounds {
             pieces.extend([(0.45 * period_s, false), (0.55 * period_s, true)]);
         }
-        let program = |of_busy: f64, of_idle: f64| Program {
+        let program = |of_busy: f64, of_idle: f64| PowerProfile {
             pieces: pieces
                 .iter()
                 .map(|&(lasts_s, is_busy)| {
-                    Piece::level(lasts_s, if is_busy { of_busy } else { of_idle })
+                    PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
                 })
                 .collect(),
             repeats: true,
@@ -347,16 +348,16 @@ fn a_region_with_a_pause_has_one_energy() {
 fn an_offset_between_counter_and_power_moves_no_idle_time() {
     let truth = |seconds: f64, low_w: f64| low_w * 0.4 * seconds;
     for (counter_w, power_w) in [(-12.0, 0.0), (0.0, -12.0), (6.0, -6.0), (-10.0, 8.0)] {
-        let mut gpu = Gpu::of(Board::Rtx3090);
-        gpu.power = Program::square(40.0, 240.0, 2.0, 0.6);
-        gpu.utilisation.gpu_pct = Quantity::Varying(Program::square(0.0, 96.0, 2.0, 0.6));
-        gpu.counter = Tells::By(Counter {
+        let mut gpu = Gpu::from_board(Board::Rtx3090);
+        gpu.power = PowerProfile::square(40.0, 240.0, 2.0, 0.6);
+        gpu.utilisation.gpu_pct = Quantity::Varying(PowerProfile::square(0.0, 96.0, 2.0, 0.6));
+        gpu.counter = Reporting::By(Counter {
             offset_w: counter_w,
             ..Counter::default()
         });
-        gpu.sensors.instant = Tells::By(Sensor {
+        gpu.sensors.instant = Reporting::By(Sensor {
             offset_w: power_w,
-            ..Sensor::of(SensorClass::FullTime)
+            ..Sensor::for_class(SensorClass::FullTime)
         });
         let scenario = Scenario {
             gpus: vec![gpu],

@@ -1,4 +1,4 @@
-//! Positions of a player's information sets in the arena.
+//! Positions of a player's information sets in the compiled game.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -37,7 +37,7 @@ pub(super) struct Layout {
 
 /// The sort key of a set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SortKey {
     depth: u32,
     n_actions: u32,
     public: usize,
@@ -45,17 +45,17 @@ struct Place {
 }
 
 /// Computes the layouts of both players' sets.
-pub(super) fn of(sequences: &Sequences) -> [Layout; 2] {
+pub(super) fn layouts(sequences: &Sequences) -> [Layout; 2] {
     let components = components(sequences);
     [0, 1].map(|player| {
         let mut places = places(sequences, player, &components[player]);
         places.sort_unstable();
-        Layout::of(sequences, player, &places)
+        Layout::new(sequences, player, &places)
     })
 }
 
 impl Layout {
-    fn of(sequences: &Sequences, player: usize, places: &[Place]) -> Self {
+    fn new(sequences: &Sequences, player: usize, places: &[SortKey]) -> Self {
         let mut layout = Self {
             chunks: vec![],
             slots: vec![ROOT; sequences.n_sequences(player)],
@@ -74,7 +74,7 @@ impl Layout {
     }
 
     /// Adds sets with equally many actions, in as few chunks as possible.
-    fn push(&mut self, sequences: &Sequences, player: usize, places: &[Place]) {
+    fn push(&mut self, sequences: &Sequences, player: usize, places: &[SortKey]) {
         for places in places.chunks(LANES) {
             let mut chunk = Chunk {
                 first: self.n_vectors as u32,
@@ -103,7 +103,7 @@ impl Layout {
 }
 
 /// Returns the sort key of each of a player's sets.
-fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Place> {
+fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<SortKey> {
     let decisions = sequences.decisions(player);
     let mut depth_after = vec![0; sequences.n_sequences(player)];
     // The ends directly after a set determine its public state; if there are none, the sets behind
@@ -114,7 +114,7 @@ fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Pla
         let depth = depth_after[decision.parent as usize];
         let own = decision.first as usize..(decision.first + decision.n_actions) as usize;
         depth_after[own].fill(depth + 1);
-        places.push(Place {
+        places.push(SortKey {
             depth,
             n_actions: decision.n_actions,
             public: NO_COMPONENT,

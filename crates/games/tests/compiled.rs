@@ -1,12 +1,12 @@
-//! The arena against a plain walk over random trees.
+//! The compiled game against a plain walk over random trees.
 
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests stand outside of test functions"
 )]
 
-use games::extensive::{Arena, ExtensiveGame, Node, Sequences, Tree, TreeBuilder, Turn};
-use games::{Dynamics, Error, Profile, Run, Updates, best_response, solve};
+use games::extensive::{CompiledGame, ExtensiveGame, Node, Sequences, Tree, TreeBuilder, Turn};
+use games::{Error, Profile, Run, SolverConfig, Updates, best_response, solve};
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 
@@ -66,7 +66,7 @@ impl ExtensiveGame for Random {
         if moves.len() == self.max_moves || (moves.len() > 2 && self.pick(3, moves, 5) == 0) {
             let payoff =
                 |player| f64::from(self.pick(4, &[&moves[..], &[player]].concat(), 19)) - 9.0;
-            return Turn::End(vec![payoff(0), payoff(1)]);
+            return Turn::Terminal(vec![payoff(0), payoff(1)]);
         }
         let player = self.mover(moves);
         if player == 2 {
@@ -96,7 +96,7 @@ fn walk(tree: &Tree, places: &[Vec<f64>], node: usize) -> [f64; 2] {
         })
     };
     match tree.nodes()[node] {
-        Node::End(outcome) => {
+        Node::Terminal(outcome) => {
             let payoffs = &tree.outcomes()[outcome as usize];
             [0, 1].map(|player| payoffs[player].to_integer().to_string().parse().unwrap())
         }
@@ -156,12 +156,12 @@ fn best_by_trial(tree: &Tree, form: &Sequences, profile: &Profile, player: usize
 }
 
 /// A profile of random probabilities.
-fn random_profile(arena: &Arena, seed: u64) -> Profile {
+fn random_profile(compiled: &CompiledGame, seed: u64) -> Profile {
     let words = Philox::new(seed);
     let mut at = 0;
     let mut strategy = |player: usize| {
         let mut strategy = vec![];
-        for decision in arena.sequences().decisions(player) {
+        for decision in compiled.sequences().decisions(player) {
             let draws: Vec<f64> = (0..decision.n_actions)
                 .map(|action| words.uniform_f64(at + u64::from(action)) + 1e-3)
                 .collect();
@@ -178,15 +178,15 @@ fn random_profile(arena: &Arena, seed: u64) -> Profile {
 fn values_and_best_responses_are_those_of_a_walk() {
     let mut n_tried = 0;
     for seed in 0..150 {
-        let tree = Tree::of(&Random {
+        let tree = Tree::from_game(&Random {
             seed,
             max_moves: 4 + usize::try_from(seed % 4).unwrap(),
         })
         .unwrap();
-        let arena = Arena::from_tree(&tree).unwrap();
-        let form = arena.sequences();
-        let profile = random_profile(&arena, seed);
-        let answers = best_response(&arena, &profile).unwrap();
+        let compiled = CompiledGame::from_tree(&tree).unwrap();
+        let form = compiled.sequences();
+        let profile = random_profile(&compiled, seed);
+        let answers = best_response(&compiled, &profile).unwrap();
         let bound = Tolerance::exact().or_absolute(1e-12);
         assert_close(
             &answers.values,
@@ -240,7 +240,7 @@ impl PlainCfr<'_> {
     ) -> f64 {
         let tree = self.tree;
         match tree.nodes()[node] {
-            Node::End(_) => walk(tree, &[], node)[player],
+            Node::Terminal(_) => walk(tree, &[], node)[player],
             Node::Chance(chance) => {
                 let mut value = 0.0;
                 for (&child, p) in tree
@@ -306,10 +306,10 @@ impl PlainCfr<'_> {
 }
 
 #[test]
-fn cfr_in_the_arena_is_cfr_on_the_tree() {
+fn cfr_in_the_compiled_is_cfr_on_the_tree() {
     for seed in 0..60 {
-        let tree = Tree::of(&Random { seed, max_moves: 7 }).unwrap();
-        let arena = Arena::from_tree(&tree).unwrap();
+        let tree = Tree::from_game(&Random { seed, max_moves: 7 }).unwrap();
+        let compiled = CompiledGame::from_tree(&tree).unwrap();
         let zeros: Vec<Vec<f64>> = tree
             .information_sets()
             .iter()
@@ -320,13 +320,13 @@ fn cfr_in_the_arena_is_cfr_on_the_tree() {
             regrets: zeros.clone(),
             sums: zeros,
         };
-        let dynamics = Dynamics::regret_matching();
-        let mut run = Run::new(&arena, &dynamics).unwrap();
+        let config = SolverConfig::regret_matching();
+        let mut run = Run::new(&compiled, &config).unwrap();
         for _ in 0..5 {
             plain.iterate();
         }
         run.advance(5);
-        let ours = places(&tree, arena.sequences(), &run.average());
+        let ours = places(&tree, compiled.sequences(), &run.average());
         for (set, sums) in plain.sums.iter().enumerate() {
             let total: f64 = sums.iter().sum();
             if total > 1e-9 {
@@ -339,18 +339,18 @@ fn cfr_in_the_arena_is_cfr_on_the_tree() {
 
 #[test]
 fn a_run_that_is_cut_in_pieces_is_the_same_run() {
-    let arena = Arena::of(&Random {
+    let compiled = CompiledGame::new(&Random {
         seed: 5,
         max_moves: 8,
     })
     .unwrap();
     for updates in [Updates::Alternating, Updates::Simultaneous] {
-        let dynamics = Dynamics::default().updates(updates).iterations(60);
-        let whole = solve(&arena, &dynamics).unwrap();
-        let mut first = Run::new(&arena, &dynamics).unwrap();
+        let config = SolverConfig::default().updates(updates).iterations(60);
+        let whole = solve(&compiled, &config).unwrap();
+        let mut first = Run::new(&compiled, &config).unwrap();
         first.advance(23);
         let state = first.state().clone();
-        let rest = Run::resume(&arena, &dynamics, state)
+        let rest = Run::resume(&compiled, &config, state)
             .unwrap()
             .finish(|_| std::ops::ControlFlow::Continue(()));
         assert_eq!(whole.strategies, rest.strategies);
@@ -366,11 +366,11 @@ fn a_player_who_forgets_is_refused() {
     builder.decision(first, 2).unwrap();
     for _ in 0..2 {
         builder.decision(second, 2).unwrap();
-        builder.end(&[1, -1]).unwrap();
-        builder.end(&[-1, 1]).unwrap();
+        builder.terminal(&[1, -1]).unwrap();
+        builder.terminal(&[-1, 1]).unwrap();
     }
     let tree = builder.finish().unwrap();
-    let fault = Arena::from_tree(&tree).unwrap_err();
+    let fault = CompiledGame::from_tree(&tree).unwrap_err();
     assert!(matches!(fault, Error::TreeInvalid { .. }), "{fault}");
 }
 
@@ -378,9 +378,9 @@ fn a_player_who_forgets_is_refused() {
 fn a_game_without_choices_has_a_value() {
     let mut builder = TreeBuilder::new(String::new(), vec![String::new(); 2]);
     builder.chance(&[1, 2], || vec![String::new(); 2]).unwrap();
-    builder.end(&[3, -3]).unwrap();
-    builder.end(&[0, 0]).unwrap();
-    let arena = Arena::from_tree(&builder.finish().unwrap()).unwrap();
-    let solution = solve(&arena, &Dynamics::default().iterations(3)).unwrap();
+    builder.terminal(&[3, -3]).unwrap();
+    builder.terminal(&[0, 0]).unwrap();
+    let compiled = CompiledGame::from_tree(&builder.finish().unwrap()).unwrap();
+    let solution = solve(&compiled, &SolverConfig::default().iterations(3)).unwrap();
     assert_eq!((solution.value, solution.nash_conv), (1.0, 0.0));
 }

@@ -1,10 +1,10 @@
-//! The trait [`Law`] of a distribution, and the macros that define the public functions.
+//! The trait [`Distribution`] of a distribution, and the macros that define the public functions.
 //!
 //! Role: the inverse Gaussian and its relatives differ in the ratios from which a [`Point`] is
 //! computed, in the ends of the support and in the first guess of a quantile. Each distribution
-//! implements these differences as [`Law`]. The macros define the public functions that all
-//! distributions have: `functions` those of an `x`, `quantiles` those of a probability, `traits`
-//! and `moments` the traits of `statrs` and `rand`.
+//! implements these differences as [`Distribution`]. The macros define the public functions that
+//! all distributions have: `functions` those of an `x`, `quantiles` those of a probability,
+//! `traits` and `moments` the traits of `statrs` and `rand`.
 //! Limits: only distributions whose functions can be computed from a [`Point`] can implement the
 //! trait.
 
@@ -12,9 +12,9 @@ mod functions;
 mod quantiles;
 mod traits;
 
-use crate::lanes::Lane;
+use crate::lanes::LaneFunction;
 use crate::point::Point;
-use crate::quantile::{Asked, Target, solve};
+use crate::quantile::{QuantileArgument, Target, solve};
 pub(crate) use functions::functions;
 pub(crate) use quantiles::{expect, quantiles, quantiles_into};
 pub(crate) use traits::{moments, traits};
@@ -23,7 +23,7 @@ pub(crate) use traits::{moments, traits};
 ///
 /// Implementors mark the methods `#[inline(always)]` and avoid branches and calls that are not
 /// inlined, because the compiler vectorizes loops over these methods.
-pub(crate) trait Law: Copy + Sync {
+pub(crate) trait Distribution: Copy + Sync {
     /// Returns the point at an `x` within the support.
     fn point(&self, x: f64) -> Point;
 
@@ -86,8 +86,8 @@ pub(crate) trait Law: Copy + Sync {
     }
 
     /// Returns the quantiles of `ps`. Each result has the same bits as if it were computed alone.
-    fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
-        solve(self, ps, asked).map(|quantile| quantile.x)
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        solve(self, ps, argument).map(|quantile| quantile.x)
     }
 
     /// Returns the equation to solve for a probability of the upper or the lower tail.
@@ -103,23 +103,23 @@ pub(crate) trait Law: Copy + Sync {
     }
 }
 
-/// Defines a [`Lane`] for each function of a distribution: the value inside the support, and the
-/// limits at the lower end of the support and at ∞. NaN returns NaN.
+/// Defines a [`LaneFunction`] for each function of a distribution: the value inside the support,
+/// and the limits at the lower end of the support and at ∞. NaN returns NaN.
 macro_rules! lanes {
-    ($($name:ident: |$law:ident, $x:ident| $inside:expr, at low $zero:expr, at infinity $infinity:expr;)+) => {$(
+    ($($name:ident: |$distribution:ident, $x:ident| $inside:expr, at low $zero:expr, at infinity $infinity:expr;)+) => {$(
         #[derive(Clone, Copy)]
         pub(crate) struct $name<L>(pub(crate) L);
 
-        impl<L: Law> Lane for $name<L> {
+        impl<L: Distribution> LaneFunction for $name<L> {
             #[inline(always)]
             fn at(&self, x: f64) -> f64 {
-                let $law = &self.0;
+                let $distribution = &self.0;
                 // The function is computed in every lane and the limits are selected afterwards,
                 // because branches would prevent vectorization. A lane outside the support computes
                 // the function at a number inside, and the result is discarded.
-                let $x = if x > $law.low() && x <= f64::MAX { x } else { $law.inside() };
+                let $x = if x > $distribution.low() && x <= f64::MAX { x } else { $distribution.inside() };
                 let inside = $inside;
-                let value = if x <= $law.low() { $zero } else { inside };
+                let value = if x <= $distribution.low() { $zero } else { inside };
                 let value = if x == f64::INFINITY { $infinity } else { value };
                 if x.is_nan() { x } else { value }
             }
@@ -128,14 +128,14 @@ macro_rules! lanes {
 }
 
 lanes! {
-    Pdf: |law, x| law.density(x), at low 0.0, at infinity 0.0;
-    LnPdf: |law, x| law.ln_density(x), at low f64::NEG_INFINITY, at infinity f64::NEG_INFINITY;
-    Cdf: |law, x| law.probability(x, false), at low 0.0, at infinity law.probability_at_infinity(false);
-    Sf: |law, x| law.probability(x, true), at low 1.0, at infinity law.probability_at_infinity(true);
-    LnCdf: |law, x| law.ln_probability(x, false),
-        at low f64::NEG_INFINITY, at infinity law.ln_probability_at_infinity(false);
-    LnSf: |law, x| law.ln_probability(x, true), at low 0.0, at infinity law.ln_probability_at_infinity(true);
-    Hazard: |law, x| law.hazard(x), at low 0.0, at infinity law.hazard_at_infinity();
+    Pdf: |distribution, x| distribution.density(x), at low 0.0, at infinity 0.0;
+    LnPdf: |distribution, x| distribution.ln_density(x), at low f64::NEG_INFINITY, at infinity f64::NEG_INFINITY;
+    Cdf: |distribution, x| distribution.probability(x, false), at low 0.0, at infinity distribution.probability_at_infinity(false);
+    Sf: |distribution, x| distribution.probability(x, true), at low 1.0, at infinity distribution.probability_at_infinity(true);
+    LnCdf: |distribution, x| distribution.ln_probability(x, false),
+        at low f64::NEG_INFINITY, at infinity distribution.ln_probability_at_infinity(false);
+    LnSf: |distribution, x| distribution.ln_probability(x, true), at low 0.0, at infinity distribution.ln_probability_at_infinity(true);
+    Hazard: |distribution, x| distribution.hazard(x), at low 0.0, at infinity distribution.hazard_at_infinity();
 }
 
 #[cfg(test)]
@@ -147,20 +147,20 @@ mod tests {
     fn bits_do_not_depend_on_the_instructions_that_the_cpu_has() {
         // A lane that is called here directly is compiled for the target's baseline CPU, where a
         // fused multiply-add can be a library call.
-        fn check(name: &str, lane: impl Lane, x: f64) {
-            let (plain, dispatched) = (lane.at(x), lanes::one(lane, x));
+        fn check(name: &str, lane: impl LaneFunction, x: f64) {
+            let (plain, dispatched) = (lane.at(x), lanes::eval(lane, x));
             assert_eq!(plain.to_bits(), dispatched.to_bits(), "{name} at {x}");
         }
         for phi in [1e-12, 1e-3, 0.5, 1e3, 1e7] {
-            let law = InverseGaussian::new(1.0, 1.0 / phi).expect("valid parameters");
+            let distribution = InverseGaussian::new(1.0, 1.0 / phi).expect("valid parameters");
             for x in (-40..=40).map(|i| (f64::from(i) / 10.0).exp()) {
-                check("pdf", Pdf(law), x);
-                check("ln_pdf", LnPdf(law), x);
-                check("cdf", Cdf(law), x);
-                check("sf", Sf(law), x);
-                check("ln_cdf", LnCdf(law), x);
-                check("ln_sf", LnSf(law), x);
-                check("hazard", Hazard(law), x);
+                check("pdf", Pdf(distribution), x);
+                check("ln_pdf", LnPdf(distribution), x);
+                check("cdf", Cdf(distribution), x);
+                check("sf", Sf(distribution), x);
+                check("ln_cdf", LnCdf(distribution), x);
+                check("ln_sf", LnSf(distribution), x);
+                check("hazard", Hazard(distribution), x);
             }
         }
     }

@@ -6,8 +6,8 @@
 /// Defines the public functions of a distribution at an `x`. The literals are the values of `cdf`,
 /// `sf` and `hazard` at ∞, for the doc comments.
 macro_rules! functions {
-    ($law:ident, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
-        crate::law::functions! {$law,
+    ($distribution:ident, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
+        crate::distribution::functions! {$distribution,
             pdf, pdf_into, par_pdf_into: Pdf,
                 "Returns the density `f(x)`: 0 outside the support, NaN for NaN. The documentation of the type \
                 has the formula.";
@@ -33,14 +33,14 @@ macro_rules! functions {
                     "analytically. The hazard is therefore accurate even where both underflow.");
         }
     };
-    ($law:ident, $($one:ident, $into:ident, $par_into:ident: $lane:ident, $doc:expr;)+) => {
-        impl $law {$(
+    ($distribution:ident, $($one:ident, $into:ident, $par_into:ident: $lane:ident, $doc:expr;)+) => {
+        impl $distribution {$(
             #[doc = $doc]
             ///
             /// Accuracy: see the documentation of the type and the [front page](crate).
             #[must_use]
             pub fn $one(&self, x: f64) -> f64 {
-                crate::lanes::one(crate::law::$lane(*self), x)
+                crate::lanes::eval(crate::distribution::$lane(*self), x)
             }
 
             #[doc = concat!("Writes [`Self::", stringify!($one), "`] of each element of `xs` into `out`. For f32, computes in f64 and rounds.")]
@@ -48,7 +48,7 @@ macro_rules! functions {
             /// # Errors
             /// [`crate::Error::LengthMismatch`]: the slices differ in length.
             pub fn $into<T: crate::Real>(&self, xs: &[T], out: &mut [T]) -> Result<(), crate::Error> {
-                crate::lanes::each(stringify!($into), crate::law::$lane(*self), xs, out)
+                crate::lanes::eval_slice(stringify!($into), crate::distribution::$lane(*self), xs, out)
             }
 
             #[cfg(feature = "rayon")]
@@ -57,7 +57,7 @@ macro_rules! functions {
             /// # Errors
             /// [`crate::Error::LengthMismatch`]: the slices differ in length.
             pub fn $par_into<T: crate::Real>(&self, xs: &[T], out: &mut [T]) -> Result<(), crate::Error> {
-                crate::lanes::par_each(stringify!($par_into), crate::law::$lane(*self), xs, out)
+                crate::lanes::par_each(stringify!($par_into), crate::distribution::$lane(*self), xs, out)
             }
         )+}
     };

@@ -1,4 +1,4 @@
-//! Counterfactual regret minimisation and best responses over an arena.
+//! Counterfactual regret minimisation and best responses over a compiled game.
 //!
 //! Method: a player's values at ends are computed from the opponent's sequence probabilities. One
 //! pass over the player's chunks, deepest first, updates every set and adds its value to its parent
@@ -9,14 +9,14 @@
 //! sequence form: von Stengel 1996, "Efficient computation of behavior strategies".
 
 use super::layout::Chunk;
-use super::{Arena, Roundings, Side};
+use super::{CompiledGame, Roundings, Side};
 use crate::extensive::Decision;
 use crate::profile::{BestResponses, Game, Profile};
-use crate::regret::{self, Part, Sets, in_proportion};
+use crate::regret::{self, Interleaved, Sets, in_proportion};
 use crate::rounding::{GainError, UNIT};
-use crate::run::{Learner, Play, State, in_turn};
+use crate::run::{Learn, Learner, SolverState, in_turn};
 use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, split_mut};
-use crate::{Dynamics, Rule};
+use crate::{Rule, SolverConfig};
 use pulp::Simd;
 
 /// Probabilities of both players' sequences, and values of sequences.
@@ -26,7 +26,7 @@ pub struct Scratch {
     values: [Vec<Vector>; 2],
 }
 
-impl Game for Arena {
+impl Game for CompiledGame {
     fn n_players(&self) -> usize {
         2
     }
@@ -65,10 +65,10 @@ impl Game for Arena {
     }
 }
 
-impl Play for Arena {
+impl Learn for CompiledGame {
     type Scratch = Scratch;
 
-    fn start(&self, dynamics: &Dynamics) -> State {
+    fn start(&self, config: &SolverConfig) -> SolverState {
         let learner = |side: &Side| {
             let n_slots = side.layout.n_vectors * LANES;
             let mut strategy = Numbers::zeros(n_slots);
@@ -83,14 +83,14 @@ impl Play for Arena {
                 sum: Numbers::zeros(n_slots),
             }
         };
-        State {
+        SolverState {
             iteration: 0,
-            dynamics: *dynamics,
+            config: *config,
             players: self.sides.iter().map(learner).collect(),
         }
     }
 
-    fn scratch(&self, state: &State) -> Scratch {
+    fn scratch(&self, state: &SolverState) -> Scratch {
         let plans =
             [0, 1].map(|player| self.plan(player, state.players[player].strategy.vectors()));
         Scratch {
@@ -99,11 +99,17 @@ impl Play for Arena {
         }
     }
 
-    fn iterate(&self, state: &mut State, scratch: &mut Scratch, dynamics: &Dynamics, until: u64) {
-        learn(self, state, scratch, dynamics, until);
+    fn iterate(
+        &self,
+        state: &mut SolverState,
+        scratch: &mut Scratch,
+        config: &SolverConfig,
+        until: u64,
+    ) {
+        learn(self, state, scratch, config, until);
     }
 
-    fn average(&self, state: &State) -> Profile {
+    fn average(&self, state: &SolverState) -> Profile {
         let strategy = |player: usize| {
             let sums = self.numbers(player, &state.players[player].sum);
             let decisions = self.sequences.decisions(player).iter();
@@ -114,7 +120,7 @@ impl Play for Arena {
         (0..2).map(strategy).collect()
     }
 
-    fn playing(&self, state: &State) -> Profile {
+    fn current(&self, state: &SolverState) -> Profile {
         (0..2)
             .map(|player| self.numbers(player, &state.players[player].strategy))
             .collect()
@@ -125,22 +131,22 @@ impl Play for Arena {
     }
 
     /// Sums of counterfactual regrets are only an upper bound of NashConv.
-    fn regret_nash_conv(&self, _state: &State) -> Option<f64> {
+    fn regret_nash_conv(&self, _state: &SolverState) -> Option<f64> {
         None
     }
 }
 
 simd! {
-    fn learn<'a, S>(simd; arena: &'a Arena, state: &'a mut State, scratch: &'a mut Scratch, dynamics: &'a Dynamics, until: u64) {
+    fn learn<'a, S>(simd; compiled: &'a CompiledGame, state: &'a mut SolverState, scratch: &'a mut Scratch, config: &'a SolverConfig, until: u64) {
         while state.iteration < until {
             state.iteration += 1;
-            for players in in_turn(dynamics.updates, 2) {
+            for players in in_turn(config.updates, 2) {
                 for player in players.clone() {
-                    let payoffs = &arena.sides[player].payoffs;
+                    let payoffs = &compiled.sides[player].payoffs;
                     payoffs.values(simd, &scratch.plans[1 - player], &mut scratch.values[player]);
                 }
                 for player in players {
-                    arena.update(simd, state, scratch, dynamics, player);
+                    compiled.update(simd, state, scratch, config, player);
                 }
             }
         }
@@ -158,7 +164,7 @@ simd! {
             let own = chunk.vectors();
             let mut worth = Vector::default();
             for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth)).iter_mut().enumerate() {
-                let part = Part { at, of: parts::<S>() };
+                let part = Interleaved { at, of: parts::<S>() };
                 let values = split::<S>(&values[own.clone()]);
                 let highest = regret::highest(simd, values, part);
                 regret::first(simd, highest, values, split_mut::<S>(&mut best[own.clone()]), part);
@@ -174,7 +180,7 @@ simd! {
     }
 }
 
-impl Arena {
+impl CompiledGame {
     /// Returns the sequence probabilities of a strategy.
     fn plan(&self, player: usize, strategy: &[Vector]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
@@ -189,13 +195,13 @@ impl Arena {
     fn update<S: Simd>(
         &self,
         simd: S,
-        state: &mut State,
+        state: &mut SolverState,
         scratch: &mut Scratch,
-        dynamics: &Dynamics,
+        config: &SolverConfig,
         player: usize,
     ) {
         let t = state.iteration;
-        let (weight, step) = (dynamics.weight(t), dynamics.step(t, self.ranges[player]));
+        let (weight, step) = (config.weight(t), config.step(t, self.ranges[player]));
         let learner = &mut state.players[player];
         let (plan, values) = (&mut scratch.plans[player], &mut scratch.values[player]);
         for (sum, p) in learner.sum.iter_mut().zip(flat(plan)) {
@@ -216,7 +222,7 @@ impl Arena {
                     regrets: split_mut::<S>(&mut regrets[own.clone()]),
                     strategy: split_mut::<S>(&mut strategy[own.clone()]),
                 };
-                let part = Part {
+                let part = Interleaved {
                     at,
                     of: parts::<S>(),
                 };
@@ -271,7 +277,7 @@ impl Arena {
         }
     }
 
-    /// Converts a strategy's numbers to the arena's order.
+    /// Converts a strategy's numbers to the compiled game's order.
     fn vectors(&self, player: usize, strategy: &[f64]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
         let mut vectors = vec![Vector::default(); layout.n_vectors];
@@ -281,7 +287,7 @@ impl Arena {
         vectors
     }
 
-    /// Converts numbers in the arena's order to the order of a strategy.
+    /// Converts numbers in the compiled game's order to the order of a strategy.
     fn numbers(&self, player: usize, slots: &[f64]) -> Vec<f64> {
         let places = self.sides[player].layout.slots[1..].iter();
         places.map(|&slot| slots[slot as usize]).collect()

@@ -1,7 +1,7 @@
-//! The arena: a two-player game laid out for learning.
+//! The compiled game: a two-player game laid out for learning.
 //!
-//! Role: a game is compiled once into an arena; loops over an arena do not hash, allocate, or call
-//! through a pointer.
+//! Role: a game is compiled once into a compiled game; loops over a compiled game do not hash,
+//! allocate, or call through a pointer.
 //! Method: a chunk has `LANES` information sets of one player, with equal depth and equally many
 //! actions, one set in each SIMD lane. Each action of a chunk is a vector of lanes. Sets that lead
 //! to the same ends (that share a public state) get neighbouring lanes, so the payoffs between two
@@ -28,16 +28,16 @@ use payoffs::Payoffs;
 ///
 /// # Examples
 /// ```
-/// use games::extensive::{Arena, Leduc};
-/// use games::{Dynamics, solve};
+/// use games::extensive::{CompiledGame, Leduc};
+/// use games::{SolverConfig, solve};
 ///
-/// let leduc = Arena::of(&Leduc::new())?;
-/// let solution = solve(&leduc, &Dynamics::discounted(1.5, 0.0, 2.0).iterations(100))?;
+/// let leduc = CompiledGame::new(&Leduc::new())?;
+/// let solution = solve(&leduc, &SolverConfig::discounted(1.5, 0.0, 2.0).iterations(100))?;
 /// assert!(solution.nash_conv < 0.02);
 /// # Ok::<(), games::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Arena {
+pub struct CompiledGame {
     labels: Labels,
     sequences: Sequences,
     sides: [Side; 2],
@@ -66,13 +66,13 @@ struct Side {
     payoffs: Payoffs,
 }
 
-impl Arena {
+impl CompiledGame {
     /// Compiles a game.
     ///
     /// # Errors
-    /// Those of [`Tree::of`] and [`Self::from_tree`].
-    pub fn of<G: ExtensiveGame>(game: &G) -> Result<Self> {
-        Self::from_tree(&Tree::of(game)?)
+    /// Those of [`Tree::from_game`] and [`Self::from_tree`].
+    pub fn new<G: ExtensiveGame>(game: &G) -> Result<Self> {
+        Self::from_tree(&Tree::from_game(game)?)
     }
 
     /// Compiles a tree.
@@ -89,9 +89,9 @@ impl Arena {
                 must: "2",
             });
         }
-        let sequences = Sequences::of(tree)?;
-        let layouts = layout::of(&sequences);
-        let payoffs = [0, 1].map(|player| Payoffs::of(&sequences, &layouts, player));
+        let sequences = Sequences::new(tree)?;
+        let layouts = layout::layouts(&sequences);
+        let payoffs = [0, 1].map(|player| Payoffs::new(&sequences, &layouts, player));
         let [first, second] = layouts;
         let centred = [0, 1].map(|player| sequences.centred_payoffs(player));
         let ranges = centred
@@ -103,7 +103,7 @@ impl Arena {
             ranges,
             constants: centred.each_ref().map(|centred| centred.constant),
             roundings: [0, 1]
-                .map(|player| Roundings::of(&sequences, &centred[player].payoffs, player)),
+                .map(|player| Roundings::new(&sequences, &centred[player].payoffs, player)),
             sequences,
             sides: [
                 Side {
@@ -124,7 +124,7 @@ impl Arena {
         &self.labels
     }
 
-    /// Returns the sequence form from which the arena was compiled.
+    /// Returns the sequence form from which the compiled game was compiled.
     #[must_use]
     pub fn sequences(&self) -> &Sequences {
         &self.sequences
@@ -132,7 +132,7 @@ impl Arena {
 }
 
 impl Roundings {
-    fn of(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
+    fn new(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
         // Two roundings for each chance move (the probability and the product), then the payoff and
         // its two products.
         let n = 2 * u64::from(sequences.most_chance_moves()) + sequences.n_additions(player) + 3;

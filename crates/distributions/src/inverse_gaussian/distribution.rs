@@ -1,4 +1,4 @@
-//! The implementation of [`Law`] for the inverse Gaussian distribution.
+//! The implementation of [`Distribution`] for the inverse Gaussian distribution.
 //!
 //! Method: the search of a quantile starts from a normal quantile, corrected by the saddle-point
 //! term `ln((1 + r)/2)/w`. For `μ/λ >= 1` the search of a lower quantile starts from the quantile
@@ -7,7 +7,7 @@
 //! partial parameters".
 
 use super::InverseGaussian;
-use crate::law::Law;
+use crate::distribution::Distribution;
 use crate::point::{Point, Ratios, quotient};
 use crate::quantile::{Target, normal_quantile};
 use crate::special::elementary::{ln, two_sum};
@@ -20,7 +20,7 @@ const NEAR_MEDIAN: f64 = 1e-3;
 /// by experiment; the test in `quantile` that counts evaluations passes with it.
 const LEAST_ROOT: f64 = 0.5;
 
-impl Law for InverseGaussian {
+impl Distribution for InverseGaussian {
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let Self { mean, shape } = *self;
@@ -30,7 +30,7 @@ impl Law for InverseGaussian {
             decay: quotient([shape, 0.0], x),
             gap: 2.0 * (shape / mean),
         };
-        Point::of(x, ratios)
+        Point::new(x, ratios)
     }
 
     #[inline(always)]

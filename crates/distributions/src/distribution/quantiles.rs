@@ -1,14 +1,14 @@
 //! The public quantile functions of a distribution: for either tail, for probabilities or their
 //! logarithms, and for slices.
 
-use crate::law::Law;
-use crate::quantile::Asked;
+use crate::distribution::Distribution;
+use crate::quantile::QuantileArgument;
 use crate::{Error, Real};
 
 /// Defines the quantile functions of a distribution.
 macro_rules! quantiles {
-    ($law:ident) => {
-        crate::law::quantiles! {$law,
+    ($distribution:ident) => {
+        crate::distribution::quantiles! {$distribution,
             inverse_cdf, try_inverse_cdf, inverse_cdf_into, par_inverse_cdf_into:
                 false, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
                 "Returns the `x` with `P(X <= x) = p`.";
@@ -23,9 +23,9 @@ macro_rules! quantiles {
                 "Returns the `x` with `ln P(X > x) = ln_p`.";
         }
     };
-    ($law:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
+    ($distribution:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
         $is_log:literal, $is_upper:literal, $check:ident, $error:literal, $input:literal, $fault:literal, $doc:literal;)+) => {
-        impl $law {$(
+        impl $distribution {$(
             #[doc = $doc]
             ///
             /// If `P(X <= x)` is 0 the result is the lower end of the support, and if it is 1 the
@@ -40,7 +40,7 @@ macro_rules! quantiles {
             #[must_use]
             #[track_caller]
             pub fn $one(&self, p: f64) -> f64 {
-                crate::law::expect(self.$try_one(p))
+                crate::distribution::expect(self.$try_one(p))
             }
 
             #[doc = concat!("Returns the quantile of [`Self::", stringify!($one), "`], or an error instead of a panic.")]
@@ -49,8 +49,8 @@ macro_rules! quantiles {
             #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
             pub fn $try_one(&self, p: f64) -> Result<f64, crate::Error> {
                 let p = crate::error::$check(stringify!($one), p)?;
-                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
-                let [x] = crate::law::Law::quantiles(self, &[p], asked);
+                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                let [x] = crate::distribution::Distribution::quantiles(self, &[p], argument);
                 Ok(x)
             }
 
@@ -65,8 +65,8 @@ macro_rules! quantiles {
                 for &p in ps {
                     crate::error::$check(stringify!($into), p.widened())?;
                 }
-                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
-                crate::law::quantiles_into(self, ps, out, asked);
+                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                crate::distribution::quantiles_into(self, ps, out, argument);
                 Ok(())
             }
 
@@ -82,8 +82,8 @@ macro_rules! quantiles {
                     crate::error::$check(stringify!($par_into), p.widened())?;
                 }
                 let pieces = ps.par_chunks(crate::lanes::PIECE).zip(out.par_chunks_mut(crate::lanes::PIECE));
-                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
-                pieces.for_each(|(ps, out)| crate::law::quantiles_into(self, ps, out, asked));
+                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                pieces.for_each(|(ps, out)| crate::distribution::quantiles_into(self, ps, out, argument));
                 Ok(())
             }
         )+}
@@ -96,15 +96,24 @@ pub(crate) use quantiles;
 const ABREAST: usize = 32;
 
 /// Writes the quantile of each probability of `ps` into `out`, which has the same length.
-pub(crate) fn quantiles_into<T: Real>(law: &impl Law, ps: &[T], out: &mut [T], asked: Asked) {
+pub(crate) fn quantiles_into<T: Real>(
+    distribution: &impl Distribution,
+    ps: &[T],
+    out: &mut [T],
+    argument: QuantileArgument,
+) {
     // Whole chunks are searched in lanes; the remaining elements one by one.
     let (chunks, rest) = ps.as_chunks::<ABREAST>();
     let (outs, out_rest) = out.as_chunks_mut::<ABREAST>();
     for (out, ps) in outs.iter_mut().zip(chunks) {
-        *out = law.quantiles(&ps.map(T::widened), asked).map(T::narrowed);
+        *out = distribution
+            .quantiles(&ps.map(T::widened), argument)
+            .map(T::narrowed);
     }
     for (out, &p) in out_rest.iter_mut().zip(rest) {
-        *out = law.quantiles(&[p.widened()], asked).map(T::narrowed)[0];
+        *out = distribution
+            .quantiles(&[p.widened()], argument)
+            .map(T::narrowed)[0];
     }
 }
 

@@ -69,7 +69,7 @@ pub enum Updates {
 /// The stop conditions of a run; the first one that holds ends the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Stop {
+pub struct StopConditions {
     /// Largest number of iterations.
     pub iterations: u64,
     /// NashConv of the average profile, rounding error included, in payoffs, at which the run
@@ -83,18 +83,18 @@ pub struct Stop {
 ///
 /// # Examples
 /// ```
-/// use games::{Dynamics, MatrixGame, Updates, ndarray::array, solve};
+/// use games::{SolverConfig, MatrixGame, Updates, ndarray::array, solve};
 ///
 /// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
-/// let best = solve(&game, &Dynamics::default().iterations(500))?;
+/// let best = solve(&game, &SolverConfig::default().iterations(500))?;
 /// assert!(best.nash_conv < 1e-6);
-/// let textbook = Dynamics::regret_matching().updates(Updates::Simultaneous).iterations(500);
+/// let textbook = SolverConfig::regret_matching().updates(Updates::Simultaneous).iterations(500);
 /// assert!(solve(&game, &textbook)?.nash_conv > 0.06);
 /// # Ok::<(), games::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Dynamics {
+pub struct SolverConfig {
     /// The rule that computes strategies from action values.
     pub rule: Rule,
     /// The order in which players update.
@@ -102,7 +102,7 @@ pub struct Dynamics {
     /// The exponent `p` of the average: iteration `t` has weight `t^p`.
     pub average: f64,
     /// The stop conditions.
-    pub stop: Stop,
+    pub stop: StopConditions,
     /// Whether a run with a NashConv target may finish by linear algebra. This applies to a
     /// [`crate::MatrixGame`]: near an equilibrium, its support gives linear equations for the
     /// equilibrium itself. If false, only averages are returned.
@@ -114,14 +114,14 @@ const MAX_POWER: f64 = 16.0;
 /// Default number of iterations.
 const DEFAULT_ITERATIONS: u64 = 1000;
 
-impl Default for Dynamics {
+impl Default for SolverConfig {
     /// Returns [`Self::predictive_regret_matching_plus`].
     fn default() -> Self {
         Self::predictive_regret_matching_plus()
     }
 }
 
-impl Dynamics {
+impl SolverConfig {
     /// Regret matching with alternating updates and a uniform average; CFR in extensive games.
     ///
     /// # Source
@@ -184,7 +184,7 @@ impl Dynamics {
     /// Cesa-Bianchi and Lugosi 2006, "Prediction, Learning, and Games".
     #[must_use]
     pub fn hedge() -> Self {
-        Self::of(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)
+        Self::new(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)
     }
 
     /// Fictitious play with simultaneous updates. The average is the frequency of actions; each
@@ -196,7 +196,7 @@ impl Dynamics {
     /// frequencies.
     #[must_use]
     pub fn fictitious_play() -> Self {
-        Self::of(Rule::FictitiousPlay, Updates::Simultaneous, 0.0)
+        Self::new(Rule::FictitiousPlay, Updates::Simultaneous, 0.0)
     }
 
     /// The replicator equation in discrete time steps, with simultaneous updates and a uniform
@@ -206,7 +206,7 @@ impl Dynamics {
     /// Taylor and Jonker 1978, "Evolutionarily stable strategies and game dynamics".
     #[must_use]
     pub fn replicator(step: f64) -> Self {
-        Self::of(Rule::Replicator { step }, Updates::Simultaneous, 0.0)
+        Self::new(Rule::Replicator { step }, Updates::Simultaneous, 0.0)
     }
 
     /// Sets the order of updates.
@@ -233,21 +233,21 @@ impl Dynamics {
 
     /// Also stops once NashConv, rounding error included, is at most `nash_conv`.
     #[must_use]
-    pub fn until(mut self, nash_conv: f64) -> Self {
+    pub fn tolerance(mut self, nash_conv: f64) -> Self {
         self.stop.nash_conv = nash_conv;
         self
     }
 
     /// Also stops after this time.
     #[must_use]
-    pub fn within(mut self, time: Duration) -> Self {
+    pub fn time_limit(mut self, time: Duration) -> Self {
         self.stop.time = Some(time);
         self
     }
 
     /// Disables the finish by linear algebra; the run returns averages only.
     #[must_use]
-    pub fn unpolished(self) -> Self {
+    pub fn without_polish(self) -> Self {
         Self {
             polish: false,
             ..self
@@ -372,15 +372,15 @@ impl Dynamics {
             discount,
             predictive,
         };
-        Self::of(rule, Updates::Alternating, average)
+        Self::new(rule, Updates::Alternating, average)
     }
 
-    fn of(rule: Rule, updates: Updates, average: f64) -> Self {
+    fn new(rule: Rule, updates: Updates, average: f64) -> Self {
         Self {
             rule,
             updates,
             average,
-            stop: Stop {
+            stop: StopConditions {
                 iterations: DEFAULT_ITERATIONS,
                 nash_conv: 0.0,
                 time: None,

@@ -20,7 +20,7 @@ type Matrix = [Vector; LANES];
 
 /// A tile's other vector and its matrix.
 #[derive(Clone, Copy, Debug)]
-struct Tile {
+struct PayoffTile {
     other: u32,
     matrix: u32,
 }
@@ -38,14 +38,14 @@ struct Single {
 pub(super) struct Payoffs {
     /// Start and end of the tiles of each of the player's vectors.
     starts: Vec<u32>,
-    tiles: Vec<Tile>,
+    tiles: Vec<PayoffTile>,
     matrices: Vec<Matrix>,
     singles: Vec<Single>,
 }
 
 impl Payoffs {
     /// Collects a player's payoffs from the sequence form.
-    pub(super) fn of(sequences: &Sequences, layouts: &[Layout; 2], player: usize) -> Self {
+    pub(super) fn new(sequences: &Sequences, layouts: &[Layout; 2], player: usize) -> Self {
         let (own, other) = (&layouts[player], &layouts[1 - player]);
         let mut between: BTreeMap<(u32, u32), Vec<Single>> = BTreeMap::new();
         for (leaf, payoff) in sequences.weighted_payoffs(player).into_iter().enumerate() {
@@ -81,7 +81,7 @@ impl Payoffs {
                 matrices.push(matrix);
                 matrices.len() as u32 - 1
             });
-            payoffs.tiles.push(Tile { other, matrix });
+            payoffs.tiles.push(PayoffTile { other, matrix });
             payoffs.starts[vector as usize + 1] += 1;
         }
         for vector in 0..own.n_vectors {

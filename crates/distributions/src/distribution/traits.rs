@@ -3,8 +3,8 @@
 /// Implements the traits that every distribution has: density, distribution function, support,
 /// median and sampling.
 macro_rules! traits {
-    ($law:ident) => {
-        impl statrs::distribution::Continuous<f64, f64> for $law {
+    ($distribution:ident) => {
+        impl statrs::distribution::Continuous<f64, f64> for $distribution {
             fn pdf(&self, x: f64) -> f64 {
                 self.pdf(x)
             }
@@ -14,7 +14,7 @@ macro_rules! traits {
             }
         }
 
-        impl statrs::distribution::ContinuousCDF<f64, f64> for $law {
+        impl statrs::distribution::ContinuousCDF<f64, f64> for $distribution {
             fn cdf(&self, x: f64) -> f64 {
                 self.cdf(x)
             }
@@ -36,25 +36,25 @@ macro_rules! traits {
             }
         }
 
-        impl statrs::statistics::Min<f64> for $law {
+        impl statrs::statistics::Min<f64> for $distribution {
             fn min(&self) -> f64 {
-                crate::law::Law::low(self)
+                crate::distribution::Distribution::low(self)
             }
         }
 
-        impl statrs::statistics::Max<f64> for $law {
+        impl statrs::statistics::Max<f64> for $distribution {
             fn max(&self) -> f64 {
                 f64::INFINITY
             }
         }
 
-        impl statrs::statistics::Median<f64> for $law {
+        impl statrs::statistics::Median<f64> for $distribution {
             fn median(&self) -> f64 {
                 self.median()
             }
         }
 
-        impl rand::distr::Distribution<f64> for $law {
+        impl rand::distr::Distribution<f64> for $distribution {
             fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> f64 {
                 self.sample(rng)
             }
@@ -65,8 +65,8 @@ macro_rules! traits {
 /// Implements `Distribution` and `Mode` of `statrs` for a distribution with finite mean, variance,
 /// entropy and skewness, and with a mode.
 macro_rules! moments {
-    ($law:ident) => {
-        impl statrs::statistics::Distribution<f64> for $law {
+    ($distribution:ident) => {
+        impl statrs::statistics::Distribution<f64> for $distribution {
             fn mean(&self) -> Option<f64> {
                 Some(self.mean())
             }
@@ -88,7 +88,7 @@ macro_rules! moments {
             }
         }
 
-        impl statrs::statistics::Mode<Option<f64>> for $law {
+        impl statrs::statistics::Mode<Option<f64>> for $distribution {
             fn mode(&self) -> Option<f64> {
                 Some(self.mode())
             }
