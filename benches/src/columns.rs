@@ -3,7 +3,7 @@
 //! Role: defines each column's title, meaning and cell in one place.
 
 use crate::comparison::{Comparison, Entry};
-use crate::units;
+use charts::units;
 
 /// A numeric column.
 #[derive(Clone, Debug)]

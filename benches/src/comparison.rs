@@ -7,9 +7,9 @@
 //! variants keep their order, CPU before adapters; rivals come last. A rival that was measured
 //! against several variants is one line with all comparisons.
 
-use crate::figure::Figure;
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
-use crate::units;
+use charts::units;
+use charts::{Figure, Ink};
 
 /// All lines of one workload at one size.
 #[derive(Clone, Debug)]
@@ -78,6 +78,18 @@ pub enum Place {
 }
 
 impl Place {
+    /// Returns the colour of a place. The hue of an adapter depends on its position in `adapters`.
+    pub(crate) fn ink(&self, adapters: &[String]) -> Ink {
+        match self {
+            Self::Cpu => Ink::Cpu,
+            Self::Rival => Ink::Rival,
+            Self::Adapter(name) => {
+                let position = adapters.iter().position(|adapter| adapter == name);
+                Ink::adapter(position.unwrap_or(0))
+            }
+        }
+    }
+
     /// Returns the heading above the lines of this place.
     #[must_use]
     pub fn heading(&self) -> &str {

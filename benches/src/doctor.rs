@@ -2,7 +2,8 @@
 //!
 //! Role: the content of `cargo xtask doctor`. Scripts match the ids; people read the details.
 
-use crate::{machine, mnist, rivals, units};
+use crate::{machine, mnist, rivals};
+use charts::units;
 use gpu_wgsl::{Adapter, Feature};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -14,7 +14,6 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::date;
 use crate::record::Machine;
 
 /// Commit and compiler that the program was built from.
@@ -75,7 +74,7 @@ pub fn describe() -> Machine {
         arch: ARCH.to_owned(),
         rustc: build.rustc,
         commit: build.commit,
-        date: date::now(),
+        date: charts::now(),
         ..Machine::default()
     }
 }

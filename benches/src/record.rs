@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::figure::Figure;
 use anyhow::{Context, Result, ensure};
+use charts::Figure;
 use serde::{Deserialize, Serialize};
+use tool_io::replace_file;
 
 /// Schema version, written into every record and row.
 pub const SCHEMA: u32 = 1;
@@ -421,7 +422,7 @@ impl Record {
     pub fn write(&self, path: &Path) -> Result<()> {
         let text =
             serde_json::to_string_pretty(self).context("record: cannot serialize as JSON")?;
-        replace_file(path, &text)
+        Ok(replace_file(path, &text)?)
     }
 
     /// Reads a record that this or another version of the program wrote.
@@ -482,33 +483,6 @@ pub fn latest_in(folder: &Path) -> Result<Option<PathBuf>> {
 
 fn modified(path: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(path).and_then(|facts| facts.modified()).ok()
-}
-
-/// Writes a text file atomically, so that no reader sees half of its text. A symbolic link is
-/// followed. A path that is not a regular file, such as a pipe or a device, is written directly.
-///
-/// # Errors
-/// Creating the folder, writing or renaming failed; the message contains the path.
-pub fn replace_file(path: &Path, text: &str) -> Result<()> {
-    let shown = path.display();
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create the folder of {shown}"))?;
-    }
-    if path.exists() && !path.is_file() {
-        return fs::write(path, text).with_context(|| format!("cannot write {shown}"));
-    }
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut neighbour = path.as_os_str().to_owned();
-    neighbour.push(format!(".{}.part", std::process::id()));
-    let neighbour = PathBuf::from(neighbour);
-    let written = fs::write(&neighbour, text).and_then(|()| fs::rename(&neighbour, path));
-    if written.is_err() {
-        // The partial file is of no use. Errors of its removal are ignored, because the first error
-        // matters.
-        let _ = fs::remove_file(&neighbour);
-    }
-    written.with_context(|| format!("cannot write {shown}"))
 }
 
 /// Converts text to lower case and replaces each run of other characters than letters and digits by

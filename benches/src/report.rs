@@ -12,29 +12,23 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::comparison::{self, Comparison};
-use crate::date;
-use crate::record::{NotRun, Record, replace_file};
-use crate::{sources, units};
+use crate::record::{NotRun, Record};
+use crate::sources;
+use charts::{escape, page, units};
+use tool_io::replace_file;
 
-mod axis;
 mod bars;
 mod curves;
 mod facts;
-mod figures;
-mod ink;
 mod overview;
 mod roofline;
 #[cfg(test)]
 pub(crate) mod sample;
 mod tables;
-mod traces;
-
-pub use traces::{named, sensors, trace_page, untold, verdict, window};
 
 /// Caption of a chart of losses.
 const LOSSES: &str = "Loss of each step of the training, for contestants that passed the check. Each name is followed by \
     the last loss drawn and, if measured, the accuracy on the test data.";
-const STYLE: &str = include_str!("report/style.css");
 
 /// Returns the page for one or more records, in the given order.
 #[must_use]
@@ -47,19 +41,12 @@ pub fn render(records: &[Record]) -> String {
         body.push_str(&article(record));
     }
     body.push_str(&tables::legend());
-    let footer = format!("Created {} from {} record(s).", date::now(), records.len());
+    let footer = format!(
+        "Created {} from {} record(s).",
+        charts::now(),
+        records.len()
+    );
     page("Bench report", &body, &footer)
-}
-
-/// Returns a whole page; `body` must already be escaped.
-fn page(title: &str, body: &str, footer: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         <footer>{footer}</footer>\n</main>\n</body>\n</html>\n"
-    )
 }
 
 /// Writes the page to a file, creating folders as needed.
@@ -67,23 +54,7 @@ fn page(title: &str, body: &str, footer: &str) -> String {
 /// # Errors
 /// The file cannot be written.
 pub fn write(records: &[Record], path: &Path) -> anyhow::Result<()> {
-    replace_file(path, &render(records))
-}
-
-/// Escapes text for use between tags and inside quoted attributes.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
+    Ok(replace_file(path, &render(records))?)
 }
 
 fn article(record: &Record) -> String {
@@ -182,7 +153,7 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
             Err(error) => html += &not_drawn(&error),
         }
         if let Some(shown) = &comparison.figure {
-            match figures::draw(shown) {
+            match charts::draw(shown) {
                 Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
                 Err(error) => html += &not_drawn(&error),
             }
@@ -219,7 +190,7 @@ fn figure(svg: &str, caption: &str) -> String {
     format!("<figure>\n{caption}<div class=\"wide\">{svg}</div>\n</figure>\n")
 }
 
-fn not_drawn(error: &anyhow::Error) -> String {
+fn not_drawn(error: &charts::Error) -> String {
     format!(
         "<p class=\"failed\">This plot could not be drawn: {}.</p>\n",
         escape(&error.to_string())

@@ -18,8 +18,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use crate::measure::{Ratio, Timing};
-use crate::units;
 use crate::workload::{Implementation, Workload};
+use charts::units;
 
 /// Samples per second of CPU time; a prime, to avoid synchronizing with periodic work.
 pub const FREQUENCY_HZ: i32 = 499;

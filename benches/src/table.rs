@@ -11,7 +11,8 @@ use std::fmt::Write;
 use crate::columns::{self, Column};
 use crate::comparison::{self, Comparison, Entry, Place};
 use crate::record::{Check, Machine, NotRun, Record};
-use crate::{sources, units};
+use crate::sources;
+use charts::units;
 
 const WIDTH: usize = 120;
 const GAP: &str = "  ";

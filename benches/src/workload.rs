@@ -7,7 +7,6 @@
 //! inputs and the expected result, and from which a [`Workload`] borrows. Variants and rivals are
 //! both [`Implementation`]s, so they take turns under the same rules and pass the same check.
 
-use crate::figure::Figure;
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
 use crate::on_gpu::{self, DeviceResult, OnGpu};
@@ -16,6 +15,7 @@ use crate::record::{NotRun, Timer};
 use crate::rivals::{BaselineArguments, Rival};
 use crate::staged::Staged;
 use anyhow::{Result, bail};
+use charts::Figure;
 use gpu_wgsl::{Adapter, Gpu};
 use tensor_core::{Element, Executor, Tensor, compare};
 

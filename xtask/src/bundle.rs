@@ -15,7 +15,8 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use crate::{artifact, data, output, process, program};
+use crate::{artifact, data, process, program};
+use tool_io::output;
 
 /// Maximum size of a bundle, all files together, in bytes.
 const LIMIT_BYTES: u64 = 40_000_000;

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::output;
 use crate::process::{self, Finished, OutputLine, spinner, tail, watch};
 use crate::workspace;
+use tool_io::output;
 
 const HELP: &str = "\
 usage: cargo xtask codegen [--check] [--json]

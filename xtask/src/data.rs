@@ -20,9 +20,9 @@ use anyhow::Result;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::output;
 use crate::process::{spinner, tail, watch};
 use crate::workspace::Workspace;
+use tool_io::output;
 
 const HELP: &str = "\
 usage: cargo xtask data mnist [--dir DIR] [--json]

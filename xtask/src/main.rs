@@ -17,7 +17,6 @@ mod codegen;
 mod data;
 mod doctor;
 mod explain;
-mod output;
 mod process;
 mod program;
 mod report;
@@ -130,7 +129,7 @@ fn main() -> ExitCode {
 }
 
 fn print_table() -> Result<ExitCode> {
-    output::print(table())?;
+    tool_io::output::print(table())?;
     Ok(ExitCode::SUCCESS)
 }
 

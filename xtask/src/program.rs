@@ -14,9 +14,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::output::{self, Pipe};
 use crate::workspace::Workspace;
 use crate::{data, process, rivals};
+use tool_io::output::{self, Pipe};
 
 /// Builds programs of `benches` in release mode and shows cargo's progress.
 pub(crate) fn build(programs: &[&str]) -> Result<()> {

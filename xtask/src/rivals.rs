@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use crate::output;
+use tool_io::output;
 
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]

@@ -24,9 +24,9 @@ use games::extensive::{Sequences, Tree};
 use games::files::{self, File};
 use games::{Error, NormalForm, StrategicGame as _};
 
-use crate::output;
 use answer::Answer;
 use options::{Form, Options};
+use tool_io::output;
 
 const HELP: &str = "\
 solve: compute the equilibrium of a game file

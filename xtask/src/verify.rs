@@ -13,8 +13,9 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::USAGE;
+use crate::data;
 use crate::workspace::Workspace;
-use crate::{data, output};
+use tool_io::output;
 
 mod claims;
 mod edges;

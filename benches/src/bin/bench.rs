@@ -7,11 +7,9 @@ use anyhow::{Context, Result};
 use benches::machine;
 use benches::meter::Meter;
 use benches::mnist::{self, Images};
-use benches::output::print;
-use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file};
+use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
 use benches::run::{self, Setting};
 use benches::sampling;
-use benches::signals::{self, INTERRUPTED};
 use benches::workload::{Problem, Task};
 use benches::{peak, report, rivals, table, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
@@ -22,6 +20,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tool_io::output::print;
+use tool_io::replace_file;
+use tool_io::signals::{self, INTERRUPTED};
 
 const HELP: &str = "\
 bench: check and time every workload on every executor of this machine, and write a report

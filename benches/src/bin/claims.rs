@@ -3,7 +3,8 @@
 //! Role: run by `cargo xtask verify` as its check `claims`.
 
 use anyhow::Result;
-use benches::{claims, output};
+use benches::claims;
+use tool_io::output;
 
 fn main() -> Result<()> {
     for entry in claims::ledger()? {

@@ -2,10 +2,11 @@
 //!
 //! Role: built and run by `cargo xtask doctor`; also part of a bundle.
 
-use benches::{doctor, output, record::replace_file};
+use benches::doctor;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use telemetry::doctor::Status;
+use tool_io::{output, replace_file};
 
 const HELP: &str = "\
 doctor: report hardware, drivers and data of this machine, and incompatibilities

@@ -6,12 +6,13 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use benches::{output, workloads};
+use benches::workloads;
 use gpu_wgsl::{Gpu, Select, StepExplanation};
 use rspirv::binary::Disassemble as _;
 use serde::Serialize;
 use tensor_core::plan::Plan;
 use tensor_core::{Executor, Tensor};
+use tool_io::output;
 
 const HELP: &str = "\
 explain: show a workload's program at each level

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use benches::{output, record::replace_file};
 use gpu_wgsl::tuning::{self, Product, Tuner};
 use gpu_wgsl::{DeviceType, Gpu, Select, ShapeClass, Tile};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tool_io::{output, replace_file};
 
 const HELP: &str = "\
 tune: find the fastest tile sizes for matrix products on a GPU

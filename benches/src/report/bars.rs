@@ -6,15 +6,15 @@
 //! of the roofline's roof at the arithmetic intensity of this work. A line without a number shows
 //! the reason in place of the bar.
 
-use anyhow::Result;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
+use charts::Result;
+use charts::plotters::prelude::*;
+use charts::plotters::style::text_anchor::{HPos, VPos};
 
-use super::axis::{log_axis, mark};
-use super::ink::{Canvas, Ink, drawing, picture};
 use crate::comparison::{Comparison, Entry, Place, peaks};
 use crate::record::{Check, Machine};
-use crate::units;
+use charts::axis::{log_axis, mark};
+use charts::units;
+use charts::{Canvas, Ink, drawing, picture};
 
 const WIDTH: u32 = 960;
 const ROW: u32 = 24;
@@ -114,7 +114,7 @@ pub(super) fn draw(
                 .map_err(drawing)?;
         }
         for (idx, limit) in limits.iter().enumerate() {
-            let ink = Ink::for_place(&limit.place, adapters);
+            let ink = limit.place.ink(adapters);
             let ends = [(limit.rate, 0.0), (limit.rate, f64::from(rows))];
             let line = PathElement::new(ends, ink.line(1));
             chart.draw_series([line]).map_err(drawing)?;
@@ -195,7 +195,7 @@ fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
 fn bar_ink(line: &Entry, adapters: &[String]) -> Ink {
     match line.check {
         Check::Failed(_) => Ink::Alarm,
-        _ => Ink::for_place(&line.place, adapters),
+        _ => line.place.ink(adapters),
     }
 }
 
@@ -223,7 +223,7 @@ fn limit_label(
 }
 
 fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> Result<()> {
-    let style = Ink::for_place(place, adapters).text(SMALL, HPos::Right, VPos::Center);
+    let style = place.ink(adapters).text(SMALL, HPos::Right, VPos::Center);
     let text = shortened(place.heading(), LONGEST_NAME + 4);
     canvas
         .draw(&Text::new(text, (px(NAMES) - GAP, y + 3), style))

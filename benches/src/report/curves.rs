@@ -6,17 +6,17 @@
 //! the bottom; each line has its variant's number at another step; and a thin line connects the end
 //! of a curve with its name. Results that failed the check are not drawn.
 
-use anyhow::Result;
-use plotters::coord::ranged1d::ValueFormatter;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
+use charts::Result;
+use charts::plotters::coord::ranged1d::ValueFormatter;
+use charts::plotters::prelude::*;
+use charts::plotters::style::text_anchor::{HPos, VPos};
 
-use super::axis::{log_axis, mark};
-use super::ink::{Canvas, Ink, drawing, picture};
 use super::roofline::spread;
 use crate::comparison::{Comparison, Entry, Place};
 use crate::record::Check;
-use crate::units;
+use charts::axis::{log_axis, mark};
+use charts::units;
+use charts::{Canvas, Ink, drawing, picture};
 
 const SIZE: (u32, u32) = (960, 380);
 /// Width reserved for the names to the right of the plot.
@@ -84,7 +84,7 @@ fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>>
             let wider = u32::try_from(places.len() - 1).unwrap_or(0) * WIDER;
             Curve {
                 line,
-                ink: Ink::for_place(&line.place, adapters),
+                ink: line.place.ink(adapters),
                 width_px: THINNEST + wider,
                 points,
             }
@@ -104,7 +104,7 @@ fn chart<Y>(
     canvas: &Canvas<'_>,
     curves: &[Curve<'_>],
     steps: std::ops::Range<f64>,
-    up: impl plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
+    up: impl charts::plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
     loss_label: &dyn Fn(&f64) -> String,
 ) -> Result<()>
 where

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::escape;
-use super::ink::Ink;
 use crate::comparison::Place;
 use crate::record::{AdapterFacts, AdapterPeaks, Record};
-use crate::units;
+use charts::Ink;
+use charts::escape;
+use charts::units;
 
 /// Returns the names of all adapters of a record, in the order of first mention. The position of a
 /// name determines its colour.
@@ -77,7 +77,7 @@ pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
             },
         );
         let peaks = peaks.adapters.get(name).copied().unwrap_or_default();
-        let ink = Ink::for_place(&Place::Adapter(name.clone()), adapters);
+        let ink = Place::Adapter(name.clone()).ink(adapters);
         rows += &device(ink, name, &about.unwrap_or_default(), &peaks);
     }
     format!(

@@ -5,12 +5,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::escape;
-use super::ink::Ink;
 use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
 use crate::run::stands_for_us;
-use crate::units;
+use charts::escape;
+use charts::units;
 
 /// Returns the table, with a row for each result of an executor that users run; empty if there are
 /// none.
@@ -56,7 +55,7 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
     let [workload, size, executor] =
         [&row.workload, &row.size, &row.executor].map(|text| escape(text));
     let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
-    let ink = Ink::for_place(&place, adapters).name();
+    let ink = place.ink(adapters).name();
     let class = if matches!(row.check, Check::Failed(_)) {
         "failed"
     } else {

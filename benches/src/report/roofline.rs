@@ -9,14 +9,14 @@
 //! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model
 //! for multicore architectures".
 
-use anyhow::Result;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
+use charts::Result;
+use charts::plotters::prelude::*;
+use charts::plotters::style::text_anchor::{HPos, VPos};
 
-use super::axis::{log_axis, mark};
-use super::ink::{Canvas, Ink, drawing, picture};
 use crate::comparison::{Comparison, Place, peaks};
 use crate::record::{AdapterPeaks, Check, Machine};
+use charts::axis::{log_axis, mark};
+use charts::{Canvas, Ink, drawing, picture};
 
 const SIZE: (u32, u32) = (960, 520);
 const SMALL: u32 = 11;
@@ -99,7 +99,7 @@ pub(super) fn draw(
         for (place, peaks) in &roofs {
             // Roofs are drawn first, below all points.
             let corners = roof(peaks, low, high);
-            let line = PathElement::new(corners, Ink::for_place(place, adapters).line(2));
+            let line = PathElement::new(corners, place.ink(adapters).line(2));
             chart.draw_series([line]).map_err(drawing)?;
         }
         let pixel = |intensity: f64, rate: f64| chart.backend_coord(&(intensity, rate));
@@ -141,7 +141,7 @@ fn points<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Point<
                 rate: line.rate?,
                 number: line.number,
                 place: &line.place,
-                ink: Ink::for_place(&line.place, adapters),
+                ink: line.place.ink(adapters),
             })
         })
         .collect()

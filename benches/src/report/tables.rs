@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::escape;
-use super::ink::Ink;
 use crate::columns;
 use crate::comparison::{Comparison, Entry, Place};
 use crate::record::Check;
-use crate::{sources, units};
+use crate::sources;
+use charts::escape;
+use charts::units;
 
 /// Returns the table of a comparison, with the order and the numbers of the plots.
 pub(super) fn comparison(comparison: &Comparison, adapters: &[String]) -> String {
@@ -66,10 +66,7 @@ fn row(line: &Entry, columns: &[columns::Column], adapters: &[String]) -> String
 }
 
 fn named(line: &Entry, adapters: &[String]) -> String {
-    let (name, ink) = (
-        escape(&line.name),
-        Ink::for_place(&line.place, adapters).name(),
-    );
+    let (name, ink) = (escape(&line.name), line.place.ink(adapters).name());
     format!("<i class=\"swatch swatch-{ink}\"></i>{name}")
 }
 

@@ -2,12 +2,12 @@
 
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
-use crate::figure::Figure;
 use crate::measure::{Ratio, Timing, wall};
 use crate::meter::{Meter, RunEnergy, Site};
 use crate::record::Check;
 use crate::workload::{Extent, Implementation, Output, Workload};
 use anyhow::{Context, Result};
+use charts::Figure;
 use std::time::Instant;
 
 /// Target duration of a turn, in seconds.

@@ -15,7 +15,6 @@
 //! 2000.
 
 use super::matrix_game::nash_conv;
-use crate::figure::{Figure, Panel, Point, Series};
 use crate::on_gpu::DeviceResult;
 use crate::program::InputDistribution;
 use crate::rivals::{BaselineArguments, script};
@@ -23,6 +22,7 @@ use crate::workload::{
     Extent, Output, OutputElement, Portion, Problem, Task, Variant, Work, Workload,
 };
 use anyhow::{Context, Result, ensure};
+use charts::{Figure, Panel, Point, Series};
 use games::ndarray::{Array3, arr2};
 use games::{Batch, MatrixGame, Run, SolverConfig, Updates, gpu};
 use gpu_wgsl::{Buffer, Gpu};

@@ -16,10 +16,10 @@
 mod plain;
 
 use super::convergence;
-use crate::figure::Figure;
 use crate::rivals::{BaselineArguments, script};
 use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result, bail, ensure};
+use charts::Figure;
 use games::extensive::{CompiledGame, ExtensiveGame, Leduc, LiarsDice, Tree};
 use games::{Game, Profile, Run, Solution, SolverConfig, Updates, nash_conv, solve};
 use gpu_wgsl::Gpu;

@@ -1,7 +1,7 @@
 //! Convergence figures: NashConv by iterations and by time.
 
-use crate::figure::{Figure, Panel, Series};
 use anyhow::Result;
+use charts::{Figure, Panel, Series};
 use games::{Checkpoint, Game, Solution, SolverConfig, solve};
 
 /// Minimum ratio of the iterations of adjacent points of a line.

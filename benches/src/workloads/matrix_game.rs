@@ -11,12 +11,12 @@
 //! Source: the blog note "Approximate Nash Equilibrium by Regret Matching".
 
 use super::convergence;
-use crate::figure::Figure;
 use crate::on_gpu::{is_software, too_slow};
 use crate::program::InputDistribution;
 use crate::rivals::{BaselineArguments, script};
 use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::{Result, bail, ensure};
+use charts::Figure;
 use games::gpu::Learner;
 use games::ndarray::Array2;
 use games::{MatrixGame, SolverConfig, Updates, solve};

@@ -11,11 +11,11 @@
 //! Shapes: one distance per ratio.
 //! Source: the blog note "Normality of Inverse Gaussian".
 
-use crate::figure::{Figure, Panel, Series};
 use crate::quadrature::simpson;
 use crate::rivals::{BaselineArguments, script};
 use crate::workload::{Extent, OutputElement, Portion, Problem, Task, Variant, Work, Workload};
 use anyhow::Result;
+use charts::{Figure, Panel, Series};
 use distributions::{Standardized, distance, normality};
 use gpu_wgsl::Gpu;
 use statrs::distribution::{Continuous, Normal};

@@ -11,14 +11,14 @@
 //! Method: lines are written as a whole, so the file of a killed process is a shorter but valid
 //! trace. Readers skip lines that they cannot parse, and return an error with the line number for
 //! each.
-//! Source: the seed dialect is the format of the script `gpu_trace.py` in the blog note "Tracing
+//! Source: the semicolon dialect is the format of the script `gpu_trace.py` in the blog note "Tracing
 //! GPU Resources" (2023).
 
 mod chrome;
 mod csv;
 mod json_lines;
 pub mod prometheus;
-mod seed;
+mod semicolon_csv;
 
 use crate::trace::{FaultCount, Overhead, Region, Row, Trace};
 use crate::{Device, Error, Metric, Result};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use seed::{DeviceLimits, HEADER as SEED_HEADER};
+pub use semicolon_csv::{DeviceLimits, HEADER as SEMICOLON_CSV_HEADER};
 
 /// Version of the formats, stored in the header of files.
 const VERSION: u32 = 1;
@@ -104,7 +104,7 @@ pub struct Writer<W> {
     /// Rows after `held`. They are formatted in batches, which is faster because the code and data
     /// for formatting stay in the processor's caches.
     rows: Vec<Row>,
-    seed: seed::WriterState,
+    semicolon_csv: semicolon_csv::WriterState,
     tracks: chrome::Tracks,
     /// If set and true, nothing is written; see [`Writer::held_back`].
     holds: Option<Arc<AtomicBool>>,
@@ -177,7 +177,7 @@ impl Dialect {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         if text.starts_with("{\"trace\":") {
             Some(Self::JsonLines)
-        } else if text.starts_with(seed::HEADER) {
+        } else if text.starts_with(semicolon_csv::HEADER) {
             Some(Self::SemicolonCsv)
         } else if text.starts_with(csv::FIRST) {
             Some(Self::Csv)
@@ -201,7 +201,7 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
     match Dialect::detect(&text) {
         Some(Dialect::Csv) => csv::read(&text),
         Some(Dialect::JsonLines) => json_lines::read(&text),
-        Some(Dialect::SemicolonCsv) => seed::read(&text, DeviceLimits::default()),
+        Some(Dialect::SemicolonCsv) => semicolon_csv::read(&text, DeviceLimits::default()),
         Some(Dialect::ChromeTrace) => chrome::read(&text),
         None => Err(refused("trace", 1, "unknown format")),
     }
@@ -211,9 +211,9 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
 /// given limits, which the file itself does not contain.
 ///
 /// # Errors
-/// [`Error::Text`] if the first line is not [`SEED_HEADER`].
+/// [`Error::Text`] if the first line is not [`SEMICOLON_CSV_HEADER`].
 pub fn read_semicolon_csv(bytes: &[u8], limits: DeviceLimits) -> Result<Read> {
-    seed::read(&String::from_utf8_lossy(bytes), limits)
+    semicolon_csv::read(&String::from_utf8_lossy(bytes), limits)
 }
 
 /// Formats a complete trace as text.
@@ -311,7 +311,7 @@ impl<W> Writer<W> {
             out,
             held: String::new(),
             rows: vec![],
-            seed: seed::WriterState::default(),
+            semicolon_csv: semicolon_csv::WriterState::default(),
             tracks: chrome::Tracks::default(),
             holds: None,
             empties: None,
@@ -345,7 +345,7 @@ impl<W> Writer<W> {
         match self.dialect {
             Dialect::Csv => csv::begin(&mut self.held, &header),
             Dialect::JsonLines => json_lines::begin(&mut self.held, &header),
-            Dialect::SemicolonCsv => seed::begin(&mut self.held),
+            Dialect::SemicolonCsv => semicolon_csv::begin(&mut self.held),
             Dialect::ChromeTrace => chrome::begin(&mut self.held, &header),
         }
     }
@@ -355,7 +355,9 @@ impl<W> Writer<W> {
             match self.dialect {
                 Dialect::Csv => csv::row(&mut self.held, row),
                 Dialect::JsonLines => json_lines::row(&mut self.held, row),
-                Dialect::SemicolonCsv => seed::row(&mut self.held, &mut self.seed, trace, row),
+                Dialect::SemicolonCsv => {
+                    semicolon_csv::row(&mut self.held, &mut self.semicolon_csv, trace, row)
+                }
                 Dialect::ChromeTrace => chrome::row(&mut self.held, row),
             }
         }

@@ -11,8 +11,8 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::output::Pipe;
 use crate::process::spinner;
+use tool_io::output::Pipe;
 
 /// Outcome of a check; the text is the reason for a failure or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]

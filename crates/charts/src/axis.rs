@@ -9,11 +9,11 @@ use plotters::prelude::{BindKeyPoints, IntoLogRange, LogCoord};
 const MOST_MARKS: i32 = 10;
 
 /// A logarithmic axis with tick marks at decades.
-pub(super) type LogAxis = WithKeyPoints<LogCoord<f64>>;
+pub type LogAxis = WithKeyPoints<LogCoord<f64>>;
 
 /// Returns the axis over whole decades that covers all values, which must be positive and finite.
 /// Without values it covers the decade from 1 to 10.
-pub(super) fn log_axis(values: impl Iterator<Item = f64>) -> LogAxis {
+pub fn log_axis(values: impl Iterator<Item = f64>) -> LogAxis {
     let exponents = decades(values);
     // With very many decades, mark every `step`-th one.
     let step = (exponents.end - exponents.start) / MOST_MARKS + 1;
@@ -43,7 +43,8 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
 }
 
 /// Formats the label of a decade without trailing zeros: `0.01`, `1`, `100`, `1e6`.
-pub(super) fn mark(value: &f64) -> String {
+#[must_use]
+pub fn mark(value: &f64) -> String {
     const PLAIN: Range<f64> = 0.000_99..99_999.0;
     if PLAIN.contains(value) {
         format!("{}", (value * 1e4).round() / 1e4)

@@ -98,7 +98,7 @@ fn who_ends_the_trace_ends_the_command_and_all_files_get_their_ends() {
         ready.display()
     );
     let child = trace(&out)
-        .args(["--", "sh", "-c", &command])
+        .args(["--format", "semicolon-csv", "--", "sh", "-c", &command])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -111,7 +111,7 @@ fn who_ends_the_trace_ends_the_command_and_all_files_get_their_ends() {
     assert_eq!(fs::read_to_string(said).unwrap(), "asked\n");
     assert!(json(&output)["devices"][0]["energy"]["joules"].is_number());
     let text = fs::read_to_string(&out).unwrap();
-    assert!(text.starts_with(format::SEED_HEADER) && text.ends_with('\n'));
+    assert!(text.starts_with(format::SEMICOLON_CSV_HEADER) && text.ends_with('\n'));
     assert!(folder.file("log.html").exists());
 }
 
@@ -131,7 +131,7 @@ fn an_interrupt_ends_a_trace_without_a_command_and_all_is_well() {
     let pid = rustix::process::Pid::from_child(&child);
     // In a background job of a shell, this process and its children ignore SIGINT.
     let (interrupt, terminate) = (rustix::process::Signal::INT, rustix::process::Signal::TERM);
-    let is_ignored = benches::signals::is_ignored(interrupt.as_raw());
+    let is_ignored = tool_io::signals::is_ignored(interrupt.as_raw());
     let signal = if is_ignored { terminate } else { interrupt };
     rustix::process::kill_process(pid, signal).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -13,14 +13,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
+use charts::{Figure, Panel, Series, escape, units};
 use telemetry::analysis::idle_periods_within;
 use telemetry::sensor::update_period;
 use telemetry::{Device, EnergyTotal, Metric, SpanReport, Trace};
-
-use super::{escape, figures, page};
-use crate::date;
-use crate::figure::{Figure, Panel, Series};
-use crate::units;
 
 /// Columns of a chart; each has at most two points.
 const COLUMNS: usize = 300;
@@ -35,7 +31,7 @@ const PER_CENT: f64 = 100.0;
 ///
 /// # Errors
 /// An error of the drawing.
-pub fn trace_page(trace: &Trace) -> Result<String> {
+pub(crate) fn trace_page(trace: &Trace) -> Result<String> {
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
     body += &summary(trace);
     for (index, device) in trace.devices.iter().enumerate() {
@@ -46,7 +42,7 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
         }
         let figure = figure(trace, index);
         if !figure.panels.is_empty() {
-            let svg = figures::draw(&figure)?;
+            let svg = charts::draw(&figure)?;
             let caption = escape(&figure.caption);
             let _ = writeln!(
                 body,
@@ -58,13 +54,12 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
     body += &regions(trace);
     body += &costs(trace);
     let rows = trace.rows.len();
-    let footer = format!("Page made {} from {rows} rows in memory.", date::now());
-    Ok(page("Trace", &body, &footer))
+    let footer = format!("Page made {} from {rows} rows in memory.", charts::now());
+    Ok(charts::page("Trace", &body, &footer))
 }
 
 /// Returns the verdict on a device in sentences, for the same time range as its energy.
-#[must_use]
-pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
+pub(crate) fn verdict(trace: &Trace, device: usize) -> Vec<String> {
     match idle_periods_within(trace, device, window(trace, device)) {
         Ok(found) => vec![found.to_string()],
         Err(telemetry::Error::Unavailable { .. }) => {
@@ -79,8 +74,7 @@ pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
 
 /// Returns the time range for which a device's energy is reported: that of the only region of code,
 /// such as a command, or from the first row to the last if there is not exactly one region.
-#[must_use]
-pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
+pub(crate) fn window(trace: &Trace, device: usize) -> Range<Duration> {
     if let [only] = &trace.marks[..] {
         return only.start..only.end;
     }
@@ -91,8 +85,7 @@ pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
 
 /// Describes the measured update interval of each power metric of a device and the interval in the
 /// sensor table.
-#[must_use]
-pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
+pub(crate) fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     let about = &trace.devices[device];
     let is_told = |metric: &Metric| about.field(*metric).is_some();
     let said = |metric: Metric| {
@@ -124,8 +117,7 @@ pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
 }
 
 /// Returns the reason why there is no energy.
-#[must_use]
-pub fn untold(device: &Device) -> &'static str {
+pub(crate) fn no_energy(device: &Device) -> &'static str {
     // A file of the original monitoring script does not list the device's metrics.
     if device.reports_energy() || device.capabilities.is_empty() {
         "no energy: too few samples, or no metric for energy or power"
@@ -135,8 +127,7 @@ pub fn untold(device: &Device) -> &'static str {
 }
 
 /// Returns a device's index within its source and its name.
-#[must_use]
-pub fn named(device: &Device) -> String {
+pub(crate) fn named(device: &Device) -> String {
     format!("{} {}", device.index, device.name)
 }
 
@@ -175,7 +166,7 @@ fn summary(trace: &Trace) -> String {
 fn energies(trace: &Trace, device: usize) -> String {
     match trace.energy(device, window(trace, device)) {
         Some(energy) => format!("<p><b>{}</b></p>\n", escape(&format!("{energy}"))),
-        None => format!("<p>{}</p>\n", escape(untold(&trace.devices[device]))),
+        None => format!("<p>{}</p>\n", escape(no_energy(&trace.devices[device]))),
     }
 }
 

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// First line of a file, byte for byte.
 pub const HEADER: &str = "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];Mem Cons [% max];Energy [kJ]";
-const NAME: &str = "seed";
+const NAME: &str = "semicolon CSV";
 const N_COLUMNS: usize = 7;
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;

@@ -1,20 +1,20 @@
-//! Standard output of the commands.
+//! Standard output.
 //!
-//! Role: the only module that prints. Clippy rejects `print!` elsewhere, because it panics when a
-//! reader closes the pipe.
+//! Role: the only way in which programs of the workspace print. Clippy rejects `print!`, because it
+//! panics when a reader closes the pipe.
 //! Method: a closed pipe is not an error, because a reader such as `head` may stop early. The
 //! command continues and returns its own exit status.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
-use anyhow::{Context as _, Result};
+use crate::{Result, failed};
 
 /// Writes a text to standard output.
 ///
 /// # Errors
 /// Any failure to write except a closed pipe.
-pub(crate) fn print(text: impl Display) -> Result<()> {
+pub fn print(text: impl Display) -> Result<()> {
     print_to(&mut io::stdout().lock(), text)
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`print()`].
-pub(crate) fn print_line(text: impl Display) -> Result<()> {
+pub fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
 
@@ -31,11 +31,12 @@ fn print_to(out: &mut impl Write, text: impl Display) -> Result<()> {
     let written = out.write_all(text.to_string().as_bytes());
     written
         .and_then(|()| out.flush())
-        .context("standard output")
+        .map_err(failed("standard output"))
 }
 
 /// A writer that ignores a closed pipe.
-pub(crate) struct Pipe<W>(pub(crate) W);
+#[derive(Debug)]
+pub struct Pipe<W>(pub W);
 
 impl<W: Write> Write for Pipe<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -9,9 +9,10 @@
 mod command;
 mod conclusion;
 mod options;
+mod page;
 
 use anyhow::{Context, Result, bail, ensure};
-use benches::{output, record::replace_file, units};
+use charts::units;
 use command::{Event, Events, Traced, code_of};
 use conclusion::conclude;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -25,6 +26,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Snapshot, Trace};
+use tool_io::{output, replace_file};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match &options {
-        None => output::print(HELP).map(|()| ExitCode::SUCCESS),
+        None => help(),
         Some(options) => match options.file() {
             Some(file) => convert(options, file),
             None => sample(options),
@@ -51,6 +53,11 @@ fn main() -> ExitCode {
         eprintln!("trace: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn help() -> Result<ExitCode> {
+    output::print(HELP)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sample(options: &Options) -> Result<ExitCode> {
@@ -139,7 +146,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
 fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
     if dialect == Dialect::SemicolonCsv && n_devices > 1 {
         eprintln!(
-            "trace: --format seed contains only the first of {n_devices} devices; --format csv contains all"
+            "trace: --format semicolon-csv contains only the first of {n_devices} devices; --format csv contains all"
         );
     }
 }

@@ -1,13 +1,13 @@
 //! The traced command and the events that end it.
 
 use anyhow::{Context, Result, ensure};
-use benches::signals::{self, INTERRUPTED, Stop};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use tool_io::signals::{self, INTERRUPTED, Stop};
 
 /// Interval at which a command is polled if its end is not signalled by an event.
 const LOOK: Duration = Duration::from_millis(200);

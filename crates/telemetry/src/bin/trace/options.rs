@@ -22,8 +22,8 @@ If COMMAND cannot be started, an existing FILE is unchanged and no new FILE is c
   --interval TIME   sampling interval: 100ms, 0.5s, 200us, 1min, 1h … (default 100ms)
   --for TIME        stop sampling after this time; then wait for COMMAND to end
   --out FILE        write rows to FILE while sampling (default: log.csv)
-  --format FORMAT   seed (the `;` columns of the original monitoring script, first device only; the default for .csv),
-                    csv, jsonl or chrome
+  --format FORMAT   csv, jsonl, chrome, or semicolon-csv (the columns of the original monitoring script, first device
+                    only) (default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv)
   --report FILE     write the HTML report to FILE (default: the name of the rows file with .html)
   --source SOURCE   nvml, rapl, demo (a simulated GPU), or a recorded file, whose report is written at once, and its rows
                     if --out is given (default: nvml, else rapl)
@@ -92,14 +92,10 @@ impl Options {
         Ok(page)
     }
 
-    /// Returns the format of the rows: for `.csv` files the columns of the original monitoring
-    /// script unless `--format` is given, for other files the format of their extension.
+    /// Returns the format of the rows: that of `--format`, otherwise that of the file's extension.
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
-            .unwrap_or_else(|| match Dialect::from_path(self.rows()) {
-                Dialect::Csv => Dialect::SemicolonCsv,
-                other => other,
-            })
+            .unwrap_or_else(|| Dialect::from_path(self.rows()))
     }
 
     /// Returns the words of the command, joined by spaces.
@@ -222,11 +218,11 @@ fn time(text: &str) -> Result<Duration> {
 
 fn dialect(text: &str) -> Result<Dialect> {
     Ok(match text {
-        "seed" => Dialect::SemicolonCsv,
+        "semicolon-csv" => Dialect::SemicolonCsv,
         "csv" => Dialect::Csv,
         "jsonl" => Dialect::JsonLines,
         "chrome" => Dialect::ChromeTrace,
-        _ => bail!("invalid format {text:?} (expected seed, csv, jsonl or chrome)"),
+        _ => bail!("invalid format {text:?} (expected csv, jsonl, chrome or semicolon-csv)"),
     })
 }
 

@@ -10,17 +10,25 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::comparison::Place;
+use crate::page::escape;
+use crate::{Error, Result};
 
 /// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ink {
+pub enum Ink {
+    /// Text.
     Text,
+    /// Less important text.
     Muted,
+    /// Grid lines and axes.
     Grid,
+    /// The background.
     Paper,
+    /// A failed check.
     Alarm,
+    /// A result of the CPU.
     Cpu,
+    /// A result of another library.
     Rival,
     /// Adapter with this hue, from 0 to [`ADAPTERS`] − 1.
     Adapter(u8),
@@ -33,28 +41,21 @@ const ADAPTERS: u8 = 5;
 const LINE_HEIGHT: f64 = 1.24;
 
 /// The drawing area of a whole plot.
-pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Ink {
-    /// Returns the colour of a place. The hue of an adapter depends on its position in `adapters`.
-    pub(super) fn for_place(place: &Place, adapters: &[String]) -> Self {
-        match place {
-            Place::Cpu => Self::Cpu,
-            Place::Rival => Self::Rival,
-            Place::Adapter(name) => {
-                let position = adapters
-                    .iter()
-                    .position(|adapter| adapter == name)
-                    .unwrap_or(0);
-                let hue = u8::try_from(position % usize::from(ADAPTERS));
-                Self::Adapter(hue.unwrap_or(0))
-            }
-        }
+    /// Returns the colour of an adapter by its position in a list. Colours repeat once all hues are
+    /// used.
+    #[must_use]
+    pub fn adapter(position: usize) -> Self {
+        let hue = u8::try_from(position % usize::from(ADAPTERS));
+        Self::Adapter(hue.unwrap_or(0))
     }
 
     /// Returns a colour for the line with this index in a figure; colours repeat once the hues of
     /// the CPU and of all adapters are used.
-    pub(super) fn hue(idx: usize) -> Self {
+    #[must_use]
+    pub fn hue(idx: usize) -> Self {
         let hues = usize::from(ADAPTERS) + 1;
         match u8::try_from(idx % hues) {
             Ok(0) | Err(_) => Self::Cpu,
@@ -63,7 +64,8 @@ impl Ink {
     }
 
     /// Returns the suffix of the class names `fill-…`, `line-…` and `swatch-…`.
-    pub(super) fn name(self) -> String {
+    #[must_use]
+    pub fn name(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
             Self::Muted => "muted".to_owned(),
@@ -77,7 +79,8 @@ impl Ink {
     }
 
     /// Returns the marker colour that is used until [`themed`] replaces it.
-    pub(super) fn marker(self) -> RGBColor {
+    #[must_use]
+    pub fn marker(self) -> RGBColor {
         RGBColor(1, 2, self.code())
     }
 
@@ -102,12 +105,14 @@ impl Ink {
     }
 
     /// Returns the style of a line in this colour.
-    pub(super) fn line(self, width_px: u32) -> ShapeStyle {
+    #[must_use]
+    pub fn line(self, width_px: u32) -> ShapeStyle {
         self.marker().stroke_width(width_px)
     }
 
     /// Returns the style of a text in this colour, with its anchor relative to the text's position.
-    pub(super) fn text(self, size_px: u32, across: HPos, down: VPos) -> TextStyle<'static> {
+    #[must_use]
+    pub fn text(self, size_px: u32, across: HPos, down: VPos) -> TextStyle<'static> {
         let font = ("sans-serif", f64::from(size_px) * LINE_HEIGHT).into_font();
         // `TextStyle` would borrow a colour passed to its constructor, so the colour is set
         // afterwards.
@@ -121,11 +126,11 @@ impl Ink {
 ///
 /// # Errors
 /// An error of the drawing backend, as text.
-pub(super) fn picture(
+pub fn picture(
     size: (u32, u32),
     label: &str,
-    draw: impl FnOnce(&Canvas<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<String> {
+    draw: impl FnOnce(&Canvas<'_>) -> Result<()>,
+) -> Result<String> {
     let mut svg = String::new();
     {
         let canvas = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -136,14 +141,14 @@ pub(super) fn picture(
 }
 
 /// Converts an error of plotters to text, because the error type borrows the backend.
-pub(super) fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow::anyhow!("plot: {error}")
+pub fn drawing(error: impl std::fmt::Display) -> Error {
+    Error(error.to_string())
 }
 
 fn themed(svg: &str, label: &str) -> String {
     let mut themed = svg.replacen(
         "<svg ",
-        &format!("<svg role=\"img\" aria-label=\"{}\" ", super::escape(label)),
+        &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(label)),
         1,
     );
     for ink in Ink::all() {
@@ -218,9 +223,7 @@ mod tests {
 
     #[test]
     fn adapters_beyond_the_hues_start_over() {
-        let names: Vec<String> = (0..6).map(|idx| format!("gpu {idx}")).collect();
-        let ink = |idx: usize| Ink::for_place(&Place::Adapter(names[idx].clone()), &names);
-        assert_eq!(ink(0), ink(5));
-        assert_ne!(ink(0), ink(4));
+        assert_eq!(Ink::adapter(0), Ink::adapter(5));
+        assert_ne!(Ink::adapter(0), Ink::adapter(4));
     }
 }

@@ -10,16 +10,15 @@
 
 use std::ops::Range;
 
-use anyhow::Result;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::axis::{log_axis, mark};
-use super::ink::{Canvas, Ink, drawing, picture};
+use crate::axis::{log_axis, mark};
 use crate::figure::{Figure, Panel, Series};
-use crate::units;
+use crate::ink::{Canvas, Ink, drawing, picture};
+use crate::{Result, units};
 
 const SIZE: (u32, u32) = (960, 380);
 const SMALL: u32 = 11;
@@ -50,7 +49,10 @@ const LIFT: i32 = 14;
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 /// Draws a figure as SVG.
-pub(super) fn draw(figure: &Figure) -> Result<String> {
+///
+/// # Errors
+/// An error of the drawing backend.
+pub fn draw(figure: &Figure) -> Result<String> {
     picture(SIZE, &figure.caption, |canvas| {
         let areas = canvas.split_evenly((1, figure.panels.len().max(1)));
         for (panel, area) in figure.panels.iter().zip(&areas) {

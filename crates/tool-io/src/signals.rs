@@ -7,7 +7,7 @@
 //! the program and its children.
 //! Limits: on systems other than Unix only Ctrl-C is handled.
 
-use anyhow::{Context, Result};
+use crate::{Result, failed};
 
 /// Exit code of an interrupted program.
 pub const INTERRUPTED: u8 = 130;
@@ -32,7 +32,7 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
         let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
         let wanted = wanted.filter(|&signal| !is_ignored(signal));
         let signals = signal_hook::iterator::Signals::new(wanted);
-        let mut signals = signals.context("signals: cannot install the handler")?;
+        let mut signals = signals.map_err(failed("signals: cannot install the handler"))?;
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -44,13 +44,14 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
                     });
                 }
             })
-            .context("signals: cannot start the thread")?;
+            .map_err(failed("signals: cannot start the thread"))?;
         Ok(())
     }
     #[cfg(not(unix))]
     {
         ctrlc::set_handler(move || on(Stop::Interrupt))
-            .context("signals: cannot install the Ctrl-C handler")
+            .map_err(std::io::Error::other)
+            .map_err(failed("signals: cannot install the Ctrl-C handler"))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The result of a trace as text, as JSON and as an HTML page.
 
 use super::options::Options;
+use super::page::{named, no_energy, sensors, trace_page, verdict, window};
 use anyhow::Result;
-use benches::report::{named, sensors, trace_page, untold, verdict, window};
-use benches::{output, record::replace_file, units};
+use charts::units;
 use std::fmt::Write;
 use telemetry::Trace;
 use telemetry::analysis::idle_periods_within;
+use tool_io::{output, replace_file};
 
 /// Prints the result of a trace and writes the report.
 ///
@@ -76,7 +77,8 @@ fn in_words(trace: &Trace) -> String {
     }
     for (index, device) in trace.devices.iter().enumerate() {
         let energy = trace.energy(index, window(trace, index));
-        let energy = energy.map_or_else(|| untold(device).to_owned(), |energy| energy.to_string());
+        let energy =
+            energy.map_or_else(|| no_energy(device).to_owned(), |energy| energy.to_string());
         let _ = writeln!(said, "{}: {energy}", named(device));
         for sentence in verdict(trace, index)
             .into_iter()

@@ -1,0 +1,29 @@
+//! Standard output, stop signals and output files of command-line programs.
+//!
+//! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
+//! is replaced as a whole or not at all, and a program learns of Ctrl-C in time to finish its files.
+
+use std::io;
+
+pub use file::replace_file;
+
+mod file;
+pub mod output;
+pub mod signals;
+
+/// A failed action of a program, with the error of the operating system as its source.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct Error {
+    action: String,
+    source: io::Error,
+}
+
+/// A `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Returns a function that adds the description of an action to an error.
+fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    let action = action.into();
+    |source| Error { action, source }
+}
