@@ -15,15 +15,10 @@ mod bench;
 mod bundle;
 mod codegen;
 mod data;
-mod doctor;
-mod explain;
+mod demo;
 mod process;
 mod program;
-mod report;
 mod rivals;
-mod solve;
-mod trace;
-mod tune;
 mod verify;
 mod workspace;
 
@@ -51,22 +46,22 @@ const COMMANDS: [Command; 12] = [
     Command {
         name: "doctor",
         does: "list adapters, CPU features, drivers and data of this machine",
-        run: doctor::run,
+        run: |args| program::forward("doctor", args),
     },
     Command {
         name: "trace",
         does: "sample power, energy and utilization while a command runs",
-        run: trace::run,
+        run: |args| program::forward_here("trace", args),
     },
     Command {
         name: "demo",
         does: "demonstrate `trace` on a simulated GPU",
-        run: trace::demo,
+        run: demo::run,
     },
     Command {
         name: "report",
         does: "rebuild the HTML report from recorded JSON",
-        run: report::run,
+        run: |args| program::forward("report", args),
     },
     Command {
         name: "data",
@@ -81,17 +76,17 @@ const COMMANDS: [Command; 12] = [
     Command {
         name: "solve",
         does: "find the equilibrium of a game file (.nfg, .efg), with a proof if possible",
-        run: solve::run,
+        run: |args| program::forward_here("solve", args),
     },
     Command {
         name: "explain",
         does: "show a workload's program at each level: plan, WGSL, SPIR-V",
-        run: explain::run,
+        run: |args| program::forward("explain", args),
     },
     Command {
         name: "tune",
         does: "find the fastest block sizes for a GPU and write them to the table",
-        run: tune::run,
+        run: |args| program::forward("tune", args),
     },
     Command {
         name: "codegen",

@@ -1,7 +1,7 @@
-//! Builds and runs of the programs in `benches`.
+//! Builds and runs of the workspace's programs.
 //!
-//! Role: `bench`, `doctor`, `report`, `trace` and other commands use the heavy crates through these
-//! programs, without linking them.
+//! Role: `bench`, `doctor`, `trace`, `solve` and other commands use the heavy crates through these
+//! programs, without linking them. Each program is a binary of the crate whose job it does.
 //! Method: on Unix a program replaces this process, so that only the program receives Ctrl-C, and
 //! the shell waits until it has finished.
 //! Limits: on other systems this process waits for the program, and an interrupt may end this
@@ -18,17 +18,50 @@ use crate::workspace::Workspace;
 use crate::{data, process, rivals};
 use tool_io::output::{self, Pipe};
 
-/// Builds programs of `benches` in release mode and shows cargo's progress.
+/// Programs outside of `benches`, with their crates; each needs the crate's feature `cli`.
+const CLI_PROGRAMS: [(&str, &str); 3] = [
+    ("trace", "telemetry"),
+    ("solve", "games"),
+    ("tune", "gpu-wgsl"),
+];
+
+/// Returns the crate of a program outside of `benches`.
+fn cli_crate(program: &str) -> Option<&'static str> {
+    let mut programs = CLI_PROGRAMS.iter();
+    programs
+        .find(|(name, _)| *name == program)
+        .map(|(_, home)| *home)
+}
+
+/// Builds programs in release mode and shows cargo's progress.
 pub(crate) fn build(programs: &[&str]) -> Result<()> {
     build_with(programs, &[])
 }
 
-/// Builds programs of `benches` in release mode, with additional cargo arguments.
+/// Builds programs in release mode, with additional cargo arguments.
 pub(crate) fn build_with(programs: &[&str], options: &[&str]) -> Result<()> {
+    let (cli, benches): (Vec<&str>, Vec<&str>) = programs
+        .iter()
+        .partition(|program| cli_crate(program).is_some());
+    if !benches.is_empty() {
+        cargo_build(&["--package", "benches"], &benches, options)?;
+    }
+    for program in cli {
+        let home = cli_crate(program).unwrap_or_default();
+        cargo_build(
+            &["--package", home, "--features", "cli"],
+            &[program],
+            options,
+        )?;
+    }
+    Ok(())
+}
+
+fn cargo_build(package: &[&str], programs: &[&str], options: &[&str]) -> Result<()> {
     let mut cargo = process::cargo();
     // cargo decides about colors here, because its output goes directly to the user.
     cargo.env_remove("CARGO_TERM_COLOR");
-    cargo.args(["build", "--release", "--package", "benches"]);
+    cargo.args(["build", "--release"]).args(package);
     for program in programs {
         cargo.args(["--bin", program]);
     }
@@ -90,7 +123,7 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs a command that only forwards to a program of `benches`: help, build, run.
+/// Runs a command that only forwards to a program: help, build, run.
 pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if is_help_request(&args) {
         return help(program, "");
@@ -100,7 +133,7 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
     run(&Workspace::load()?, program, &args)
 }
 
-/// Builds a program of `benches` and runs it in the current folder. For programs whose arguments
+/// Builds a program and runs it in the current folder. For programs whose arguments
 /// are commands or files of the caller.
 pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if is_help_request(&args) {
@@ -135,8 +168,9 @@ pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
 }
 
 fn print_help(command: &str, program: &str, folder: &str, added: &str) -> Result<()> {
+    let home = cli_crate(program).unwrap_or("benches");
     output::print_line(format_args!(
-        "`cargo xtask {command}` builds the program `{program}` of benches in release mode and runs it in the\n\
+        "`cargo xtask {command}` builds the program `{program}` of {home} in release mode and runs it in the\n\
          {folder}. Arguments after `--` are passed on unchanged.\n{added}"
     ))?;
     Ok(())

@@ -71,7 +71,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the path of a program of `benches` after a release build.
+    /// Returns the path of a program after a release build.
     pub(crate) fn release_program(&self, name: &str) -> PathBuf {
         let file = format!("{name}{}", env::consts::EXE_SUFFIX);
         self.target.join("release").join(file)

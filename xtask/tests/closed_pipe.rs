@@ -26,15 +26,7 @@ fn assert_silent(args: &[&str], variables: &[(&str, &Path)]) {
 
 #[test]
 fn a_closed_pipe_is_silent() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let game = folder.join("closed-pipe.nfg");
-    std::fs::write(&game, "NFG 1 R \"\" { \"A\" \"B\" } { 1 1 } 1 -1").unwrap();
-    let commands: [&[&str]; 4] = [
-        &[],
-        &["solve", game.to_str().unwrap()],
-        &["data", "--help"],
-        &["verify", "--list"],
-    ];
+    let commands: [&[&str]; 3] = [&[], &["data", "--help"], &["verify", "--list"]];
     for args in commands {
         assert_silent(args, &[]);
     }

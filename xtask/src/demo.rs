@@ -1,7 +1,4 @@
-//! `cargo xtask trace`: samples power and utilization while a command runs. `cargo xtask demo`: the
-//! same with a simulated GPU.
-//!
-//! Role: builds and runs the program `trace` of `benches`.
+//! `cargo xtask demo`: `trace` with a simulated GPU, for a fixed time.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -19,13 +16,9 @@ Passes `--source demo --for 10s --out FILE` before the arguments; later argument
 `target/demo/trace.csv` of the workspace, independent of the current folder.
 ";
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    program::forward_here("trace", args)
-}
-
 /// Samples the simulated GPU for a fixed time. Further arguments are passed on and override the
 /// defaults.
-pub(crate) fn demo(mut args: Vec<OsString>) -> Result<ExitCode> {
+pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     if program::is_help_request(&args) {
         return program::help_here("demo", "trace", DEMO_HELP);
     }

@@ -33,8 +33,8 @@ pub(super) struct Options {
     pub(super) exact: bool,
     pub(super) learn: bool,
     pub(super) iterations: u64,
-    pub(super) until: Option<f64>,
-    pub(super) within: Option<Duration>,
+    pub(super) tolerance: Option<f64>,
+    pub(super) time_limit: Option<Duration>,
     pub(super) begun: Instant,
 }
 
@@ -55,8 +55,8 @@ impl Options {
             exact: false,
             learn: false,
             iterations: ITERATIONS,
-            until: None,
-            within: None,
+            tolerance: None,
+            time_limit: None,
             begun: Instant::now(),
         }
     }
@@ -87,14 +87,14 @@ impl Options {
 
     /// Returns the time for proofs, from the start of the program.
     pub(super) fn proof_time(&self) -> Duration {
-        self.within
+        self.time_limit
             .map_or(PROOF_TIME, |time| time.mul_f64(PROOF_SHARE))
     }
 
     /// Returns the remaining time for learning: at least the share that is not for proofs, even
     /// after a proof that ended late.
     pub(super) fn time_to_learn(&self) -> Duration {
-        let Some(time) = self.within else {
+        let Some(time) = self.time_limit else {
             return LEARNING_TIME;
         };
         let left = time.saturating_sub(self.begun.elapsed());
@@ -118,8 +118,8 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
             Long("exact") => options.exact = true,
             Long("learn") => options.learn = true,
             Long("iterations") => options.iterations = parser.value()?.parse_with(iterations)?,
-            Long("until") => options.until = Some(parser.value()?.parse_with(target)?),
-            Long("within") => options.within = Some(parser.value()?.parse_with(seconds)?),
+            Long("tolerance") => options.tolerance = Some(parser.value()?.parse_with(target)?),
+            Long("time-limit") => options.time_limit = Some(parser.value()?.parse_with(seconds)?),
             Long("help") | Short('h') => return Ok(None),
             Value(value) if file.is_none() => file = Some(PathBuf::from(value)),
             other => return Err(other.unexpected().into()),
@@ -151,7 +151,7 @@ fn target(text: &str) -> std::result::Result<f64, String> {
         .parse()
         .ok()
         .filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    number.ok_or_else(|| "--until must be a finite number of at least 0".into())
+    number.ok_or_else(|| "--tolerance must be a finite number of at least 0".into())
 }
 
 /// Parses a time limit.
@@ -159,5 +159,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds = text.parse().ok();
     let seconds = seconds.filter(|seconds: &f64| (0.0..=MAX_SECONDS).contains(seconds));
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| format!("--within must be a number of seconds, from 0 to {MAX_SECONDS:e}"))
+    time.ok_or_else(|| {
+        format!("--time-limit must be a number of seconds, from 0 to {MAX_SECONDS:e}")
+    })
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask solve`: computes the equilibrium of a game file.
+//! The solve command: computes the equilibrium of a game file.
 //!
-//! Role: computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
+//! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
 //! otherwise evaluated by best responses.
 //! Method: `options` parses the command line. `prove` solves games of one or two players; `learn`
 //! solves games without a proof. Both return an `answer`, which `print` writes as text, CSV or
@@ -14,6 +14,7 @@ mod prove;
 #[cfg(test)]
 mod tests;
 
+use std::env;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::Path;
@@ -31,7 +32,7 @@ use tool_io::output;
 const HELP: &str = "\
 solve: compute the equilibrium of a game file
 
-usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations N] [--until X] [--within SECONDS]
+usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations N] [--tolerance X] [--time-limit S]
 
   FILE              a game in Gambit's format .nfg or .efg, detected by its first word. A strategic game may have any
                     number of players, an extensive one two. `-` reads standard input
@@ -41,8 +42,8 @@ usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations
   --exact           print proved numbers as fractions instead of decimals
   --learn           use regret learning even if a proof is possible
   --iterations N    maximum number of learning iterations (default: 1e6)
-  --until X         learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
-  --within SECONDS  time limit; proofs use at most half of it (default: 300 for proofs, then 60 for learning)
+  --tolerance X     learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
+  --time-limit S    time limit in seconds; proofs use at most half of it (default: 300 for proofs, then 60 for learning)
   --help            print this help
 
 Players, information sets and actions are numbered from 1, information sets for each player.
@@ -50,7 +51,20 @@ Players, information sets and actions are numbered from 1, information sets for 
 Exit status: 0 if an equilibrium was found or the NashConv was reached; 1 otherwise.
 ";
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+/// Exit code for invalid usage.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    run(env::args_os().skip(1).collect()).unwrap_or_else(|error| {
+        eprintln!("error: solve: {error:#}");
+        match error.downcast_ref::<lexopt::Error>() {
+            Some(_) => ExitCode::from(USAGE),
+            None => ExitCode::FAILURE,
+        }
+    })
+}
+
+fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let Some(options) = options::parse(args)? else {
         output::print(HELP)?;
         return Ok(ExitCode::SUCCESS);

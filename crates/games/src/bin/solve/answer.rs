@@ -85,7 +85,7 @@ impl Answer {
             return;
         };
         let hint = match reason {
-            Error::DeadlineReached { .. } => " (`--within SECONDS` sets the time)",
+            Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
             _ => "",
         };
         self.push_fact(0, "reason", Known::Text(format!("{reason}{hint}")));

@@ -61,15 +61,15 @@ pub(super) fn extensive(
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
     let range = game.range();
     // If all payoffs are equal the range is 0, and a NashConv of 0 would never be reached.
-    let until = options
-        .until
+    let tolerance = options
+        .tolerance
         .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
     let config = SolverConfig::default()
         .iterations(options.iterations)
-        .tolerance(until)
+        .tolerance(tolerance)
         .time_limit(options.time_to_learn());
     let solution = solve_with_progress(game, &config)?;
-    let answer = judged(&solution, title, until);
+    let answer = judged(&solution, title, tolerance);
     Ok((solution, answer))
 }
 
@@ -89,7 +89,7 @@ fn solve_with_progress<G: Game>(game: &G, config: &SolverConfig) -> Result<Solut
 }
 
 /// Returns an answer with all facts of a solution, without strategies.
-fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
+fn judged(solution: &Solution, title: &str, tolerance: f64) -> Answer {
     let method = if solution.polished {
         "linear algebra from an average of learning"
     } else {
@@ -102,7 +102,7 @@ fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
     answer.push_fact(0, "iterations", Known::Count(solution.iterations));
     if let StopReason::AtRounding { bound } = solution.stopped {
         let note =
-            format!("rounding errors hide a NashConv below {bound:.3e} (target {until:.3e})");
+            format!("rounding errors hide a NashConv below {bound:.3e} (target {tolerance:.3e})");
         answer.push_fact(0, "limit", Known::Text(note));
     }
     let Solution {
@@ -112,11 +112,11 @@ fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
         ..
     } = solution;
     // Written so that a NaN misses the target.
-    let is_reached = nash_conv + rounding <= until;
+    let is_reached = nash_conv + rounding <= tolerance;
     if !is_reached {
         answer.shortfall = Some(format!(
             "NashConv {nash_conv:.3e} with rounding error {rounding:.3e} is above the target \
-             {until:.3e} after {iterations} iterations (--iterations and --within set the limits)"
+             {tolerance:.3e} after {iterations} iterations (--iterations and --time-limit set the limits)"
         ));
     }
     answer

@@ -36,9 +36,9 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
             .text(true)
             .contains("player Row: 1 1/4, 2 1/2, 3 1/4\n")
     );
-    let learnt = solved(game, &["--learn", "--until", "1e-9"]);
+    let learnt = solved(game, &["--learn", "--tolerance", "1e-9"]);
     assert!(learnt.is_reached() && learnt.rows.iter().all(|row| row.fraction.is_none()));
-    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
+    assert!(!solved(game, &["--learn", "--tolerance", "0", "--iterations", "3"]).is_reached());
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
             offset.parse::<f64>().unwrap() + 4.0,
             offset.parse::<f64>().unwrap() + 2.0
         );
-        let learnt = solved(&tree, &["--learn", "--until", "1e-6"]);
+        let learnt = solved(&tree, &["--learn", "--tolerance", "1e-6"]);
         assert!(learnt.is_reached());
         for (row, truth) in learnt
             .rows
@@ -66,7 +66,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
         }
         let forbidden = solved(
             &tree,
-            &["--learn", "--until", "1e-30", "--iterations", "1e4"],
+            &["--learn", "--tolerance", "1e-30", "--iterations", "1e4"],
         );
         assert!(!forbidden.is_reached());
     }
@@ -180,7 +180,7 @@ fn proofs_end_within_the_time_and_the_game_is_learnt() {
         "NFG 1 R \"\" {{ \"A\" \"B\" }} {{ {side} {side} }} {}",
         payoffs.join(" ")
     );
-    let answer = solved(&game, &["--within", "0.4", "--until", "2"]);
+    let answer = solved(&game, &["--time-limit", "0.4", "--tolerance", "2"]);
     let reason = fact(&answer, "reason").text(false);
     assert!(reason.contains("deadline reached"), "{reason}");
     assert_eq!(answer.method, "average of learning by regret");
@@ -225,17 +225,23 @@ equilibrium 3: payoffs 3, 1
     assert_eq!(answer.rows.last().unwrap().action.numbers, [2, 1, 2]);
     let learnt = solved(OUTSIDE, &["--learn"]);
     assert!(learnt.is_reached() && learnt.method == "average of learning by regret");
-    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
+    assert!(
+        !solved(
+            OUTSIDE,
+            &["--learn", "--tolerance", "0", "--iterations", "3"]
+        )
+        .is_reached()
+    );
 }
 
 #[test]
 fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
-    let answer = solved(OUTSIDE, &["--within", "0"]);
+    let answer = solved(OUTSIDE, &["--time-limit", "0"]);
     assert_eq!(answer.method, "average of learning by regret");
     assert_eq!(
         fact(&answer, "reason").text(false),
         "exact: deadline reached before the proof was complete \
-         (`--within SECONDS` sets the time)"
+         (`--time-limit SECONDS` sets the time)"
     );
 }
 
@@ -243,7 +249,10 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
 fn every_proof_has_a_deadline() {
     let proof_time = |args| parsed(args).unwrap().unwrap().proof_time();
     assert_eq!(proof_time(&[]), Duration::from_secs(300));
-    assert_eq!(proof_time(&["--within", "3"]), Duration::from_millis(1500));
+    assert_eq!(
+        proof_time(&["--time-limit", "3"]),
+        Duration::from_millis(1500)
+    );
 }
 
 #[test]
@@ -278,7 +287,7 @@ fn numbers_of_the_command_line_are_read_or_refused() {
         assert!(iterations(bad).is_err(), "{bad}");
     }
     for bad in ["nan", "inf", "-1e-3"] {
-        assert!(parsed(&["--until", bad]).is_err(), "{bad}");
+        assert!(parsed(&["--tolerance", bad]).is_err(), "{bad}");
     }
     assert_eq!(decimal(1.0 / 3.0), "0.333333333");
     assert_eq!(
@@ -297,17 +306,17 @@ fn wrong_use(args: &[&str]) -> String {
 #[test]
 fn a_number_out_of_range_is_wrong_use_of_its_option() {
     for bad in ["-1", "nan", "inf", "1e300", "1e10", "soon"] {
-        let message = wrong_use(&["--within", bad]);
-        assert!(message.contains("--within"), "{bad}: {message}");
+        let message = wrong_use(&["--time-limit", bad]);
+        assert!(message.contains("--time-limit"), "{bad}: {message}");
         assert!(message.contains("from 0 to 1e9"), "{bad}: {message}");
     }
-    let message = wrong_use(&["--until", "-1e-3"]);
-    assert!(message.contains("--until must be"), "{message}");
+    let message = wrong_use(&["--tolerance", "-1e-3"]);
+    assert!(message.contains("--tolerance must be"), "{message}");
     let message = wrong_use(&["--iterations", "1.5"]);
     assert!(message.contains("--iterations must be"), "{message}");
-    let within = |text| parsed(&["--within", text]).unwrap().unwrap().within;
-    assert_eq!(within("1e9"), Some(Duration::from_secs(1_000_000_000)));
-    assert_eq!(within("0"), Some(Duration::ZERO));
+    let time_limit = |text| parsed(&["--time-limit", text]).unwrap().unwrap().time_limit;
+    assert_eq!(time_limit("1e9"), Some(Duration::from_secs(1_000_000_000)));
+    assert_eq!(time_limit("0"), Some(Duration::ZERO));
 }
 
 #[test]
@@ -338,14 +347,17 @@ fn a_game_of_one_player_is_proved() {
 
 #[test]
 fn a_target_that_is_missed_has_a_reason() {
-    let missed = solved(CHICKEN, &["--learn", "--until", "0", "--iterations", "3"]);
+    let missed = solved(
+        CHICKEN,
+        &["--learn", "--tolerance", "0", "--iterations", "3"],
+    );
     let reason = missed.shortfall.unwrap();
     for part in [
         "NashConv",
         "target 0",
         "3 iterations",
         "--iterations",
-        "--within",
+        "--time-limit",
     ] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
@@ -354,12 +366,12 @@ fn a_target_that_is_missed_has_a_reason() {
 
 #[test]
 fn learning_has_its_half_of_the_time_after_a_proof_that_was_late() {
-    let mut options = parsed(&["--within", "2"]).unwrap().unwrap();
+    let mut options = parsed(&["--time-limit", "2"]).unwrap().unwrap();
     options.begun -= Duration::from_secs(5);
     assert_eq!(options.time_to_learn(), Duration::from_secs(1));
     options.learn = true;
     assert_eq!(options.time_to_learn(), Duration::ZERO);
     // A proof that ended early leaves its time to learning.
-    let fresh = parsed(&["--within", "2000"]).unwrap().unwrap();
+    let fresh = parsed(&["--time-limit", "2000"]).unwrap().unwrap();
     assert!(fresh.time_to_learn() > Duration::from_secs(1900));
 }
