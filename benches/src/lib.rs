@@ -15,6 +15,7 @@ pub mod columns;
 pub mod comparison;
 pub mod curve;
 pub mod doctor;
+pub mod implementation;
 pub mod machine;
 pub mod measure;
 pub mod memory;

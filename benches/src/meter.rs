@@ -10,7 +10,7 @@
 //! without the CPU. A run on the CPU, including kernels of a software adapter, is metered by RAPL.
 //! Other devices are not metered.
 
-use crate::workload::Implementation;
+use crate::implementation::Implementation;
 use anyhow::Result;
 use gpu_wgsl::{Adapter, DeviceType};
 use std::fmt;
@@ -151,7 +151,7 @@ impl fmt::Debug for Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Output;
+    use crate::implementation::Output;
     use telemetry::synthetic::{PowerProfile, Synthetic};
 
     /// A contestant whose run takes at least a tenth of a second, counting its runs; a simulated

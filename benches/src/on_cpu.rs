@@ -1,7 +1,7 @@
 //! A variant on this machine's CPU: a function that fills a result, timed by the host's clock.
 
+use crate::implementation::{Implementation, Output, OutputElement};
 use crate::memory;
-use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::Result;
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! A variant on a GPU: a function that is called repeatedly, with inputs and results in device
 //! memory.
 
+use crate::implementation::{Implementation, Output, OutputElement};
 use crate::record::{NotRun, Timer};
-use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::{Buffer, DeviceType, Gpu};
 use std::marker::PhantomData;

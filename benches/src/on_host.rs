@@ -1,7 +1,7 @@
 //! A variant on the host executor: a function of tensors, compiled once and called repeatedly.
 
+use crate::implementation::{Implementation, Output, OutputElement};
 use crate::memory;
-use crate::workload::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result};
 use std::marker::PhantomData;
 use std::time::Instant;

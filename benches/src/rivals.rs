@@ -15,8 +15,8 @@ pub use python::{PYTHON_VARIABLE, python};
 
 pub(crate) use job::script;
 
+use crate::implementation::{Implementation, Output};
 use crate::record::NotRun;
-use crate::workload::Output;
 use anyhow::{Context, Result, bail, ensure};
 use job::Folder;
 use process::Process;
@@ -192,6 +192,20 @@ struct Ready {
 fn field<T: serde::de::DeserializeOwned>(answer: &Value, key: &str) -> Result<T> {
     let value = answer.get(key).cloned().unwrap_or(Value::Null);
     serde_json::from_value(value).with_context(|| format!("answer has no valid {key} ({answer})"))
+}
+
+impl Implementation for Rival {
+    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+        Self::run(self, times)
+    }
+
+    fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
+        Self::peak_extra_bytes(self)
+    }
+
+    fn result(&mut self) -> Result<Output> {
+        Self::result(self)
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Role: for work whose result is expensive to evaluate, such as the distance of a strategy from an
 //! equilibrium. Every run starts from scratch, so all runs end in the same state.
 
-use crate::workload::{Implementation, Output, OutputElement};
+use crate::implementation::{Implementation, Output, OutputElement};
 use anyhow::{Context, Result};
 use std::hint::black_box;
 use std::marker::PhantomData;

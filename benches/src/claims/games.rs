@@ -10,10 +10,13 @@ use crate::program::InputDistribution;
 use crate::workloads::batch_games::{CRASH, Textbook};
 use anyhow::Result;
 use games::ndarray::{Array2, arr2};
-use games::{Bimatrix, MatrixGame, SolverConfig, SourceOrder, Updates, best_response, exact};
+use games::{Bimatrix, MatrixGame, SolverConfig, Updates, best_response, exact};
 use games::{nash_conv, solve};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use source_order::SourceOrder;
+
+mod source_order;
 
 /// Number of iterations in the note's example, and its upper limit for `eps`.
 const STEPS: u64 = 500;

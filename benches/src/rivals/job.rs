@@ -4,9 +4,9 @@
 //! it needs no other files; scripts and inputs are written to a temporary folder that is removed
 //! with the rival.
 
+use crate::implementation::Portion;
 use crate::machine::temporary_folder;
 use crate::meter::Site;
-use crate::workload::Portion;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs;

@@ -9,13 +9,14 @@
 //! trait.
 
 mod functions;
+pub(crate) mod quantile_solver;
 mod quantiles;
 mod traits;
 
 use crate::lanes::LaneFunction;
 use crate::point::Point;
-use crate::quantile::{QuantileArgument, Target, solve};
 pub(crate) use functions::functions;
+use quantile_solver::{QuantileArgument, Target, solve};
 pub(crate) use quantiles::{expect, quantiles, quantiles_into};
 pub(crate) use traits::{moments, traits};
 

@@ -11,10 +11,10 @@
 //! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
 //! applications", 11.
 
+use crate::distribution::quantile_solver::Target;
 use crate::distribution::{Distribution, functions, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Exponent, Point, Ratios, product, quotient};
-use crate::quantile::Target;
 use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
 use crate::{InverseGaussian, Levy};
 use rand::{Rng, RngExt};

@@ -11,7 +11,6 @@ mod transforms;
 use crate::distribution::{functions, moments, quantiles, traits};
 use crate::error::{self, Error};
 use crate::special::wide::Wide;
-use crate::{ReciprocalInverseGaussian, Standardized};
 
 /// The name of the distribution in errors.
 pub(crate) const NAME: &str = "inverse Gaussian";
@@ -167,24 +166,6 @@ impl InverseGaussian {
     #[inline(always)]
     pub(crate) fn new_unchecked(mean: f64, shape: f64) -> Self {
         Self { mean, shape }
-    }
-
-    /// Returns the distribution of `(X - E X)/sqrt(Var X)`.
-    #[must_use]
-    pub fn standardized(&self) -> Standardized {
-        let ratio = self.shape / self.mean;
-        // Far outside the supported plane the quotient can overflow although its root does not.
-        Standardized::new_unchecked(if ratio.is_normal() {
-            ratio.sqrt()
-        } else {
-            self.shape.sqrt() / self.mean.sqrt()
-        })
-    }
-
-    /// Returns the distribution of `1/X`.
-    #[must_use]
-    pub fn reciprocal(&self) -> ReciprocalInverseGaussian {
-        ReciprocalInverseGaussian::from_reciprocal(*self)
     }
 
     /// Returns the shape `λ`.

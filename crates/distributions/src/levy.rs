@@ -4,10 +4,10 @@
 //! computed there become `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, where `erf` is not computed
 //! as `1 - erfc` and therefore accurate for large `x`.
 
+use crate::distribution::quantile_solver::{Target, normal_quantile};
 use crate::distribution::{Distribution, functions, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Point, Ratios, quotient};
-use crate::quantile::{Target, normal_quantile};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use statrs::statistics::{self, Mode};

@@ -30,7 +30,6 @@ mod levy;
 pub mod normality;
 mod point;
 mod quadrature;
-mod quantile;
 mod reciprocal;
 mod root;
 mod shifted;

@@ -6,10 +6,10 @@
 //! keeps its digits near the mean.
 
 use crate::InverseGaussian;
+use crate::distribution::quantile_solver::Target;
 use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::Error;
 use crate::point::{Point, Ratios, product, quotient};
-use crate::quantile::Target;
 use crate::special::elementary::two_sum;
 use crate::special::exponential_integral::scaled_e1;
 use rand::Rng;
@@ -45,6 +45,14 @@ use std::f64::consts::{E, LN_2, PI};
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct ReciprocalInverseGaussian {
     reciprocal: InverseGaussian,
+}
+
+impl InverseGaussian {
+    /// Returns the distribution of `1/X`.
+    #[must_use]
+    pub fn reciprocal(&self) -> ReciprocalInverseGaussian {
+        ReciprocalInverseGaussian::from_reciprocal(*self)
+    }
 }
 
 impl ReciprocalInverseGaussian {

@@ -7,10 +7,10 @@
 //! once.
 
 use crate::InverseGaussian;
+use crate::distribution::quantile_solver::{QuantileArgument, Target};
 use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Point, Ratios, quotient};
-use crate::quantile::{QuantileArgument, Target};
 use crate::special::elementary::two_sum;
 use rand::Rng;
 

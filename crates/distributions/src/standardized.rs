@@ -8,10 +8,10 @@
 //! the digits that the subtraction loses.
 
 use crate::InverseGaussian;
+use crate::distribution::quantile_solver::{QuantileArgument, Target};
 use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Point, Ratios, product, quotient};
-use crate::quantile::{QuantileArgument, Target};
 use crate::special::elementary::two_sum;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -68,6 +68,20 @@ impl TryFrom<Parameter> for Standardized {
 
     fn try_from(Parameter { k }: Parameter) -> Result<Self, Error> {
         Self::new(k)
+    }
+}
+
+impl InverseGaussian {
+    /// Returns the distribution of `(X - E X)/sqrt(Var X)`.
+    #[must_use]
+    pub fn standardized(&self) -> Standardized {
+        let ratio = self.shape() / self.mean();
+        // Far outside the supported plane the quotient can overflow although its root does not.
+        Standardized::new_unchecked(if ratio.is_normal() {
+            ratio.sqrt()
+        } else {
+            self.shape().sqrt() / self.mean().sqrt()
+        })
     }
 }
 

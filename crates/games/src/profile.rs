@@ -1,69 +1,12 @@
-//! Profiles, and their distance from an equilibrium.
+//! The distance of profiles from an equilibrium.
 //!
 //! Role: evaluates the results of every solver, independently of how a profile was found.
 
+use crate::game::{BestResponses, Game};
 use crate::{Error, Result};
-
-/// One strategy for each player.
-///
-/// In a strategic game a strategy is one probability for each action; in an extensive game one for
-/// each action of each of the player's information sets, in the order of
-/// [`crate::extensive::Sequences::decisions`].
-pub type Profile = Vec<Vec<f64>>;
 
 /// Tolerance for the sum of the probabilities of a strategy.
 pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
-
-/// The payoffs of a profile, and each player's best response to it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BestResponses {
-    /// Each player's expected payoff. Its rounding error is a few units of roundoff for each
-    /// action, times the expected absolute value of the payoffs: a payoff that is not played adds
-    /// none.
-    pub values: Vec<f64>,
-    /// Each player's largest expected payoff against the strategies of the others.
-    pub best_values: Vec<f64>,
-    /// A pure best response of each player; ties go to the first action.
-    pub strategies: Profile,
-    /// Gain of each player from its best response, at least 0. It is computed as a sum of the
-    /// losses of the actions played, so it does not depend on a constant in the payoffs.
-    pub gains: Vec<f64>,
-    /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
-    pub rounding: f64,
-}
-
-impl BestResponses {
-    /// Returns NashConv, the sum over players of the gain from a best response. It is 0, within
-    /// [`Self::rounding`], exactly at an equilibrium.
-    #[must_use]
-    pub fn nash_conv(&self) -> f64 {
-        self.gains.iter().sum()
-    }
-
-    /// Returns an upper bound of NashConv: the computed value plus its rounding error.
-    #[must_use]
-    pub fn nash_conv_bound(&self) -> f64 {
-        self.nash_conv() + self.rounding
-    }
-}
-
-/// A game in which profiles can be evaluated: every strategic game, and
-/// [`crate::extensive::CompiledGame`].
-pub trait Game: Sync + crate::run::Learn {
-    /// Returns the number of players.
-    fn n_players(&self) -> usize;
-
-    /// Returns the number of actions in each of the player's information sets; a strategic game has
-    /// one set.
-    fn choices(&self, player: usize) -> Vec<usize>;
-
-    /// Returns the largest range (maximum minus minimum) of any player's payoffs.
-    fn range(&self) -> f64;
-
-    /// Returns best responses to a profile that has been validated.
-    #[doc(hidden)]
-    fn responses(&self, profile: &[Vec<f64>]) -> BestResponses;
-}
 
 /// Returns the payoffs of a profile, and a best response of each player to it.
 ///

@@ -4,9 +4,8 @@
 //! conditions and resumption.
 //! Method: at checkpoints, whose distance grows, best responses evaluate the average profile.
 
-use crate::profile::{self, BestResponses, Game, Profile};
-use crate::simd::Numbers;
-use crate::{Error, Result, Rule, SolverConfig, Updates};
+use crate::game::{BestResponses, Game, Profile, SolverState};
+use crate::{Error, Result, SolverConfig, profile};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -17,70 +16,6 @@ const CHECKPOINT_SHARE: u64 = 32;
 const POLISH_GROWTH: u64 = 4;
 /// Interval between reads of the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
-
-/// The complete state of a learning run, sufficient to resume it.
-///
-/// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct SolverState {
-    /// Number of iterations done.
-    pub iteration: u64,
-    /// The configuration of the run.
-    pub(crate) config: SolverConfig,
-    pub(crate) players: Vec<Learner>,
-}
-
-/// One player's part of a state, in the order of the game's internal arrays.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Learner {
-    /// Sums of regrets.
-    pub(crate) regrets: Numbers,
-    /// The strategy to be played next.
-    pub(crate) strategy: Numbers,
-    /// The sum of weighted strategies; in extensive games, of weighted sequence probabilities.
-    pub(crate) sum: Numbers,
-}
-
-/// The learning operations of a game; the private part of [`Game`].
-#[doc(hidden)]
-pub trait Learn {
-    /// Temporary memory of an iteration, not part of the state.
-    type Scratch;
-
-    /// Returns the state before the first iteration.
-    fn start(&self, config: &SolverConfig) -> SolverState;
-
-    /// Returns temporary memory for iterations that start from a state.
-    fn scratch(&self, state: &SolverState) -> Self::Scratch;
-
-    /// Runs the iterations with the given numbers.
-    fn iterate(
-        &self,
-        state: &mut SolverState,
-        scratch: &mut Self::Scratch,
-        config: &SolverConfig,
-        until: u64,
-    );
-
-    /// Returns the average profile.
-    fn average(&self, state: &SolverState) -> Profile;
-
-    /// Returns the profile to be played next.
-    fn current(&self, state: &SolverState) -> Profile;
-
-    /// Returns an equilibrium near a profile, if one can be found.
-    fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
-        None
-    }
-
-    /// Returns whether the game supports the rule.
-    fn supports(&self, rule: &Rule) -> bool;
-
-    /// Returns NashConv as computed from regrets, if the game and the configuration allow it.
-    fn regret_nash_conv(&self, state: &SolverState) -> Option<f64>;
-}
 
 /// The reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -476,15 +411,4 @@ fn check_state<G: Game>(game: &G, state: &SolverState, first: &SolverState) -> R
         }
     }
     profile::check("Run::resume", game, &game.current(state))
-}
-
-/// Returns the players' numbers, in the order of updates.
-pub(crate) fn in_turn(
-    updates: Updates,
-    n_players: usize,
-) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let together = updates == Updates::Simultaneous;
-    let n_groups = if together { 1 } else { n_players };
-    let width = n_players / n_groups.max(1);
-    (0..n_groups).map(move |group| group * width..(group + 1) * width)
 }

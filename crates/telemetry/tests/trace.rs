@@ -265,7 +265,7 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
     assert!(report_only.status.success());
     assert!(!folder.file("log.csv").exists());
     let same = trace(&folder.file("rows.html")).output().unwrap();
-    assert!(String::from_utf8_lossy(&same.stderr).contains("both the report and rows"));
+    assert!(String::from_utf8_lossy(&same.stderr).contains("is also a file of rows"));
     let itself = convert(&first);
     assert_eq!(itself.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&itself.stderr).contains("over itself"));

@@ -2,7 +2,7 @@
 //! logarithms, and for slices.
 
 use crate::distribution::Distribution;
-use crate::quantile::QuantileArgument;
+use crate::distribution::quantile_solver::QuantileArgument;
 use crate::{Error, Real};
 
 /// Defines the quantile functions of a distribution.
@@ -49,7 +49,7 @@ macro_rules! quantiles {
             #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
             pub fn $try_one(&self, p: f64) -> Result<f64, crate::Error> {
                 let p = crate::error::$check(stringify!($one), p)?;
-                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                let argument = crate::distribution::quantile_solver::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
                 let [x] = crate::distribution::Distribution::quantiles(self, &[p], argument);
                 Ok(x)
             }
@@ -65,7 +65,7 @@ macro_rules! quantiles {
                 for &p in ps {
                     crate::error::$check(stringify!($into), p.widened())?;
                 }
-                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                let argument = crate::distribution::quantile_solver::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
                 crate::distribution::quantiles_into(self, ps, out, argument);
                 Ok(())
             }
@@ -82,7 +82,7 @@ macro_rules! quantiles {
                     crate::error::$check(stringify!($par_into), p.widened())?;
                 }
                 let pieces = ps.par_chunks(crate::lanes::PIECE).zip(out.par_chunks_mut(crate::lanes::PIECE));
-                let argument = crate::quantile::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
+                let argument = crate::distribution::quantile_solver::QuantileArgument { is_upper: $is_upper, is_log: $is_log };
                 pieces.for_each(|(ps, out)| crate::distribution::quantiles_into(self, ps, out, argument));
                 Ok(())
             }

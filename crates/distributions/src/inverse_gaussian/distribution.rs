@@ -8,8 +8,8 @@
 
 use super::InverseGaussian;
 use crate::distribution::Distribution;
+use crate::distribution::quantile_solver::{Target, normal_quantile};
 use crate::point::{Point, Ratios, quotient};
-use crate::quantile::{Target, normal_quantile};
 use crate::special::elementary::{ln, two_sum};
 use std::f64::consts::LN_2;
 

@@ -1,10 +1,9 @@
 //! Learning in strategic games.
 
 use super::{Base, StrategicGame};
-use crate::profile::{BestResponses, Game, Profile};
+use crate::game::{BestResponses, Game, Learn, Learner, Profile, SolverState, in_turn};
 use crate::regret::{self, Sets, WHOLE, in_proportion};
 use crate::rounding::{GainError, UNIT};
-use crate::run::{Learn, Learner, SolverState, in_turn};
 use crate::simd::Numbers;
 use crate::{Rule, SolverConfig};
 use pulp::Scalar;

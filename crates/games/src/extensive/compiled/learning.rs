@@ -11,10 +11,9 @@
 use super::layout::Chunk;
 use super::{CompiledGame, Roundings, Side};
 use crate::extensive::Decision;
-use crate::profile::{BestResponses, Game, Profile};
+use crate::game::{BestResponses, Game, Learn, Learner, Profile, SolverState, in_turn};
 use crate::regret::{self, Interleaved, Sets, in_proportion};
 use crate::rounding::{GainError, UNIT};
-use crate::run::{Learn, Learner, SolverState, in_turn};
 use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, split_mut};
 use crate::{Rule, SolverConfig};
 use pulp::Simd;
