@@ -139,7 +139,12 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
     for (rule, find) in tidy::RULES {
         checks.push(quick(format!("tidy/{rule}"), move |_| Ok(find(tree))));
     }
-    checks.push(quick("edges", |_| Ok(edges::faults(&workspace.packages))));
+    checks.push(quick("edges", |_| {
+        let page = std::fs::read_to_string(workspace.root.join("ARCHITECTURE.md"))?;
+        let mut faults = edges::faults(&workspace.packages);
+        faults.extend(edges::page_faults(&page));
+        Ok(faults)
+    }));
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
     for package in edges::libraries(&workspace.packages) {

@@ -2,11 +2,10 @@
 //!
 //! Role: implements [`Executor`] for [`Gpu`]: uploads arrays, runs each step as a kernel generated
 //! by `nest`, and reads results.
-//! Method: the division of a nest into kernels is computed once per nest and input lengths, and each
-//! kernel is compiled once; both are cached with the device. Runs are only
-//! recorded; they are submitted when the scheduler requests it or when a result is read. A gather
-//! records positions out of range in a separate buffer; reading any array computed from its output
-//! returns the error.
+//! Method: the division of a nest into kernels is computed once per nest and input lengths, and
+//! each kernel is compiled once; both are cached with the device. Runs are only recorded; they are
+//! submitted when the scheduler requests it or when a result is read. A gather records positions
+//! out of range in a separate buffer; reading any array computed from its output returns the error.
 //! Memory: `bool` takes 1 bit, `f16` 2 bytes, `f64` 8 bytes, all other types 4 bytes. Steps that
 //! the device does not support run on the host ([`FallbackReason`]).
 

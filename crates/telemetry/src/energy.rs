@@ -46,11 +46,12 @@ pub use calibration::{Calibration, MeteredWindow};
 pub(crate) use cells::{Cell, Visibility};
 pub use counted::EnergyTotal;
 pub(crate) use counted::went_on;
-pub(crate) use reported::Reported;
 
+use crate::reported::{EnergyBounds, METRICS, Method};
+use crate::trace::CONTEXT;
 use crate::updates::{self, PeriodBounds};
 use crate::{Device, Kind, Metric, SensorClass, Trace};
-use cells::{Cells, EnergyBounds, hull};
+use cells::{Cells, hull};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -117,30 +118,11 @@ pub struct Interval {
     pub high_j: f64,
 }
 
-/// A method of measuring energy, ordered from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Difference of an energy counter.
-    Counter,
-    /// Integral of power whose readings are means over at most about one update period.
-    InstantPower,
-    /// Integral of power that is reconstructed from means over the last second.
-    AveragePower,
-}
-
-/// Metrics that energy can be computed from: the counter, then the metrics of power.
-pub(crate) const METRICS: [Metric; 4] = {
-    let [first, second, third] = Metric::POWERS;
-    [Metric::Energy, first, second, third]
-};
 #[cfg(test)]
 thread_local! {
     /// Number of times that this thread has computed cells of power from rows, the expensive step.
     pub(crate) static N_TOLD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
-/// Length of the time before and after a window whose rows are used to find the sensor's phase.
-pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
 /// Factor by which power may briefly exceed the limit and all readings. In the recording
 /// `rtx3090-step` of `testdata/power-traces`, the highest 5 ms of the external meter are 1.07 times
 /// the highest reading of the sensor (tested).

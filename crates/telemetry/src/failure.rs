@@ -5,7 +5,6 @@
 //! [`SamplerResult`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) contain the
 //! failures. The HTTP endpoint reports them as `telemetry_up 0` and `telemetry_sinks_failed`.
 
-use crate::Trace;
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -41,25 +40,6 @@ pub enum Failure {
         /// Message of the error.
         why: String,
     },
-}
-
-/// The newest rows of a running sampler, with its failures: the data that the HTTP endpoint
-/// returns.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
-    /// A trace that contains the newest row of each device.
-    pub trace: Trace,
-    /// Failures so far; failures that ended sampling come first.
-    pub failures: Vec<Failure>,
-}
-
-impl From<Trace> for Snapshot {
-    fn from(trace: Trace) -> Self {
-        Self {
-            trace,
-            failures: vec![],
-        }
-    }
 }
 
 impl Failure {

@@ -20,15 +20,11 @@
 //! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
 //! region and that begins or ends within a slice depends on thinned rows there.
 
-use crate::energy::{METRICS, Reported};
-use crate::{Metric, Trace};
+use crate::Metric;
+use crate::reported::{METRICS, Reported};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-
-mod batch;
-
-pub(crate) use batch::RowBatch;
 
 /// Most slices.
 const MAX_SLICES: usize = 1 << 12;
@@ -42,19 +38,19 @@ pub struct Ledger {
     slices: Arc<Vec<EnergyEntry>>,
     regions: Arc<Vec<EnergyEntry>>,
     /// Most power of each device, in W.
-    ceilings_w: Arc<Vec<f64>>,
+    pub(crate) ceilings_w: Arc<Vec<f64>>,
     /// From this time on, rows are whole.
-    whole_from: Duration,
+    pub(crate) whole_from: Duration,
     /// The read interval that was requested; zero before rows were thinned.
-    interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// The reported energies of a window.
 #[derive(Clone, Debug, PartialEq)]
-struct EnergyEntry {
-    window: Range<Duration>,
+pub(crate) struct EnergyEntry {
+    pub(crate) window: Range<Duration>,
     /// For each device, the energies by the metrics that cover the window.
-    energies: Vec<Vec<Reported>>,
+    pub(crate) energies: Vec<Vec<Reported>>,
 }
 
 impl Ledger {
@@ -88,14 +84,14 @@ impl Ledger {
     }
 
     /// Returns the end of the last slice, zero without one.
-    fn end(&self) -> Duration {
+    pub(crate) fn end(&self) -> Duration {
         let last = self.slices.last();
         last.map_or(Duration::ZERO, |last| last.window.end)
     }
 
     /// Returns the reported energy of a window: that of its region if it is one, and else the sum
     /// of its slices and, by `of_rows`, of the rows before and after them.
-    fn reported(
+    pub(crate) fn reported(
         &self,
         device: usize,
         metric: Metric,
@@ -159,7 +155,7 @@ impl Ledger {
         &slices[first..last.max(first)]
     }
 
-    fn region(&self, window: &Range<Duration>) -> Option<&EnergyEntry> {
+    pub(crate) fn region(&self, window: &Range<Duration>) -> Option<&EnergyEntry> {
         let key = |entry: &EnergyEntry| (entry.window.start, entry.window.end);
         let found = self
             .regions
@@ -168,7 +164,7 @@ impl Ledger {
     }
 
     /// Adds slices after those that are there, and joins neighbours if there are too many.
-    fn add_slices(&mut self, added: Vec<EnergyEntry>) {
+    pub(crate) fn add_slices(&mut self, added: Vec<EnergyEntry>) {
         let slices = Arc::make_mut(&mut self.slices);
         slices.extend(added);
         while slices.len() > MAX_SLICES {
@@ -180,7 +176,7 @@ impl Ledger {
         }
     }
 
-    fn add_regions(&mut self, added: Vec<EnergyEntry>) {
+    pub(crate) fn add_regions(&mut self, added: Vec<EnergyEntry>) {
         let regions = Arc::make_mut(&mut self.regions);
         regions.extend(added);
         regions.sort_by_key(|entry| (entry.window.start, entry.window.end));
@@ -229,30 +225,6 @@ fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Repo
 /// Returns the time from one to another, in s, 0 if it is negative.
 fn seconds(from: Duration, to: Duration) -> f64 {
     to.saturating_sub(from).as_secs_f64()
-}
-
-impl Trace {
-    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
-    /// those that were thinned.
-    pub(crate) fn reported(
-        &self,
-        device: usize,
-        metric: Metric,
-        window: &Range<Duration>,
-    ) -> Option<Reported> {
-        if self.ledger.is_empty() || window.is_empty() {
-            return self.reported_by_rows(device, metric, window);
-        }
-        let of_rows = |part: Range<Duration>| {
-            let mut rows = self.with_rows(self.around(&part).to_vec());
-            if part.start >= self.ledger.whole_from {
-                rows.rows.retain(|row| row.time >= self.ledger.whole_from);
-                rows.interval = self.ledger.interval;
-            }
-            rows.reported_by_rows(device, metric, &part)
-        };
-        self.ledger.reported(device, metric, window, of_rows)
-    }
 }
 
 #[cfg(test)]

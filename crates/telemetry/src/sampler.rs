@@ -11,6 +11,7 @@
 //! ([`Trace::interval`]). The energies of older rows are stored before thinning. Memory has room
 //! for 4096 regions of code. Sinks receive all rows and all regions.
 
+mod batch;
 mod state;
 
 use crate::failure::message;

@@ -10,10 +10,6 @@
 //! Limits: the sensors of Kepler and Maxwell report a capacitor's voltage, which has no averaging
 //! window, and Blackwell was not measured. These architectures have no class here.
 
-mod probe;
-
-pub use probe::{Measured, Probe, probe, update_period};
-
 use crate::{Device, Metric};
 use serde::{Deserialize, Serialize};
 

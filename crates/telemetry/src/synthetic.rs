@@ -14,13 +14,13 @@ mod gpu;
 mod gpu_model;
 mod model;
 mod profile;
-mod program;
 mod quantity;
 mod scenario;
 mod sensor;
 mod source;
 mod thermal;
 
+pub use crate::power_profile::{PowerProfile, PowerSegment};
 pub use crate::sensor::SensorClass;
 pub use board::Board;
 pub use control::ClockModel;
@@ -31,7 +31,6 @@ pub use gpu::{
 pub use gpu_model::GpuModel;
 pub use model::{Action, Control, Model};
 pub use profile::{Driver, PowerField};
-pub use program::{PowerProfile, PowerSegment};
 pub use quantity::Quantity;
 pub use scenario::{Call, FaultRule, Scenario};
 pub use sensor::Sensor;

@@ -1,9 +1,12 @@
 //! Traces: readings of devices over time, with the metadata that later analysis needs.
 
-use crate::{Device, Fault, Ledger, Metric, Result, Select, Values, energy};
+use crate::{Device, Fault, Ledger, Metric, Result, Select, Values};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
+
+/// Length of the time before and after a window whose rows are used to find the sensor's phase.
+pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
 
 /// A recording of devices: sampled rows, and the regions of code that ran meanwhile.
 ///
@@ -109,8 +112,8 @@ impl Trace {
 
     /// Returns the rows of a window, and the rows around the window that its energy depends on.
     pub(crate) fn around(&self, window: &Range<Duration>) -> &[Row] {
-        let from = window.start.saturating_sub(energy::CONTEXT);
-        let to = window.end.saturating_add(energy::CONTEXT);
+        let from = window.start.saturating_sub(CONTEXT);
+        let to = window.end.saturating_add(CONTEXT);
         let first = self.rows.partition_point(|row| row.time < from);
         let last = self.rows.partition_point(|row| row.time <= to);
         &self.rows[first..last.max(first)]

@@ -1,7 +1,8 @@
 //! Standard output, stop signals and output files of command-line programs.
 //!
 //! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
-//! is replaced as a whole or not at all, and a program learns of Ctrl-C in time to finish its files.
+//! is replaced as a whole or not at all, and a program learns of Ctrl-C in time to finish its
+//! files.
 
 use std::io;
 

@@ -1,20 +1,22 @@
-//! Allowed dependencies between the crates of the workspace, and on wgpu.
+//! Allowed dependencies between the crates of the workspace, and between the modules of a crate.
 //!
-//! Role: the table of edges in `ARCHITECTURE.md` as data, and the check of normal and build
-//! dependencies against the table. Dev-dependencies are not checked, because cargo itself rejects
-//! cycles.
+//! Role: the table of edges, which `ARCHITECTURE.md` shows, as data. [`faults`] checks normal and
+//! build dependencies of crates, and on wgpu; `tidy/modules` checks the imports of modules.
+//! Dev-dependencies are not checked, because cargo itself rejects cycles.
 
 use crate::workspace::{Dependency, Package};
 
-/// The allowed dependencies of a crate.
-struct Rule {
+/// The row of a crate.
+pub(super) struct Rule {
     name: &'static str,
     /// Crates of the workspace that the crate may use.
     may: Uses,
-    /// Whether an optional dependency on the GPU crates is allowed (feature `gpu`).
-    optional_gpu: bool,
+    /// Crates that it may use as optional dependencies, with a feature.
+    optional: &'static [&'static str],
     /// Packages that must not be part of the crate's dependencies with default features.
     never: &'static [&'static str],
+    /// The modules of `src`, separated by blanks. A module may import only modules before it.
+    modules: &'static str,
 }
 
 enum Uses {
@@ -23,41 +25,105 @@ enum Uses {
     All,
 }
 
-const GPU_CRATES: [&str; 2] = ["gpu-wgsl", "shaders"];
 /// The only crate that may depend on wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
-const RULES: [Rule; 10] = [
-    rule("tensor-core", Uses::Only(&[]), false, &["wgpu"]),
-    rule("telemetry", Uses::Only(&[]), false, &["wgpu", "ndarray"]),
-    rule("distributions", Uses::Only(&[]), true, &["wgpu", "ndarray"]),
-    rule("shaders", Uses::Only(&[]), false, &["wgpu"]),
-    rule(
-        "gpu-wgsl",
-        Uses::Only(&["tensor-core", "shaders"]),
-        false,
-        &[],
-    ),
-    rule("games", Uses::Only(&[]), true, &["wgpu"]),
-    rule("quant", Uses::Only(&["tensor-core"]), true, &["wgpu"]),
-    rule("fake-nvml", Uses::Only(&["telemetry"]), false, &["wgpu"]),
-    rule("benches", Uses::All, false, &[]),
-    rule("xtask", Uses::All, false, &[]),
-];
-
-const fn rule(
-    name: &'static str,
-    may: Uses,
-    optional_gpu: bool,
-    never: &'static [&'static str],
-) -> Rule {
+/// The table. A crate may use only crates in rows before its own.
+const RULES: [Rule; 12] = [
     Rule {
-        name,
-        may,
-        optional_gpu,
-        never,
-    }
-}
+        name: "tensor-core",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "fault dtype file_type error shape array view compare float math op rng ir storage \
+            einsum gemm tensor plan exec eager grad init loss optim jit data profile similarity \
+            random_programs",
+    },
+    Rule {
+        name: "shaders",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "kernel source layout params reflect twin",
+    },
+    Rule {
+        name: "charts",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu", "ndarray"],
+        modules: "units axis page ink figure draw",
+    },
+    Rule {
+        name: "tool-io",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu", "ndarray"],
+        modules: "file output signals",
+    },
+    Rule {
+        name: "gpu-wgsl",
+        may: Uses::Only(&["tensor-core", "shaders"]),
+        optional: &["tool-io"],
+        never: &[],
+        modules: "adapter error tiles limits grid pool device check nest executor explain tuning",
+    },
+    Rule {
+        name: "distributions",
+        may: Uses::Only(&[]),
+        optional: &["gpu-wgsl", "shaders"],
+        never: &["wgpu", "ndarray"],
+        modules: "error root quadrature lanes special point distribution inverse_gaussian \
+            standardized reciprocal shifted levy first_passage distance estimate sprt normality \
+            gpu",
+    },
+    Rule {
+        name: "games",
+        may: Uses::Only(&[]),
+        optional: &["gpu-wgsl", "shaders", "tool-io"],
+        never: &["wgpu"],
+        modules: "rule error simd regret config number rounding centre draw game strategic \
+            extensive profile run batch exact files gpu",
+    },
+    Rule {
+        name: "telemetry",
+        may: Uses::Only(&[]),
+        optional: &["charts", "tool-io"],
+        never: &["wgpu", "ndarray"],
+        modules: "metric failure error device source reasons reported ledger trace snapshot \
+            sensor updates least_squares power_profile synthetic probe energy analysis format \
+            nvml rapl replay sampler span sweep serve doctor",
+    },
+    Rule {
+        name: "fake-nvml",
+        may: Uses::Only(&["telemetry"]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "",
+    },
+    Rule {
+        name: "quant",
+        may: Uses::Only(&["tensor-core"]),
+        optional: &["gpu-wgsl", "shaders"],
+        never: &["wgpu"],
+        modules: "",
+    },
+    Rule {
+        name: "benches",
+        may: Uses::All,
+        optional: &[],
+        never: &[],
+        modules: "mnist memory sources quadrature roundings implementation record machine \
+            meter measure rivals on_cpu on_host on_gpu staged workload curve program training \
+            workloads claims peak run comparison columns table report sampling doctor",
+    },
+    Rule {
+        name: "xtask",
+        may: Uses::Only(&["tool-io"]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "",
+    },
+];
 
 impl Rule {
     fn for_crate(name: &str) -> Option<&'static Self> {
@@ -65,7 +131,7 @@ impl Rule {
     }
 
     fn is_library(&self) -> bool {
-        matches!(self.may, Uses::Only(_))
+        matches!(self.may, Uses::Only(_)) && self.name != "xtask"
     }
 
     fn allows(&self, dependency: &Dependency) -> bool {
@@ -73,11 +139,46 @@ impl Rule {
         match self.may {
             Uses::All => Self::for_crate(name).is_some_and(Self::is_library),
             Uses::Only(may) => {
-                let by_feature = self.optional_gpu && dependency.optional;
-                may.contains(&name) || (by_feature && GPU_CRATES.contains(&name))
+                may.contains(&name) || (dependency.optional && self.optional.contains(&name))
             }
         }
     }
+
+    /// Returns the row as a line of a Markdown table.
+    fn line(&self) -> String {
+        let list = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+        };
+        let mut uses = match self.may {
+            Uses::All => vec!["all libraries".to_owned()],
+            Uses::Only(may) => list(may),
+        };
+        uses.extend(list(self.optional).iter().map(|name| format!("({name})")));
+        format!(
+            "| `{}` | {} | {} |",
+            self.name,
+            uses.join(" "),
+            self.modules
+        )
+    }
+}
+
+/// Returns the modules of a crate, from the lowest to the highest; none if the table has no order.
+pub(super) fn modules(name: &str) -> Vec<&'static str> {
+    let rule = Rule::for_crate(name);
+    rule.map_or_else(Vec::new, |rule| rule.modules.split_whitespace().collect())
+}
+
+/// Returns a fault for every row that the page of the architecture does not show.
+pub(super) fn page_faults(page: &str) -> Vec<String> {
+    let lines = RULES.iter().map(Rule::line);
+    let missing = lines.filter(|line| !page.lines().any(|shown| shown == line));
+    missing
+        .map(|line| format!("ARCHITECTURE.md: missing row {line}"))
+        .collect()
 }
 
 /// Returns a fault for every edge that is not in the table.
@@ -159,6 +260,7 @@ mod tests {
                 }],
             ),
             package("benches", vec![normal("gpu-wgsl"), normal("games")]),
+            package("xtask", vec![normal("tool-io")]),
         ];
         assert_eq!(faults(&packages), Vec::<String>::new());
     }
@@ -191,6 +293,17 @@ mod tests {
                 "benches -> xtask is not in the table of edges",
                 "utils is not in the table of edges",
             ]
+        );
+    }
+
+    #[test]
+    fn a_row_that_the_page_lacks_is_named() {
+        let page: Vec<String> = RULES.iter().map(Rule::line).collect();
+        assert_eq!(page_faults(&page.join("\n")), Vec::<String>::new());
+        let faults = page_faults(&page[1..].join("\n"));
+        assert_eq!(
+            faults,
+            [format!("ARCHITECTURE.md: missing row {}", page[0])]
         );
     }
 

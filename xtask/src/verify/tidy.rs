@@ -3,6 +3,7 @@
 //! Role: one function per rule, which returns the list of faults in the source tree.
 
 mod language;
+mod modules;
 mod stems;
 mod tree;
 
@@ -13,12 +14,13 @@ use tree::{SourceFile, words};
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 /// All rules, in the order in which they run.
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     ("headers", headers),
     ("unfinished", unfinished),
     ("ignored", ignored),
     ("sleep", sleep),
     ("stems", stems::faults),
+    ("modules", modules::faults),
     ("language", language::faults),
     ("wgsl", wgsl),
     ("wgpu", wgpu),

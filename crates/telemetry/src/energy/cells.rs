@@ -20,6 +20,8 @@
 //! Period: an error of the update period makes cells longer or shorter than assumed, by the share
 //! [`Cells::stretch`].
 
+use crate::reported::EnergyBounds;
+
 /// An interval of time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cell {
@@ -74,17 +76,6 @@ pub(crate) struct Cells {
     /// Whether the cells are computed with a guess about the sensor. The certain bounds of a sum
     /// are then replaced by the likely bounds.
     pub is_guess: bool,
-}
-
-/// The energy of a window in J, with bounds (low, high).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EnergyBounds {
-    /// The estimate.
-    pub joules: f64,
-    /// Bounds if hidden power was within the range of the readings before and after.
-    pub likely: (f64, f64),
-    /// Bounds for any hidden power from 0 W to the ceiling.
-    pub certain: (f64, f64),
 }
 
 /// Bounds on the errors of a window's estimate, in J: (estimate too high by, too low by).

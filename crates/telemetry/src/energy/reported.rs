@@ -1,70 +1,12 @@
-//! Energy of a window by one metric as a device reports it, before calibration.
-//!
-//! Role: the type in which energies are added. Reported energies of adjoining windows are added
-//! first and calibrated afterwards, because the bounds of a calibrated sum are narrower than the
-//! sum of calibrated bounds, each of which is cut off at 0 J. A trace whose rows were thinned
-//! stores reported energies ([`crate::Ledger`]), so that any calibration can be applied later.
+//! Reported energies: their computation from rows, and their calibration.
 
-use super::{
-    COUNTER_STEP_J, Calibration, Energy, EnergyBounds, Method, PowerEstimate, READING_STEP_W,
-};
+use super::{COUNTER_STEP_J, Calibration, Energy, PowerEstimate, READING_STEP_W};
+use crate::reported::{Method, Reported};
 use crate::{Device, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The reported energy of a window by one metric, with bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reported {
-    pub metric: Metric,
-    method: Method,
-    sum: EnergyBounds,
-    n_updates: usize,
-    /// Time of the window that the metric covers, in s.
-    pub covered_s: f64,
-}
-
 impl Reported {
-    /// Returns the energy of this window and the window after it, `next`; the method is the worse
-    /// of the two.
-    pub(crate) fn followed_by(self, next: &Self) -> Self {
-        let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
-        Self {
-            metric: self.metric,
-            method: self.method.max(next.method),
-            sum: EnergyBounds {
-                joules: self.sum.joules + next.sum.joules,
-                likely: add(self.sum.likely, next.sum.likely),
-                certain: add(self.sum.certain, next.sum.certain),
-            },
-            n_updates: self.n_updates + next.n_updates,
-            covered_s: self.covered_s + next.covered_s,
-        }
-    }
-
-    /// Returns the energy after the ends of the window have moved, so that the window lost
-    /// `lost_s` seconds and gained `gained_s` seconds.
-    ///
-    /// The estimate assumes mean power in both times. The bounds allow any power from 0 W to
-    /// `ceiling_w`.
-    pub(crate) fn reshaped(self, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
-        let mean_w = self.sum.joules / self.covered_s;
-        // The lower bound assumes the ceiling in the lost time and 0 W in the gained time; the
-        // upper bound assumes the opposite.
-        let moved = |(low_j, high_j): (f64, f64)| {
-            let low_j: f64 = low_j - ceiling_w * lost_s;
-            (low_j.max(0.0), high_j + ceiling_w * gained_s)
-        };
-        Self {
-            sum: EnergyBounds {
-                joules: (self.sum.joules + mean_w * (gained_s - lost_s)).max(0.0),
-                likely: moved(self.sum.likely),
-                certain: moved(self.sum.certain),
-            },
-            covered_s: self.covered_s + gained_s - lost_s,
-            ..self
-        }
-    }
-
     /// Returns the calibrated energy of a window of the device `about`.
     ///
     /// The bounds are first widened by the resolution of the readings.
@@ -117,6 +59,28 @@ impl PowerEstimate {
 }
 
 impl Trace {
+    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
+    /// those that were thinned.
+    pub(crate) fn reported(
+        &self,
+        device: usize,
+        metric: Metric,
+        window: &Range<Duration>,
+    ) -> Option<Reported> {
+        if self.ledger.is_empty() || window.is_empty() {
+            return self.reported_by_rows(device, metric, window);
+        }
+        let of_rows = |part: Range<Duration>| {
+            let mut rows = self.with_rows(self.around(&part).to_vec());
+            if part.start >= self.ledger.whole_from {
+                rows.rows.retain(|row| row.time >= self.ledger.whole_from);
+                rows.interval = self.ledger.interval;
+            }
+            rows.reported_by_rows(device, metric, &part)
+        };
+        self.ledger.reported(device, metric, window, of_rows)
+    }
+
     /// Computes the reported energy of a window from the rows in memory.
     ///
     /// Returns `None` if the window is empty or the metric does not cover the window.

@@ -391,7 +391,7 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
             }
         }
         drop(crate::analysis::idle_periods(&trace, 0));
-        let _ = crate::sensor::update_period(&trace, 0, metric(teller));
+        let _ = crate::probe::update_period(&trace, 0, metric(teller));
     }
     // The test takes seconds. An algorithm whose time grows with the time between rows would not
     // end.

@@ -1,6 +1,7 @@
 //! Energies of traces that outgrew their memory, next to those of whole traces of the same time.
 
 use super::*;
+use crate::Trace;
 use crate::energy::Energy;
 use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
 use crate::{Calibration, Device, Reading, Region, Sampler, Source, SpanReport, Values};

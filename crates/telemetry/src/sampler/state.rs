@@ -4,9 +4,9 @@
 //! lock, with the real clock. [`super::Sampler::record`] calls them without a lock, with the due
 //! times of the rounds as the clock.
 
+use super::batch::RowBatch;
 use crate::failure::message;
 use crate::format::Sink;
-use crate::ledger::RowBatch;
 use crate::source::Source;
 use crate::trace::{Overhead, Region, Row, Trace};
 use crate::{Failure, Ledger};

@@ -1,6 +1,6 @@
 //! Update times on a strictly periodic grid, within blocks of some seconds.
 //!
-//! Role: update times for the measurement of a sensor's window ([`crate::sensor::probe()`]). That
+//! Role: update times for the measurement of a sensor's window ([`crate::probe::probe()`]). That
 //! measurement needs times with a common error rather than bounds on each time, because its load is
 //! known and a common error is a single unknown, the delay.
 //! Method: a bracket of an update, modulo the period, is an arc that contains the phase. The phase

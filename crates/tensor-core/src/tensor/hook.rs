@@ -58,7 +58,8 @@ impl Drop for Traced {
     }
 }
 
-/// Processes a new node: inside a scope, returns the result of the hook if the node computes something.
+/// Processes a new node: inside a scope, returns the result of the hook if the node computes
+/// something.
 pub(crate) fn made(tensor: Tensor) -> Tensor {
     let computes = match tensor.node().op {
         Op::Error(_)

@@ -11,8 +11,8 @@ use crate::error::Error;
 /// to floats round. Two tensors must have the same type, because tensors are converted only by
 /// [`cast`](Tensor::cast).
 pub trait Operand {
-    /// Converts a number to a tensor of type `dtype`; returns a tensor unchanged. `operation` is the name
-    /// of the operation in errors.
+    /// Converts a number to a tensor of type `dtype`; returns a tensor unchanged. `operation` is
+    /// the name of the operation in errors.
     #[track_caller]
     fn operand(self, operation: &'static str, dtype: DType) -> Tensor;
 }

@@ -3,8 +3,8 @@
 //! Role: reads all files once, and distinguishes lines, code, comments, words and tests.
 //! Method: the first `//` of a line separates code and comment. This is enough for rules whose
 //! words do not occur in strings.
-//! Limits: the first line `#[cfg(test)]` begins the tests of a file; all lines after it count as
-//! tests.
+//! An item after `#[cfg(test)]` is a test, up to the closing brace in its column.
+//! Limits: the end of an item is found in code as rustfmt writes it.
 
 use std::fs;
 use std::path::Path;
@@ -98,19 +98,53 @@ impl SourceFile {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
     }
 
-    /// Returns the lines that only tests compile: all lines of a test file, else the lines from
-    /// `cfg(test)` on.
+    /// Returns the lines that only tests compile: all lines of a test file, else those of items
+    /// after `cfg(test)`.
     pub(super) fn test_lines(&self) -> impl Iterator<Item = SourceLine<'_>> {
-        let is_test = self.is_test();
         self.lines()
-            .skip_while(move |line| !is_test && !line.opens_tests())
+            .zip(self.are_tests())
+            .filter_map(|(line, is_test)| is_test.then_some(line))
     }
 
-    /// Returns the lines before those that only tests compile.
+    /// Returns the lines that are not only compiled for tests.
     pub(super) fn shipped_lines(&self) -> impl Iterator<Item = SourceLine<'_>> {
-        let is_test = self.is_test();
         self.lines()
-            .take_while(move |line| !is_test && !line.opens_tests())
+            .zip(self.are_tests())
+            .filter_map(|(line, is_test)| (!is_test).then_some(line))
+    }
+
+    /// Returns for each line whether only tests compile it.
+    fn are_tests(&self) -> Vec<bool> {
+        /// The position relative to a test item, with the column of its `#[cfg(test)]`.
+        enum Place {
+            Outside,
+            Attributes(usize),
+            Body(usize),
+        }
+        if self.is_test() {
+            return vec![true; self.text.lines().count()];
+        }
+        let mut place = Place::Outside;
+        let is_test = |line: SourceLine<'_>| {
+            let item = line.code.trim();
+            let column = line.code.len() - line.code.trim_start().len();
+            let was_outside = matches!(place, Place::Outside);
+            place = match place {
+                Place::Outside if item == "#[cfg(test)]" => Place::Attributes(column),
+                Place::Outside => Place::Outside,
+                Place::Attributes(own)
+                    if item.is_empty() || column > own || item.starts_with(['#', ')']) =>
+                {
+                    Place::Attributes(own)
+                }
+                Place::Attributes(_) if item.ends_with([';', ',', '}']) => Place::Outside,
+                Place::Attributes(own) => Place::Body(own),
+                Place::Body(own) if column == own && item.starts_with('}') => Place::Outside,
+                Place::Body(own) => Place::Body(own),
+            };
+            !was_outside || !matches!(place, Place::Outside)
+        };
+        self.lines().map(is_test).collect()
     }
 }
 
@@ -119,12 +153,6 @@ pub(super) struct SourceLine<'a> {
     pub(super) place: String,
     pub(super) code: &'a str,
     pub(super) comment: &'a str,
-}
-
-impl SourceLine<'_> {
-    fn opens_tests(&self) -> bool {
-        self.code.trim() == "#[cfg(test)]"
-    }
 }
 
 /// Returns the words of a text, each with the text that follows.
@@ -175,16 +203,26 @@ mod tests {
     #[test]
     fn every_line_is_shipped_or_of_a_test() {
         let tree = Tree::from_files(&[
-            ("a/src/x.rs", "one\n#[cfg(test)]\ntwo\n"),
-            ("a/src/x/tests.rs", "three\n"),
-            ("a/tests/y.rs", "four\n"),
+            ("a/src/x.rs", "one\n#[cfg(test)]\nmod two {\n}\nthree\n"),
+            ("a/src/w.rs", "#[cfg(test)]\nmod four;\nfive\n"),
+            ("a/src/x/tests.rs", "six\n"),
+            ("a/tests/y.rs", "seven\n"),
         ]);
         let texts = |lines: &mut dyn Iterator<Item = SourceLine<'_>>| {
             lines.map(|line| line.code.to_owned()).collect::<Vec<_>>()
         };
         let shipped = texts(&mut tree.files.iter().flat_map(SourceFile::shipped_lines));
-        assert_eq!(shipped, ["one"]);
+        assert_eq!(shipped, ["one", "three", "five"]);
         let tests = texts(&mut tree.files.iter().flat_map(SourceFile::test_lines));
-        assert_eq!(tests, ["#[cfg(test)]", "two", "three", "four"]);
+        let expected = [
+            "#[cfg(test)]",
+            "mod two {",
+            "}",
+            "#[cfg(test)]",
+            "mod four;",
+            "six",
+            "seven",
+        ];
+        assert_eq!(tests, expected);
     }
 }

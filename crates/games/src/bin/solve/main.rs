@@ -1,7 +1,7 @@
 //! The solve command: computes the equilibrium of a game file.
 //!
-//! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
-//! otherwise evaluated by best responses.
+//! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg`
+//! and `.efg` files, with a proof if possible, otherwise evaluated by best responses.
 //! Method: `options` parses the command line. `prove` solves games of one or two players; `learn`
 //! solves games without a proof. Both return an `answer`, which `print` writes as text, CSV or
 //! JSON.

@@ -8,9 +8,9 @@ use super::{Activity, Period, is_telling, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, TimedReading, clipped, without_gaps};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
-use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, Method, SLOWEST_COUNTER_S, Visibility};
+use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, SLOWEST_COUNTER_S, Visibility};
 use crate::updates::{self, PeriodBounds, Update, held_s, median, row_interval_s};
-use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
+use crate::{Calibration, Fault, Method, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 use charts::{Figure, Panel, Series, escape, units};
 use telemetry::analysis::idle_periods_within;
-use telemetry::sensor::update_period;
+use telemetry::probe::update_period;
 use telemetry::{Device, EnergyTotal, Metric, SpanReport, Trace};
 
 /// Columns of a chart; each has at most two points.

@@ -1,11 +1,13 @@
 //! A copy of the rows whose energies are computed before the rows are thinned.
 //!
-//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes
+//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`RowBatch::sum_up`] computes
 //! energies without the lock, and the sampler then replaces its ledger by the returned one.
 
-use super::{EnergyEntry, Ledger};
-use crate::energy::{CONTEXT, METRICS, PowerEstimate, Reported};
-use crate::{Metric, Trace};
+use crate::energy::PowerEstimate;
+use crate::ledger::EnergyEntry;
+use crate::reported::{METRICS, Reported};
+use crate::trace::CONTEXT;
+use crate::{Ledger, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 

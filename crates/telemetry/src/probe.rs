@@ -15,7 +15,7 @@
 //! whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and
 //! with them a wider uncertainty.
 
-use crate::synthetic::{PowerProfile, PowerSegment};
+use crate::power_profile::{PowerProfile, PowerSegment};
 use crate::updates::{self, Update};
 use crate::{Metric, Trace};
 
