@@ -114,7 +114,7 @@ const RULES: [Rule; 12] = [
         never: &[],
         modules: "mnist memory sources quadrature roundings implementation record machine \
             meter measure rivals on_cpu on_host on_gpu staged workload curve program training \
-            workloads claims peak run comparison columns table report sampling doctor",
+            workloads claims peak comparison run columns table report sampling doctor",
     },
     Rule {
         name: "xtask",
