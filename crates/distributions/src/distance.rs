@@ -217,7 +217,7 @@ pub fn wasserstein1(
     let pair = Pair::new("distance::wasserstein1", p, q)?;
     let changes = pair.sign_changes(|place| pair.cdf_difference(place))?;
     let found = pair.integral(&changes, |place| Term {
-        value: pair.cdf_difference(place).abs() * pair.stretch(place),
+        value: pair.cdf_difference(place).abs() * pair.jacobian(place),
         rounding: 0.0,
     });
     let rounding = pair.rounding() * pair.width();

@@ -213,7 +213,10 @@ fn unreachable(device: &Device, reading: &Reading) -> Option<Fault> {
         return None;
     }
     // Faults found when the source was opened come before those of this reading.
-    let lasting = device.capabilities.iter().filter_map(|told| told.fault);
+    let lasting = device
+        .capabilities
+        .iter()
+        .filter_map(|reported| reported.fault);
     let passing = reading.faults.iter().map(|(_, fault)| *fault);
     lasting.chain(passing).find(is_fatal)
 }
@@ -257,16 +260,16 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
         ))
     });
     let missing: Vec<String> = missing.collect();
-    let n_told = device.capabilities.len() - missing.len();
+    let n_estimates = device.capabilities.len() - missing.len();
     if missing.is_empty() {
         return Finding::new(
             id,
             Status::Found,
-            format!("all {n_told} metrics are reported"),
+            format!("all {n_estimates} metrics are reported"),
         );
     }
     let detail = format!(
-        "{n_told} metrics are reported; missing: {}",
+        "{n_estimates} metrics are reported; missing: {}",
         missing.join("; ")
     );
     // Energy needs either the energy counter or a power metric to integrate.
@@ -280,10 +283,10 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
 
 /// Returns the finding on averaging window and update interval of each power sensor.
 fn of_sensor(id: &str, device: &Device) -> Finding {
-    let told = Metric::POWERS
+    let reported = Metric::POWERS
         .into_iter()
         .filter(|&metric| device.field(metric).is_some());
-    let known: Vec<String> = told
+    let known: Vec<String> = reported
         .filter_map(|metric| {
             let (update_s, window_s) = device.sensor_class(metric)?.update_and_window_s();
             let [update_ms, window_ms] = [update_s, window_s].map(|seconds| seconds * 1e3);

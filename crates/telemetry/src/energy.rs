@@ -121,7 +121,7 @@ pub struct Interval {
 #[cfg(test)]
 thread_local! {
     /// Number of times that this thread has computed cells of power from rows, the expensive step.
-    pub(crate) static N_TOLD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(crate) static N_ESTIMATES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 /// Factor by which power may briefly exceed the limit and all readings. In the recording
 /// `rtx3090-step` of `testdata/power-traces`, the highest 5 ms of the external meter are 1.07 times
@@ -212,7 +212,7 @@ impl Trace {
         // A method whose interval does not overlap the chosen one contradicts it. Either of the two
         // may be wrong, so the reported intervals contain both.
         let apart: Vec<Energy> = others()
-            .filter(|other| !other.interval.meets(&best.interval))
+            .filter(|other| !other.interval.overlaps(&best.interval))
             .cloned()
             .collect();
         for other in apart {
@@ -242,14 +242,19 @@ impl Trace {
 
     /// Returns the best method that covers the time from `from_s` to `to_s`, and its cells of
     /// power; `None` if no method covers all of this time.
-    pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<(Method, Cells)> {
+    pub(crate) fn best_cells(
+        &self,
+        device: usize,
+        from_s: f64,
+        to_s: f64,
+    ) -> Option<(Method, Cells)> {
         self.devices.get(device)?;
-        let told = METRICS
+        let estimate = METRICS
             .into_iter()
             .filter_map(|metric| self.power_estimate(device, metric, (from_s, to_s)));
-        let reach = told.filter(|told| told.covers(from_s, to_s));
-        let mut told = reach.min_by_key(|told| told.method)?;
-        Some((told.method, told.ways.swap_remove(0).0))
+        let reach = estimate.filter(|estimate| estimate.covers(from_s, to_s));
+        let mut estimate = reach.min_by_key(|estimate| estimate.method)?;
+        Some((estimate.method, estimate.ways.swap_remove(0).0))
     }
 
     /// Computes the cells of power around a window by one metric; `None` if the metric is not one
@@ -261,7 +266,7 @@ impl Trace {
         (from_s, to_s): (f64, f64),
     ) -> Option<PowerEstimate> {
         #[cfg(test)]
-        N_TOLD.with(|n| n.set(n.get() + 1));
+        N_ESTIMATES.with(|n| n.set(n.get() + 1));
         if !METRICS.contains(&metric) {
             return None;
         }
@@ -283,25 +288,25 @@ impl Trace {
             let moving = moving(&series, stuck_s).into_iter();
             let runs = moving.flat_map(|part| part.chunk_by(|a, b| went_on(*a, *b, ceiling_w)));
             let run = runs.max_by(|a, b| longest(a).total_cmp(&longest(b)))?;
-            let (rhythm, longest_s) = counter_rhythm(about, run);
-            let cells = unfold::of_counter(run, rhythm.as_ref(), longest_s, ceiling_w);
+            let (period_bounds, longest_s) = counter_rhythm(about, run);
+            let cells = unfold::of_counter(run, period_bounds.as_ref(), longest_s, ceiling_w);
             return Some(PowerEstimate {
                 method: Method::Counter,
                 ways: vec![cells],
             });
         }
-        let habits = habits(about, metric, &series);
+        let models = models(about, metric, &series);
         // Windows that overlap by half a period or more make the readings averages.
-        let is_average = habits[0].window_s > 1.5 * habits[0].rhythm.period_s;
+        let is_average = models[0].window_s > 1.5 * models[0].period_bounds.period_s;
         let row_s = updates::row_interval_s(self, device);
-        let of_habit = |habit: &SensorModel| unfold::of_power(&series, *habit, row_s, ceiling_w);
+        let of_habit = |model: &SensorModel| unfold::of_power(&series, *model, row_s, ceiling_w);
         Some(PowerEstimate {
             method: if is_average {
                 Method::AveragePower
             } else {
                 Method::InstantPower
             },
-            ways: habits.iter().flat_map(of_habit).collect(),
+            ways: models.iter().flat_map(of_habit).collect(),
         })
     }
 
@@ -536,7 +541,7 @@ impl Interval {
 
     /// Returns whether two intervals overlap; intervals that share only an end do.
     #[must_use]
-    pub fn meets(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.low_j <= other.high_j && other.low_j <= self.high_j
     }
 
@@ -571,7 +576,7 @@ impl EnergyBounds {
 ///
 /// A sensor of a known class has one way. For an unknown class, the averaging window may be the
 /// whole update period, the last second, or a part of the period.
-fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorModel> {
+fn models(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorModel> {
     let (known_s, mut windows_s) = match (device.sensor_class(metric), metric) {
         (Some(class), _) => {
             let (update_s, window_s) = class.update_and_window_s();
@@ -612,13 +617,13 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorM
     let measured = updates::period(series, range_s.0, range_s.1).filter(|found| {
         updates::read_interval_s(series, found.period_s) < FREQUENT_READS * found.period_s
     });
-    let rhythm = match (measured, known_s) {
+    let period_bounds = match (measured, known_s) {
         (Some(found), Some(known_s)) => {
             // If the measured period contradicts the table's, the measured period is used.
-            let (found, known) = (found.rhythm(), PeriodBounds::new(known_s, CLOCK));
+            let (found, known) = (found.period_bounds(), PeriodBounds::new(known_s, CLOCK));
             found.within(&known).unwrap_or(found)
         }
-        (Some(found), None) => found.rhythm(),
+        (Some(found), None) => found.period_bounds(),
         (None, Some(known_s)) => PeriodBounds::new(known_s, CLOCK),
         (None, None) => PeriodBounds {
             period_s: SLOWEST_COUNTER_S,
@@ -626,17 +631,17 @@ fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorM
             longest_s: SLOWEST_COUNTER_S * (1.0 + CLOCK),
         },
     };
-    let habit = |window| SensorModel {
-        rhythm,
+    let model = |window| SensorModel {
+        period_bounds,
         window_s: match window {
-            AveragingWindow::Of(share) => share * rhythm.period_s,
+            AveragingWindow::Of(share) => share * period_bounds.period_s,
             AveragingWindow::Seconds(window_s) => window_s,
-            AveragingWindow::Guessed => GUESSED_SHARE * rhythm.period_s,
+            AveragingWindow::Guessed => GUESSED_SHARE * period_bounds.period_s,
         },
-        shift_s: rhythm.period_s - rhythm.shortest_s,
+        shift_s: period_bounds.period_s - period_bounds.shortest_s,
         is_guess: window == AveragingWindow::Guessed,
     };
-    windows_s.into_iter().map(habit).collect()
+    windows_s.into_iter().map(model).collect()
 }
 
 /// The length of the averaging window of a power sensor.
@@ -651,7 +656,7 @@ enum AveragingWindow {
     Guessed,
 }
 
-/// Returns the rhythm of a counter's updates if the readings determine it, and an upper bound on
+/// Returns the period_bounds of a counter's updates if the readings determine it, and an upper bound on
 /// the age of a reading, in s.
 ///
 /// Each update changes the counter of a device that draws power, so there is no update during a run
@@ -664,7 +669,7 @@ enum AveragingWindow {
 ///           [------- around_s -------]
 /// ```
 /// `run_s` is the length of the longest run and `around_s` the shortest time from the last read
-/// before a run to the first read after it. Without a rhythm, the bound is the period of the
+/// before a run to the first read after it. Without a period_bounds, the bound is the period of the
 /// slowest known counter. It is `around_s` instead if several changes show that the counter is
 /// faster, or if a run shows that it is slower. The bound is never shorter than `run_s`.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<PeriodBounds>, f64) {
@@ -687,9 +692,12 @@ fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<PeriodBound
         known_s.max(run_s)
     };
     let (shortest_s, slowest_s) = COUNTER_PERIODS_S;
-    let rhythm = updates::period(series, shortest_s, slowest_s).map(|found| found.rhythm());
-    let bound_s = rhythm.map_or(bound_s, |rhythm| bound_s.min(rhythm.longest_s.max(run_s)));
-    (rhythm, bound_s)
+    let period_bounds =
+        updates::period(series, shortest_s, slowest_s).map(|found| found.period_bounds());
+    let bound_s = period_bounds.map_or(bound_s, |period_bounds| {
+        bound_s.min(period_bounds.longest_s.max(run_s))
+    });
+    (period_bounds, bound_s)
 }
 
 #[cfg(test)]

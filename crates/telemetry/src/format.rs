@@ -222,7 +222,7 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
     writer.write_begin(trace);
     writer.write_rows(trace, &trace.rows);
-    let mut marks: Vec<&Region> = trace.marks.iter().collect();
+    let mut marks: Vec<&Region> = trace.regions.iter().collect();
     if dialect == Dialect::ChromeTrace {
         // Same order as during sampling, when a region is written at its end.
         marks.sort_by_key(|mark| mark.end);
@@ -480,7 +480,7 @@ impl Note {
     /// Adds the note to a trace; returns an error if the trace does not have the note's device.
     fn add_to(self, trace: &mut Trace) -> std::result::Result<(), &'static str> {
         match self {
-            Self::Mark(mark) => trace.marks.push(mark),
+            Self::Mark(mark) => trace.regions.push(mark),
             Self::Fault(fault) if fault.device < trace.devices.len() => trace.faults.push(fault),
             Self::Fault(_) => return Err("unknown device"),
             Self::Overhead(overhead) => trace.overhead = Some(overhead),
@@ -515,7 +515,7 @@ fn refused(format: &'static str, line: usize, why: &str) -> Error {
 /// Sorts rows by time and regions by start, because a damaged file may have another order.
 fn sorted(mut trace: Trace) -> Trace {
     trace.rows.sort_by_key(|row| row.time);
-    trace.marks.sort_by_key(|mark| mark.start);
+    trace.regions.sort_by_key(|mark| mark.start);
     trace
 }
 

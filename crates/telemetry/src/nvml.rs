@@ -58,7 +58,7 @@ pub struct Nvml {
     library: Option<Library>,
     devices: Vec<Device>,
     /// Supported metrics of each device, indexed by [`Metric`].
-    told: Vec<[bool; Metric::COUNT]>,
+    reported: Vec<[bool; Metric::COUNT]>,
     handles: Vec<Opened>,
     /// Times of the next attempts to find each lost device.
     lookouts: Vec<Backoff>,
@@ -105,7 +105,7 @@ impl Nvml {
             path,
             driver,
             library: Some(library),
-            told: devices.iter().map(reported).collect(),
+            reported: devices.iter().map(reported).collect(),
             devices,
             handles,
             lookouts: vec![Backoff::default(); count as usize],
@@ -190,8 +190,8 @@ impl Source for Nvml {
         if is_lost(&self.handles[device]) && self.lookouts[device].is_due(now) {
             self.reconnect();
         }
-        let told = &self.told[device];
-        let is_told = |metric: Metric| told[metric as usize];
+        let reported = &self.reported[device];
+        let is_reported = |metric: Metric| reported[metric as usize];
         let (library, handle) = match (&self.library, self.handles[device]) {
             (Some(library), Ok(handle)) => (library, handle),
             (_, handle) => {
@@ -200,7 +200,7 @@ impl Source for Nvml {
                     values: Values::none(),
                     faults: Metric::ALL
                         .into_iter()
-                        .filter(|&metric| is_told(metric))
+                        .filter(|&metric| is_reported(metric))
                         .map(|metric| (metric, fault))
                         .collect(),
                 };
@@ -208,11 +208,16 @@ impl Source for Nvml {
         };
         // `ask` may report a metric that was not requested, if one call returns several metrics.
         let (mut values, mut faults) = (Values::none(), vec![]);
-        ask(library, handle, is_told, |metric, answer| match answer {
-            _ if !is_told(metric) => {}
-            Ok(value) => values.set(metric, value),
-            Err(fault) => faults.push((metric, fault)),
-        });
+        ask(
+            library,
+            handle,
+            is_reported,
+            |metric, answer| match answer {
+                _ if !is_reported(metric) => {}
+                Ok(value) => values.set(metric, value),
+                Err(fault) => faults.push((metric, fault)),
+            },
+        );
         let is_gone =
             |&&(_, fault): &&(Metric, Fault)| matches!(fault, Fault::Lost | Fault::DriverGone);
         // A device without a single readable metric is lost, whatever code the driver returns.

@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_model_of_any_class_under_any_load_tells_its_period_or_nothing() {
-        let (mut random, mut n_told) = (testdata::Random(4), 0);
+        let (mut random, mut n_estimates) = (testdata::Random(4), 0);
         let loads = [
             PowerProfile::constant(100.0),
             PowerProfile::square(50.0, 250.0, 0.73, 0.6),
@@ -462,7 +462,7 @@ mod tests {
                     let is_off = |f: Measured| (f.value_s - update_s).abs() > f.uncertainty_s;
                     assert!(!found.is_some_and(is_off), "{what}");
                     if noise_w > 0.0 && share <= 0.6 {
-                        n_told += i32::from(found.is_some());
+                        n_estimates += i32::from(found.is_some());
                         if found.is_none() {
                             eprintln!("{what}");
                         }
@@ -471,7 +471,7 @@ mod tests {
             }
         }
         // Of 100; a load in step with the updates, in some phases, hides their noise.
-        assert!(n_told >= 90, "{n_told}");
+        assert!(n_estimates >= 90, "{n_estimates}");
     }
 
     fn read_noisy(
@@ -488,8 +488,8 @@ mod tests {
             if updated_s != last_s {
                 (last_s, noise) = (updated_s, noise_w * random.normal());
             }
-            let told_w = sensor.reported_w(load, time_s) + noise;
-            series.push((time_s, (told_w * 1000.0).round() / 1000.0));
+            let reported_w = sensor.reported_w(load, time_s) + noise;
+            series.push((time_s, (reported_w * 1000.0).round() / 1000.0));
             time_s += every_s;
         }
         series

@@ -243,14 +243,14 @@ mod tests {
     fn energy(rapl: &mut Rapl, root: &Path, uj: &str, second: u64) -> Option<f64> {
         fs::write(root.join("intel-rapl:0/energy_uj"), uj).unwrap();
         let reading = rapl.read(0, Duration::from_secs(second));
-        let told = reading.values.get(Metric::Energy);
-        let faults: Vec<_> = told
+        let reported = reading.values.get(Metric::Energy);
+        let faults: Vec<_> = reported
             .is_none()
             .then_some((Metric::Energy, Fault::InvalidReading))
             .into_iter()
             .collect();
         assert_eq!(reading.faults, faults, "{uj}");
-        told
+        reported
     }
 
     #[test]

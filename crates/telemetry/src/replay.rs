@@ -86,12 +86,12 @@ mod tests {
         let sampled = Sampler::new(Replay::new(trace.clone()))
             .record(Duration::from_secs(9))
             .unwrap();
-        let told = sampled
+        let reported = sampled
             .rows
             .iter()
             .filter(|row| row.values != Values::none());
-        assert!(told.clone().take(49).eq(&trace.rows));
+        assert!(reported.clone().take(49).eq(&trace.rows));
         // The last row remains valid for one more interval.
-        assert_eq!(told.count(), 50);
+        assert_eq!(reported.count(), 50);
     }
 }

@@ -25,9 +25,9 @@ pub struct Trace {
     /// Readings, in the order of their times.
     pub rows: Vec<Row>,
     /// Regions of code that have ended, in the order of their starts.
-    pub marks: Vec<Region>,
+    pub regions: Vec<Region>,
     /// Number of further regions of code that were dropped for lack of memory.
-    pub n_marks_left_out: u64,
+    pub n_regions_left_out: u64,
     /// Faults of metrics, with the number of occurrences.
     pub faults: Vec<FaultCount>,
     /// The cost of sampling itself.
@@ -102,7 +102,7 @@ impl Trace {
         Self {
             source: self.source.clone(),
             devices: self.devices.clone(),
-            marks: vec![],
+            regions: vec![],
             faults: self.faults.clone(),
             ledger: Ledger::default(),
             rows,

@@ -36,7 +36,7 @@ pub(crate) struct Period {
 
 impl Period {
     /// Returns the bounds on the time between updates for this period and its uncertainty.
-    pub(crate) fn rhythm(&self) -> PeriodBounds {
+    pub(crate) fn period_bounds(&self) -> PeriodBounds {
         PeriodBounds::new(self.period_s, self.uncertainty_s / self.period_s)
     }
 }
@@ -162,8 +162,8 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     let (mut best, mut coarse_s, mut candidate_s) = (MIN_EVIDENCE, 0.0, longest_s);
     while candidate_s >= shortest_s {
         let off = residual(&changes, candidate_s);
-        let told = (candidate_s / (width_s + 2.0 * JITTER * candidate_s)).ln();
-        let evidence = (1.0 - off) * told - off * MISFIT_COST;
+        let reported = (candidate_s / (width_s + 2.0 * JITTER * candidate_s)).ln();
+        let evidence = (1.0 - off) * reported - off * MISFIT_COST;
         if evidence > best {
             (best, coarse_s) = (evidence, candidate_s);
         }
@@ -243,28 +243,28 @@ impl Phase {
 /// Splits changes into sequences that fit one grid each, for a given period.
 fn grid_segments(changes: &[Bracket], period_s: f64) -> Vec<GridSegment> {
     let jitter_s = JITTER * period_s;
-    let mut stretches: Vec<GridSegment> = vec![];
+    let mut segments: Vec<GridSegment> = vec![];
     for (first, change) in changes.iter().enumerate() {
-        if let Some(stretch) = stretches.last_mut()
-            && let Some(phase) = stretch.phase.next(change, period_s, jitter_s)
+        if let Some(segment) = segments.last_mut()
+            && let Some(phase) = segment.phase.next(change, period_s, jitter_s)
         {
-            stretch.steps.push(phase.step);
-            stretch.phase = phase;
+            segment.steps.push(phase.step);
+            segment.phase = phase;
             continue;
         }
-        stretches.push(GridSegment {
+        segments.push(GridSegment {
             first,
             steps: vec![0.0],
             phase: Phase::start(change, jitter_s),
         });
     }
-    stretches
+    segments
 }
 
 /// Returns the share of changes that are off the grid of the changes before, 0 to 1.
 ///
 /// A change after a long pause begins a new sequence for any period and does not count. This
-/// function splits changes as [`stretches`] does, but without allocating, because it runs for every
+/// function splits changes as [`segments`] does, but without allocating, because it runs for every
 /// candidate period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn residual(changes: &[Bracket], period_s: f64) -> f64 {
@@ -281,24 +281,24 @@ fn residual(changes: &[Bracket], period_s: f64) -> f64 {
 
 /// Fits the period to the middles of the brackets by least squares.
 ///
-/// The slope of time over the number of periods is common to all sequences that [`stretches`]
+/// The slope of time over the number of periods is common to all sequences that [`segments`]
 /// returns. The phase of each sequence is free, so times and counts are taken relative to their
 /// means within the sequence.
 fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     let middle_s = |i: usize| 0.5 * (changes[i].after_s + changes[i].by_s);
     let (mut products, mut squares, mut residuals, mut n) = (0.0, 0.0, 0.0, 0.0);
     let mut longest = 1.0_f64;
-    for stretch in grid_segments(changes, coarse_s) {
+    for segment in grid_segments(changes, coarse_s) {
         #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-        let length = stretch.steps.len() as f64;
-        let times: Vec<f64> = (stretch.first..)
+        let length = segment.steps.len() as f64;
+        let times: Vec<f64> = (segment.first..)
             .map(middle_s)
-            .take(stretch.steps.len())
+            .take(segment.steps.len())
             .collect();
-        let mean_step = stretch.steps.iter().sum::<f64>() / length;
+        let mean_step = segment.steps.iter().sum::<f64>() / length;
         let mean_time = times.iter().sum::<f64>() / length;
-        longest = longest.max(stretch.steps[stretch.steps.len() - 1]);
-        for (step, time) in stretch.steps.iter().zip(&times) {
+        longest = longest.max(segment.steps[segment.steps.len() - 1]);
+        for (step, time) in segment.steps.iter().zip(&times) {
             products += (step - mean_step) * (time - mean_time);
             squares += (step - mean_step).powi(2);
             residuals += (time - mean_time - coarse_s * (step - mean_step)).powi(2);
@@ -456,8 +456,11 @@ mod tests {
         let after = found.iter().find(|u| u.time_s > 4.1).unwrap();
         assert!(after.time_s > 4.2, "{after:?}");
         for update in &found[2..found.len() - 1] {
-            let told_w = sensor.reported_w(&load, update.time_s + 0.05);
-            assert!((update.value - told_w).abs() < 1e-9, "{update:?} {told_w}");
+            let reported_w = sensor.reported_w(&load, update.time_s + 0.05);
+            assert!(
+                (update.value - reported_w).abs() < 1e-9,
+                "{update:?} {reported_w}"
+            );
         }
     }
 

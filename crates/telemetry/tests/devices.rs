@@ -28,10 +28,10 @@ fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
             }
             let has = |metric| reading.values.get(metric).is_some();
             let fails = |metric| reading.faults.iter().any(|(failed, _)| *failed == metric);
-            let told = Metric::ALL
+            let reported = Metric::ALL
                 .into_iter()
                 .filter(|&metric| device.field(metric).is_some());
-            for metric in told {
+            for metric in reported {
                 assert!(has(metric) != fails(metric), "{metric} of {device:?}");
             }
         }

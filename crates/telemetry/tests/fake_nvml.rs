@@ -36,7 +36,7 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
 }
 
 /// Gives what a call tells; none if it is not supported.
-fn told<T>(answer: Result<T, NvmlError>) -> Option<T> {
+fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     match answer {
         Err(NvmlError::NotSupported) => None,
         answer => Some(answer.expect("a call works or is not supported")),
@@ -80,7 +80,7 @@ fn a_t4_has_the_bandwidth_of_its_data_sheet() -> Result<(), NvmlError> {
 }
 
 #[test]
-fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
+fn what_is_told_is_what_the_model_reports() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&Board::ALL);
     let model = Model::new(scenario.clone()).expect("the boards are sound");
     let fake = Fake::play(&scenario);
@@ -100,12 +100,12 @@ fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
 fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlError> {
     let at = format!("{} at {time_s} s", gpu.gpu().name);
     let power = |field| gpu.reported_w(field, time_s).and_then(milli);
-    let draw = told(device.power_usage()).map(u64::from);
+    let draw = reported(device.power_usage()).map(u64::from);
     assert_eq!(draw, power(PowerField::Draw), "{at}");
     assert_eq!(field(device, 186)?, power(PowerField::Instant), "{at}");
     assert_eq!(field(device, 185)?, power(PowerField::Average), "{at}");
     let counted = gpu.counted_j(time_s).and_then(milli);
-    assert_eq!(told(device.total_energy_consumption()), counted, "{at}");
+    assert_eq!(reported(device.total_energy_consumption()), counted, "{at}");
     assert_eq!(
         (field(device, 83)?, field(device, 191)?),
         (counted, counted),
@@ -116,7 +116,7 @@ fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlErr
         (f64::from(degrees) - gpu.temperature_c(time_s)).abs() <= 0.5,
         "{at}"
     );
-    let busy = told(device.utilization_rates()).map(|rates| rates.gpu);
+    let busy = reported(device.utilization_rates()).map(|rates| rates.gpu);
     let expected = gpu.busy_pct(time_s).map(|busy| busy.0);
     assert!(
         (f64::from(busy.unwrap_or(0)) - expected.unwrap_or(0.0)).abs() <= 0.5,
@@ -179,10 +179,10 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
         let expected = model.gpus()[0]
             .reported_w(PowerField::Instant, time)
             .and_then(milli);
-        let SampleValue::U32(told) = sample.value else {
+        let SampleValue::U32(reported) = sample.value else {
             panic!("{sample:?}")
         };
-        assert_eq!(Some(u64::from(told)), expected, "{time_ms} ms");
+        assert_eq!(Some(u64::from(reported)), expected, "{time_ms} ms");
     }
     let seen = samples[117].timestamp;
     assert_eq!(device.samples(Sampling::Power, seen)?, samples[118..]);

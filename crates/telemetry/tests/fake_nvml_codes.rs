@@ -269,9 +269,9 @@ fn errors_have_words_in_any_state() {
         (12_345, c"Unknown Error"),
     ] {
         // SAFETY: the call takes a number.
-        let told = unsafe { words(code) };
+        let reported = unsafe { words(code) };
         // SAFETY: what is told is static text.
-        assert_eq!(unsafe { CStr::from_ptr(told) }, expected);
+        assert_eq!(unsafe { CStr::from_ptr(reported) }, expected);
     }
 }
 
@@ -328,8 +328,8 @@ fn the_environment_decides_what_is_played_first() {
         child.env_remove("FAKE_NVML_SCENARIO");
         child.envs(scenario.map(|scenario| ("FAKE_NVML_SCENARIO", scenario)));
         let output = child.output().expect("a test can start itself");
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{scenario:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{scenario:?}: {reported}");
     }
     std::fs::remove_file(path).expect("the file is there");
 }

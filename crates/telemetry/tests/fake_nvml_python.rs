@@ -54,13 +54,18 @@ fn python_sees_what_rust_sees() -> std::io::Result<()> {
     let json = scenario.to_json().expect("a scenario has no NaN");
     let run = |arguments: &[&str]| run(Path::new(&python), &folder, &json, arguments);
 
-    let told = run(&["-c", SCRIPT])?;
+    let reported = run(&["-c", SCRIPT])?;
     let pid = std::process::id();
     let expected = format!(
         "NVIDIA GeForce RTX 3090|00000000:02:00.0|123000|350000|61|87|21|2415919104|2147483648|\
          [123000, 123000]|[{pid}]|Invalid Argument\n"
     );
-    assert_eq!(text(&told.stdout), expected, "{}", text(&told.stderr));
+    assert_eq!(
+        text(&reported.stdout),
+        expected,
+        "{}",
+        text(&reported.stderr)
+    );
 
     let panel = run(&["-m", "nvitop", "-1", "--no-unicode"])?;
     let panel_text = text(&panel.stdout);

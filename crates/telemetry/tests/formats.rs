@@ -49,7 +49,7 @@ fn trace() -> Trace {
         interval: Duration::from_millis(100),
         devices: vec![device(0), device(1)],
         rows: (0..40).map(row).collect(),
-        marks: vec![Region {
+        regions: vec![Region {
             name: "a, \"b\"; #c".to_owned(),
             start: Duration::from_millis(300),
             end: Duration::from_millis(900),
@@ -101,7 +101,7 @@ fn a_chrome_trace_has_counters_and_regions_on_one_clock() {
     let read = format::read(text.as_bytes()).unwrap();
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
     assert_eq!(read.trace.devices, trace.devices);
-    assert_eq!(read.trace.marks, trace.marks);
+    assert_eq!(read.trace.regions, trace.regions);
     assert_eq!(read.trace.faults, trace.faults);
     assert_eq!(read.trace.overhead, trace.overhead);
     for metric in [
@@ -153,8 +153,8 @@ fn the_seed_dialect_is_the_scripts() {
     });
     // The driver was loaded anew, and counts from zero; the first reading may as well be a wrong
     // one.
-    for (round, told_j) in [(2, 100.0), (3, 150.0)] {
-        values.set(Metric::Energy, told_j);
+    for (round, reported_j) in [(2, 100.0), (3, 150.0)] {
+        values.set(Metric::Energy, reported_j);
         trace.rows.push(Row {
             device: 0,
             time: round * time,
@@ -225,7 +225,7 @@ fn what_is_cut_off_anywhere_is_a_shorter_trace() {
         let head = format::write(
             &Trace {
                 rows: vec![],
-                marks: vec![],
+                regions: vec![],
                 faults: vec![],
                 overhead: None,
                 ..trace.clone()
@@ -398,7 +398,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
         }
     });
     let trace = running.stop().trace;
-    let threads: std::collections::BTreeSet<_> = trace.marks.iter().map(|m| m.thread).collect();
+    let threads: std::collections::BTreeSet<_> = trace.regions.iter().map(|m| m.thread).collect();
     assert_eq!(threads, (0..8).collect());
     for text in [
         String::from_utf8(file.bytes()).unwrap(),
@@ -432,7 +432,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
             found.sort();
             found
         };
-        assert_eq!(key(&read.trace.marks), key(&trace.marks));
+        assert_eq!(key(&read.trace.regions), key(&trace.regions));
     }
 }
 

@@ -32,14 +32,14 @@ fn what_the_library_tells_is_what_the_model_is() {
         let mut nvml = Nvml::open_at(&support::fake()).unwrap();
         let mut model = Synthetic::new(Model::new(scenario).unwrap());
         assert_eq!(nvml.devices().len(), Board::ALL.len());
-        for (told, known) in nvml.devices().iter().zip(model.devices()) {
-            assert_eq!(told.name, known.name);
-            assert_eq!(told.uuid, known.uuid);
-            assert_eq!(told.limits, known.limits, "{}", known.name);
-            assert_eq!(told.architecture, known.architecture);
-            for (told, known) in told.capabilities.iter().zip(&known.capabilities) {
+        for (reported, known) in nvml.devices().iter().zip(model.devices()) {
+            assert_eq!(reported.name, known.name);
+            assert_eq!(reported.uuid, known.uuid);
+            assert_eq!(reported.limits, known.limits, "{}", known.name);
+            assert_eq!(reported.architecture, known.architecture);
+            for (reported, known) in reported.capabilities.iter().zip(&known.capabilities) {
                 assert_eq!(
-                    (told.metric, told.fault),
+                    (reported.metric, reported.fault),
                     (known.metric, known.fault),
                     "{driver}"
                 );
@@ -47,27 +47,27 @@ fn what_the_library_tells_is_what_the_model_is() {
         }
         for ms in [0, 1, 99, 100, 350, 1234, 2999, 60_000] {
             for device in 0..Board::ALL.len() {
-                let told = at(&fake, &mut nvml, device, ms);
+                let reported = at(&fake, &mut nvml, device, ms);
                 let known = model.read(device, Duration::from_millis(ms));
                 for metric in Metric::ALL {
-                    let (told, known) = (told.values.get(metric), known.values.get(metric));
+                    let (reported, known) = (reported.values.get(metric), known.values.get(metric));
                     // NVML tells mW, mJ, whole degrees and per cent.
                     let step = match metric {
                         Metric::Temperature | Metric::GpuBusy | Metric::MemoryBusy => 0.51,
                         Metric::SmClock | Metric::MemoryClock => 0.51,
                         _ => 0.000_51,
                     };
-                    let is_near = match (told, known) {
-                        (Some(told), Some(known)) => (told - known).abs() <= step,
+                    let is_near = match (reported, known) {
+                        (Some(reported), Some(known)) => (reported - known).abs() <= step,
                         (None, None) => true,
                         _ => false,
                     };
                     assert!(
                         is_near,
-                        "{driver} {device} {metric} at {ms}: {told:?} {known:?}"
+                        "{driver} {device} {metric} at {ms}: {reported:?} {known:?}"
                     );
                 }
-                assert_eq!(told.faults, []);
+                assert_eq!(reported.faults, []);
             }
         }
     }

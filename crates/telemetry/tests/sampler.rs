@@ -386,7 +386,7 @@ fn the_panic_of_a_source_reaches_no_caller_of_a_span() {
         }
         drop(outer);
         let trace = running.stop().trace;
-        assert_eq!(trace.marks.len(), 2 + usize::from(is_panicking));
+        assert_eq!(trace.regions.len(), 2 + usize::from(is_panicking));
         assert_eq!(trace.rows.len(), 3);
     }
 }
@@ -453,10 +453,13 @@ fn a_scrape_says_when_the_newest_row_was_read() {
     let line = text
         .lines()
         .find(|line| line.starts_with("telemetry_last_sample_timestamp_seconds{"));
-    let told_s: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    let reported_s: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
     let row_s = snapshot.trace.rows[0].time.as_secs_f64();
     let truth_s = snapshot.trace.began_unix_ns as f64 * 1e-9 + row_s;
-    assert!((told_s - truth_s).abs() < 2e-3, "{told_s} {truth_s}");
+    assert!(
+        (reported_s - truth_s).abs() < 2e-3,
+        "{reported_s} {truth_s}"
+    );
     let read = prometheus::read(text.as_bytes()).unwrap();
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
@@ -473,7 +476,12 @@ fn a_region_is_written_within_a_second_whatever_the_interval() {
                 .unwrap();
             drop(running.span("short"));
             let left = Instant::now();
-            while format::read(&file.bytes()).unwrap().trace.marks.is_empty() {
+            while format::read(&file.bytes())
+                .unwrap()
+                .trace
+                .regions
+                .is_empty()
+            {
                 assert!(left.elapsed() < Duration::from_secs(30));
                 std::thread::yield_now();
             }

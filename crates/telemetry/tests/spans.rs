@@ -44,12 +44,12 @@ fn the_energy_of_a_region_is_that_of_its_time() {
     work_for(Duration::from_millis(250));
     let trace = running.stop().trace;
     let names: Vec<_> = trace
-        .marks
+        .regions
         .iter()
         .map(|mark| (mark.name.as_str(), mark.depth))
         .collect();
     assert_eq!(names, [("outer", 0), ("inner", 1)]);
-    for (mark, at_once) in trace.marks.iter().zip([outer, inner]) {
+    for (mark, at_once) in trace.regions.iter().zip([outer, inner]) {
         let later = SpanReport::from_region(&trace, mark);
         assert_eq!(later.window, at_once.window);
         let truth = WATTS * later.duration().as_secs_f64();
@@ -77,23 +77,23 @@ fn work_is_waited_for_before_both_readings() {
     drop(span);
     assert_eq!(waits.load(Ordering::Relaxed), 2);
     let trace = running.stop().trace;
-    assert_eq!(trace.marks.len(), 1);
+    assert_eq!(trace.regions.len(), 1);
     // The rows at both ends are there, beside those of the rounds.
     let is_at = |time| trace.rows.iter().any(|row| row.time >= time);
-    assert!(is_at(trace.marks[0].start) && trace.rows.len() >= 4);
+    assert!(is_at(trace.regions[0].start) && trace.rows.len() >= 4);
 }
 
 #[test]
 fn regions_are_kept_when_they_are_left_in_the_order_in_which_they_began() {
     let running = sampler().start().unwrap();
     let (long, early) = (running.span("long"), running.span("early"));
-    assert!(running.with_trace(|trace| trace.marks.is_empty()));
+    assert!(running.with_trace(|trace| trace.regions.is_empty()));
     drop(early);
     drop(running.span("late"));
     drop(long);
     let trace = running.stop().trace;
     let said: Vec<_> = trace
-        .marks
+        .regions
         .iter()
         .map(|m| (m.name.as_str(), m.depth))
         .collect();
@@ -125,7 +125,7 @@ fn any_number_of_regions_fits_into_memory() {
     let trace = running.stop().trace;
     assert!(
         trace.rows.len() <= 1000
-            && trace.marks.len() as u64 + trace.n_marks_left_out == REGIONS + 1
+            && trace.regions.len() as u64 + trace.n_regions_left_out == REGIONS + 1
     );
     // Regions did not crowd out the rounds.
     let seconds = trace.duration().as_secs_f64();
@@ -136,7 +136,7 @@ fn any_number_of_regions_fits_into_memory() {
     );
     assert!(trace.energy(0, window).is_some());
     let written = format::read(&file.bytes()).unwrap().trace;
-    assert_eq!(written.marks.len() as u64, REGIONS + 1);
+    assert_eq!(written.regions.len() as u64, REGIONS + 1);
     assert!(written.rows.len() as u64 > 2 * REGIONS);
 }
 

@@ -71,15 +71,15 @@ fn the_energy_of_a_command_is_that_of_its_time_and_its_exit_code_is_passed_on() 
     let window = &energy["window"];
     let took_s = duration_s(&window["end"]) - duration_s(&window["start"]);
     let written = format::read(&fs::read(&out).unwrap()).unwrap().trace;
-    assert_eq!(written.marks.len(), 1);
-    assert_eq!(written.marks[0].name, "sh -c sleep 0.7; exit 7");
-    let region = written.marks[0].end - written.marks[0].start;
+    assert_eq!(written.regions.len(), 1);
+    assert_eq!(written.regions[0].name, "sh -c sleep 0.7; exit 7");
+    let region = written.regions[0].end - written.regions[0].start;
     assert!(
         (region.as_secs_f64() - took_s).abs() < 1e-6 && took_s > 0.7,
         "{took_s}"
     );
     // Sampling continues after the command, so that the energy up to its end is known.
-    assert!(written.duration() > written.marks[0].end + Duration::from_millis(150));
+    assert!(written.duration() > written.regions[0].end + Duration::from_millis(150));
     assert!(energy["joules"].as_f64().unwrap() > 0.0);
     let page = fs::read_to_string(folder.file("trace.html")).unwrap();
     assert!(page.contains("sleep 0.7; exit 7"));

@@ -71,7 +71,7 @@ pub(super) enum Node {
         /// The point, rounded.
         x: f64,
         /// The derivative of `x` with respect to the variable.
-        stretch: f64,
+        jacobian: f64,
         /// Next to an edge: the index of the edge, and the logarithm of the ratio of the intended
         /// distance from the edge to the distance of the rounded `x`.
         near: Option<(usize, f64)>,
@@ -89,7 +89,7 @@ pub(super) enum Node {
         /// The distance from the end is `delta exp(-depth)`.
         depth: f64,
         /// The derivative of `depth` with respect to the variable.
-        stretch: f64,
+        jacobian: f64,
     },
 }
 
@@ -224,14 +224,14 @@ impl Segments {
         match chart {
             Chart::Direct => Node::At {
                 x: t,
-                stretch: 1.0,
+                jacobian: 1.0,
                 near: None,
             },
             Chart::Far { from, scale } => {
                 let rest = 1.0 - t;
                 Node::At {
                     x: from + scale * (t / rest),
-                    stretch: scale.abs() / (rest * rest),
+                    jacobian: scale.abs() / (rest * rest),
                     near: None,
                 }
             }
@@ -243,7 +243,7 @@ impl Segments {
                 // view corrects the density by this ratio.
                 Node::At {
                     x,
-                    stretch: distance,
+                    jacobian: distance,
                     near: Some((edge, (distance / (x - end).abs()).ln())),
                 }
             }
@@ -256,7 +256,7 @@ impl Segments {
                     side,
                     ln_delta: delta.ln(),
                     depth: t / rest,
-                    stretch: 1.0 / (rest * rest),
+                    jacobian: 1.0 / (rest * rest),
                 }
             }
         }

@@ -220,15 +220,15 @@ impl<'a, P: ContinuousDistribution, Q: ContinuousDistribution> Pair<'a, P, Q> {
     }
 
     /// Returns the derivative of `x` with respect to the variable of integration.
-    pub(super) fn stretch(&self, place: &Node) -> f64 {
+    pub(super) fn jacobian(&self, place: &Node) -> f64 {
         match *place {
-            Node::At { stretch, .. } => stretch,
+            Node::At { jacobian, .. } => jacobian,
             Node::Below {
                 ln_delta,
                 depth,
-                stretch,
+                jacobian,
                 ..
-            } => (ln_delta - depth).exp() * stretch,
+            } => (ln_delta - depth).exp() * jacobian,
         }
     }
 

@@ -122,7 +122,7 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
     /// Returns the density at a place with respect to the variable of integration.
     pub(super) fn seen(&self, place: &Node) -> WeightedDensity {
         match *place {
-            Node::At { x, stretch, near } => {
+            Node::At { x, jacobian, near } => {
                 let density = density(self.distribution, x);
                 let (shift, doubt) = self.correction(near);
                 WeightedDensity {
@@ -131,7 +131,7 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
                     weight: if density == 0.0 {
                         0.0
                     } else {
-                        density * shift.exp() * stretch
+                        density * shift.exp() * jacobian
                     },
                     doubt: self.rounding(density.ln()) + doubt,
                 }
@@ -140,7 +140,7 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
                 edge,
                 ln_delta,
                 depth,
-                stretch,
+                jacobian,
                 ..
             } => {
                 let power = self.powers[edge];
@@ -148,7 +148,7 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
                 // exp(ln) (u/delta)^exponent u = exp(ln) delta exp(-(exponent + 1) depth).
                 let ln = power.ln + ln_delta - (power.exponent + 1.0) * depth;
                 WeightedDensity {
-                    weight: ln.exp() * stretch,
+                    weight: ln.exp() * jacobian,
                     doubt: self.rounding(power.ln) + power.doubt * depth,
                 }
             }

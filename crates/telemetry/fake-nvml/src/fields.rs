@@ -53,13 +53,13 @@ fn answer(asked: &GpuQuery<'_>, place: Out<FieldValue>) -> Answer {
         gpu: Some(asked.index),
         field: Some(value.field),
     };
-    let told = match asked.model.failure(&call, asked.now_s) {
+    let reported = match asked.model.failure(&call, asked.now_s) {
         Some(code) => Err(Code(code)),
         None => reported(asked, value.field, value.scope),
     };
     value.stamp_us = stamp_us(asked.model, asked.now_s).cast_signed();
     value.latency_us = 0;
-    match told {
+    match reported {
         Ok((kind, number)) => (value.kind, value.value, value.code) = (kind, number, 0),
         Err(code) => value.code = code.0,
     }

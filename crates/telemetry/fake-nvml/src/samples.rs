@@ -72,7 +72,7 @@ fn kept(asked: &GpuQuery<'_>, kind: u32) -> Answer<Vec<Sample>> {
         kind if kind < N_KINDS => return Err(Code::NOT_SUPPORTED),
         _ => return Err(Code::INVALID_ARGUMENT),
     };
-    let told = |time_s: f64| match kind {
+    let reported = |time_s: f64| match kind {
         0 => gpu.reported_w(field, time_s).map_or(0.0, milli),
         1 => gpu.busy_pct(time_s).map_or(0.0, |busy| busy.0),
         2 => gpu.busy_pct(time_s).map_or(0.0, |busy| busy.1),
@@ -88,7 +88,7 @@ fn kept(asked: &GpuQuery<'_>, kind: u32) -> Answer<Vec<Sample>> {
             stamp_us: stamp_us(asked.model, update_at_s),
             // Reads at the middle of the update interval, so that rounding cannot select a
             // neighbouring update.
-            value: whole(told(update_at_s + 0.5 * update_s)),
+            value: whole(reported(update_at_s + 0.5 * update_s)),
         }
     };
     Ok((0..n_updates.min(N_KEPT)).rev().map(sample).collect())

@@ -232,13 +232,13 @@ fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
 }
 
 fn scenario_of_environment() -> Result<Scenario, String> {
-    let Ok(told) = std::env::var(VARIABLE) else {
+    let Ok(reported) = std::env::var(VARIABLE) else {
         return Ok(Scenario::default());
     };
-    let text = if told.trim_start().starts_with('{') {
-        told
+    let text = if reported.trim_start().starts_with('{') {
+        reported
     } else {
-        std::fs::read_to_string(&told).map_err(|fault| format!("{told}: {fault}"))?
+        std::fs::read_to_string(&reported).map_err(|fault| format!("{reported}: {fault}"))?
     };
     Scenario::from_json(&text).map_err(|fault| fault.to_string())
 }

@@ -39,7 +39,7 @@ impl Estimate {
     }
 
     /// Returns whether both ranges have a number in common.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 

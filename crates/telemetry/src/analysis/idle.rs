@@ -112,26 +112,26 @@ pub struct Bottleneck {
     /// The verdict.
     pub verdict: Verdict,
     /// States of the device in the order of time; without gaps, except for pauses of sampling.
-    pub stretches: Vec<Period>,
+    pub periods: Vec<Period>,
     /// Shares of the states.
     pub shares: Shares,
-    /// The quantity that `stretches` and the values of `shares` and `wasted_j` rest on.
+    /// The quantity that `periods` and the values of `shares` and `wasted_j` rest on.
     pub evidence: Evidence,
     /// Lag of utilisation behind the device, in s, if it was found, of readings that hold until the
-    /// next one; `stretches` are corrected for it.
+    /// next one; `periods` are corrected for it.
     pub utilisation_lag_s: Option<f64>,
     /// Share of the window that rows cover, 0 to 1.
     pub known: f64,
     /// Whether memory in use is reported; if not, no time counts as [`Activity::IdleHeld`].
-    pub is_memory_told: bool,
+    pub is_memory_reported: bool,
     /// Period of power, if there is one.
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
     /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of all
-    /// stretches.
+    /// periods.
     pub joules: f64,
-    /// Energy of the idle stretches, in J. The range also contains the energy of idle time in
+    /// Energy of the idle periods, in J. The range also contains the energy of idle time in
     /// pauses of sampling.
     pub wasted_j: Estimate,
 }
@@ -145,7 +145,7 @@ const OPERATION: &str = "idle_periods";
 /// neither utilisation nor power, or has fewer than two rows, or all of them at the same time.
 pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     check_device(trace, device)?;
-    let mut rows = trace.device_rows(device).filter(|row| is_telling(row));
+    let mut rows = trace.device_rows(device).filter(|row| shows_activity(row));
     let (first, last) = rows
         .next()
         .map(|row| row.time)
@@ -156,7 +156,7 @@ pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     let start = times().min().unwrap_or(first);
     let end = times().max().unwrap_or(last);
     let energy = trace.energy(device, start..end);
-    judge(trace, device, start..end, energy)
+    analyse(trace, device, start..end, energy)
 }
 
 /// Finds the idle times of a device in a window, such as that of a region of code.
@@ -180,7 +180,7 @@ pub fn idle_periods_within(
             must: "long enough for one update of the power sensor",
         });
     }
-    judge(trace, device, window, energy)
+    analyse(trace, device, window, energy)
 }
 
 fn check_device(trace: &Trace, device: usize) -> Result<()> {
@@ -204,12 +204,12 @@ fn unavailable(device: usize, fault: Fault) -> Error {
 }
 
 /// Returns whether a row has a reading that tells busy time from idle time.
-fn is_telling(row: &Row) -> bool {
+fn shows_activity(row: &Row) -> bool {
     let mut metrics = [Metric::GpuBusy].into_iter().chain(Metric::POWERS);
     metrics.any(|metric| row.values.get(metric).is_some())
 }
 
-fn judge(
+fn analyse(
     trace: &Trace,
     device: usize,
     window: Range<Duration>,
@@ -230,26 +230,26 @@ fn judge(
     }
     let known_j = cut.joules();
     let joules = energy_j.unwrap_or(known_j);
-    let stretches = view.stretches(&cut);
-    let busy = view.weighed(Metric::GpuBusy);
+    let periods = view.periods(&cut);
+    let busy = view.weighted(Metric::GpuBusy);
     let mut found = Bottleneck {
         verdict: Verdict::Undecided,
         shares: shares(
-            &stretches,
+            &periods,
             cut.idle_s.scaled(1.0 / total_s),
             view.held_share(),
         ),
-        stretches,
+        periods,
         evidence,
         utilisation_lag_s: lag::is_found(&lag_s).then_some(lag_s.value),
         known: view.known(),
-        is_memory_told: view.is_told(Metric::MemoryUsed),
+        is_memory_reported: view.is_reported(Metric::MemoryUsed),
         periodicity: view.periodicity(),
         busy_percentiles: quantile(busy.clone(), 0.05).zip(quantile(busy, 0.95)),
         joules,
         wasted_j: view.wasted_j(&cut, (joules - known_j).max(0.0)),
     };
-    found.verdict = found.judged();
+    found.verdict = found.first_fitting_verdict();
     Ok(found)
 }
 
@@ -263,7 +263,9 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     let of_busy =
         (!readings.is_empty()).then(|| by_utilisation(&readings, lag_s, &view.spans, &steps));
     let (cut, evidence) = match (of_power, of_busy) {
-        (Some(power), Some(busy)) if power.has_third_level || !power.idle_s.meets(&busy.idle_s) => {
+        (Some(power), Some(busy))
+            if power.has_third_level || !power.idle_s.overlaps(&busy.idle_s) =>
+        {
             let idle_s = busy.idle_s.hull(&power.idle_s);
             let idle_j = busy.idle_j.hull(&power.idle_j);
             let cut = Cut {
@@ -280,11 +282,11 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     (lag_s, cut, evidence)
 }
 
-/// Shares out idle time among held and free by the times of the stretches, or by memory where
+/// Shares out idle time among held and free by the times of the periods, or by memory where
 /// nothing is idle.
-fn shares(stretches: &[Period], idle: Estimate, held_share: f64) -> Shares {
+fn shares(periods: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
-        let of_it = stretches.iter().filter(|s| s.activity == activity);
+        let of_it = periods.iter().filter(|s| s.activity == activity);
         let seconds = of_it.map(|s| (s.window.end - s.window.start).as_secs_f64());
         seconds.fold(0.0, |sum, seconds| sum + seconds)
     };

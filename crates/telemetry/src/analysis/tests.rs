@@ -87,7 +87,7 @@ fn time_is_split_into_active_held_and_idle() {
         "{found:?}"
     );
     assert!((idle.value - 0.25).abs() < 1e-9);
-    let kinds: Vec<Activity> = found.stretches.iter().map(|s| s.activity).collect();
+    let kinds: Vec<Activity> = found.periods.iter().map(|s| s.activity).collect();
     assert_eq!(
         kinds,
         [Activity::Active, Activity::IdleHeld, Activity::Idle]
@@ -146,11 +146,11 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
         "{:?}",
         found.shares
     );
-    let of_rows_j: f64 = found.stretches.iter().map(|s| s.joules).sum();
+    let of_rows_j: f64 = found.periods.iter().map(|s| s.joules).sum();
     assert!((of_rows_j - 80.0 * 30.0).abs() < 10.0, "{of_rows_j}");
     let all = trace.energy(0, Duration::ZERO..trace.duration()).unwrap();
     assert_eq!(found.joules, all.joules);
-    let ends: Vec<_> = found.stretches.iter().map(|s| s.window.clone()).collect();
+    let ends: Vec<_> = found.periods.iter().map(|s| s.window.clone()).collect();
     assert_eq!(ends.len(), 2);
     assert_eq!(ends[0].end, Duration::from_secs(15));
     assert!(ends[1].start >= Duration::from_secs(45), "{ends:?}");
@@ -175,8 +175,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     });
     for counted in [false, true] {
         for row in trace.rows.iter_mut().filter(|_| counted) {
-            let told_j = 5000.0 + load.energy_j(0.0, row.time.as_secs_f64());
-            row.values.set(Metric::Energy, told_j);
+            let reported_j = 5000.0 + load.energy_j(0.0, row.time.as_secs_f64());
+            row.values.set(Metric::Energy, reported_j);
         }
         let found = idle_periods(&trace, 0).unwrap();
         let all = trace.energy(0, Duration::ZERO..trace.duration()).unwrap();
@@ -185,7 +185,7 @@ fn joules_of_idle_time_are_those_of_the_trace() {
             "{} {all}",
             found.joules
         );
-        let idle_j = found.stretches[0].joules;
+        let idle_j = found.periods[0].joules;
         assert!((idle_j - 60.0 * 30.1).abs() < 60.0, "{counted} {idle_j}");
     }
 }
@@ -366,7 +366,7 @@ fn time_of_which_nothing_is_known_is_said_and_so_is_memory() {
         .record(Duration::from_secs(10))
         .unwrap();
     let found = idle_periods(&trace, 0).unwrap();
-    assert!(found.known > 0.999 && found.is_memory_told, "{found}");
+    assert!(found.known > 0.999 && found.is_memory_reported, "{found}");
     assert!(!found.to_string().contains("unknown"));
     for row in &mut trace.rows {
         row.values.set(Metric::MemoryUsed, f64::NAN);

@@ -29,7 +29,7 @@ pub(crate) struct Cell {
     pub to_s: f64,
     /// Mean power, in W; an estimate unless the cell was seen.
     pub watts: f64,
-    pub sight: Visibility,
+    pub visibility: Visibility,
     /// Bounds on the errors of the two edges, in s.
     pub slack_s: (f64, f64),
 }
@@ -69,7 +69,7 @@ pub(crate) struct Cells {
     /// Time between two updates, in s.
     pub update_s: f64,
     /// Bound on the error of the update period, as a share of the period.
-    pub stretch: f64,
+    pub period_error: f64,
     /// Length, in cells, of repeating patterns that the readings do not show (see `unfold.rs`); 0
     /// if there is no such pattern.
     pub fold: usize,
@@ -130,7 +130,7 @@ impl Cells {
         if !self.reach_over(from_s, to_s) {
             return None;
         }
-        let missing = |cell: &&Cell| cell.sight == Visibility::Missing;
+        let missing = |cell: &&Cell| cell.visibility == Visibility::Missing;
         let missing_s: f64 = self
             .within(from_s, to_s)
             .filter(missing)
@@ -205,7 +205,7 @@ impl Cells {
             let found = around.fold(0.0_f64, |most, cell| {
                 // The energy of a cell that was not seen has no known mean. Its power is bounded at
                 // each time after its edge, so the edge always matters.
-                let full_s = match cell.sight {
+                let full_s = match cell.visibility {
                     Visibility::Seen | Visibility::Unsure { .. } => {
                         (cell.to_s - cell.from_s) * (cell.watts / self.ceiling_w).clamp(0.0, 1.0)
                     }
@@ -237,7 +237,7 @@ impl Cells {
             // Energy of the cell within the window, and the time of the cell outside the window.
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
             let most = self.ceiling_w.max(cell.watts) * time_s - inside;
-            match cell.sight {
+            match cell.visibility {
                 Visibility::Hidden { low_w, high_w } => {
                     errors.worst = add(errors.worst, (inside, most));
                     // Cells are in the order of time, so a new block number closes the last block.
@@ -259,7 +259,7 @@ impl Cells {
                     let end = ((inside - low).max(0.0), most.min(all - inside).max(0.0));
                     // If this cell is longer than assumed, the others are shorter, so only its
                     // difference to the mean power of the window changes the sum.
-                    let stretched = self.stretch * (cell.watts - mean_w).abs() * time_s;
+                    let stretched = self.period_error * (cell.watts - mean_w).abs() * time_s;
                     errors.linear = add(errors.linear, add(end, (stretched, stretched)));
                 }
             }
@@ -313,7 +313,10 @@ impl Cells {
         // all its cells can be lowered and raised (W).
         let mut slots = vec![(0.0, f64::INFINITY, f64::INFINITY); n];
         for (k, cell) in self.list.iter().enumerate() {
-            if matches!(cell.sight, Visibility::Seen | Visibility::Unsure { .. }) {
+            if matches!(
+                cell.visibility,
+                Visibility::Seen | Visibility::Unsure { .. }
+            ) {
                 let slot = &mut slots[k % n];
                 slot.0 += overlap(cell, from_s, to_s);
                 slot.1 = slot.1.min(cell.watts.max(0.0));
@@ -374,7 +377,7 @@ impl Unsure {
             hidden_s,
             low_w,
             high_w,
-        } = cell.sight
+        } = cell.visibility
         else {
             return;
         };
@@ -419,7 +422,7 @@ mod tests {
                 from_s,
                 to_s: from_s + lasts_s,
                 watts,
-                sight: Visibility::Seen,
+                visibility: Visibility::Seen,
                 slack_s: (0.0, 0.0),
             }
         };
@@ -453,9 +456,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_for_most_of_the_time_is_not_told() {
+    fn what_is_hidden_for_most_of_the_time_is_not_reported() {
         let mut cells = seen(&[(1.0, 100.0), (2.0, 100.0), (1.0, 100.0)]);
-        cells.list[1].sight = Visibility::Missing;
+        cells.list[1].visibility = Visibility::Missing;
         assert_eq!(cells.sum(0.5, 3.5), None);
         let sum = cells.sum(0.0, 4.0).unwrap();
         assert_eq!((sum.joules, sum.likely), (400.0, (200.0, 800.0)));

@@ -47,20 +47,20 @@ impl EnergyTotal {
     /// 0 J. A reading also adds 0 J if it is not finite or is negative, if the counter fell, or if
     /// the counter rose faster than 1 MW. If the next reading continues from a reading that fell
     /// or rose too fast, counting continues from there, and the energy since a reset is added.
-    pub fn add(&mut self, time: Duration, told_j: f64) -> f64 {
-        if !(told_j.is_finite() && told_j >= 0.0) {
+    pub fn add(&mut self, time: Duration, reported_j: f64) -> f64 {
+        if !(reported_j.is_finite() && reported_j >= 0.0) {
             return self.sum_j;
         }
-        let now = (time.as_secs_f64(), told_j);
+        let now = (time.as_secs_f64(), reported_j);
         let goes_on = |from: &(f64, f64)| went_on(*from, now, ANY_POWER_W);
         let anew = self.last.zip(self.doubted.filter(goes_on));
         if let Some((_, last_j)) = self.last.filter(goes_on) {
-            self.sum_j += told_j - last_j;
+            self.sum_j += reported_j - last_j;
         } else if let Some((last, first)) = anew {
             // After a reset the counter began at 0, so all of the new reading is energy since the
             // reset. A counter that jumped up was not at 0; only the last step counts.
             let is_from_zero = first.1 < last.1 && went_on((last.0, 0.0), first, ANY_POWER_W);
-            self.sum_j += told_j - if is_from_zero { 0.0 } else { first.1 };
+            self.sum_j += reported_j - if is_from_zero { 0.0 } else { first.1 };
         } else if self.last.is_some() {
             self.doubted = Some(now);
             return self.sum_j;
@@ -75,18 +75,18 @@ mod tests {
     use super::*;
 
     /// Returns the sum after each of some readings that are 1 s apart.
-    fn sums<const N: usize>(told: [f64; N]) -> [f64; N] {
+    fn sums<const N: usize>(reported: [f64; N]) -> [f64; N] {
         let (mut counted, mut second) = (EnergyTotal::default(), 0);
-        told.map(|told_j| {
+        reported.map(|reported_j| {
             second += 1;
-            counted.add(Duration::from_secs(second), told_j)
+            counted.add(Duration::from_secs(second), reported_j)
         })
     }
 
     #[test]
     fn a_counter_that_began_anew_is_followed_from_there() {
-        let told = [5e6, 5e6 + 30.0, 12.0, 20.0, f64::NAN, -1.0, 25.0];
-        assert_eq!(sums(told), [0.0, 30.0, 30.0, 50.0, 50.0, 50.0, 55.0]);
+        let reported = [5e6, 5e6 + 30.0, 12.0, 20.0, f64::NAN, -1.0, 25.0];
+        assert_eq!(sums(reported), [0.0, 30.0, 30.0, 50.0, 50.0, 50.0, 55.0]);
         // A counter that jumped up and stayed there: the jump is not counted.
         assert_eq!(sums([5.0, 1e15, 1e15 + 2.0]), [0.0, 0.0, 2.0]);
     }

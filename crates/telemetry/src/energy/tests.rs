@@ -24,8 +24,8 @@ enum Reported {
     Counter(f64),
 }
 
-fn device(teller: Reported) -> Device {
-    let (name, architecture) = match teller {
+fn device(reported: Reported) -> Device {
+    let (name, architecture) = match reported {
         Reported::Power(SensorClass::PartTime) => ("NVIDIA A100-SXM4-40GB", "Ampere"),
         Reported::Power(SensorClass::FullTime | SensorClass::LastSecond) => ("NVIDIA L4", "Ada"),
         Reported::Power(SensorClass::Fast) => ("Tesla V100", "Volta"),
@@ -42,8 +42,8 @@ fn device(teller: Reported) -> Device {
     }
 }
 
-fn metric(teller: Reported) -> Metric {
-    match teller {
+fn metric(reported: Reported) -> Metric {
+    match reported {
         Reported::Power(SensorClass::LastSecond) => Metric::PowerAverage,
         Reported::Power(_) => Metric::PowerInstant,
         Reported::Counter(_) => Metric::Energy,
@@ -54,7 +54,7 @@ fn metric(teller: Reported) -> Metric {
 /// are.
 fn sampled(
     load: &PowerProfile,
-    teller: Reported,
+    reported: Reported,
     phase_s: f64,
     every_s: f64,
     lasts_s: f64,
@@ -65,14 +65,14 @@ fn sampled(
         times_s.push(time_s);
         time_s += every_s;
     }
-    sampled_at(load, teller, phase_s, &times_s)
+    sampled_at(load, reported, phase_s, &times_s)
 }
 
 /// Samples a load at the given times, in s, as [`sampled`] does.
-fn sampled_at(load: &PowerProfile, teller: Reported, phase_s: f64, times_s: &[f64]) -> Trace {
+fn sampled_at(load: &PowerProfile, reported: Reported, phase_s: f64, times_s: &[f64]) -> Trace {
     let mut rows = vec![];
     for &time_s in times_s {
-        let told = match teller {
+        let value = match reported {
             Reported::Power(class) => {
                 let sensor = Sensor {
                     phase_s,
@@ -92,7 +92,7 @@ fn sampled_at(load: &PowerProfile, teller: Reported, phase_s: f64, times_s: &[f6
             }
         };
         let mut values = Values::none();
-        values.set(metric(teller), (told * 1000.0).round() / 1000.0);
+        values.set(metric(reported), (value * 1000.0).round() / 1000.0);
         rows.push(Row {
             device: 0,
             time: Duration::from_secs_f64(time_s),
@@ -100,7 +100,7 @@ fn sampled_at(load: &PowerProfile, teller: Reported, phase_s: f64, times_s: &[f6
         });
     }
     Trace {
-        devices: vec![device(teller)],
+        devices: vec![device(reported)],
         rows,
         ..Trace::default()
     }
@@ -154,7 +154,7 @@ fn seconds(from_s: f64, to_s: f64) -> Range<Duration> {
     Duration::from_secs_f64(from_s)..Duration::from_secs_f64(to_s)
 }
 
-const TELLERS: [Reported; 6] = [
+const REPORTED: [Reported; 6] = [
     Reported::Power(SensorClass::PartTime),
     Reported::Power(SensorClass::FullTime),
     Reported::Power(SensorClass::LastSecond),
@@ -163,16 +163,16 @@ const TELLERS: [Reported; 6] = [
     Reported::Counter(0.1),
 ];
 
-fn name(teller: Reported) -> String {
-    match teller {
+fn name(reported: Reported) -> String {
+    match reported {
         Reported::Power(class) => format!("{class:?}"),
         Reported::Counter(step_s) => format!("counter {step_s}"),
     }
 }
 
-fn is_part_time(teller: Reported) -> bool {
+fn is_part_time(reported: Reported) -> bool {
     matches!(
-        teller,
+        reported,
         Reported::Power(SensorClass::PartTime | SensorClass::Fast)
     )
 }
@@ -189,7 +189,7 @@ fn counting(kind: Kind, limits: PowerLimits) -> Trace {
 
 #[test]
 fn without_power_or_energy_there_is_none() {
-    let mut trace = sampled(&PowerProfile::constant(99.0), TELLERS[1], 0.0, 0.1, 5.0);
+    let mut trace = sampled(&PowerProfile::constant(99.0), REPORTED[1], 0.0, 0.1, 5.0);
     assert_eq!(trace.energy(0, seconds(1.0, 1.0)), None);
     assert_eq!(trace.energy(0, seconds(1.0, 9.0)), None);
     assert_eq!(trace.energy(1, seconds(1.0, 2.0)), None);
@@ -212,8 +212,8 @@ fn the_counter_comes_first_and_the_integral_checks_it() {
     );
     let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
     for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
-        let told = other.values.get(Metric::Energy).unwrap();
-        row.values.set(Metric::Energy, 1.05 * told);
+        let reported = other.values.get(Metric::Energy).unwrap();
+        row.values.set(Metric::Energy, 1.05 * reported);
     }
     let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
     assert_eq!(
@@ -234,8 +234,8 @@ fn the_counter_comes_first_and_the_integral_checks_it() {
     );
     // After a reset of the counter, the integral of power is used, and there is no check.
     for row in &mut trace.rows[700..] {
-        let told = row.values.get(Metric::Energy).unwrap();
-        row.values.set(Metric::Energy, told - 3000.0);
+        let reported = row.values.get(Metric::Energy).unwrap();
+        row.values.set(Metric::Energy, reported - 3000.0);
     }
     let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
     assert_eq!(energy.method, Method::InstantPower);
@@ -244,7 +244,7 @@ fn the_counter_comes_first_and_the_integral_checks_it() {
 
 #[test]
 fn an_empty_second_is_missing_and_not_zero() {
-    let mut trace = sampled(&PowerProfile::constant(100.0), TELLERS[1], 0.0, 0.02, 10.0);
+    let mut trace = sampled(&PowerProfile::constant(100.0), REPORTED[1], 0.0, 0.02, 10.0);
     trace
         .rows
         .retain(|row| !(4.0..5.0).contains(&row.time.as_secs_f64()));
@@ -259,10 +259,10 @@ fn an_empty_second_is_missing_and_not_zero() {
 
 #[test]
 fn a_device_that_tells_no_watt_tells_nothing() {
-    for teller in TELLERS {
-        let trace = sampled(&PowerProfile::constant(0.0), teller, 0.0, 0.05, 12.0);
+    for reported in REPORTED {
+        let trace = sampled(&PowerProfile::constant(0.0), reported, 0.0, 0.05, 12.0);
         assert!(trace.devices[0].limits.max_w.is_some());
-        assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{teller:?}");
+        assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{reported:?}");
     }
 }
 
@@ -346,10 +346,10 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
     let began = std::time::Instant::now();
     let mut random = Random(5);
     for round in 0..35 {
-        let teller = TELLERS[round % TELLERS.len()];
+        let reported = REPORTED[round % REPORTED.len()];
         let mut trace = sampled(
             &PowerProfile::square(50.0, 250.0, 0.73, 0.6),
-            teller,
+            reported,
             0.0,
             0.1,
             200.0,
@@ -367,15 +367,15 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
         }
         for (row, time) in trace.rows.iter_mut().zip(times) {
             row.time = time;
-            let told = row.values.get(metric(teller)).unwrap();
+            let value = row.values.get(metric(reported)).unwrap();
             let wild = match random.between(0.0, 400.0) {
-                0.0..1.0 => -told,
+                0.0..1.0 => -value,
                 1.0..2.0 => 1e300,
                 2.0..3.0 => f64::INFINITY,
                 3.0..4.0 => 0.0,
-                _ => told,
+                _ => value,
             };
-            row.values.set(metric(teller), wild);
+            row.values.set(metric(reported), wild);
         }
         let whole = trace.duration();
         for share in [1, 2, 5, 100] {
@@ -391,7 +391,7 @@ fn damaged_times_and_readings_take_no_more_time_than_rows() {
             }
         }
         drop(crate::analysis::idle_periods(&trace, 0));
-        let _ = crate::probe::update_period(&trace, 0, metric(teller));
+        let _ = crate::probe::update_period(&trace, 0, metric(reported));
     }
     // The test takes seconds. An algorithm whose time grows with the time between rows would not
     // end.
@@ -403,8 +403,8 @@ mod properties {
     use super::*;
     use proptest::prelude::*;
 
-    fn teller() -> impl Strategy<Value = Reported> {
-        (0..TELLERS.len()).prop_map(|i| TELLERS[i])
+    fn reported() -> impl Strategy<Value = Reported> {
+        (0..REPORTED.len()).prop_map(|i| REPORTED[i])
     }
 
     proptest! {
@@ -412,14 +412,14 @@ mod properties {
 
         #[test]
         fn energy_adds_up_over_adjoining_windows(
-            teller in teller(), seed: u64, cut in 0.2..0.8_f64, lasts in 2.0..6.0_f64,
+            reported in reported(), seed: u64, cut in 0.2..0.8_f64, lasts in 2.0..6.0_f64,
         ) {
             let load = PowerProfile { pieces: irregular(&mut Random(seed), 30), repeats: true };
-            let trace = sampled(&load, teller, 0.0123, 0.023, lasts + 5.0);
+            let trace = sampled(&load, reported, 0.0123, 0.023, lasts + 5.0);
             let (from, to) = (3.0, 3.0 + lasts);
             let middle = from + cut * lasts;
             let by = |from, to| {
-                trace.energy_by(0, metric(teller), seconds(from, to), &Calibration::known(1.0)).unwrap()
+                trace.energy_by(0, metric(reported), seconds(from, to), &Calibration::known(1.0)).unwrap()
             };
             let (whole, left, right) = (by(from, to), by(from, middle), by(middle, to));
             let sum = left.joules + right.joules;
@@ -432,12 +432,12 @@ mod properties {
 
         #[test]
         fn energy_scales_with_the_gain_and_lies_in_its_intervals(
-            teller in teller(), seed: u64, gain in 0.9..1.1_f64,
+            reported in reported(), seed: u64, gain in 0.9..1.1_f64,
         ) {
             let load = PowerProfile { pieces: irregular(&mut Random(seed), 30), repeats: true };
-            let trace = sampled(&load, teller, 0.0, 0.031, 8.0);
+            let trace = sampled(&load, reported, 0.0, 0.031, 8.0);
             let by = |calibration: &Calibration| {
-                trace.energy_by(0, metric(teller), seconds(3.0, 6.0), calibration).unwrap()
+                trace.energy_by(0, metric(reported), seconds(3.0, 6.0), calibration).unwrap()
             };
             let (one, scaled) = (by(&Calibration::known(1.0)), by(&Calibration::known(gain)));
             prop_assert!((scaled.joules * gain / one.joules - 1.0).abs() < 1e-12);

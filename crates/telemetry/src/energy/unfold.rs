@@ -35,7 +35,7 @@ use crate::updates::{self, PeriodBounds, Update, UpdateGap};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SensorModel {
     /// Update period with its bounds.
-    pub rhythm: PeriodBounds,
+    pub period_bounds: PeriodBounds,
     /// Length of the averaging window of a reading, in s.
     pub window_s: f64,
     /// Bound on the error of the windows' ends, in s, in addition to the error of the update times.
@@ -66,20 +66,20 @@ const MIN_FOLD: usize = 2;
 /// has the cells of whole windows, whose bounds must be included as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
-    habit: SensorModel,
+    model: SensorModel,
     row_s: f64,
     ceiling_w: f64,
 ) -> Vec<(Cells, Vec<Update>)> {
     // Where reads are slower than updates, the steps between seen updates are those of the reads.
-    let period_s = habit.rhythm.period_s;
-    let updates = updates::of_power(series, &habit.rhythm);
+    let period_s = model.period_bounds.period_s;
+    let updates = updates::of_power(series, &model.period_bounds);
     let step_s = period_s.max(updates::read_interval_s(series, period_s));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a small positive count"
     )]
-    let fold = (habit.window_s / step_s).round() as usize;
+    let fold = (model.window_s / step_s).round() as usize;
     let is_folded = fold >= MIN_FOLD;
     // A pause longer than a few usual steps is missing time. For a sensor without unfolding, slow
     // rows are usual and their hidden time is bounded; unfolding needs a reading at every step.
@@ -90,11 +90,13 @@ pub(crate) fn of_power(
         let cells = if is_folded {
             unfolded(&filled(run, step_s), fold, step_s)
         } else {
-            alternating(run, habit.window_s, &habit.rhythm)
+            alternating(run, model.window_s, &model.period_bounds)
         };
         append(&mut list, cells);
     }
-    let has_gap = list.iter().any(|cell| cell.sight == Visibility::Missing);
+    let has_gap = list
+        .iter()
+        .any(|cell| cell.visibility == Visibility::Missing);
     // `Cells::folded` assigns cells to places of the pattern by their index in the whole list. This
     // includes the margin before the first cell, which only shifts all indices. With a gap, each
     // run has a pattern of its own, so no common pattern is bounded.
@@ -105,23 +107,23 @@ pub(crate) fn of_power(
         add_margins(&mut list, 2.0 * MARGIN_STEPS * step_s, Visibility::Open);
         set_ranges(&mut list, &updates);
         for cell in &mut list {
-            cell.slack_s.0 += habit.shift_s;
-            cell.slack_s.1 += habit.shift_s;
+            cell.slack_s.0 += model.shift_s;
+            cell.slack_s.1 += model.shift_s;
         }
         let cells = Cells {
             reach_s: reach_s(&updates, series, step_s),
             list,
             ceiling_w,
             update_s: period_s,
-            stretch: habit.rhythm.tolerance().min(1.0),
+            period_error: model.period_bounds.tolerance().min(1.0),
             fold,
-            is_guess: habit.is_guess,
+            is_guess: model.is_guess,
         };
         (cells, updates.clone())
     };
     let mut ways = vec![finish(list, fold)];
     if is_folded && is_disturbed {
-        let wholes = whole_windows(&updates, habit.window_s, MISSING_STEPS * step_s);
+        let wholes = whole_windows(&updates, model.window_s, MISSING_STEPS * step_s);
         ways.push(finish(wholes, 0));
     }
     ways
@@ -130,20 +132,20 @@ pub(crate) fn of_power(
 /// Returns the cells and the updates of readings of a counter that never decreases, (s, J).
 ///
 /// A cell is the time between two updates; its power is the difference of the readings over the
-/// time. If the update period is known, `rhythm` narrows the bounds on the times of updates. A
+/// time. If the update period is known, `period_bounds` narrows the bounds on the times of updates. A
 /// reading is never older than `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
-    rhythm: Option<&PeriodBounds>,
+    period_bounds: Option<&PeriodBounds>,
     longest_s: f64,
     ceiling_w: f64,
 ) -> (Cells, Vec<Update>) {
-    let updates = updates::of_counter(series, rhythm, longest_s);
+    let updates = updates::of_counter(series, period_bounds, longest_s);
     let cell = |pair: &[Update]| Cell {
         from_s: pair[0].time_s,
         to_s: pair[1].time_s,
         watts: (pair[1].value - pair[0].value) / (pair[1].time_s - pair[0].time_s),
-        sight: Visibility::Seen,
+        visibility: Visibility::Seen,
         slack_s: (pair[0].slack_s, pair[1].slack_s),
     };
     let mut list: Vec<Cell> = updates.windows(2).map(cell).collect();
@@ -197,7 +199,7 @@ fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
             from_s: last.to_s,
             to_s: first.from_s,
             watts: 0.5 * (last.watts + first.watts),
-            sight: Visibility::Missing,
+            visibility: Visibility::Missing,
             slack_s: (last.slack_s.1, first.slack_s.0),
         });
     }
@@ -225,12 +227,12 @@ fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool 
 ///
 /// If the sensor observes all of the time, a cell begins at the update before, and only missed
 /// updates leave a hidden cell.
-fn alternating(run: &[Update], window_s: f64, rhythm: &PeriodBounds) -> Vec<Cell> {
+fn alternating(run: &[Update], window_s: f64, period_bounds: &PeriodBounds) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
-    let sees_all = window_s > (1.0 - SAME_EDGE) * rhythm.period_s;
+    let sees_all = window_s > (1.0 - SAME_EDGE) * period_bounds.period_s;
     for update in run {
         let mut from_s = update.time_s - window_s;
-        let (mut sight, mut from_slack_s) = (Visibility::Seen, update.slack_s);
+        let (mut visibility, mut from_slack_s) = (Visibility::Seen, update.slack_s);
         if let Some(&last) = cells.last() {
             let follows = sees_all && update.step != UpdateGap::Missed;
             // Windows that touch, up to rounding, have no hidden cell between them.
@@ -239,7 +241,7 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &PeriodBounds) -> Vec<Cell
                     from_s: last.to_s,
                     to_s: from_s,
                     watts: 0.5 * (last.watts + update.value),
-                    sight: hidden(),
+                    visibility: hidden(),
                     slack_s: (last.slack_s.1, update.slack_s),
                 });
             } else {
@@ -248,8 +250,8 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &PeriodBounds) -> Vec<Cell
             // If an update was missed, this cell is longer than a period: the reading is the mean
             // of its last period only, and the time before is hidden.
             if follows && update.step == UpdateGap::Unsure {
-                sight = Visibility::Unsure {
-                    hidden_s: (update.time_s - from_s - rhythm.shortest_s).max(0.0),
+                visibility = Visibility::Unsure {
+                    hidden_s: (update.time_s - from_s - period_bounds.shortest_s).max(0.0),
                     low_w: 0.0,
                     high_w: 0.0,
                 };
@@ -260,7 +262,7 @@ fn alternating(run: &[Update], window_s: f64, rhythm: &PeriodBounds) -> Vec<Cell
                 from_s,
                 to_s: update.time_s,
                 watts: update.value,
-                sight,
+                visibility,
                 slack_s: (from_slack_s, update.slack_s),
             });
         }
@@ -315,7 +317,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
                     from_s: to_s,
                     to_s: next.from_s,
                     watts: 0.5 * (update.value + next.watts),
-                    sight: if gap_s < missing_s {
+                    visibility: if gap_s < missing_s {
                         hidden()
                     } else {
                         Visibility::Missing
@@ -328,7 +330,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
             from_s: to_s - window_s,
             to_s,
             watts: update.value,
-            sight: Visibility::Seen,
+            visibility: Visibility::Seen,
             slack_s: (update.slack_s, update.slack_s),
         });
     }
@@ -393,7 +395,7 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
             from_s,
             to_s,
             watts: level + pattern[k % fold] + rise,
-            sight: Visibility::Seen,
+            visibility: Visibility::Seen,
             slack_s: (from_slack_s, to_slack_s),
         });
         (from_s, from_slack_s) = (to_s, to_slack_s);
@@ -401,7 +403,7 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
     cells
 }
 
-/// Returns the sight of a hidden cell whose range is not set yet; see [`set_ranges`].
+/// Returns the visibility of a hidden cell whose range is not set yet; see [`set_ranges`].
 fn hidden() -> Visibility {
     Visibility::Hidden {
         low_w: 0.0,
@@ -411,7 +413,7 @@ fn hidden() -> Visibility {
 
 /// Adds a cell of length `margin_s` at each end of the list, with the power of its neighbour,
 /// because a window may begin before the first update and end after the last.
-fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Visibility) {
+fn add_margins(list: &mut Vec<Cell>, margin_s: f64, visibility: Visibility) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;
     };
@@ -421,7 +423,7 @@ fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Visibility) {
             from_s: first.from_s - margin_s,
             to_s: first.from_s,
             watts: first.watts,
-            sight,
+            visibility,
             slack_s: (0.0, first.slack_s.0),
         },
     );
@@ -429,7 +431,7 @@ fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Visibility) {
         from_s: last.to_s,
         to_s: last.to_s + margin_s,
         watts: last.watts,
-        sight,
+        visibility,
         slack_s: (last.slack_s.1, 0.0),
     });
 }
@@ -447,7 +449,7 @@ fn set_ranges(list: &mut [Cell], updates: &[Update]) {
             end += 1;
         }
         if let Visibility::Hidden { low_w, high_w } | Visibility::Unsure { low_w, high_w, .. } =
-            &mut cell.sight
+            &mut cell.visibility
         {
             let around = || updates[first..end.max(first)].iter().map(|u| u.value);
             *low_w = around().fold(cell.watts, f64::min);
@@ -473,13 +475,13 @@ mod tests {
             (time_s, sensor.reported_w(load, time_s))
         };
         let series: Vec<_> = (0..500).map(read).collect();
-        let habit = SensorModel {
-            rhythm: PeriodBounds::new(update_s, 0.0),
+        let model = SensorModel {
+            period_bounds: PeriodBounds::new(update_s, 0.0),
             window_s,
             shift_s: 0.0,
             is_guess: false,
         };
-        of_power(&series, habit, 0.0, 400.0).remove(0).0.list
+        of_power(&series, model, 0.0, 400.0).remove(0).0.list
     }
 
     #[test]
@@ -488,12 +490,12 @@ mod tests {
             let (update_s, window_s) = class.update_and_window_s();
             let cells = cells_of(class, &PowerProfile::square(50.0, 250.0, 0.73, 0.6));
             for three in cells.windows(3).skip(3) {
-                if three[1].sight == Visibility::Seen {
+                if three[1].visibility == Visibility::Seen {
                     assert!(
                         (three[1].to_s - three[1].from_s - window_s).abs() < 1e-9,
                         "{three:?}"
                     );
-                } else if matches!(three[1].sight, Visibility::Hidden { .. }) {
+                } else if matches!(three[1].visibility, Visibility::Hidden { .. }) {
                     let hidden_s = three[1].to_s - three[1].from_s;
                     assert!((hidden_s - (update_s - window_s)).abs() < 1e-9, "{three:?}");
                     assert_eq!(three[1].watts, 0.5 * (three[0].watts + three[2].watts));
@@ -520,7 +522,7 @@ mod tests {
         let mut worst_w = 0.0_f64;
         for cell in cells
             .iter()
-            .filter(|cell| cell.sight == Visibility::Seen && cell.from_s > 0.0)
+            .filter(|cell| cell.visibility == Visibility::Seen && cell.from_s > 0.0)
         {
             // Reads every 20 ms determine the times of updates only to 20 ms. Cells with a jump
             // near an edge are therefore not compared; all other cells are exact.

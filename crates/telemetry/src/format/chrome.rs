@@ -56,9 +56,9 @@ pub(super) fn begin(text: &mut String, header: &Header) {
 
 pub(super) fn row(text: &mut String, row: &Row) {
     for (name, metrics) in CHARTS {
-        let told =
+        let reported =
             |&metric: &Metric| Some((metric.name().to_owned(), row.values.get(metric)?.into()));
-        let args: serde_json::Map<String, Value> = metrics.iter().filter_map(told).collect();
+        let args: serde_json::Map<String, Value> = metrics.iter().filter_map(reported).collect();
         if !args.is_empty() {
             let ts = row.time.as_secs_f64() * US_PER_S;
             push(
@@ -236,7 +236,7 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
                 }
             }
         }
-        Some("X") => trace.marks.push(Region {
+        Some("X") => trace.regions.push(Region {
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
             end: time("ts")?.saturating_add(time("dur")?),

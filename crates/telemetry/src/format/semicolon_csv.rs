@@ -53,7 +53,7 @@ pub(super) fn row(text: &mut String, state: &mut WriterState, trace: &Trace, row
         Some(part? / whole * 100.0)
     };
     let limit = trace.devices.first().and_then(|device| device.limits.set_w);
-    let energy = value(Metric::Energy).map(|told_j| state.counted.add(row.time, told_j));
+    let energy = value(Metric::Energy).map(|reported_j| state.counted.add(row.time, reported_j));
     let power = value(Metric::PowerDraw).or(value(Metric::PowerInstant));
     let began_s = trace.began_unix_ns as f64 / NS_PER_S;
     let cells = [

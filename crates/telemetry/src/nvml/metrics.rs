@@ -34,7 +34,7 @@ pub(super) fn ask(
     library: &Library,
     handle: Handle,
     wants: impl Fn(Metric) -> bool,
-    mut tell: impl FnMut(Metric, Answer),
+    mut report: impl FnMut(Metric, Answer),
 ) {
     let device = handle.device(library);
     if FIELDS.iter().any(|&(metric, ..)| wants(metric)) {
@@ -42,27 +42,27 @@ pub(super) fn ask(
         for (place, (metric, ..)) in FIELDS.into_iter().enumerate() {
             let field = fields.as_ref().and_then(|fields| fields[place].as_ref());
             if wants(metric) {
-                tell(metric, answer(field, |&milliwatts| milli(milliwatts)));
+                report(metric, answer(field, |&milliwatts| milli(milliwatts)));
             }
         }
     }
     if wants(Metric::PowerDraw) {
         let power = device.power_usage();
-        tell(Metric::PowerDraw, answer(power, |mw| milli(mw.into())));
+        report(Metric::PowerDraw, answer(power, |mw| milli(mw.into())));
     }
     if wants(Metric::PowerLimit) {
         let limit = device.enforced_power_limit();
-        tell(Metric::PowerLimit, answer(limit, |mw| milli(mw.into())));
+        report(Metric::PowerLimit, answer(limit, |mw| milli(mw.into())));
     }
     if wants(Metric::Energy) {
         let energy = device.total_energy_consumption();
-        tell(Metric::Energy, answer(energy, milli));
+        report(Metric::Energy, answer(energy, milli));
     }
     if wants(Metric::Temperature) {
         let degrees = handle.temperature(library).map(f64::from);
         // Fallback for drivers that lack `nvmlDeviceGetTemperatureV`.
         let older = |_| device.temperature(TemperatureSensor::Gpu).map(f64::from);
-        tell(
+        report(
             Metric::Temperature,
             answer(degrees.or_else(older), |degrees| degrees),
         );
@@ -70,21 +70,21 @@ pub(super) fn ask(
     if wants(Metric::GpuBusy) || wants(Metric::MemoryBusy) {
         let busy = device.utilization_rates();
         let busy = busy.as_ref();
-        tell(Metric::GpuBusy, answer(busy, |busy| busy.gpu.into()));
-        tell(Metric::MemoryBusy, answer(busy, |busy| busy.memory.into()));
+        report(Metric::GpuBusy, answer(busy, |busy| busy.gpu.into()));
+        report(Metric::MemoryBusy, answer(busy, |busy| busy.memory.into()));
     }
     if wants(Metric::MemoryTotal) || wants(Metric::MemoryUsed) {
         let memory = handle.memory(library);
         let memory = memory.as_ref();
-        tell(Metric::MemoryTotal, answer(memory, |bytes| bytes[0] as f64));
-        tell(Metric::MemoryUsed, answer(memory, |bytes| bytes[1] as f64));
+        report(Metric::MemoryTotal, answer(memory, |bytes| bytes[0] as f64));
+        report(Metric::MemoryUsed, answer(memory, |bytes| bytes[1] as f64));
     }
     for (metric, clock) in [
         (Metric::SmClock, Clock::SM),
         (Metric::MemoryClock, Clock::Memory),
     ] {
         if wants(metric) {
-            tell(metric, answer(device.clock_info(clock), f64::from));
+            report(metric, answer(device.clock_info(clock), f64::from));
         }
     }
     if wants(Metric::PerformanceState) {
@@ -93,7 +93,7 @@ pub(super) fn ask(
             Ok(PerformanceState::Unknown) => Err(Fault::InvalidReading),
             state => answer(state, |state| f64::from(state.as_c())),
         };
-        tell(Metric::PerformanceState, state);
+        report(Metric::PerformanceState, state);
     }
     if wants(Metric::ClockReasons) {
         let older = |_| {
@@ -102,13 +102,16 @@ pub(super) fn ask(
                 .map(|reasons| reasons.bits())
         };
         let reasons = handle.event_reasons(library).or_else(older);
-        tell(Metric::ClockReasons, answer(reasons, |bits| bits as f64));
+        report(Metric::ClockReasons, answer(reasons, |bits| bits as f64));
     }
 }
 
 /// Converts the result of a call to a number or a fault.
-fn answer<T, E: Borrow<NvmlError>>(told: Result<T, E>, number: impl FnOnce(T) -> f64) -> Answer {
-    told.map(number).map_err(|error| fault(error.borrow()))
+fn answer<T, E: Borrow<NvmlError>>(
+    reported: Result<T, E>,
+    number: impl FnOnce(T) -> f64,
+) -> Answer {
+    reported.map(number).map_err(|error| fault(error.borrow()))
 }
 
 /// Converts thousandths, such as mW or mJ, to the unit itself.

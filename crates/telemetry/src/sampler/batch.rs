@@ -15,7 +15,7 @@ use std::time::Duration;
 const WHOLE_SHARE: usize = 4;
 /// Most computations of cells for the counter of a device in one batch: one for the longest time in
 /// which it was not reset, and others for windows before or after a reset. Power needs one.
-const MAX_TOLD: usize = 4;
+const MAX_ESTIMATES: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct RowBatch {
 /// Cells of power that were computed so far for a metric of a device.
 #[derive(Default)]
 struct Cached {
-    told: Vec<PowerEstimate>,
+    estimate: Vec<PowerEstimate>,
     n_tries: usize,
 }
 
@@ -55,8 +55,8 @@ impl Trace {
         let first = self.rows.partition_point(|row| row.time < from);
         let mut trace = self.with_rows(self.rows[first..].to_vec());
         let end = ledger.end();
-        let marks = self.marks.iter().filter(|mark| mark.end > end);
-        trace.marks = marks.cloned().collect();
+        let marks = self.regions.iter().filter(|mark| mark.end > end);
+        trace.regions = marks.cloned().collect();
         trace.interval = ledger.interval;
         trace.ledger = ledger;
         RowBatch {
@@ -108,7 +108,11 @@ impl RowBatch {
     /// Returns the edges of slices of a window: its ends, and the starts of regions that end after
     /// it.
     fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
-        let left = self.trace.marks.iter().filter(|mark| mark.end > window.end);
+        let left = self
+            .trace
+            .regions
+            .iter()
+            .filter(|mark| mark.end > window.end);
         let starts = left.map(|mark| mark.start).chain(self.open.iter().copied());
         let mut edges: Vec<Duration> = starts
             .filter(|start| *start > window.start && *start < window.end)
@@ -121,7 +125,7 @@ impl RowBatch {
 
     /// Computes the energies of regions that were left before a time and are not in the ledger yet.
     fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<EnergyEntry> {
-        let windows = self.trace.marks.iter().map(|mark| mark.start..mark.end);
+        let windows = self.trace.regions.iter().map(|mark| mark.start..mark.end);
         let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
         let energies = left.map(|window| {
             sums.entry(&window, |sums, device, metric| {
@@ -200,22 +204,22 @@ impl<'a> Sums<'a> {
         let cached = &mut self.cached[device][place];
         if cached.n_tries == 0 {
             cached
-                .told
+                .estimate
                 .extend(self.trace.power_estimate(device, metric, self.all_s));
-            let is_counter = metric == Metric::Energy && !cached.told.is_empty();
-            cached.n_tries = if is_counter { 1 } else { MAX_TOLD };
+            let is_counter = metric == Metric::Energy && !cached.estimate.is_empty();
+            cached.n_tries = if is_counter { 1 } else { MAX_ESTIMATES };
         }
-        let covering = |told: &PowerEstimate| told.reported(metric, from_s, to_s);
-        if let Some(found) = cached.told.iter().find_map(covering) {
+        let covering = |estimate: &PowerEstimate| estimate.reported(metric, from_s, to_s);
+        if let Some(found) = cached.estimate.iter().find_map(covering) {
             return Some(found);
         }
-        if cached.n_tries >= MAX_TOLD {
+        if cached.n_tries >= MAX_ESTIMATES {
             return None;
         }
         cached.n_tries += 1;
-        let told = self.trace.power_estimate(device, metric, (from_s, to_s))?;
-        let found = told.reported(metric, from_s, to_s);
-        cached.told.push(told);
+        let estimate = self.trace.power_estimate(device, metric, (from_s, to_s))?;
+        let found = estimate.reported(metric, from_s, to_s);
+        cached.estimate.push(estimate);
         found
     }
 }

@@ -220,13 +220,13 @@ impl Sampling {
             self.open.swap_remove(place);
         }
         self.each_sink(|sink, trace| sink.mark(trace, &mark));
-        let marks = &mut self.trace.marks;
+        let marks = &mut self.trace.regions;
         if marks.len() < MAX_MARKS {
             // Regions may end in a different order than they began; marks are sorted by start.
             let place = marks.partition_point(|earlier| earlier.start <= mark.start);
             marks.insert(place, mark);
         } else {
-            self.trace.n_marks_left_out += 1;
+            self.trace.n_regions_left_out += 1;
         }
     }
 

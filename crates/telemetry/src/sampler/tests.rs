@@ -1,7 +1,7 @@
 //! Tests of failures of the sampler's thread, and of the work done while holding its lock.
 
 use super::*;
-use crate::energy::N_TOLD;
+use crate::energy::N_ESTIMATES;
 use crate::format::prometheus;
 use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
 use crate::trace::Region;
@@ -18,17 +18,17 @@ fn boards() -> Synthetic {
 
 /// Returns how often `work` computes cells of power, which is the expensive step of computing an
 /// energy.
-fn n_told(work: impl FnOnce()) -> usize {
-    let before = N_TOLD.get();
+fn n_estimates(work: impl FnOnce()) -> usize {
+    let before = N_ESTIMATES.get();
     work();
-    N_TOLD.get() - before
+    N_ESTIMATES.get() - before
 }
 
 #[test]
 fn no_energy_is_computed_under_the_lock_and_few_without_it() {
     const REGIONS: u64 = 300;
     let mut sampling = Sampler::new(boards()).capacity(1 << 11).begin().unwrap();
-    let under_lock = n_told(|| {
+    let under_lock = n_estimates(|| {
         for round in 0.. {
             let now = Duration::from_millis(100 * round);
             sampling.tick(now, || now);
@@ -53,15 +53,15 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
     });
     let (batch, ticket) = sampling.batch().unwrap();
     let mut ledger = Ledger::default();
-    let without_lock = n_told(|| ledger = batch.sum_up());
-    let thinning = n_told(|| sampling.thin(ledger, ticket));
+    let without_lock = n_estimates(|| ledger = batch.sum_up());
+    let thinning = n_estimates(|| sampling.thin(ledger, ticket));
     assert_eq!((under_lock, thinning), (0, 0));
     // One computation per device and metric, regardless of the number of regions; each board
     // reports at most four metrics of energy and power.
     assert!((8..=32).contains(&without_lock), "{without_lock}");
     assert!(sampling.trace.rows.len() <= 1 << 11);
-    let regions = &sampling.trace.marks[..100];
-    let of_regions = n_told(|| {
+    let regions = &sampling.trace.regions[..100];
+    let of_regions = n_estimates(|| {
         for mark in regions {
             assert!(sampling.trace.energy(7, mark.start..mark.end).is_some());
         }
@@ -113,7 +113,7 @@ fn a_panic_of_the_samplers_thread_is_reported_at_once_and_ends_the_trace() {
     let stopped = running.stop();
     assert_eq!(stopped.failures, [failure]);
     assert_eq!(
-        (stopped.trace.rows.len(), stopped.trace.marks.len()),
+        (stopped.trace.rows.len(), stopped.trace.regions.len()),
         (1, 1)
     );
 }

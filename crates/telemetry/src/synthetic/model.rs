@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_power_is_kept_and_told() -> Result<()> {
+    fn a_limit_on_power_is_kept_and_reported() -> Result<()> {
         let mut model = Model::new(Scenario::from_boards(&[Board::A100]))?;
         assert_eq!(model.control(0, Control::SetLimit(200.0), 1.0), Ok(()));
         let gpu = &model.gpus()[0];

@@ -1,6 +1,6 @@
 //! The sensors of each architecture and the calls of each driver version.
 //!
-//! Role: maps [`Tells::AsBuilt`] to sensors, and determines which calls and field values the
+//! Role: maps [`Reporting::AsBuilt`] to sensors, and determines which calls and field values the
 //! library of a driver has.
 //! Source: sensors: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack
 //! of attention". CUDA versions: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver
@@ -147,12 +147,12 @@ impl Default for Driver {
 
 /// Returns the sensor behind a power field; none if the device does not report the field.
 pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Sensor> {
-    let told = match field {
+    let reported = match field {
         PowerField::Instant => gpu.sensors.instant,
         PowerField::Average => gpu.sensors.average,
         PowerField::Draw => gpu.sensors.draw,
     };
-    match told {
+    match reported {
         Reporting::By(sensor) => Some(sensor),
         Reporting::Never => None,
         Reporting::AsBuilt => class(gpu, driver, field).map(Sensor::for_class),
@@ -216,7 +216,8 @@ mod tests {
     #[test]
     fn the_same_field_changes_its_meaning_with_the_driver() {
         let gpu = Gpu::from_board(Board::Rtx3090);
-        let window_s = |version, field| sensor(&gpu, &on(version), field).map(|told| told.window_s);
+        let window_s =
+            |version, field| sensor(&gpu, &on(version), field).map(|reported| reported.window_s);
         assert_eq!(window_s("525.60.13", PowerField::Draw), Some(1.0));
         assert_eq!(window_s("530.30.02", PowerField::Draw), Some(0.1));
         assert_eq!(window_s("535.54.03", PowerField::Draw), Some(1.0));

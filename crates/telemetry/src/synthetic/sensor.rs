@@ -83,8 +83,8 @@ mod tests {
         // The window ends at the update, so its middle is 12.5 ms before the update.
         let expected = 100.0 * (1.03 - 0.0125);
         for time in [1.0301, 1.08, 1.1299] {
-            let told = sensor.reported_w(&ramp, time);
-            assert!((told - expected).abs() < 1e-9, "{time}: {told}");
+            let reported = sensor.reported_w(&ramp, time);
+            assert!((reported - expected).abs() < 1e-9, "{time}: {reported}");
         }
     }
 }

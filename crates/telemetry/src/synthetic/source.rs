@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_what_the_model_tells() -> crate::Result<()> {
+    fn a_reading_is_what_the_model_reports() -> crate::Result<()> {
         let mut source = source(Scenario::from_boards(&[Board::Rtx3090]))?;
         let time_s = 1.25;
         let reading = source.read(0, Duration::from_secs_f64(time_s));

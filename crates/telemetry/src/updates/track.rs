@@ -127,24 +127,27 @@ impl PeriodBounds {
 }
 
 /// Returns the updates of a power sensor from its reads, (s, W), in the order of their times.
-pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &PeriodBounds) -> Vec<Update> {
-    let holds = holds(series, rhythm.longest_s, |gap_s| {
-        gap_s > SLOW_READS * rhythm.shortest_s
+pub(crate) fn of_power(series: &[(f64, f64)], period_bounds: &PeriodBounds) -> Vec<Update> {
+    let holds = holds(series, period_bounds.longest_s, |gap_s| {
+        gap_s > SLOW_READS * period_bounds.shortest_s
     });
-    let places = places(&holds, Some(rhythm));
+    let places = places(&holds, Some(period_bounds));
     let mut updates: Vec<Update> = vec![];
     let mut step = UpdateGap::Next;
     for (i, hold) in holds.iter().enumerate() {
         push(&mut updates, places[i], hold.value, step);
         let next = holds.get(i + 1).zip(places.get(i + 1).copied());
-        fill(&mut updates, hold, places[i], next, rhythm);
+        fill(&mut updates, hold, places[i], next, period_bounds);
         // The step of the next hold's update, relative to the last update that was filled in. No
         // update was missed if reads are close together or at most one period fits between the two.
         if let (Some((after, place)), Some(last)) = (next, updates.last()) {
-            let (fewest, most) = rhythm.steps(bounds((last.time_s, last.slack_s)), bounds(place));
-            step = if after.first_s - hold.last_s <= SLOW_READS * rhythm.shortest_s || most <= 1.0 {
+            let (fewest, most) =
+                period_bounds.steps(bounds((last.time_s, last.slack_s)), bounds(place));
+            step = if after.first_s - hold.last_s <= SLOW_READS * period_bounds.shortest_s
+                || most <= 1.0
+            {
                 UpdateGap::Next
-            } else if fewest >= 2.0 || place.0 - last.time_s > 1.5 * rhythm.longest_s {
+            } else if fewest >= 2.0 || place.0 - last.time_s > 1.5 * period_bounds.longest_s {
                 UpdateGap::Missed
             } else {
                 UpdateGap::Unsure
@@ -157,22 +160,24 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &PeriodBounds) -> Vec<Upda
 /// Returns the updates of a counter from its reads, (s, J): the update before the first read and
 /// each update that changed the counter.
 ///
-/// A reading is never older than `longest_s`. Without a rhythm, brackets are not narrowed.
+/// A reading is never older than `longest_s`. Without a period_bounds, brackets are not narrowed.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
-    rhythm: Option<&PeriodBounds>,
+    period_bounds: Option<&PeriodBounds>,
     longest_s: f64,
 ) -> Vec<Update> {
     let mut holds = holds(series, longest_s, |_| false);
     // Each update changes the counter. If the last read of the old value and the first read of the
     // new value are less than a period apart, there was only one update between the two values.
     for hold in &mut holds {
-        if rhythm.is_some_and(|rhythm| hold.gap_s <= SLOW_READS * rhythm.shortest_s) {
+        if period_bounds
+            .is_some_and(|period_bounds| hold.gap_s <= SLOW_READS * period_bounds.shortest_s)
+        {
             hold.steps.1 = 1.0;
         }
     }
     let mut updates = vec![];
-    for (hold, place) in holds.iter().zip(places(&holds, rhythm)) {
+    for (hold, place) in holds.iter().zip(places(&holds, period_bounds)) {
         push(&mut updates, place, hold.value, UpdateGap::Next);
     }
     updates
@@ -216,24 +221,24 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 
 /// Returns the time of each hold's update and the bound on its error, in s.
 ///
-/// With a rhythm, brackets are narrowed forward and backward in time. Without a rhythm, the times
+/// With a period_bounds, brackets are narrowed forward and backward in time. Without a period_bounds, the times
 /// are the middles of the brackets.
-fn places(holds: &[Hold], rhythm: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
+fn places(holds: &[Hold], period_bounds: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
-    let Some(rhythm) = rhythm else {
+    let Some(period_bounds) = period_bounds else {
         let middle = |(low_s, high_s): Range| (0.5 * (low_s + high_s), 0.5 * (high_s - low_s));
         return brackets.into_iter().map(middle).collect();
     };
     let steps: Vec<(f64, f64)> = holds.iter().skip(1).map(|hold| hold.steps).collect();
-    let forward = narrowed(&brackets, &steps, rhythm);
+    let forward = narrowed(&brackets, &steps, period_bounds);
     // The backward pass is a forward pass over negated times in reverse order.
     let mirrored: Vec<Range> = brackets.iter().rev().map(|&(a, b)| (-b, -a)).collect();
     let steps_mirrored: Vec<(f64, f64)> = steps.iter().rev().copied().collect();
-    let backward = narrowed(&mirrored, &steps_mirrored, rhythm);
+    let backward = narrowed(&mirrored, &steps_mirrored, period_bounds);
     let both = brackets.iter().zip(forward).zip(backward.iter().rev());
     // Each pass may leave several ranges of a bracket. The time is in one range of each pass, so
     // the bound is the hull of all intersections. If there is none, the readings contradict the
-    // rhythm, and the bracket itself is the bound.
+    // period_bounds, and the bracket itself is the bound.
     let ranges: Vec<Range> = both
         .map(|((bracket, ahead), behind)| {
             let within =
@@ -249,7 +254,7 @@ fn places(holds: &[Hold], rhythm: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
             }
         })
         .collect();
-    let times = regular(&ranges, rhythm);
+    let times = regular(&ranges, period_bounds);
     let slack = |(time_s, range): (f64, Range)| (time_s, (time_s - range.0).max(range.1 - time_s));
     times.into_iter().zip(ranges).map(slack).collect()
 }
@@ -263,7 +268,7 @@ const SHORT_LINE: usize = 16;
 /// ranges. Otherwise the ranges are split in half, and each half has a line of its own.
 /// Neighbouring times then have similar errors, which hardly change the time between two updates
 /// and so the energy of the cell.
-fn regular(ranges: &[Range], rhythm: &PeriodBounds) -> Vec<f64> {
+fn regular(ranges: &[Range], period_bounds: &PeriodBounds) -> Vec<f64> {
     let Some(first) = ranges.first() else {
         return vec![];
     };
@@ -275,21 +280,21 @@ fn regular(ranges: &[Range], rhythm: &PeriodBounds) -> Vec<f64> {
     let points: Vec<(f64, f64, f64)> = ranges
         .iter()
         .map(|range| {
-            steps += ((middle_s(range) - before_s) / rhythm.period_s).round();
+            steps += ((middle_s(range) - before_s) / period_bounds.period_s).round();
             before_s = middle_s(range);
-            let width_s = range.1 - range.0 + JITTER * rhythm.period_s;
+            let width_s = range.1 - range.0 + JITTER * period_bounds.period_s;
             (width_s.powi(-2), steps, before_s - origin_s)
         })
         .collect();
-    let (offset_s, spacing_s) = line(&points, rhythm);
+    let (offset_s, spacing_s) = line(&points, period_bounds);
     let fitted = points
         .iter()
         .map(|point| origin_s + offset_s + point.1 * spacing_s);
     let fits = |(time_s, range): (f64, &Range)| (range.0..=range.1).contains(&time_s);
     if ranges.len() > SHORT_LINE && !fitted.clone().zip(ranges).all(fits) {
         let (left, right) = ranges.split_at(ranges.len() / 2);
-        let mut times = regular(left, rhythm);
-        times.extend(regular(right, rhythm));
+        let mut times = regular(left, period_bounds);
+        times.extend(regular(right, period_bounds));
         return times;
     }
     // In a short part, times that the line puts outside their range are moved to its nearest end.
@@ -298,8 +303,8 @@ fn regular(ranges: &[Range], rhythm: &PeriodBounds) -> Vec<f64> {
 }
 
 /// Returns the offset, in s, and the slope, in s per period, of the weighted least-squares line
-/// through points, (weight, steps, s). The slope is clamped to the bounds of the rhythm.
-fn line(points: &[(f64, f64, f64)], rhythm: &PeriodBounds) -> (f64, f64) {
+/// through points, (weight, steps, s). The slope is clamped to the bounds of the period_bounds.
+fn line(points: &[(f64, f64, f64)], period_bounds: &PeriodBounds) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();
         points
@@ -311,12 +316,12 @@ fn line(points: &[(f64, f64, f64)], rhythm: &PeriodBounds) -> (f64, f64) {
     let (steps, time_s) = (mean(&|point| point.1), mean(&|point| point.2));
     let spread = mean(&|point| (point.1 - steps).powi(2));
     let product = mean(&|point| (point.1 - steps) * (point.2 - time_s));
-    let slope_s = (product / spread).clamp(rhythm.shortest_s, rhythm.longest_s);
-    // One or two points do not determine the slope better than the rhythm does.
+    let slope_s = (product / spread).clamp(period_bounds.shortest_s, period_bounds.longest_s);
+    // One or two points do not determine the slope better than the period_bounds does.
     let slope_s = if points.len() > 2 && slope_s.is_finite() {
         slope_s
     } else {
-        rhythm.period_s
+        period_bounds.period_s
     };
     (time_s - slope_s * steps, slope_s)
 }
@@ -340,8 +345,12 @@ const MAX_BRANCHES: usize = 4;
 /// bracket                       [------------]
 /// next                          [-]   [----]
 /// ```
-fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &PeriodBounds) -> Vec<Vec<Range>> {
-    let jitter_s = JITTER * rhythm.period_s;
+fn narrowed(
+    brackets: &[Range],
+    allowed: &[(f64, f64)],
+    period_bounds: &PeriodBounds,
+) -> Vec<Vec<Range>> {
+    let jitter_s = JITTER * period_bounds.period_s;
     let mut found: Vec<Vec<Range>> = vec![];
     // Ranges of the grid point of the last update. The update itself is within the jitter of its
     // grid point, so brackets are widened here and results are widened again below.
@@ -351,7 +360,7 @@ fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &PeriodBounds) -
         let allowed = if i > 0 { allowed[i - 1] } else { (0.0, 0.0) };
         let mut next: Vec<Range> = vec![];
         for &from in &points {
-            let (fewest, most) = rhythm.steps(from, bracket);
+            let (fewest, most) = period_bounds.steps(from, bracket);
             let (fewest, most) = (fewest.max(allowed.0), most.min(allowed.1));
             // With many possible numbers of periods, the range excludes almost no part of the
             // bracket, so the bracket is not narrowed.
@@ -362,8 +371,11 @@ fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &PeriodBounds) -
             }
             let steps = (0..=MAX_BRANCHES).map(|more| fewest + more as f64);
             let after = |step: f64| {
-                let low_s = bracket.0.max(from.0 + step * rhythm.shortest_s);
-                (low_s, bracket.1.min(from.1 + step * rhythm.longest_s))
+                let low_s = bracket.0.max(from.0 + step * period_bounds.shortest_s);
+                (
+                    low_s,
+                    bracket.1.min(from.1 + step * period_bounds.longest_s),
+                )
             };
             let ranges = steps.take_while(|&step| step <= most).map(after);
             next.extend(ranges.filter(|(low_s, high_s)| low_s <= high_s));
@@ -422,15 +434,18 @@ fn fill(
     hold: &Hold,
     place: (f64, f64),
     next: Option<(&Hold, (f64, f64))>,
-    rhythm: &PeriodBounds,
+    period_bounds: &PeriodBounds,
 ) {
-    let (period_s, drift_s) = (rhythm.period_s, rhythm.tolerance() * rhythm.period_s);
+    let (period_s, drift_s) = (
+        period_bounds.period_s,
+        period_bounds.tolerance() * period_bounds.period_s,
+    );
     let (mut spacing_s, mut n_steps, mut is_all_seen) = (period_s, f64::INFINITY, false);
     let mut after = None;
     if let Some((hold_after, place_after)) = next {
         n_steps = ((place_after.0 - place.0) / period_s).round().max(1.0);
         spacing_s = (place_after.0 - place.0) / n_steps;
-        is_all_seen = hold_after.first_s - hold.last_s <= SLOW_READS * rhythm.shortest_s;
+        is_all_seen = hold_after.first_s - hold.last_s <= SLOW_READS * period_bounds.shortest_s;
         after = Some(place_after.1);
     }
     // The number of steps is limited, because at times far from zero a period may be shorter than
@@ -445,7 +460,9 @@ fn fill(
         if let Some(after_s) = after {
             slack_s = slack_s.min(after_s + (n_steps - step) * drift_s);
         }
-        slack_s = slack_s.max(JITTER * period_s).min(0.5 * rhythm.longest_s);
+        slack_s = slack_s
+            .max(JITTER * period_s)
+            .min(0.5 * period_bounds.longest_s);
         let is_seen = time_s + slack_s <= hold.last_s + ROUNDING * period_s;
         if !(is_seen || is_all_seen && time_s <= hold.last_s + period_s) {
             break;

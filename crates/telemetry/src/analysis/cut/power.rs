@@ -20,7 +20,7 @@ pub(in crate::analysis) struct Power {
     /// of a step as it is and changes its power.
     pub is_counted: bool,
     /// Error of the sensor's period, as a share of the period.
-    pub stretch: f64,
+    pub period: f64,
     /// The most power that the device can draw, in W.
     pub most_w: f64,
 }
@@ -128,7 +128,7 @@ fn widen_by_times(
     let apart_s: f64 = pairs
         .map(|(step, share)| (share - mean).abs() * step.length_s())
         .sum();
-    let off_s = power.slack_s * factor + power.stretch * apart_s;
+    let off_s = power.slack_s * factor + power.period * apart_s;
     cut.idle_s.low -= off_s;
     cut.idle_s.high += off_s;
     cut.idle_j.low -= off_s * low_w;

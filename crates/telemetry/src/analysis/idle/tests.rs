@@ -51,14 +51,9 @@ fn assert_consistent(found: &Bottleneck) {
     );
     let is_idle = |s: &&Period| s.activity != Activity::Active;
     let seconds = |s: &Period| (s.window.end - s.window.start).as_secs_f64();
-    let total_s: f64 = found.stretches.iter().map(seconds).sum();
-    let idle_s: f64 = found.stretches.iter().filter(is_idle).map(seconds).sum();
-    let idle_j: f64 = found
-        .stretches
-        .iter()
-        .filter(is_idle)
-        .map(|s| s.joules)
-        .sum();
+    let total_s: f64 = found.periods.iter().map(seconds).sum();
+    let idle_s: f64 = found.periods.iter().filter(is_idle).map(seconds).sum();
+    let idle_j: f64 = found.periods.iter().filter(is_idle).map(|s| s.joules).sum();
     assert!((idle_s / total_s - idle_share).abs() < 1e-6, "{found:?}");
     assert!(
         (idle_j - found.wasted_j.value).abs() <= 1e-6 * found.joules,
@@ -122,12 +117,12 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
     // Power alone, averaged over the last second, is less accurate than the counter.
     let truth_j = 15.0 * 0.5 * 60.0;
     let stuck = |_: usize, _: f64| 77.0;
-    let misread_first = |row: usize, told_j: f64| if row == 0 { 0.0 } else { told_j + 1e6 };
+    let misread_first = |row: usize, reported_j: f64| if row == 0 { 0.0 } else { reported_j + 1e6 };
     for change in [&stuck as &dyn Fn(usize, f64) -> f64, &misread_first] {
         let mut trace = squares(Board::A100, 4.0, 0.5, 60);
         for (number, row) in trace.rows.iter_mut().enumerate() {
-            if let Some(told_j) = row.values.get(Metric::Energy) {
-                row.values.set(Metric::Energy, change(number, told_j));
+            if let Some(reported_j) = row.values.get(Metric::Energy) {
+                row.values.set(Metric::Energy, change(number, reported_j));
             }
         }
         let found = idle_periods(&trace, 0).unwrap();
@@ -258,8 +253,8 @@ fn one_window_has_one_energy() {
         "{} {spent}",
         found.joules
     );
-    let first = found.stretches.first().unwrap().window.start;
-    let last = found.stretches.last().unwrap().window.end;
+    let first = found.periods.first().unwrap().window.start;
+    let last = found.periods.last().unwrap().window.end;
     assert_eq!((first, last), (mark.start, mark.end));
     assert_consistent(&found);
 }

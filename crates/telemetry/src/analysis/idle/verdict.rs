@@ -17,7 +17,7 @@ const ALL_KNOWN: f64 = 0.995;
 
 impl Bottleneck {
     /// Returns the verdict that the shares of time, the period and utilisation give.
-    pub(super) fn judged(&self) -> Verdict {
+    pub(super) fn first_fitting_verdict(&self) -> Verdict {
         let idle = 1.0 - self.shares.active.value;
         let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;
         let has_gaps = self
@@ -52,7 +52,7 @@ impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.verdict {
             Verdict::Undecided => {
-                "Busy and idle time cannot be told apart: utilisation is not reported, and power has no two levels."
+                "Busy and idle time cannot be distinguished: utilisation is not reported, and power has no two levels."
             }
             Verdict::MostlyIdle => "The device was idle for most of the time.",
             Verdict::PeriodicIdle => "The device waits in every round.",
@@ -102,7 +102,7 @@ impl Bottleneck {
             idle,
         } = self.shares;
         write!(f, " It was active for {} of the time", Percent(active))?;
-        if self.is_memory_told {
+        if self.is_memory_reported {
             let (held, free) = (Percent(idle_held), Percent(idle));
             write!(
                 f,

@@ -4,7 +4,7 @@
 //! Method: power is that of the cells that [`Trace::energy`] rests on. Time that no cell or no row
 //! describes is hidden.
 
-use super::{Activity, Period, is_telling, unavailable};
+use super::{Activity, Period, shows_activity, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, TimedReading, clipped, without_gaps};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
@@ -43,7 +43,7 @@ pub(super) struct RowWindow<'a> {
 impl<'a> RowWindow<'a> {
     pub(super) fn new(trace: &'a Trace, device: usize, window: &Range<Duration>) -> Result<Self> {
         let usual_s = row_interval_s(trace, device);
-        let telling = trace.device_rows(device).filter(|row| is_telling(row));
+        let telling = trace.device_rows(device).filter(|row| shows_activity(row));
         let times: Vec<(f64, f64)> = telling.map(|row| (row.time.as_secs_f64(), 0.0)).collect();
         if times.len() < 2 {
             return Err(unavailable(device, Fault::NotSupported));
@@ -80,7 +80,7 @@ impl<'a> RowWindow<'a> {
         series
     }
 
-    pub(super) fn is_told(&self, metric: Metric) -> bool {
+    pub(super) fn is_reported(&self, metric: Metric) -> bool {
         !self.series(metric).is_empty()
     }
 
@@ -88,11 +88,11 @@ impl<'a> RowWindow<'a> {
     fn metric(&self) -> Option<Metric> {
         Metric::POWERS
             .into_iter()
-            .find(|&metric| self.is_told(metric))
+            .find(|&metric| self.is_reported(metric))
     }
 
     /// Returns values with the times that they hold, in s.
-    pub(super) fn weighed(&self, metric: Metric) -> Vec<(f64, f64)> {
+    pub(super) fn weighted(&self, metric: Metric) -> Vec<(f64, f64)> {
         let series = self.series(metric);
         let held = held_s(&series, self.usual_s);
         series.iter().map(|point| point.1).zip(held).collect()
@@ -119,10 +119,10 @@ impl<'a> RowWindow<'a> {
     /// updates of the sensor.
     pub(super) fn power(&self) -> Power {
         let (from_s, to_s) = self.window_s;
-        let power = match self.trace.drawn(self.device, from_s, to_s) {
+        let power = match self.trace.best_cells(self.device, from_s, to_s) {
             Some((method, cells)) => {
                 let is_counted = method == Method::Counter;
-                let steps = is_counted.then(|| self.counted(&cells.list, cells.ceiling_w));
+                let steps = is_counted.then(|| self.counter_steps(&cells.list, cells.ceiling_w));
                 // A reading of the counter is up to one update old, at both ends.
                 let counted = steps.flatten().map(|steps| (steps, cells.update_s));
                 let (steps, slack_s) = counted.unwrap_or_else(|| {
@@ -136,7 +136,7 @@ impl<'a> RowWindow<'a> {
                     steps,
                     slack_s,
                     is_counted,
-                    stretch: cells.stretch,
+                    period: cells.period_error,
                     most_w: cells.ceiling_w,
                 }
             }
@@ -162,25 +162,25 @@ impl<'a> RowWindow<'a> {
     /// Steps are equally long while reads are; an update that a read missed leaves 0 W, which the
     /// cut by power repairs. Returns none if reads place the updates more closely than that, and if
     /// the counter is absent, fell, or rose by more than the device can draw.
-    fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
+    fn counter_steps(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
             return None;
         }
         let series = self.trace.series(self.device, Metric::Energy);
         let (mut last, mut steps) = (*series.first()?, vec![]);
-        for &(to_s, told_j) in &series[1..] {
-            if told_j < last.1 {
+        for &(to_s, reported_j) in &series[1..] {
+            if reported_j < last.1 {
                 return None;
             }
             if to_s - last.0 >= SAME_UPDATE * SLOWEST_COUNTER_S {
-                let value = (told_j - last.1) / (to_s - last.0);
+                let value = (reported_j - last.1) / (to_s - last.0);
                 // An update more may fall between two reads than their distance holds.
                 if value > 2.0 * ceiling_w {
                     return None;
                 }
                 steps.push(TimedReading::seen(last.0, to_s, value));
-                last = (to_s, told_j);
+                last = (to_s, reported_j);
             }
         }
         (!steps.is_empty()).then_some(steps)
@@ -193,7 +193,7 @@ impl<'a> RowWindow<'a> {
         let is_sharp = |metric: &Metric| {
             let is_average =
                 window_s(*metric).map_or(*metric != Metric::PowerInstant, |s| s > AVERAGE_S);
-            !is_average && self.is_told(*metric)
+            !is_average && self.is_reported(*metric)
         };
         match Metric::POWERS.into_iter().find(is_sharp) {
             Some(metric) => Readings {
@@ -309,9 +309,9 @@ impl<'a> RowWindow<'a> {
     }
 
     /// Joins parts of the same state, and splits idle parts where memory was allocated or freed.
-    pub(super) fn stretches(&self, cut: &Cut) -> Vec<Period> {
+    pub(super) fn periods(&self, cut: &Cut) -> Vec<Period> {
         let changes = self.held_changes();
-        let mut stretches: Vec<Period> = vec![];
+        let mut periods: Vec<Period> = vec![];
         for part in &cut.parts {
             let first = changes.partition_point(|change| change.0 <= part.from_s);
             let inside = changes[first..].iter();
@@ -327,23 +327,18 @@ impl<'a> RowWindow<'a> {
                     (true, false) => Activity::Idle,
                 };
                 let share = (to_s - from_s) / (part.to_s - part.from_s);
-                push(
-                    &mut stretches,
-                    activity,
-                    (from_s, to_s),
-                    share * part.joules,
-                );
+                push_period(&mut periods, activity, (from_s, to_s), share * part.joules);
                 from_s = to_s;
             }
         }
-        stretches
+        periods
     }
 }
 
 /// Returns the step of a cell.
 fn step_of(cell: &Cell) -> TimedReading {
     let length_s = cell.to_s - cell.from_s;
-    let hidden_s = match cell.sight {
+    let hidden_s = match cell.visibility {
         Visibility::Seen => 0.0,
         Visibility::Unsure { hidden_s, .. } => hidden_s.min(length_s),
         Visibility::Hidden { .. } | Visibility::Open | Visibility::Missing => length_s,
@@ -361,16 +356,16 @@ fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     cells.get(at).map_or(0.0, slack_s)
 }
 
-fn push(stretches: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
+fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
     let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     let window = time(ends_s.0)..time(ends_s.1);
-    match stretches.last_mut() {
+    match periods.last_mut() {
         Some(last) if last.activity == activity && last.window.end == window.start => {
             last.window.end = window.end;
             last.joules += joules;
         }
         _ if window.is_empty() => {}
-        _ => stretches.push(Period {
+        _ => periods.push(Period {
             activity,
             window,
             joules,

@@ -45,7 +45,7 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
         "rows_in_memory": trace.rows.len(),
         "out": options.rows(),
         "report": options.page()?,
-        "regions": trace.marks,
+        "regions": trace.regions,
         "overhead": trace.overhead,
         "faults": trace.faults,
         "devices": devices.collect::<Vec<_>>(),
@@ -71,7 +71,7 @@ fn idle(trace: &Trace, device: usize) -> serde_json::Value {
 
 fn in_words(trace: &Trace) -> String {
     let mut said = String::new();
-    if let [only] = &trace.marks[..] {
+    if let [only] = &trace.regions[..] {
         let seconds = only.end.saturating_sub(only.start).as_secs_f64();
         let _ = writeln!(said, "{} for {} s:", only.name, units::digits(seconds));
     }

@@ -290,8 +290,8 @@ fn live_line(newest: &Trace, counted: &mut Vec<EnergyTotal>) -> String {
         line += &power.map_or_else(String::new, |watts| format!(" {watts:.0} W"));
         let busy = row.values.get(Metric::GpuBusy);
         line += &busy.map_or_else(String::new, |busy| format!(" {busy:.0} % busy"));
-        let told = row.values.get(Metric::Energy);
-        let joules = told.map(|told_j| counted[row.device].add(row.time, told_j));
+        let reported = row.values.get(Metric::Energy);
+        let joules = reported.map(|reported_j| counted[row.device].add(row.time, reported_j));
         line += &joules.map_or_else(String::new, |joules| {
             format!(" {} J", units::digits(joules))
         });

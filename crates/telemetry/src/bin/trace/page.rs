@@ -75,7 +75,7 @@ pub(crate) fn verdict(trace: &Trace, device: usize) -> Vec<String> {
 /// Returns the time range for which a device's energy is reported: that of the only region of code,
 /// such as a command, or from the first row to the last if there is not exactly one region.
 pub(crate) fn window(trace: &Trace, device: usize) -> Range<Duration> {
-    if let [only] = &trace.marks[..] {
+    if let [only] = &trace.regions[..] {
         return only.start..only.end;
     }
     let mut rows = trace.device_rows(device).map(|row| row.time);
@@ -87,7 +87,7 @@ pub(crate) fn window(trace: &Trace, device: usize) -> Range<Duration> {
 /// sensor table.
 pub(crate) fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     let about = &trace.devices[device];
-    let is_told = |metric: &Metric| about.field(*metric).is_some();
+    let is_reported = |metric: &Metric| about.field(*metric).is_some();
     let said = |metric: Metric| {
         let class = about.sensor_class(metric);
         let known = class.map(|class| {
@@ -111,7 +111,7 @@ pub(crate) fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     };
     Metric::POWERS
         .into_iter()
-        .filter(is_told)
+        .filter(is_reported)
         .map(said)
         .collect()
 }
@@ -132,7 +132,7 @@ pub(crate) fn named(device: &Device) -> String {
 }
 
 fn summary(trace: &Trace) -> String {
-    let region = match &trace.marks[..] {
+    let region = match &trace.regions[..] {
         [only] => format!(
             " Energies are those of <code>{}</code>.",
             escape(&only.name)
@@ -244,9 +244,9 @@ fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     let mut counted = EnergyTotal::default();
     let readings = trace.series(device, Metric::Energy).into_iter();
     let counts: Vec<_> = readings
-        .map(|(time_s, told_j)| {
+        .map(|(time_s, reported_j)| {
             let time = Duration::try_from_secs_f64(time_s).unwrap_or(Duration::MAX);
-            (time_s, counted.add(time, told_j) / KILO)
+            (time_s, counted.add(time, reported_j) / KILO)
         })
         .collect();
     if !counts.is_empty() {
@@ -330,11 +330,12 @@ fn fields(device: &Device, sensors: &[String]) -> String {
 
 /// Lists regions of code with their times and energies.
 fn regions(trace: &Trace) -> String {
-    if trace.marks.is_empty() {
+    if trace.regions.is_empty() {
         return String::new();
     }
-    let left_out = trace.n_marks_left_out + trace.marks.len().saturating_sub(MAX_REGIONS) as u64;
-    let spent = trace.marks.iter().take(MAX_REGIONS);
+    let left_out =
+        trace.n_regions_left_out + trace.regions.len().saturating_sub(MAX_REGIONS) as u64;
+    let spent = trace.regions.iter().take(MAX_REGIONS);
     let mut html = String::from(
         "<h2>Regions</h2>\n<table>\n<thead><tr><th>region</th><th>s</th><th>J</th><th>between</th></tr></thead>\n<tbody>\n",
     );
@@ -472,13 +473,13 @@ mod tests {
             depth: 0,
             thread: 0,
         };
-        trace.marks = vec![mark(3, 12)];
+        trace.regions = vec![mark(3, 12)];
         assert_eq!(
             window(&trace, 0),
             Duration::from_secs(3)..Duration::from_secs(12)
         );
         assert!(trace_page(&trace).unwrap().contains("job &lt;1&gt;"));
-        trace.marks.push(mark(13, 14));
+        trace.regions.push(mark(13, 14));
         assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
     }
 }

@@ -45,7 +45,7 @@ fn disturbed(random: &mut Random, every_s: f64, lasts_s: f64) -> Vec<f64> {
     times_s
 }
 
-fn trial(load: &PowerProfile, teller: Reported, rhythm: Rhythm, n: usize) -> Trial {
+fn trial(load: &PowerProfile, reported: Reported, period_bounds: Rhythm, n: usize) -> Trial {
     let mut random = Random(n as u64);
     let mut runs = vec![];
     for _ in 0..n {
@@ -54,21 +54,21 @@ fn trial(load: &PowerProfile, teller: Reported, rhythm: Rhythm, n: usize) -> Tri
         let phase_s = random.uniform();
         let from_s = random.between(2.5, 3.5);
         let to_s = from_s + random.between(1.0, 2.0);
-        let trace = match rhythm {
-            Rhythm::Regular => sampled(load, teller, phase_s, every_s, to_s + 1.5),
+        let trace = match period_bounds {
+            Rhythm::Regular => sampled(load, reported, phase_s, every_s, to_s + 1.5),
             Rhythm::Disturbed => {
                 let times_s = disturbed(&mut random, every_s, to_s + 1.5);
-                sampled_at(load, teller, phase_s, &times_s)
+                sampled_at(load, reported, phase_s, &times_s)
             }
         };
         let energy = trace.energy_by(
             0,
-            metric(teller),
+            metric(reported),
             seconds(from_s, to_s),
             &Calibration::known(1.0),
         );
         // If most of a window was missed, there is no energy.
-        assert!(energy.is_some() || rhythm == Rhythm::Disturbed);
+        assert!(energy.is_some() || period_bounds == Rhythm::Disturbed);
         runs.extend(energy.map(|energy| (energy, load.energy_j(from_s, to_s))));
     }
     assert!(runs.len() > n * 9 / 10, "{} of {n}", runs.len());
@@ -108,13 +108,13 @@ pub(super) fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 
-fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
-    let check = |teller| {
+fn check_coverage(period_bounds: Rhythm, n: usize, n_alias: usize) {
+    let check = |reported| {
         for (load_name, load) in loads() {
             let is_alias = load_name.starts_with("alias");
             let n = if is_alias { n_alias } else { n };
-            let found = trial(&load, teller, rhythm, n);
-            let what = format!("{:>12} {load_name:<14}", name(teller));
+            let found = trial(&load, reported, period_bounds, n);
+            let what = format!("{:>12} {load_name:<14}", name(reported));
             eprintln!(
                 "{what} error {:5.2} % {:5.2} %; interval {:.3} {:6.1} %; likely {:.3} {:6.1} %",
                 found.error,
@@ -127,20 +127,20 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
             assert!(found.covered >= 0.95, "{what}");
             // If the load repeats with the sensor's period, the readings do not represent hidden
             // time, so likely intervals need not contain the truth.
-            let is_blind = is_alias && is_part_time(teller);
+            let is_blind = is_alias && is_part_time(reported);
             assert!(found.likely_covered >= 0.95 || is_blind, "{what}");
         }
     };
     std::thread::scope(|scope| {
-        for teller in TELLERS {
-            scope.spawn(move || check(teller));
+        for reported in REPORTED {
+            scope.spawn(move || check(reported));
         }
     });
 }
 
 /// Returns the sorted relative errors of the energies of random jobs. Each job is between idle
 /// times, and the window begins and ends in the idle times.
-fn jobs(teller: Reported, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
+fn jobs(reported: Reported, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
     let mut random = Random(11);
     let mut errors = vec![];
     for i in 0..200 {
@@ -153,14 +153,14 @@ fn jobs(teller: Reported, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f6
             repeats: false,
         };
         let every_s = every_s(&mut random, i);
-        let trace = sampled(&load, teller, random.uniform(), every_s, 6.0 + job_s);
+        let trace = sampled(&load, reported, random.uniform(), every_s, 6.0 + job_s);
         let (from_s, to_s) = (
             random.between(2.4, 2.8),
             3.0 + job_s + random.between(0.2, 0.6),
         );
         let window = seconds(from_s, to_s);
         let energy = trace
-            .energy_by(0, metric(teller), window, &Calibration::known(1.0))
+            .energy_by(0, metric(reported), window, &Calibration::known(1.0))
             .unwrap();
         assert!(energy.n_updates >= 10, "{energy:?}");
         errors.push((energy.joules / load.energy_j(from_s, to_s) - 1.0).abs());
@@ -171,21 +171,21 @@ fn jobs(teller: Reported, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f6
 
 #[test]
 fn a_job_between_steady_ends_is_exact_to_half_a_percent_by_sensors_that_see_all() {
-    for teller in TELLERS {
-        let usual = jobs(teller, |_, i| 0.1 / [1.0, 2.0, 5.0, 10.0][i % 4]);
-        let any = jobs(teller, |random, _| {
+    for reported in REPORTED {
+        let usual = jobs(reported, |_, i| 0.1 / [1.0, 2.0, 5.0, 10.0][i % 4]);
+        let any = jobs(reported, |random, _| {
             10.0_f64.powf(random.between(-2.0, -1.0))
         });
         let percent = |share: f64| 100.0 * share;
         let (worst, p95) = (usual[usual.len() - 1], any[any.len() * 95 / 100]);
         let what = format!(
             "{:>12}: at 10, 20, 50, 100 Hz at most {:.3} %, at any rate {:.3} % (95 of 100)",
-            name(teller),
+            name(reported),
             percent(worst),
             percent(p95),
         );
         eprintln!("{what}");
-        assert!(is_part_time(teller) || worst.max(p95) <= 0.005, "{what}");
+        assert!(is_part_time(reported) || worst.max(p95) <= 0.005, "{what}");
     }
 }
 
@@ -213,31 +213,31 @@ fn regions_of_code_spoil_neither_energies_nor_counts_of_updates() {
         pieces: irregular(&mut Random(9), 60),
         repeats: true,
     };
-    for teller in TELLERS {
-        let (update_s, _) = match teller {
+    for reported in REPORTED {
+        let (update_s, _) = match reported {
             Reported::Power(class) => class.update_and_window_s(),
             Reported::Counter(update_s) => (update_s, 0.0),
         };
         for every_s in [0.02, 0.1, 1.0] {
             for spanned in [&[3.0..3.4, 9.0..9.2][..], &[2.0..16.0], &[0.0..20.0]] {
                 let times_s = with_spans(every_s, 20.0, spanned);
-                let mut trace = sampled_at(&load, teller, 0.0123, &times_s);
+                let mut trace = sampled_at(&load, reported, 0.0123, &times_s);
                 trace.interval = Duration::from_secs_f64(every_s);
                 let window = (3.05, 14.95);
                 let energy = trace.energy_by(
                     0,
-                    metric(teller),
+                    metric(reported),
                     seconds(window.0, window.1),
                     &Calibration::known(1.0),
                 );
-                let what = format!("{} {every_s} {spanned:?} {energy:?}", name(teller));
+                let what = format!("{} {every_s} {spanned:?} {energy:?}", name(reported));
                 let Some(energy) = energy else {
                     panic!("{what}")
                 };
                 let truth = load.energy_j(window.0, window.1);
                 assert!(energy.interval.contains(truth), "{truth} {what}");
                 // Reads once per second see a tenth of the time of a sensor with a window of 0.1 s.
-                let off = if is_part_time(teller) || every_s == 1.0 {
+                let off = if is_part_time(reported) || every_s == 1.0 {
                     0.1
                 } else {
                     0.02

@@ -20,9 +20,9 @@ fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
 }
 
 /// Replaces the counter reading of a row by `change` of the reading.
-fn tell(row: &mut Row, change: impl Fn(f64) -> f64) {
-    let told_j = row.values.get(Metric::Energy).unwrap();
-    row.values.set(Metric::Energy, change(told_j));
+fn report(row: &mut Row, change: impl Fn(f64) -> f64) {
+    let reported_j = row.values.get(Metric::Energy).unwrap();
+    row.values.set(Metric::Energy, change(reported_j));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_time_for_which_a_counter_stood_still_does_not_lower_the_ceiling() {
 fn a_counter_that_never_moved_tells_nothing() {
     let mut trace = counting(Kind::Rapl, PowerLimits::default());
     for row in &mut trace.rows {
-        tell(row, |_| 77.0);
+        report(row, |_| 77.0);
     }
     assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None);
 }
@@ -85,10 +85,10 @@ fn a_counter_that_never_moved_tells_nothing() {
 fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
     let power = Reported::Power(SensorClass::FullTime);
     let drawing = sampled(&PowerProfile::constant(100.0), power, 0.0, 0.1, 12.0);
-    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+    for limits in [PowerLimits::default(), device(REPORTED[0]).limits] {
         let mut trace = counting(Kind::Gpu, limits);
         for row in &mut trace.rows {
-            tell(row, |_| 77.0);
+            report(row, |_| 77.0);
         }
         assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{limits:?}");
         for (row, other) in trace.rows.iter_mut().zip(&drawing.rows) {
@@ -103,7 +103,7 @@ fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
         // The counter now moves until 6 s and is stuck afterwards.
         for (row, other) in trace.rows.iter_mut().zip(&counting(Kind::Gpu, limits).rows) {
             let until = other.time.min(Duration::from_secs(6));
-            tell(row, |_| 1000.0 + 100.0 * until.as_secs_f64());
+            report(row, |_| 1000.0 + 100.0 * until.as_secs_f64());
         }
         for (from_s, to_s, method) in [
             (1.0, 5.8, Method::Counter),
@@ -153,7 +153,7 @@ fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
     let mut trace = counting(Kind::Gpu, PowerLimits::default());
     for row in &mut trace.rows[60..] {
         // The driver is loaded again after half a second, and the counter starts at 0 J.
-        tell(row, |told_j| told_j - 1550.0);
+        report(row, |reported_j| reported_j - 1550.0);
     }
     let truth = |energy: Option<Energy>| {
         let energy = energy.unwrap();
@@ -169,16 +169,16 @@ fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
 
 #[test]
 fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
-    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+    for limits in [PowerLimits::default(), device(REPORTED[0]).limits] {
         let mut trace = counting(Kind::Gpu, limits);
-        tell(&mut trace.rows[60], |_| 1e15);
+        report(&mut trace.rows[60], |_| 1e15);
         assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
         let energy = trace.energy(0, seconds(7.0, 11.0)).unwrap();
         assert!(
             energy.sampling.contains(400.0) && energy.sampling.high_j < 450.0,
             "{energy:?}"
         );
-        tell(&mut trace.rows[60], |_| f64::INFINITY);
+        report(&mut trace.rows[60], |_| f64::INFINITY);
         let energy = trace.energy(0, seconds(1.0, 11.0)).unwrap();
         assert!(
             energy.sampling.contains(1000.0) && energy.sampling.high_j < 1050.0,

@@ -18,9 +18,9 @@ fn excursions_in_missed_updates_lie_within_the_certain_bounds() {
     let times_s: Vec<f64> = (0..440)
         .map(|read| 0.104 * f64::from(read) + 0.0005)
         .collect();
-    let teller = Reported::Power(SensorClass::FullTime);
-    let trace = sampled_at(&load, teller, 0.0, &times_s);
-    let readings = trace.series(0, metric(teller));
+    let reported = Reported::Power(SensorClass::FullTime);
+    let trace = sampled_at(&load, reported, 0.0, &times_s);
+    let readings = trace.series(0, metric(reported));
     assert!(readings.iter().all(|&(_, watts)| watts == base_w));
     let energy = trace
         .energy_calibrated(0, seconds(3.013, 43.013), &Calibration::known(1.0))

@@ -17,7 +17,7 @@ fn recorded(name: &str) -> Trace {
             architecture: Some(architecture.into()),
             driver: Some("535.104.05".into()),
             limits: PowerLimits::default(),
-            ..device(TELLERS[0])
+            ..device(REPORTED[0])
         }],
         ..Trace::default()
     };
@@ -118,7 +118,7 @@ fn a_calibration_by_one_recording_holds_for_another() {
 
 #[test]
 fn a_gain_from_one_trace_holds_for_another() {
-    let told = |name, metric, window| {
+    let reported = |name, metric, window| {
         let trace = recorded(name);
         trace
             .energy_by(0, metric, window, &Calibration::known(1.0))
@@ -130,7 +130,7 @@ fn a_gain_from_one_trace_holds_for_another() {
     for (metric, tolerance) in [(Metric::PowerInstant, 0.01), (Metric::PowerAverage, 0.02)] {
         let [step, square] = ["rtx3090-step", "rtx3090-square-104ms"].map(|name| {
             let span = whole(name);
-            told(name, metric, seconds(span.0, span.1)) / truth(name, span)
+            reported(name, metric, seconds(span.0, span.1)) / truth(name, span)
         });
         eprintln!("{metric}: gain {step:.4} of the step, {square:.4} of the square wave");
         assert!(
@@ -142,7 +142,7 @@ fn a_gain_from_one_trace_holds_for_another() {
     // the other half.
     let (begin_s, end_s) = whole("k40m-step");
     let halves = [(begin_s, 7.0), (7.0, end_s)].map(|span| {
-        told("k40m-step", Metric::PowerDraw, seconds(span.0, span.1)) / truth("k40m-step", span)
+        reported("k40m-step", Metric::PowerDraw, seconds(span.0, span.1)) / truth("k40m-step", span)
     });
     eprintln!("k40m: gain {:.4}, {:.4}", halves[0], halves[1]);
     assert!((halves[0] / halves[1] - 1.0).abs() <= 0.04, "{halves:?}");
@@ -156,11 +156,11 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
         let load = testdata::meter_program(name);
         let (begin_s, end_s) = testdata::meter_span_s(name);
         for i in 0..40 {
-            let teller = Reported::Power(SensorClass::PartTime);
-            let trace = sampled(&load, teller, f64::from(i) * 0.0025, 0.01, end_s + 0.5);
+            let reported = Reported::Power(SensorClass::PartTime);
+            let trace = sampled(&load, reported, f64::from(i) * 0.0025, 0.01, end_s + 0.5);
             let window = seconds(begin_s + 0.5, end_s);
             let energy = trace
-                .energy_by(0, metric(teller), window, &Calibration::known(1.0))
+                .energy_by(0, metric(reported), window, &Calibration::known(1.0))
                 .unwrap();
             let truth = load.energy_j(begin_s + 0.5, end_s);
             n_covered += i32::from(energy.likely.contains(truth));
@@ -184,11 +184,11 @@ fn power_exceeds_readings_by_less_than_an_excursion() {
     let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
     let pieces = testdata::meter_program("rtx3090-step").pieces;
     let metered = greatest(&mut pieces.iter().map(|piece| piece.from_w));
-    let told = greatest(
+    let reported = greatest(
         &mut testdata::sensor("rtx3090-step", 2)
             .into_iter()
             .map(|read| read.1),
     );
-    eprintln!("{metered} W of {told} W: {:.2}", metered / told);
-    assert!(metered / told < EXCURSION);
+    eprintln!("{metered} W of {reported} W: {:.2}", metered / reported);
+    assert!(metered / reported < EXCURSION);
 }

@@ -269,12 +269,12 @@ fn short(kind: Kind, load: &PowerProfile, lasts_s: f64, random: &mut Random) -> 
     let row = |&time_s: &f64| {
         let mut values = Values::none();
         for (metric, sensor) in &sensors {
-            let told = if *metric == Metric::Energy {
+            let reported = if *metric == Metric::Energy {
                 1000.0 + load.energy_j(0.0, sensor.updated_s(time_s))
             } else {
                 sensor.reported_w(load, time_s)
             };
-            values.set(*metric, (told * 1000.0).round() / 1000.0);
+            values.set(*metric, (reported * 1000.0).round() / 1000.0);
         }
         Row {
             device: 0,
@@ -379,8 +379,8 @@ fn limits(kind: usize, lasts_s: f64) -> Limits {
 /// Returns the report line of a cell, and whether the results of the cell are within its limits.
 fn judged(kind: usize, lasts_s: f64, n: usize) -> (String, bool) {
     let (found, limits) = (tally(KINDS[kind], lasts_s, n), limits(kind, lasts_s));
-    let n_told = (found.n - found.n_without).max(1) as f64;
-    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_told);
+    let n_estimates = (found.n - found.n_without).max(1) as f64;
+    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_estimates);
     let without = found.n_without as f64 / found.n as f64;
     let (width, likely) = (median_of(&found.widths), median_of(&found.likely_widths));
     let line = format!(

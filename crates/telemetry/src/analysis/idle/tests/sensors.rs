@@ -280,10 +280,7 @@ fn time_without_a_counter_or_utilisation_is_not_active() {
         assert!(found.shares.active.contains(active), "{text}");
         assert!((found.shares.active.value - active).abs() < 0.15, "{text}");
         assert_consistent(&found);
-        let lengths = found
-            .stretches
-            .iter()
-            .map(|s| s.window.end - s.window.start);
+        let lengths = found.periods.iter().map(|s| s.window.end - s.window.start);
         let covered_s = lengths.sum::<Duration>().as_secs_f64();
         assert!((covered_s - found.known * seconds).abs() < 1e-6, "{text}");
     }
