@@ -656,8 +656,8 @@ enum AveragingWindow {
     Guessed,
 }
 
-/// Returns the period_bounds of a counter's updates if the readings determine it, and an upper bound on
-/// the age of a reading, in s.
+/// Returns the period_bounds of a counter's updates if the readings determine it, and an upper
+/// bound on the age of a reading, in s.
 ///
 /// Each update changes the counter of a device that draws power, so there is no update during a run
 /// of equal readings, and the change before a run and the change after it are at least one update

@@ -11,8 +11,8 @@
 //! Method: lines are written as a whole, so the file of a killed process is a shorter but valid
 //! trace. Readers skip lines that they cannot parse, and return an error with the line number for
 //! each.
-//! Source: the semicolon dialect is the format of the script `gpu_trace.py` in the blog note "Tracing
-//! GPU Resources" (2023).
+//! Source: the semicolon dialect is the format of the script `gpu_trace.py` in the blog note
+//! "Tracing GPU Resources" (2023).
 
 mod chrome;
 mod csv;

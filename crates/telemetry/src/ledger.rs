@@ -1,24 +1,28 @@
 //! Energies of rows that are no longer in memory.
 //!
-//! Role: a long trace is thinned, and the energy of thinned rows has wide bounds: 1 h without a
-//! counter had ±100 % where its file has ±11 %. The sampler therefore computes energies before it
-//! thins rows.
-//! Method: the past is divided into slices that follow each other. The energy of a slice is
-//! computed while its rows and those around it are whole, and so is that of each region of code
-//! that was left. A region that is open when rows are thinned begins at the edge of a slice. A
-//! window is the sum of its slices, and of rows at both ends. Energies are stored as reported
-//! ([`Reported`]) and calibrated when they are read.
-//! Concurrency: a [`Batch`] holds a copy of the rows, so energies are computed without the
-//! sampler's lock. Cells of power are computed once for each device and metric of a batch, whatever
-//! the number of its slices and regions. Slices and regions are shared, so a copy of a ledger is
-//! cheap.
-//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below
-//! 1 % of a slice of a minute. A window that begins or ends up to a read interval from the edge
-//! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
-//! limit in between. A slice that a metric does not cover, as while a device was lost, is a gap of
-//! any power up to that limit.
-//! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
-//! region and that begins or ends within a slice depends on thinned rows there.
+//! Role: the sampler thins the rows of a long trace to save memory. Energies from thinned rows have
+//! wide bounds: ±100 % for 1 h without a counter, where the file with all rows has ±11 %. The
+//! sampler therefore computes energies before it thins rows, and stores them here.
+//! Method: the past is divided into consecutive slices:
+//!
+//! ```text
+//!  time   |-- slice --|-- slice --|-- slice --|  rows in memory ...
+//!  region        [==========]                     has an entry of its own
+//! ```
+//!
+//! The energy of a slice is computed while all rows in and around the slice are in memory; the same
+//! applies to each region of code that has ended. A region that is open when rows are thinned
+//! begins at the edge of a slice. The energy of a window is the sum of its slices and of the rows
+//! at both ends. Energies are stored as reported ([`Reported`]) and calibrated when they are read.
+//! Concurrency: slices and regions are shared, so a copy of a ledger is cheap.
+//! Accuracy: bounds are added. Each edge of a slice adds the uncertainty of two ends, which is
+//! below 1 % of a slice of one minute. If a window begins or ends at most a read interval from the
+//! edge of a slice, the edge is used instead, and the bounds allow any power up to the device's
+//! limit in between. A slice that a metric does not cover, for example while a device was lost, is
+//! a gap with any power up to that limit.
+//! Limits: at most [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. The energy of a
+//! window that is not a region and begins or ends within a slice is computed from thinned rows
+//! there.
 
 use crate::Metric;
 use crate::reported::{METRICS, Reported};
@@ -26,22 +30,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most slices.
+/// Maximum number of slices.
 const MAX_SLICES: usize = 1 << 12;
-/// The greatest share of a window in slices that a metric does not cover, as for cells of power.
+/// Maximum share of a window that a metric may leave uncovered, as for cells of power.
 const MOST_MISSING: f64 = 0.5;
 
-/// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory,
-/// and for one that was read from a file.
+/// Energies of slices and regions whose rows were thinned. A ledger is empty if all rows fit into
+/// memory, and for a trace that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     slices: Arc<Vec<EnergyEntry>>,
     regions: Arc<Vec<EnergyEntry>>,
-    /// Most power of each device, in W.
+    /// Highest possible power of each device, in W.
     pub(crate) ceilings_w: Arc<Vec<f64>>,
-    /// From this time on, rows are whole.
+    /// Time from which on all rows are in memory.
     pub(crate) whole_from: Duration,
-    /// The read interval that was requested; zero before rows were thinned.
+    /// The requested read interval; zero before rows were thinned.
     pub(crate) interval: Duration,
 }
 
@@ -49,7 +53,7 @@ pub struct Ledger {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EnergyEntry {
     pub(crate) window: Range<Duration>,
-    /// For each device, the energies by the metrics that cover the window.
+    /// For each device, the energies by all metrics that cover the window.
     pub(crate) energies: Vec<Vec<Reported>>,
 }
 
@@ -60,7 +64,7 @@ impl Ledger {
         self.slices.is_empty()
     }
 
-    /// Returns the time from which on all rows are in memory.
+    /// Returns the time from which on no row was thinned.
     #[must_use]
     pub fn complete_from(&self) -> Duration {
         self.whole_from
@@ -71,7 +75,7 @@ impl Ledger {
         self.whole_from = self.whole_from.max(time);
     }
 
-    /// Removes the energies of all devices but some, which get the order of `selected`.
+    /// Keeps the energies of the devices of `selected` only, in that order.
     pub(crate) fn select(&mut self, selected: &[usize]) {
         for entries in [&mut self.slices, &mut self.regions] {
             for entry in Arc::make_mut(entries) {
@@ -83,14 +87,15 @@ impl Ledger {
         self.ceilings_w = Arc::new(selected.iter().map(ceiling_w).collect());
     }
 
-    /// Returns the end of the last slice, zero without one.
+    /// Returns the end of the last slice; zero if there are no slices.
     pub(crate) fn end(&self) -> Duration {
         let last = self.slices.last();
         last.map_or(Duration::ZERO, |last| last.window.end)
     }
 
-    /// Returns the reported energy of a window: that of its region if it is one, and else the sum
-    /// of its slices and, by `of_rows`, of the rows before and after them.
+    /// Returns the reported energy of a window. If the window is a region, this is the stored
+    /// energy of the region; otherwise it is the sum over the slices and over the rows before and
+    /// after the slices, whose energy `of_rows` computes.
     pub(crate) fn reported(
         &self,
         device: usize,
@@ -112,7 +117,7 @@ impl Ledger {
         let mut parts = vec![];
         for part in [window.start..start, end..window.end] {
             let is_short = part.end.saturating_sub(part.start) <= self.interval;
-            // Thinned rows have wider bounds than a short time of any power.
+            // For a short time, bounds for any power are narrower than those of thinned rows.
             let is_bounded = is_short && part.start < self.whole_from;
             let found = (!is_bounded && !part.is_empty()).then(|| of_rows(part.clone()));
             match found.flatten() {
@@ -127,7 +132,7 @@ impl Ledger {
     }
 
     /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the
-    /// window is at most a read interval away from its end.
+    /// window is chosen only if it is at most a read interval away.
     fn within(&self, window: &Range<Duration>) -> &[EnergyEntry] {
         let slices = &self.slices;
         let is_nearer = |outside: Duration, inside: Option<Duration>| {
@@ -163,7 +168,7 @@ impl Ledger {
         found.ok().map(|found| &self.regions[found])
     }
 
-    /// Adds slices after those that are there, and joins neighbours if there are too many.
+    /// Appends slices, and joins pairs of neighbours if there are too many.
     pub(crate) fn add_slices(&mut self, added: Vec<EnergyEntry>) {
         let slices = Arc::make_mut(&mut self.slices);
         slices.extend(added);
@@ -190,7 +195,8 @@ impl EnergyEntry {
         energies.find(|energy| energy.metric == metric).copied()
     }
 
-    /// Joins the slice with the next one. A metric that covers one of them covers a part of both.
+    /// Joins the slice with the next slice. If a metric covers only one of the slices, its energy
+    /// covers only a part of the result.
     fn followed_by(&self, next: &Self) -> Self {
         let of_device = |device: usize| {
             let sum = |metric| {
@@ -209,8 +215,8 @@ impl EnergyEntry {
     }
 }
 
-/// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
-/// these are more than [`MOST_MISSING`].
+/// Returns the sum of slices, and the total length in s of the slices that the metric does not
+/// cover; `None` if their share exceeds [`MOST_MISSING`].
 fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
     let found = slices
         .iter()
@@ -222,7 +228,7 @@ fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Repo
     (missing_s <= MOST_MISSING * lasts_s).then_some((sum, missing_s))
 }
 
-/// Returns the time from one to another, in s, 0 if it is negative.
+/// Returns the time between two times, in s; 0 if it is negative.
 fn seconds(from: Duration, to: Duration) -> f64 {
     to.saturating_sub(from).as_secs_f64()
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct PowerProfile {
     /// The pieces in sequence; without pieces the power is 0.
     pub pieces: Vec<PowerSegment>,
-    /// Whether the pieces repeat from the start after the last one.
+    /// Whether the segments repeat after the last segment.
     #[serde(default)]
     pub repeats: bool,
 }

@@ -1,8 +1,7 @@
-//! What holds of every device: of those that the fake library plays, and of whatever this machine
-//! has.
+//! Properties of every device: those of the fake library, and those of this machine.
 //!
-//! Method: the same checks for each; a machine with NVIDIA's driver or with RAPL tests its own
-//! devices, too.
+//! Method: the same checks for each source. A machine with NVIDIA's driver or with RAPL checks its
+//! own devices as well.
 
 mod support;
 
@@ -14,7 +13,7 @@ use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Board, Scenario};
 use telemetry::{Device, Metric, Result, Sampler, Select, Source, Unit, measure_by};
 
-/// Checks a source, which is opened anew for each question.
+/// Checks a source, which is opened again for each check.
 fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
     let mut source = open()?;
     let devices = source.devices().to_vec();

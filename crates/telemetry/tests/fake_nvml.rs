@@ -1,4 +1,5 @@
-//! The fake library over the real boundary: what it tells against what is true, and how it refuses.
+//! The fake library called through NVML's C interface: its values compared with the model's truth,
+//! and its errors.
 
 mod support;
 
@@ -14,12 +15,12 @@ use telemetry::synthetic::{
     Scenario,
 };
 
-/// Rounds W to mW, or J to mJ, as NVML tells them.
+/// Rounds W to mW, or J to mJ, as NVML does.
 fn milli(value: f64) -> Option<u64> {
     serde_json::from_str(&format!("{:.0}", value * 1e3)).ok()
 }
 
-/// Gives a field as the wrapper tells it; none if it is not supported.
+/// Returns a field as read by the wrapper; `None` if it is not supported.
 fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     let values = device.field_values_for(&[FieldId(id)])?;
     match values
@@ -35,7 +36,7 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     }
 }
 
-/// Gives what a call tells; none if it is not supported.
+/// Returns the result of a call; `None` if it is not supported.
 fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     match answer {
         Err(NvmlError::NotSupported) => None,
@@ -85,7 +86,7 @@ fn what_is_told_is_what_the_model_reports() -> Result<(), NvmlError> {
     let model = Model::new(scenario.clone()).expect("the boards are sound");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
-    // Times without a pattern, so that no update is always met.
+    // Irregular times, so that reads do not coincide with updates.
     for time_ms in (0..60).map(|i| i * 137 + i * i) {
         fake.set_time(Duration::from_millis(time_ms));
         let time_s = Duration::from_millis(time_ms).as_secs_f64();
@@ -216,8 +217,8 @@ fn an_old_driver_lacks_what_came_later() -> Result<(), NvmlError> {
 
 #[test]
 fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), NvmlError> {
-    // The wrapper translates the number; one that did not would ask for power smoothing, which is
-    // not there.
+    // The wrapper translates the field number. The untranslated number would query power smoothing,
+    // which the device does not support.
     for version in ["580.65.06", "580.82.07"] {
         let fake = Fake::play(&Scenario::default().on_driver(version));
         let nvml = fake.nvml();

@@ -1,4 +1,4 @@
-//! The fake library's refusals: arguments that a wrapper would not let through.
+//! The fake library's error codes for invalid arguments, which a wrapper would not pass.
 #![allow(unsafe_code, reason = "NVML is called as a C program calls it")]
 
 mod support;
@@ -50,16 +50,16 @@ fn handle(fake: &Fake, index: u32) -> Device {
     let get: unsafe extern "C" fn(u32, *mut Device) -> u32 =
         fake.symbol("nvmlDeviceGetHandleByIndex_v2");
     let mut device = 0;
-    // SAFETY: the arguments are a number and room for a handle.
+    // SAFETY: the arguments are a number and a pointer to a handle.
     assert_eq!(unsafe { get(index, &raw mut device) }, 0);
     device
 }
 
-/// Asks for a number of a device.
+/// Queries a number of a device.
 fn ask(fake: &Fake, symbol: &str, device: Device) -> (u32, u32) {
     let get: unsafe extern "C" fn(Device, *mut u32) -> u32 = fake.symbol(symbol);
     let mut value = 0;
-    // SAFETY: the arguments are a handle, sound or not, and room for a number.
+    // SAFETY: the arguments are a handle, valid or not, and a pointer to a number.
     let code = unsafe { get(device, &raw mut value) };
     (code, value)
 }
@@ -91,7 +91,7 @@ fn null_and_handles_of_nothing_are_invalid() {
         "nvmlDeviceGetPerformanceState",
     ] {
         let get: unsafe extern "C" fn(Device, *mut u32) -> u32 = fake.symbol(symbol);
-        // SAFETY: null is allowed to be given, and to be refused.
+        // SAFETY: the function accepts null and returns an error.
         let code = unsafe { get(device, null_mut()) };
         assert_eq!(code, INVALID_ARGUMENT, "{symbol}");
         for nothing in [0, 1, device + 1, device * 2] {
@@ -105,14 +105,14 @@ fn null_and_handles_of_nothing_are_invalid() {
     let by_index: unsafe extern "C" fn(u32, *mut Device) -> u32 =
         fake.symbol("nvmlDeviceGetHandleByIndex_v2");
     let mut found = 0;
-    // SAFETY: the arguments are a number and room for a handle.
+    // SAFETY: the arguments are a number and a pointer to a handle.
     assert_eq!(unsafe { by_index(1, &raw mut found) }, INVALID_ARGUMENT);
     let by_uuid: unsafe extern "C" fn(*const c_char, *mut Device) -> u32 =
         fake.symbol("nvmlDeviceGetHandleByUUID");
-    // SAFETY: the arguments are text and room for a handle.
+    // SAFETY: the arguments are text and a pointer to a handle.
     let code = unsafe { by_uuid(c"GPU-1".as_ptr(), &raw mut found) };
     assert_eq!(code, NOT_FOUND);
-    // SAFETY: null is allowed to be given, and to be refused.
+    // SAFETY: the function accepts null and returns an error.
     assert_eq!(unsafe { by_uuid(null(), &raw mut found) }, INVALID_ARGUMENT);
 }
 
@@ -124,7 +124,7 @@ fn text_that_has_no_room_is_not_written() {
     let name: unsafe extern "C" fn(Device, *mut c_char, u32) -> u32 =
         fake.symbol("nvmlDeviceGetName");
     let mut room = [0x55_u8; 16];
-    // SAFETY: there is room for more characters than the call is told of.
+    // SAFETY: the buffer has more bytes than the length that is passed.
     let code = unsafe { name(device, room.as_mut_ptr().cast(), 8) };
     assert_eq!((code, room), (INSUFFICIENT_SIZE, [0x55; 16]));
     // SAFETY: as above.
@@ -142,13 +142,13 @@ fn lists_that_have_no_room_tell_their_length() {
     let expected = Gpu::from_board(Board::T4).clocks.sm_mhz;
     let mut length = 3;
     let mut room = vec![0; expected.len()];
-    // SAFETY: there is room for more than the call is told of.
+    // SAFETY: the buffer has more elements than the length that is passed.
     let code = unsafe { clocks(device, 5001, &raw mut length, room.as_mut_ptr()) };
     assert_eq!(
         (code, length as usize, room[0]),
         (INSUFFICIENT_SIZE, expected.len(), 0)
     );
-    // SAFETY: there is room for as many as the call is told of.
+    // SAFETY: the buffer has as many elements as the length that is passed.
     let code = unsafe { clocks(device, 5001, &raw mut length, room.as_mut_ptr()) };
     assert_eq!((code, room), (0, expected));
 }
@@ -186,7 +186,7 @@ fn ask_temperature(fake: &Fake, device: Device) -> u32 {
     let get: unsafe extern "C" fn(Device, u32, *mut u32) -> u32 =
         fake.symbol("nvmlDeviceGetTemperature");
     let mut degrees = 0;
-    // SAFETY: the arguments are a handle, a number and room for one.
+    // SAFETY: the arguments are a handle, a number and a pointer to a number.
     assert_eq!(unsafe { get(device, 0, &raw mut degrees) }, 0);
     degrees
 }
@@ -230,10 +230,10 @@ fn each_field_has_its_scope_its_stamp_and_its_code() {
     assert_eq!((values[0].kind, values[0].latency_us), (1, 0));
     let stamp_us = scenario.began_unix_us + 1_250_000;
     assert_eq!(values[0].stamp_us.cast_unsigned(), stamp_us);
-    // SAFETY: nothing is to be read.
+    // SAFETY: the function reads nothing.
     let code = unsafe { get(device, 0, values.as_mut_ptr()) };
     assert_eq!(code, INVALID_ARGUMENT);
-    // SAFETY: null is allowed to be given, and to be refused.
+    // SAFETY: the function accepts null and returns an error.
     assert_eq!(unsafe { get(device, 1, null_mut()) }, INVALID_ARGUMENT);
 }
 
@@ -270,7 +270,7 @@ fn errors_have_words_in_any_state() {
     ] {
         // SAFETY: the call takes a number.
         let reported = unsafe { words(code) };
-        // SAFETY: what is told is static text.
+        // SAFETY: the result points to static text.
         assert_eq!(unsafe { CStr::from_ptr(reported) }, expected);
     }
 }
@@ -282,7 +282,7 @@ fn a_scenario_that_makes_no_sense_is_refused_with_a_reason() {
     // SAFETY: the argument is text that ends with a zero.
     assert_eq!(unsafe { set(c"{\"gpu\": 1}".as_ptr()) }, UNKNOWN);
     assert!(fake.why().contains("unknown field `gpu`"), "{}", fake.why());
-    // What was played before still is.
+    // The previous scenario is still active.
     init(&fake);
     assert_eq!(
         ask(&fake, "nvmlDeviceGetNumGpuCores", handle(&fake, 0)),
@@ -297,11 +297,11 @@ fn a_panic_ends_at_the_boundary() {
     let panic: unsafe extern "C" fn() -> u32 = fake.symbol("fake_nvml_panic");
     // SAFETY: the call takes nothing.
     assert_eq!(unsafe { panic() }, UNKNOWN);
-    // The lock that was held is no obstacle to later calls.
+    // A lock held during a panic does not block later calls.
     assert_eq!(ask(&fake, "nvmlDeviceGetPowerUsage", handle(&fake, 0)).0, 0);
 }
 
-/// Where this program starts itself with another environment.
+/// Environment variable with which this program starts itself again.
 const CHILD: &str = "the_environment_decides_what_is_played_first";
 
 #[test]

@@ -1,7 +1,7 @@
-//! Other people's programs on the fake library: NVIDIA's Python bindings and nvitop.
+//! Third-party programs with the fake library: NVIDIA's Python bindings and nvitop.
 //!
 //! Runs if the environment variable `FAKE_NVML_PYTHON` names a Python that has `nvidia-ml-py` and
-//! `nvitop`, on Linux; says that it did not otherwise.
+//! `nvitop`, on Linux; otherwise the test is reported as skipped.
 
 mod support;
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use telemetry::synthetic::{Board, PowerProfile, Process, Quantity, Scenario};
 
-/// Asks all that a trace of a GPU asks, and prints it in one line.
+/// A script that queries everything that a trace of a GPU queries, and prints the results in one
+/// line.
 const SCRIPT: &str = "
 import pynvml as n
 n.nvmlInit()

@@ -1,4 +1,4 @@
-//! Every format: what is written is read, damage is passed over, and no bytes make a reader panic.
+//! All formats: round trips, damaged lines that are skipped, and readers that never panic.
 
 mod support;
 
@@ -11,7 +11,7 @@ use telemetry::{
     Values,
 };
 
-/// A trace of two devices with a value of everything, and gaps.
+/// Returns a trace of two devices with values of every kind, and with gaps.
 fn trace() -> Trace {
     let device = |index: usize| Device {
         index,
@@ -151,8 +151,8 @@ fn the_seed_dialect_is_the_scripts() {
         time,
         values,
     });
-    // The driver was loaded anew, and counts from zero; the first reading may as well be a wrong
-    // one.
+    // After a reload of the driver the counter starts at zero. The first reading could also be an
+    // invalid one.
     for (round, reported_j) in [(2, 100.0), (3, 150.0)] {
         values.set(Metric::Energy, reported_j);
         trace.rows.push(Row {
@@ -190,7 +190,7 @@ fn the_seed_dialect_is_the_scripts() {
         [(0.0, 0.0), (0.1, 1500.0), (0.2, 1500.0), (0.3, 1650.0)]
     );
     assert_eq!(read.series(0, Metric::MemoryUsed)[0].1, 4e9);
-    // Without limits there are no watts, rather than wrong ones.
+    // Without limits, percentages cannot be converted to watts, so the values are missing.
     let bare = format::read(text.as_bytes()).unwrap().trace;
     assert!(bare.series(0, Metric::PowerDraw).is_empty());
     assert_eq!(bare.series(0, Metric::GpuBusy), [(0.0, 97.0)]);
@@ -242,7 +242,7 @@ fn what_is_cut_off_anywhere_is_a_shorter_trace() {
             );
             assert!(read.trace.rows.len() <= whole.rows.len());
             for (read, whole) in read.trace.rows.iter().zip(&whole.rows) {
-                // A row of a Chrome trace is several events, of which the last ones may be missing.
+                // A row of a Chrome trace is several events; the last events may be missing.
                 let is_whole = |metric| {
                     let (read, whole) = (read.values.get(metric), whole.values.get(metric));
                     read == whole || (read.is_none() && dialect == Dialect::ChromeTrace)
@@ -388,7 +388,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    // On one thread, too, regions need not nest.
+                    // Regions of one thread need not nest.
                     let (first, second) = (running.span("first"), running.span("second"));
                     drop(first);
                     std::thread::yield_now();
@@ -415,7 +415,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
         let overlaps =
             |a: (f64, f64), b: (f64, f64)| a.0 + 1e-3 < b.0 && b.0 + 1e-3 < a.1 && a.1 + 1e-3 < b.1;
         for (i, a) in slices.iter().enumerate() {
-            // Devices are processes of their own.
+            // Each device is a process of the Chrome trace.
             assert_eq!(a["pid"], 1);
             for b in &slices[i + 1..] {
                 let is_cut = overlaps(ends(a), ends(b)) || overlaps(ends(b), ends(a));

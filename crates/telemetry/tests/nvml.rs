@@ -1,5 +1,5 @@
-//! The source `nvml` over the real boundary, against a library that plays scenarios whose truth is
-//! known.
+//! The source `nvml`, called through NVML's C interface, compared with the known truth of simulated
+//! scenarios.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn what_the_library_tells_is_what_the_model_is() {
                 let known = model.read(device, Duration::from_millis(ms));
                 for metric in Metric::ALL {
                     let (reported, known) = (reported.values.get(metric), known.values.get(metric));
-                    // NVML tells mW, mJ, whole degrees and per cent.
+                    // NVML reports mW, mJ, whole degrees and per cent.
                     let step = match metric {
                         Metric::Temperature | Metric::GpuBusy | Metric::MemoryBusy => 0.51,
                         Metric::SmClock | Metric::MemoryClock => 0.51,
@@ -140,14 +140,14 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
         );
         assert!(at(&fake, &mut nvml, 0, ms).faults.is_empty());
     }
-    // A second after it was missed it is looked for, with the library loaded anew.
+    // One second after the loss of the device, the source looks for it and reloads the library.
     let found = at(&fake, &mut nvml, 1, 3200);
     assert!(found.faults.is_empty() && found.values.get(Metric::Energy).is_some());
     assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
 }
 
-/// Reads two GPUs ten times a second, of which the first never fails, and gives how often the
-/// library was loaded anew.
+/// Reads two GPUs ten times a second, of which the first never fails. Returns the number of reloads
+/// of the library.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
     let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
     let before = fake.calls("nvmlInit_v2");
@@ -264,7 +264,8 @@ fn a_query_tells_what_a_t4_is() {
     assert_eq!(query.compute_capability, Some((7, 5)));
     assert_eq!(query.multiprocessors, Some(40));
     assert!((query.bandwidth_gb_s.unwrap() - 320.064).abs() < 1e-9);
-    // As `nvidia-smi` has it, 15360 MiB; CUDA counts less, since the driver keeps some.
+    // As reported by `nvidia-smi`, 15360 MiB. CUDA reports less, because the driver uses some
+    // memory.
     assert_eq!(query.memory_bytes, Some(15_360 << 20));
     assert_eq!(nvml.cuda_version(), Some((11, 6)));
     assert_eq!(nvml.driver(), Some("510.47.03"));

@@ -1,4 +1,4 @@
-//! The sampler: rows when they are due, bounded memory, and nothing lost.
+//! The sampler: punctual rows, bounded memory, and no lost data.
 
 mod support;
 
@@ -15,7 +15,7 @@ use telemetry::{
     Device, Error, Failure, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values,
 };
 
-/// Counts its readings, and tells the count; every third one fails.
+/// A source that counts its readings and reports the count; every third reading fails.
 struct Counting {
     devices: Vec<Device>,
     n_readings: Arc<AtomicUsize>,
@@ -93,7 +93,7 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert!(written.skipped.is_empty());
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
-    // The rows of the past are spread evenly, the newest ones are whole.
+    // Older rows are thinned evenly; the newest rows are complete.
     let past = trace.ledger.complete_from();
     assert!(past > Duration::from_secs(90));
     for device in 0..3 {
@@ -125,7 +125,7 @@ fn a_slow_source_misses_rounds_but_never_shifts_them() {
     assert!(overhead.longest >= Duration::from_millis(25));
     let rounds = overhead.ticks + overhead.missed;
     let last = trace.rows[trace.rows.len() - 2].time;
-    // A round is never early, so as many as there were can't have ended before.
+    // A round never starts early, so this number of rounds cannot have ended before.
     assert!(last >= Duration::from_millis(10) * u32::try_from(rounds - 1).unwrap());
 }
 
@@ -219,11 +219,11 @@ fn rounds_do_not_drift() {
     let trace = running.stop().trace;
     let rounds = &trace.rows[..trace.rows.len() - 1];
     let late = |row: &telemetry::Row| row.time.as_nanos() % interval.as_nanos();
-    // Some round of the last ones is on time however busy the machine is; were each only 10 µs
-    // late, the last would be by 4 ms.
+    // Even on a busy machine one of the last rounds is on time. If delays accumulated, with 10 µs
+    // per round, the last round would be 4 ms late.
     let least = rounds[rounds.len() / 2..].iter().map(late).min().unwrap();
     assert!(least < 2_000_000, "{least} ns");
-    // The last one is where its number says, but for what a busy machine was late by.
+    // The last row is at its due time, except for the delay of a busy machine.
     let overhead = trace.overhead.unwrap();
     let number = u32::try_from(overhead.ticks + overhead.missed - 1).unwrap();
     let last = rounds[rounds.len() - 1].time;
@@ -249,14 +249,14 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     let overhead = trace.overhead.unwrap();
     assert_eq!(overhead.cpu.is_some(), cfg!(unix));
     let cpu = overhead.cpu.unwrap_or_default();
-    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for
-    // any build.
+    // An optimised build uses 0.13 % of a core, including the library; the limit applies to every
+    // build.
     assert!(cpu < overhead.wall / 100, "{cpu:?} of {:?}", overhead.wall);
-    // What is kept without being asked fits into 3 MiB.
+    // The default memory is at most 3 MiB.
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);
 }
 
-/// Panics from the fourth reading on.
+/// A source that panics from the fourth reading on.
 struct Breaking(Counting);
 
 impl Source for Breaking {
@@ -368,7 +368,7 @@ fn the_panic_of_a_source_reaches_no_caller_of_a_span() {
             .interval(Duration::from_secs(3600))
             .start()
             .unwrap();
-        // The second reading begins the region, the third another one, the fourth fails.
+        // The second reading begins the region, the third begins another region, the fourth fails.
         let outer = running.span("outer");
         drop(running.span("inner"));
         assert!(
@@ -487,7 +487,7 @@ fn a_region_is_written_within_a_second_whatever_the_interval() {
             }
             left.elapsed()
         };
-        // A busy machine is late at times, and not each time.
+        // A busy machine is sometimes late, but not every time.
         assert!((0..5).any(|_| takes() < Duration::from_millis(1100)));
     }
 }
@@ -524,7 +524,7 @@ fn the_newest_row_of_each_device_is_there_when_memory_is_thinned() {
     assert_eq!(devices, [0, 1]);
     let ticks = newest.overhead.unwrap().ticks;
     let last = newest.rows[1].values.get(Metric::Energy).unwrap();
-    // The counter of the source says which reading it was.
+    // The source's counter is the number of the reading.
     assert!(last + 1.0 >= 2.0 * ticks as f64, "{last} {ticks} {now:?}");
     assert!(running.stop().trace.rows.len() <= 4);
 }

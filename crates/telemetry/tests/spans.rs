@@ -1,4 +1,4 @@
-//! Spans, `measure` and sweeps, on devices whose power is known.
+//! Spans, `measure` and sweeps on devices with known power.
 
 mod support;
 
@@ -21,8 +21,9 @@ fn sampler() -> Sampler {
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
-/// Returns whether the bounds without gain and offset are wider than the ends of a window explain:
-/// each end of 300 ms may be off by half an update of 100 ms, a factor of 1.4 together.
+/// Returns whether the bounds, without the tolerance of gain and offset, are wider than the
+/// uncertainty of both ends of a window allows. Each end of 300 ms may be off by half an update of
+/// 100 ms, which is a factor of 1.4 together.
 fn is_vague(spent: &SpanReport) -> bool {
     let energies = spent.devices.iter().map(|(_, energy)| {
         let energy = energy.as_ref().expect("a model tells energy");
@@ -78,7 +79,7 @@ fn work_is_waited_for_before_both_readings() {
     assert_eq!(waits.load(Ordering::Relaxed), 2);
     let trace = running.stop().trace;
     assert_eq!(trace.regions.len(), 1);
-    // The rows at both ends are there, beside those of the rounds.
+    // The trace contains rows at both ends, in addition to the rows of the rounds.
     let is_at = |time| trace.rows.iter().any(|row| row.time >= time);
     assert!(is_at(trace.regions[0].start) && trace.rows.len() >= 4);
 }
@@ -113,7 +114,7 @@ fn any_number_of_regions_fits_into_memory() {
     for _ in 0..REGIONS {
         drop(running.span("short"));
     }
-    // The last one costs as little as the first: 10,000 take well below a millisecond each.
+    // The time per span does not grow: each of 10,000 spans takes well below a millisecond.
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -127,7 +128,7 @@ fn any_number_of_regions_fits_into_memory() {
         trace.rows.len() <= 1000
             && trace.regions.len() as u64 + trace.n_regions_left_out == REGIONS + 1
     );
-    // Regions did not crowd out the rounds.
+    // The rows of regions did not displace the rows of the rounds.
     let seconds = trace.duration().as_secs_f64();
     assert!(
         trace.interval.as_secs_f64() <= (8.0 * seconds / 1000.0).max(0.01),
@@ -164,7 +165,7 @@ fn measured_work_gives_its_output_and_its_energy() {
     assert!(spent.window.start <= began.elapsed(), "{spent:?}");
 }
 
-/// A V100 with the clocks and the power of the source's table, whose library lets clocks be set.
+/// A V100 with the clocks and powers of a published sweep; its library allows setting clocks.
 fn table() -> Scenario {
     let mut scenario = Scenario::from_boards(&[Board::V100]);
     let p100 = Gpu::from_board(Board::P100);
@@ -175,7 +176,7 @@ fn table() -> Scenario {
     scenario
 }
 
-/// Whether every lock was followed by a reset.
+/// Returns whether every lock was followed by a reset.
 fn is_balanced(actions: &[Action]) -> bool {
     let said: Vec<String> = actions.iter().map(|action| format!("{action:?}")).collect();
     let n_of = |what: &str| said.iter().filter(|action| action.contains(what)).count();
@@ -213,7 +214,7 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
         "{:?}",
         fake.actions()
     );
-    // Higher clocks are faster and draw more.
+    // Higher clocks are faster and draw more power.
     for two in points.windows(2) {
         assert!(
             two[0].rate < two[1].rate && two[0].watts < two[1].watts,
@@ -261,12 +262,12 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
     assert!(!fake.is_locked(0));
 }
 
-/// Names to a copy of this test the file by which it says that its job runs.
+/// Environment variable with the file that a copy of this test creates when its job runs.
 #[cfg(unix)]
 const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
 
-/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not
-/// any more.
+/// Sweeps until the process receives a signal. The exit code is 0 if the clock was locked and then
+/// released.
 #[cfg(unix)]
 fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let fake = Fake::play(&table());
@@ -339,7 +340,7 @@ fn who_may_not_set_clocks_is_told_so() {
     let error = control.lock_sm_clock(0, 1000).unwrap_err();
     assert!(error.to_string().contains("no permission"), "{error}");
     assert!(!fake.is_locked(0));
-    // What somebody else locked is not reset by who was refused.
+    // A failed attempt to lock a clock does not reset another program's lock.
     let resets = |action: &Action| format!("{action:?}").contains("Reset");
     assert!(!fake.actions().iter().any(resets), "{:?}", fake.actions());
 }

@@ -2,8 +2,8 @@
 //!
 //! Role: steps of readings, and the result of a cut. [`by_power`] and [`by_utilisation`] are the
 //! two cuts that [`idle_periods`](super::idle_periods) compares.
-//! Hidden time: a step contains the time of which its reading says nothing. The ranges of a cut
-//! count that time once as busy and once as idle.
+//! Hidden time: a step records the part of its time that its reading does not describe. One end of
+//! a range counts that time as busy, the other end as idle.
 
 mod levels;
 mod power;
@@ -16,7 +16,7 @@ pub(super) use utilisation::{LONGEST_WINDOW_S, by_utilisation};
 
 use super::estimate::Estimate;
 
-/// A time with one reading: of power in W, or of utilisation in %.
+/// A period of time with one reading, of power in W or of utilisation in %; also called a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TimedReading {
     pub from_s: f64,
@@ -58,13 +58,13 @@ impl TimedReading {
     }
 }
 
-/// A time that is busy or idle as a whole.
+/// A period of time that is entirely busy or entirely idle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ActivityPart {
     pub from_s: f64,
     pub to_s: f64,
     pub is_idle: bool,
-    /// Energy of this time, in J.
+    /// Energy of the part, in J.
     pub joules: f64,
 }
 
@@ -76,13 +76,13 @@ pub(super) struct Cut {
     pub idle_s: Estimate,
     /// Energy of the idle time, in J, without the tolerance of the sensor's gain and offset.
     pub idle_j: Estimate,
-    /// Whether power stays at a third level at times, which may be idle or busy.
+    /// Whether power sometimes stays at a third level, which may be idle or busy.
     pub has_third_level: bool,
 }
 
 impl Cut {
-    /// Returns the cut of a device of which neither power nor utilisation shows the state: all time
-    /// may be idle.
+    /// Returns the cut of a device whose state neither power nor utilisation shows: all parts are
+    /// busy, and the range of idle time is all of the time.
     pub(super) fn unknown(power: &[TimedReading], spans: &[(f64, f64)]) -> Self {
         let part = |&(from_s, to_s): &(f64, f64)| ActivityPart {
             from_s,
@@ -165,8 +165,8 @@ pub(super) fn clipped(steps: &[TimedReading], spans: &[(f64, f64)]) -> Vec<Timed
     inside
 }
 
-/// Returns steps that cover all of a window: hidden ones fill the gaps, with the mean of their
-/// neighbours. Without any step there is none to fill with.
+/// Returns steps that cover all of a window. Hidden steps with the mean value of their neighbours
+/// fill the gaps. Returns no steps if there are none within the window.
 pub(super) fn without_gaps(
     steps: &[TimedReading],
     (from_s, to_s): (f64, f64),

@@ -1,17 +1,16 @@
-//! The energy curve: what an item of work costs at each clock, and which clock is best for whom.
+//! The energy curve: energy per item of work at each clock, and the best clock by several criteria.
 //!
-//! Method: the measured minimum comes with all points that noise can't tell from it. Two models
-//! stand beside it: a parabola of energy over clock, which is simple and often a poor fit, and a
-//! physical one, in which an item takes `t = a + b/f` and the device draws `P = p0 + c·f^k`, with
-//! the k of 2, 3 and 4 that explains power best; its minimum is that of `t(f)·P(f)`. Energy-delay
-//! products weigh time once (EDP) or twice (ED²P).
-//! Limits: the models are fits, not laws; a minimum outside the clocks that were measured is not
-//! reported.
+//! Method: the measured minimum is reported with all points that noise does not distinguish from
+//! the minimum. Two models are fitted. The first is a parabola of energy over clock, which is
+//! simple and often a poor fit. The second is physical: an item takes `t = a + b/f`, and the device
+//! draws `P = p0 + c·f^k`, for k of 2, 3 and 4; its minimum is the minimum of `t(f)·P(f)`. The
+//! energy-delay products are energy times time (EDP) and energy times time squared (ED²P).
+//! Limits: a minimum of a model outside the measured clocks is not reported.
 
 use crate::least_squares::{self, Fit};
 use crate::{Error, Result};
 
-/// What was measured at a clock.
+/// Measured power and rate of work at one clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockMeasurement {
     /// Clock, in MHz.
@@ -20,22 +19,22 @@ pub struct ClockMeasurement {
     pub watts: f64,
     /// Items of work per second.
     pub rate: f64,
-    /// Standard deviation of the energy per item, as a share of it; 0 if it is not known.
+    /// Relative standard deviation of the energy per item; 0 if it is not known.
     pub noise: f64,
 }
 
-/// A point and what is best about it.
+/// A point of the curve, compared with the point of the highest clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimum {
-    /// Its place in [`Curve::points`].
+    /// Index of the point in [`Curve::points`].
     pub at: usize,
-    /// Its clock, in MHz.
+    /// Clock, in MHz.
     pub clock_mhz: f64,
     /// Energy per item, in J.
     pub joules: f64,
-    /// Energy saved against the highest clock, as a share.
+    /// Relative saving of energy per item compared with the highest clock.
     pub saving: f64,
-    /// Rate lost against the highest clock, as a share.
+    /// Relative loss of rate compared with the highest clock.
     pub slowdown: f64,
 }
 
@@ -44,69 +43,69 @@ pub struct Optimum {
 pub struct Polynomial {
     /// c0, c1 and c2.
     pub coefficients: [f64; 3],
-    /// Clock and energy of its lowest point, in MHz and J; none if it opens downwards or lies
-    /// outside the measurement.
+    /// Clock and energy of the minimum, in MHz and J; `None` if the parabola opens downwards or if
+    /// the minimum is outside the measured clocks.
     pub minimum: Option<(f64, f64)>,
-    /// Share of the variance that it explains.
+    /// Share of the variance of the energy that the parabola explains.
     pub r_squared: f64,
 }
 
-/// `t = a + b/f` and `P = p0 + c·f^k` (s, W, MHz).
+/// The physical model `t = a + b/f` and `P = p0 + c·f^k` (s, W, MHz).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhysicalFit {
-    /// a, in s.
+    /// `a`: time per item that does not depend on the clock, in s.
     pub fixed_s: f64,
-    /// b, in s·MHz.
+    /// `b`: cycles per item, in s·MHz.
     pub scaling: f64,
-    /// p0, in W.
+    /// `p0`: static power, in W.
     pub static_w: f64,
-    /// c, in W/MHz^k.
+    /// `c`: factor of dynamic power, in W/MHz^k.
     pub dynamic: f64,
-    /// k.
+    /// `k`: exponent of dynamic power.
     pub exponent: u8,
     /// Share of the variance of the time per item that is explained.
     pub time_r_squared: f64,
-    /// The same for power.
+    /// Share of the variance of power that is explained.
     pub power_r_squared: f64,
-    /// Clock of the least energy per item, in MHz; none if it lies outside the measurement.
+    /// Clock of the least energy per item, in MHz; `None` if it is outside the measured clocks.
     pub minimum_mhz: Option<f64>,
 }
 
-/// The curve.
+/// The energy curve of a sweep of clocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What was measured, by rising clock.
+    /// The measurements, by ascending clock.
     pub points: Vec<ClockMeasurement>,
-    /// Energy per item of each, in J.
+    /// Energy per item of each point, in J.
     pub joules: Vec<f64>,
-    /// The least energy.
+    /// The point with the least energy per item.
     pub least_energy: Optimum,
-    /// Places of the points whose energy is, within two standard deviations, no higher than the
-    /// least.
+    /// Indices of the points whose energy does not differ from the least energy by more than 1.96
+    /// standard deviations.
     pub confidence: Vec<usize>,
-    /// The least product of energy and time per item.
+    /// The point with the least product of energy and time per item (EDP).
     pub least_edp: Optimum,
-    /// The least product of energy and time squared.
+    /// The point with the least product of energy and squared time per item (ED²P).
     pub least_ed2p: Optimum,
-    /// Places of the points that no other beats in time and energy both, by rising time.
+    /// Indices of the Pareto-optimal points, by ascending time: no other point is at least as good
+    /// in both time and energy, and better in one of them.
     pub pareto: Vec<usize>,
-    /// A parabola through them all.
+    /// A least-squares parabola of energy over clock; `None` if the fit is singular.
     pub parabola: Option<Polynomial>,
-    /// The physical models with k = 2, 3, 4, where they fit, in this order.
+    /// The physical models for k = 2, 3 and 4, in this order, without singular fits.
     pub physical: Vec<PhysicalFit>,
 }
 
-/// Standard deviations within which energies are the same: 95 % for normal noise.
+/// Number of standard deviations within which energies count as equal: 95 % for normal noise.
 const CONFIDENCE: f64 = 1.96;
 const OPERATION: &str = "dvfs";
 
-/// Gives the energy curve of a sweep of clocks.
+/// Computes the energy curve of a sweep of clocks.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point
-/// to point (duplicates: average repeats before, and put their scatter into `noise`), and for a
-/// clock, power, rate or noise that is not finite or has no meaning: zero or less, for noise less
-/// than zero.
+/// [`Error::ParameterInvalid`] if there are fewer than three points, if clocks do not ascend, if a
+/// clock, power or rate is not finite and above 0, or if a noise is not finite and at least 0.
+/// Average repeated measurements of one clock first, and pass their scatter as `noise`.
 pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
@@ -147,8 +146,8 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
 }
 
 impl Curve {
-    /// Returns the point of least energy among the points that are slower than the fastest one by
-    /// at most a share.
+    /// Returns the point of least energy among the points whose rate is at least `1 - max_slowdown`
+    /// times the highest rate.
     #[must_use]
     pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
         let fastest = self
@@ -166,7 +165,7 @@ impl Curve {
         )
     }
 
-    /// Gives the physical model that explains power best.
+    /// Returns the physical model that explains the most of the variance of power.
     #[must_use]
     pub fn best_physical(&self) -> Option<&PhysicalFit> {
         let by_power =
@@ -214,7 +213,7 @@ fn checked(points: &[ClockMeasurement]) -> Result<()> {
     Ok(())
 }
 
-/// Describes a point against the one with the highest clock.
+/// Compares a point with the point of the highest clock.
 fn optimum(points: &[ClockMeasurement], joules: &[f64], at: usize) -> Optimum {
     let last = points.len() - 1;
     Optimum {
@@ -231,7 +230,7 @@ fn fit(points: &[ClockMeasurement], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) ->
     least_squares::fit(&basis.iter().map(column).collect::<Vec<_>>(), y)
 }
 
-/// Whether a clock is within those that were measured.
+/// Returns whether a clock is within the range of the measured clocks.
 fn within(points: &[ClockMeasurement], clock_mhz: f64) -> bool {
     (points[0].clock_mhz..=points[points.len() - 1].clock_mhz).contains(&clock_mhz)
 }
@@ -272,8 +271,9 @@ fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     })
 }
 
-/// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) −
-/// b·p0`, which rises with f if all constants are above 0, by halving.
+/// Returns the minimum of `(a + b/f)(p0 + c·f^k)` within the measured clocks. It is the root of the
+/// derivative times `f²`, `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`, which increases with `f` if all
+/// constants are above 0, so bisection finds it.
 fn stationary(
     points: &[ClockMeasurement],
     (a, b): (f64, f64),
@@ -286,7 +286,7 @@ fn stationary(
     if !(slope(low) <= 0.0 && slope(high) >= 0.0) {
         return None;
     }
-    // As many halvings as an f64 has bits leave no interval.
+    // After one halving per bit of the significand, the interval has no interior.
     for _ in 0..f64::MANTISSA_DIGITS {
         let middle = 0.5 * (low + high);
         if slope(middle) < 0.0 {
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The table of clocks, powers and rates of the source.
+    /// Clocks, powers and rates of a published sweep.
     fn table() -> Vec<ClockMeasurement> {
         let rows = [
             (544.0, 57.0, 60.0),

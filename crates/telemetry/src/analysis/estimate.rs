@@ -29,7 +29,7 @@ impl Estimate {
         }
     }
 
-    /// Widens the range to that of another estimate.
+    /// Widens the range so that it contains the range of another estimate.
     pub(super) fn hull(self, other: &Self) -> Self {
         Self {
             value: self.value,
@@ -38,7 +38,7 @@ impl Estimate {
         }
     }
 
-    /// Returns whether both ranges have a number in common.
+    /// Returns whether the ranges overlap.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
@@ -50,7 +50,8 @@ impl Estimate {
         self.high += other.high;
     }
 
-    /// Widens a share, 0 to 1, by a part of its time that was not seen: once as 0, once as 1.
+    /// Widens the range of a share, 0 to 1, for a part of its time that was not observed: the lower
+    /// end counts this part as 0, the upper end as 1.
     pub(super) fn with_hidden(self, part: f64) -> Self {
         Self {
             low: self.low * (1.0 - part),
@@ -59,7 +60,7 @@ impl Estimate {
         }
     }
 
-    /// Moves both ends such that the range lies within 0 to `most` and contains the value.
+    /// Clamps value and range to 0 to `most`; the range still contains the value.
     pub(super) fn within(self, most: f64) -> Self {
         let value = self.value.clamp(0.0, most);
         Self {

@@ -5,19 +5,21 @@
 //! Method: time is cut into busy and idle parts twice (`cut.rs`): by power where it has two levels,
 //! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both
 //! cuts:
-//! - Where their ranges of idle time overlap, the cut by power holds: power is read more often.
-//! - Where the ranges do not overlap, or where power has a third level, utilisation decides, and
-//!   the range covers both.
+//! - If their ranges of idle time overlap, the cut by power is used, because power is read more
+//!   often.
+//! - If the ranges do not overlap, or if power has a third level, the cut by utilisation is used,
+//!   and the range covers both cuts.
 //!
-//! Idle time is idle-held if memory is allocated, because other programs cannot use the device
-//! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
-//! because utilisation averages them away. A row holds until the next row, but not through a pause
-//! of sampling. Time is counted and not rows, because there are more rows where regions of code
-//! begin and end.
-//! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
-//! time is in the gaps of part-time sensors, between slow reads, and at rows without a reading.
+//! Idle time counts as idle-held if memory is allocated, because other programs cannot use the
+//! device then. Repeating gaps are searched for in power ([`periodicity`](super::periodicity())),
+//! because utilisation averages short gaps away. A row is valid until the next row, but not through
+//! a pause of sampling. Shares are shares of time and not of rows, because the sampler adds rows
+//! where regions of code begin and end.
+//! Hidden time: time that no sensor observes counts as busy at one end of a range and as idle at
+//! the other end. Such time is in the gaps of part-time sensors, between slow reads, and at rows
+//! without a reading.
 //! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
-//! are shares of it. A pause of sampling has its share, which belongs to no part.
+//! are shares of this energy. A pause of sampling has a share that belongs to no part.
 //! Accuracy: ranges include the tolerance of the sensor's gain and offset. On models of boards with
 //! each class of sensor, random loads and reads every 10 to 400 ms, the ranges contain the true
 //! idle energy and the true idle time (tested). The median error of the idle energy of random
@@ -42,7 +44,7 @@ use std::ops::Range;
 use std::time::Duration;
 use view::RowWindow;
 
-/// State of a device.
+/// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// The device computes.
@@ -53,14 +55,15 @@ pub enum Activity {
     Idle,
 }
 
-/// A time in which a device has one [`Activity`].
+/// A period of time in which a device has one [`Activity`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
     /// The state of the device.
     pub activity: Activity,
     /// Start and end.
     pub window: Range<Duration>,
-    /// Energy of this time, in J, by the method of [`Trace::energy`]; 0 where there is no method.
+    /// Energy of the period, in J, by the method of [`Trace::energy`]; 0 if the device reports no
+    /// power and no energy.
     pub joules: f64,
 }
 
@@ -75,18 +78,19 @@ pub struct Shares {
     pub idle: Estimate,
 }
 
-/// The cause of a low throughput, if the device is one; the first verdict that fits.
+/// The verdict on a device: whether, and how, it waits for work. If several verdicts apply, the
+/// first one is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Neither utilisation nor power can tell busy time from idle time.
+    /// Neither utilisation nor power distinguishes busy time from idle time.
     Undecided,
     /// More than half of the time is idle.
     MostlyIdle,
     /// More than 5 % of the time is idle, and power has a period: the device waits for input in
     /// each round.
     PeriodicIdle,
-    /// The busiest twentieth of the time is below 70 % utilisation.
+    /// The 95th percentile of utilisation is below 70 %.
     Underused,
     /// More than 5 % of the time is idle, without a period.
     Fluctuating,
@@ -94,15 +98,15 @@ pub enum Verdict {
     Busy,
 }
 
-/// The quantity that busy and idle time were told apart by.
+/// The quantity that distinguishes busy time from idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Two levels of power, which utilisation does not contradict.
+    /// Power, because it has two levels and utilisation does not contradict them.
     Power,
-    /// Utilisation, because power has no two levels, or contradicts.
+    /// Utilisation, because power does not have two levels or contradicts utilisation.
     Utilisation,
-    /// None: utilisation is absent, and power has no two levels.
+    /// No quantity: utilisation is not reported, and power does not have two levels.
     Neither,
 }
 
@@ -111,14 +115,14 @@ pub enum Evidence {
 pub struct Bottleneck {
     /// The verdict.
     pub verdict: Verdict,
-    /// States of the device in the order of time; without gaps, except for pauses of sampling.
+    /// Periods in the order of time; without gaps, except for pauses of sampling.
     pub periods: Vec<Period>,
     /// Shares of the states.
     pub shares: Shares,
-    /// The quantity that `periods` and the values of `shares` and `wasted_j` rest on.
+    /// The quantity from which `periods` and the values of `shares` and `wasted_j` are computed.
     pub evidence: Evidence,
-    /// Lag of utilisation behind the device, in s, if it was found, of readings that hold until the
-    /// next one; `periods` are corrected for it.
+    /// Lag of utilisation behind power, in s; `None` if it was not found. `periods` are corrected
+    /// for this lag.
     pub utilisation_lag_s: Option<f64>,
     /// Share of the window that rows cover, 0 to 1.
     pub known: f64,
@@ -128,21 +132,21 @@ pub struct Bottleneck {
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
-    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of all
-    /// periods.
+    /// Energy of the window, in J: [`Trace::energy`], or the sum over all periods if there is no
+    /// such energy.
     pub joules: f64,
-    /// Energy of the idle periods, in J. The range also contains the energy of idle time in
-    /// pauses of sampling.
+    /// Energy of the idle periods, in J. The range also contains the energy of idle time in pauses
+    /// of sampling.
     pub wasted_j: Estimate,
 }
 
 const OPERATION: &str = "idle_periods";
 
-/// Finds the idle times of a device in a whole trace and judges whether they are a bottleneck.
+/// Finds the idle times of a device in a whole trace, and their pattern.
 ///
 /// # Errors
-/// [`Error::NoDevice`] if there is no such device; [`Error::Unavailable`] if the device reports
-/// neither utilisation nor power, or has fewer than two rows, or all of them at the same time.
+/// [`Error::NoDevice`] if the trace has no such device; [`Error::Unavailable`] if the device
+/// reports neither utilisation nor power, has fewer than two rows, or has all rows at one time.
 pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     check_device(trace, device)?;
     let mut rows = trace.device_rows(device).filter(|row| shows_activity(row));
@@ -159,11 +163,11 @@ pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     analyse(trace, device, start..end, energy)
 }
 
-/// Finds the idle times of a device in a window, such as that of a region of code.
+/// Finds the idle times of a device in a window, for example in the window of a region of code.
 ///
 /// # Errors
-/// Those of [`idle_periods`]; [`Error::ParameterInvalid`] for a window that is empty, or within
-/// which no sensor of power was updated.
+/// As [`idle_periods`]; [`Error::ParameterInvalid`] if the window is empty, or if no power sensor
+/// was updated within the window.
 pub fn idle_periods_within(
     trace: &Trace,
     device: usize,
@@ -203,7 +207,7 @@ fn unavailable(device: usize, fault: Fault) -> Error {
     }
 }
 
-/// Returns whether a row has a reading that tells busy time from idle time.
+/// Returns whether a row has a reading that can distinguish busy time from idle time.
 fn shows_activity(row: &Row) -> bool {
     let mut metrics = [Metric::GpuBusy].into_iter().chain(Metric::POWERS);
     metrics.any(|metric| row.values.get(metric).is_some())
@@ -222,7 +226,8 @@ fn analyse(
     }
     let power = view.power();
     let (lag_s, mut cut, evidence) = cut_of(&view, &power);
-    // Cells of another method have another sum, and a window has one energy.
+    // The steps may come from another method than the energy. Scaling keeps the energies of the
+    // periods shares of the one energy of the window.
     let all_j = joules(&power.steps, view.window_s.0, view.window_s.1);
     let energy_j = energy.map(|energy| energy.joules);
     if let Some(energy_j) = energy_j.filter(|_| all_j > 0.0) {
@@ -253,8 +258,8 @@ fn analyse(
     Ok(found)
 }
 
-/// Cuts the time of a window by the rule of this module. Returns the lag of utilisation, the cut,
-/// and its evidence.
+/// Cuts the time of a window into busy and idle parts by the rule of this module. Returns the lag
+/// of utilisation, the cut, and its evidence.
 fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     let steps = clipped(&power.steps, &view.spans);
     let readings = view.readings(Metric::GpuBusy);
@@ -282,8 +287,8 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     (lag_s, cut, evidence)
 }
 
-/// Shares out idle time among held and free by the times of the periods, or by memory where
-/// nothing is idle.
+/// Splits the share of idle time into idle-held and idle by the lengths of the periods. If no
+/// period is idle, splits it by the share of time with allocated memory.
 fn shares(periods: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
         let of_it = periods.iter().filter(|s| s.activity == activity);

@@ -1,11 +1,12 @@
 //! The lag of utilisation behind power.
 //!
-//! Role: a driver averages utilisation over its update interval and holds the mean for as long, so
-//! a reading describes the time of one interval earlier: 1/6 s on many boards, 1 s on an A100. A
-//! cut by utilisation without that correction counts the power of the next busy time as idle.
-//! Method: the lag at which utilisation and power correlate best. Power is read from cells whose
-//! times are those of the device, so the lag of utilisation alone remains.
-//! Limits: none is found where either is constant, or where the correlation is weak.
+//! Role: a driver averages utilisation over its update interval and reports the mean during the
+//! next interval. A reading therefore describes the device one interval earlier: 1/6 s on many
+//! boards, 1 s on an A100. Without this correction, a cut by utilisation counts power of the next
+//! busy time as idle.
+//! Method: the lag with the highest correlation of utilisation and power. Power comes from cells
+//! with the device's times, so the result is the lag of utilisation alone.
+//! Limits: no lag is found if either quantity is constant or if the correlation is weak.
 
 use super::cut::{LONGEST_WINDOW_S, TimedReading, joules};
 use super::estimate::Estimate;
@@ -14,21 +15,22 @@ use super::estimate::Estimate;
 const STEP_S: f64 = 0.02;
 /// Number of lags that are tried: up to the longest window and a read interval more.
 const N_LAGS: u32 = 61;
-/// Least correlation for which a lag is believed.
+/// Minimum correlation of a valid lag.
 const MIN_CORRELATION: f64 = 0.7;
-/// The smallest lag wins whose correlation is at least this share of the best: power that repeats
-/// correlates again a period later.
+/// The smallest lag is chosen whose correlation is at least this share of the highest one, because
+/// power that repeats correlates again one period later.
 const AS_GOOD: f64 = 0.98;
-/// Half of the time, in s, over which power is averaged, on both sides alike, so that the lag does
-/// not change: single steps of a counter that is read at the moment of its update are wrong.
+/// Power is averaged over this time, in s, before and after each reading, because single steps of a
+/// counter that is read at the moment of its update are wrong. A symmetric average does not change
+/// the lag.
 const HALF_WINDOW_S: f64 = 0.15;
-/// Readings that are used at most; more only cost time.
+/// Maximum number of readings used; more would only take longer.
 const MAX_READINGS: usize = 4096;
-/// Tolerance of a lag that was found, as a share of it.
+/// Tolerance of a lag, as a share of the lag.
 const TOLERANCE: f64 = 0.25;
 
-/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. Without
-/// a correlation the value is 0 and the range that of all boards.
+/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. If there
+/// is no correlation, the value is 0 and the range covers the lags of all boards.
 pub(super) fn of_utilisation(
     readings: &[TimedReading],
     power: &[TimedReading],
@@ -48,7 +50,7 @@ pub(super) fn of_utilisation(
     }
 }
 
-/// Returns whether an estimate is a lag that was found.
+/// Returns whether [`of_utilisation`] found a lag.
 pub(super) fn is_found(lag_s: &Estimate) -> bool {
     lag_s.value > 0.0
 }
@@ -64,7 +66,7 @@ fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
         return None;
     }
     let first = found.iter().position(|found| found.1 >= AS_GOOD * best)?;
-    // The middle of the peak that begins there.
+    // The top of a peak is flat, so the middle of the peak is more accurate than its maximum.
     let peak = found[first..].iter();
     let peak = peak.take_while(|found| found.1 >= AS_GOOD * best);
     let top = peak.clone().map(|found| found.1).fold(0.0, f64::max);
@@ -73,8 +75,8 @@ fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
     Some(sum_s / n).filter(|&lag_s| lag_s > 0.0)
 }
 
-/// Returns Pearson's correlation of readings with the power around an earlier time; none where one
-/// of them is constant.
+/// Returns Pearson's correlation of readings with power `lag_s` earlier; `None` if one of them is
+/// constant.
 fn correlation(readings: &[TimedReading], power: &[TimedReading], lag_s: f64) -> Option<f64> {
     let (first, last) = (power.first()?, power.last()?);
     let mut n = 0.0;

@@ -1,65 +1,68 @@
-//! Whether power comes and goes with a period, and which.
+//! Detection of a period of power.
 //!
-//! Role: idle gaps that repeat are a bottleneck's signature. Utilisation is averaged over up to a
-//! second by the driver and hides them; power does not.
-//! Method: the spectrum of the evenly resampled series, by FFT with twofold padding and a Hann
-//! window. Noise of real devices has more power at low frequencies, so each line is compared with
-//! the medians of the lines on both sides and not with white noise: under noise of any smooth
-//! spectrum the ratio has a tail like (1 + r/m)^−m for m independent neighbours, which, times the
-//! number of lines, is the chance of a false alarm. The lowest significant part of a found
-//! frequency is the fundamental. Its place is then refined on the sum of the first harmonics.
+//! Role: repeating idle gaps are typical of a device that waits for input. The driver averages
+//! utilisation over up to a second, which hides short gaps; power shows them.
+//! Method: an FFT of the evenly resampled series, with twofold zero padding and a Hann window.
+//! Noise of real devices has more power at low frequencies, so each line of the spectrum is
+//! compared with the medians of the lines on both sides and not with white noise. Under noise with
+//! a smooth spectrum, the ratio `r` of a line to its neighbours exceeds a value with probability
+//! `(1 + r/m)^−m` for `m` independent neighbours; times the number of lines, this is the
+//! probability of a false alarm. If 1/4, 1/3 or 1/2 of the strongest frequency is significant as
+//! well, it is the fundamental. The frequency is then refined on the sum of its first harmonics.
 //! Limits: periods from four samples to a fifth of the trace.
 
 use crate::updates::{count, median, usual_gap_s};
 use std::f64::consts::{LN_2, TAU};
 
-/// A period that power keeps to.
+/// A period of power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Periodicity {
-    /// Its length, in s.
+    /// Length of the period, in s.
     pub period_s: f64,
     /// Share of time above the middle between low and high power, 0 to 1.
     pub duty: f64,
-    /// Means of power below and above that middle, in W.
+    /// Mean power below and above that middle, in W.
     pub levels_w: (f64, f64),
-    /// How likely noise would look like this, at most.
+    /// Upper bound on the probability that noise shows such a period.
     pub chance: f64,
-    /// How often the period fits into the trace.
+    /// Length of the trace divided by the period.
     pub n_periods: f64,
 }
 
-/// Chance of a false alarm that is put up with.
+/// Maximum probability of a false alarm.
 const MAX_CHANCE: f64 = 1e-3;
-/// Fewest samples in a period, and fewest periods in a trace.
+/// Minimum number of samples per period, and of periods per trace.
 const MIN_SAMPLES: f64 = 4.0;
 const MIN_PERIODS: f64 = 5.0;
-/// Fewest samples of all.
+/// Minimum number of samples of a trace.
 const MIN_LENGTH: usize = 64;
-/// Longest series that is transformed whole; longer ones are thinned.
+/// Maximum number of samples that are transformed; a longer series is averaged down.
 const MAX_LENGTH: usize = 1 << 16;
-/// How many lines of the padded spectrum belong to one of the series, after a Hann window.
+/// Width of a peak in lines of the spectrum, because of zero padding and the Hann window.
 const LINE_WIDTH: usize = 4;
-/// The neighbourhood reaches to this share of the frequency, to both sides.
+/// Half width of the neighbourhood of a line, as a share of its frequency.
 const NEIGHBOURHOOD: f64 = 0.4;
-/// Fewest and most independent neighbours, to each side.
+/// Minimum and maximum number of independent neighbours on each side.
 const NEIGHBOURS: (usize, usize) = (5, 40);
-/// A median of exponential variables is worth as much as a mean of this share of them.
+/// Statistical efficiency of a median of exponential variables: it is as accurate as a mean of this
+/// share of the variables.
 const MEDIAN_WORTH: f64 = 0.48;
-/// Parts of a frequency that are tried as fundamental.
+/// Divisors of the strongest frequency that are tried for the fundamental.
 const PARTS: [f64; 3] = [4.0, 3.0, 2.0];
-/// Harmonics that the refinement sums up.
+/// Number of harmonics in the sum that the refinement maximises.
 const N_HARMONICS: i32 = 3;
 
-/// Finds the period of a series of (s, W); none if there is none that noise would not show in one
-/// of a thousand traces.
+/// Returns the period of a series of `(time in s, power in W)`, or `None` if there is no period
+/// with a probability of a false alarm below 1/1000.
 ///
-/// Times must rise; the interval need not be constant.
+/// Times must ascend; the interval need not be constant.
 #[must_use]
 pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
     periodicity_of(series, 0.0)
 }
 
-/// Does the same for a series that was sampled so often, in s, with more readings here and there.
+/// Computes [`periodicity`] of a series whose usual sampling interval is `usual_s`, with additional
+/// readings in between.
 pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Periodicity> {
     let (step_s, samples) = even(series, usual_s)?;
     let lines = spectrum(&samples);
@@ -100,12 +103,13 @@ pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Peri
     })
 }
 
-/// Divides power, (W, weight), into low and high; gives the share of high and both means.
+/// Divides power, as `(W, weight)`, into low and high values. Returns the share of high values, and
+/// the means of low and of high values.
 pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
     let extremes = |f: fn(f64, f64) -> f64, from| watts.iter().map(|w| w.0).fold(from, f);
     let (mut low, mut high) = (extremes(f64::min, f64::INFINITY), extremes(f64::max, 0.0));
     let mut share = 1.0;
-    // Lloyd's algorithm for two means settles within a few rounds in one dimension.
+    // Lloyd's algorithm for two means converges within a few rounds in one dimension.
     for _ in 0..20 {
         let middle = 0.5 * (low + high);
         let mean = |is_high: bool| {
@@ -121,13 +125,13 @@ pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
     (share, (low, high))
 }
 
-/// Brings a series to constant steps, by holding values, and takes the mean of several where it is
-/// too long.
+/// Resamples a series to constant steps: each sample is the latest value or, for a series that is
+/// too long, the mean of the values of its step.
 fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (series.first()?, series.last()?);
     let span_s = last.0 - first.0;
     let times_s = series.iter().map(|reading| reading.0);
-    // What lies further apart is too few samples.
+    // Larger intervals would give fewer than the minimum number of samples.
     let longest_s = span_s / (MIN_LENGTH - 1) as f64;
     let interval_s = usual_gap_s(times_s, longest_s).max(usual_s);
     if interval_s <= 0.0 || !interval_s.is_finite() {
@@ -162,7 +166,7 @@ fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
         .then_some((step_s, samples))
 }
 
-/// Gives the power of each line up to half the sampling frequency.
+/// Returns the power of each line of the spectrum up to half the sampling frequency.
 fn spectrum(samples: &[f64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let n = samples.len() as f64;
@@ -178,7 +182,8 @@ fn spectrum(samples: &[f64]) -> Vec<f64> {
     x.iter().map(|(re, im)| re * re + im * im).collect()
 }
 
-/// Transforms in place: Cooley and Tukey 1965, of a power of two.
+/// Computes the Fourier transform in place, for a length that is a power of two (Cooley and Tukey
+/// 1965).
 fn fourier(x: &mut [(f64, f64)]) {
     let n = x.len();
     let shift = usize::BITS - n.trailing_zeros();
@@ -208,9 +213,10 @@ fn fourier(x: &mut [(f64, f64)]) {
     }
 }
 
-/// Gives the chance that noise with the level of the neighbours makes a line as strong.
+/// Returns the probability that noise at the level of the neighbours makes a line as strong.
 ///
-/// The stronger of the two sides counts: the steep flank of a step or a slope is no line.
+/// The stronger side determines the level, because a line on the steep flank of a step or slope is
+/// not a period.
 fn tail(lines: &[f64], line: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let reach = NEIGHBOURHOOD * line as f64 / LINE_WIDTH as f64;
@@ -231,8 +237,8 @@ fn tail(lines: &[f64], line: usize) -> f64 {
     (1.0 + ratio / m).powf(-m)
 }
 
-/// Finds the frequency, in cycles per sample, within a line of a first guess, at which the first
-/// harmonics are strongest.
+/// Returns the frequency, in cycles per sample, with the strongest first harmonics, at most one
+/// line away from a guess.
 fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;

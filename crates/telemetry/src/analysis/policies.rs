@@ -1,7 +1,7 @@
-//! The same job under two policies: power caps, locked clocks, other settings.
+//! Comparison of one job under two policies, such as power caps or locked clocks.
 //!
-//! Role: reports which policy does more work per second and per joule, and which reasons limited
-//! the clocks. A comparison needs the work that was done: energy without work says nothing.
+//! Role: reports work per second and per joule of both policies, and the reasons that limited the
+//! clocks. The caller passes the amount of work, because energy alone cannot be compared.
 
 use crate::reasons::{self, Reason};
 use crate::updates::{held_s, quantile, row_interval_s};
@@ -10,29 +10,29 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A job that was traced.
+/// A traced job.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// Position of the device in it.
+    /// Position of the device in the trace.
     pub device: usize,
-    /// When the job ran; none for all of the trace.
+    /// Window of the job; `None` for the whole trace.
     pub window: Option<Range<Duration>>,
-    /// How much it did, in any unit that the compared jobs share.
+    /// Amount of work done, in a unit that both jobs share.
     pub items: f64,
 }
 
-/// What a job took.
+/// Time and energy of a job under one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// How long it took, in s.
+    /// Duration, in s.
     pub seconds: f64,
     /// Items per second.
     pub throughput: f64,
-    /// What it took, in J.
+    /// Energy.
     pub energy: Energy,
-    /// The same per item.
+    /// Energy per item, in J.
     pub joules_per_item: f64,
     /// Mean power, in W.
     pub mean_w: f64,
@@ -44,33 +44,32 @@ pub struct Policy {
     pub memory_clock_mhz: Option<f64>,
     /// The highest temperature, in °C.
     pub hottest_c: Option<f64>,
-    /// Reasons for low clocks, those with the largest shares of time first; without those that
-    /// never held.
+    /// Reasons that limited the clocks, by descending share of time.
     pub reasons: Vec<ReasonShare>,
 }
 
-/// A reason for low clocks and how long it held.
+/// A reason that limited the clocks, with its share of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReasonShare {
     /// The reason.
     pub reason: Reason,
-    /// Share of the time in which it held, 0 to 1.
+    /// Share of the time in which the reason applied, 0 to 1.
     pub share: f64,
 }
 
-/// Two policies.
+/// The comparison of two policies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The first.
+    /// The first policy.
     pub before: Policy,
-    /// The second.
+    /// The second policy.
     pub after: Policy,
-    /// Throughput of the second over that of the first.
+    /// Throughput of the second policy divided by the throughput of the first.
     pub speedup: f64,
-    /// Energy per item of the second over that of the first.
+    /// Energy per item of the second policy divided by the energy per item of the first.
     pub energy_ratio: f64,
-    /// Bounds on the energy ratio by sampling alone: an equal gain in both traces, as on one card,
-    /// cancels.
+    /// Range of the energy ratio because of sampling. The tolerance of the sensor's gain is not
+    /// included, because it cancels if both traces are from one card.
     pub energy_ratio_range: (f64, f64),
 }
 
@@ -164,9 +163,9 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
     })
 }
 
-/// Gives the mean of values by their weights; none without any.
-fn mean(weighed: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let (sum, weights) = weighed.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
+/// Returns the weighted mean of values, or `None` if the sum of weights is 0.
+fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, weights) = weighted.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
         (sum + weight * value, weights + weight)
     });
     (weights > 0.0).then(|| sum / weights)

@@ -1,4 +1,4 @@
-//! Analysis of devices whose story is known.
+//! Analyses of traces with known activity.
 
 use super::*;
 use crate::synthetic::{PowerProfile, PowerSegment, Sensor, Synthetic};
@@ -20,7 +20,7 @@ fn device() -> Device {
     }
 }
 
-/// Samples a load at 10 Hz for a minute, with what else a row shall say.
+/// Samples a load at 10 Hz for a minute; `more` sets further values of each row.
 fn traced(load: &PowerProfile, more: impl Fn(f64, &mut Values)) -> Trace {
     let sensor = Sensor::for_class(SensorClass::FullTime);
     let row = |i: u32| {
@@ -158,8 +158,8 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
 
 #[test]
 fn joules_of_idle_time_are_those_of_the_trace() {
-    // A sensor of the last second is late: by its readings the first half took much of what the
-    // second did.
+    // A sensor that averages over the last second lags. By its readings, the first half has much of
+    // the energy of the second half.
     let load = PowerProfile {
         pieces: vec![
             PowerSegment::level(30.0, 60.0),
@@ -212,7 +212,7 @@ fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
 fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
     let load = PowerProfile::constant(100.0);
     let busy = |time_s: f64, values: &mut Values| {
-        // Each region begins with a moment of waiting, of which nearly all rows are.
+        // Each region begins with a short idle time that contains nearly all rows.
         let is_waiting = time_s.fract() < 0.05 && time_s < 30.0;
         values.set(Metric::GpuBusy, if is_waiting { 0.0 } else { 90.0 });
     };
@@ -235,7 +235,7 @@ fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
 
 #[test]
 fn levels_of_power_are_those_of_time() {
-    // Without utilisation, power decides, by the middle between two levels of it.
+    // Without utilisation, power is used: the threshold is the middle between its two levels.
     let load = PowerProfile::square(60.0, 260.0, 20.0, 0.5);
     let (plain, edged) = (
         traced(&load, |_, _| {}),

@@ -18,7 +18,7 @@
 //! that of the window that begins as late and ends as early as the bounds of nearby edges allow,
 //! and the highest energy is that of the widest such window.
 //! Period: an error of the update period makes cells longer or shorter than assumed, by the share
-//! [`Cells::stretch`].
+//! [`Cells::period_error`].
 
 use crate::reported::EnergyBounds;
 

@@ -132,8 +132,8 @@ pub(crate) fn of_power(
 /// Returns the cells and the updates of readings of a counter that never decreases, (s, J).
 ///
 /// A cell is the time between two updates; its power is the difference of the readings over the
-/// time. If the update period is known, `period_bounds` narrows the bounds on the times of updates. A
-/// reading is never older than `longest_s`.
+/// time. If the update period is known, `period_bounds` narrows the bounds on the times of updates.
+/// A reading is never older than `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     period_bounds: Option<&PeriodBounds>,

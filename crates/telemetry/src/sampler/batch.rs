@@ -1,7 +1,9 @@
-//! A copy of the rows whose energies are computed before the rows are thinned.
+//! A copy of rows, to compute their energies before the rows are thinned.
 //!
-//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`RowBatch::sum_up`] computes
-//! energies without the lock, and the sampler then replaces its ledger by the returned one.
+//! Method: [`Trace::batch`] copies rows while the sampler's lock is held. [`RowBatch::sum_up`]
+//! computes energies without the lock, and the sampler then replaces its ledger by the result.
+//! Cells of power, the expensive step, are computed once per device and metric of a batch,
+//! regardless of the number of slices and regions.
 
 use crate::energy::PowerEstimate;
 use crate::ledger::EnergyEntry;
@@ -11,10 +13,12 @@ use crate::{Ledger, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Share of the capacity that stays whole at most: the rows that later energies need before them.
+/// Divisor of the capacity: at most this part of the rows is not thinned, because later energies
+/// need rows before them.
 const WHOLE_SHARE: usize = 4;
-/// Most computations of cells for the counter of a device in one batch: one for the longest time in
-/// which it was not reset, and others for windows before or after a reset. Power needs one.
+/// Maximum number of computations of cells for the counter of a device in one batch: one for the
+/// longest time without a reset of the counter, and others for windows before or after a reset.
+/// Power needs one computation.
 const MAX_ESTIMATES: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
@@ -25,18 +29,18 @@ pub(crate) struct RowBatch {
     capacity: usize,
 }
 
-/// Cells of power that were computed so far for a metric of a device.
+/// The cells of power computed so far for one metric of one device.
 #[derive(Default)]
 struct Cached {
     estimate: Vec<PowerEstimate>,
     n_tries: usize,
 }
 
-/// Reported energies of a trace by cells that are computed once.
+/// Computes reported energies of a trace from cached cells.
 struct Sums<'a> {
     trace: &'a Trace,
     all_s: (f64, f64),
-    /// By device and metric.
+    /// The caches, by device and metric.
     cached: Vec<[Cached; METRICS.len()]>,
     /// Time of the first row of each device.
     first_rows: Vec<Option<Duration>>,
@@ -44,7 +48,7 @@ struct Sums<'a> {
 }
 
 impl Trace {
-    /// Copies the rows whose energies are in no slice, with the rows around them.
+    /// Copies the rows whose energies are not in a slice yet, with the rows around these rows.
     pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> RowBatch {
         let mut ledger = self.ledger.clone();
         // Before the first thinning, the trace's interval is the requested one.
@@ -82,7 +86,7 @@ impl RowBatch {
         };
         let n_whole = (self.capacity / WHOLE_SHARE).max(1).min(whole.len());
         let since = whole[whole.len() - n_whole].time;
-        // Rows on both sides of the edge help to find the sensor's phase there.
+        // Rows on both sides of the edge are needed to find the sensor's phase at the edge.
         let around = (last.time.saturating_sub(since) / 2).min(CONTEXT);
         let end = last.time.saturating_sub(around);
         if end <= ledger.end() {
@@ -105,8 +109,8 @@ impl RowBatch {
         ledger
     }
 
-    /// Returns the edges of slices of a window: its ends, and the starts of regions that end after
-    /// it.
+    /// Returns the edges of the slices of a window: the ends of the window, and the starts of the
+    /// regions that end after the window.
     fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
         let left = self
             .trace
@@ -123,7 +127,7 @@ impl RowBatch {
         edges
     }
 
-    /// Computes the energies of regions that were left before a time and are not in the ledger yet.
+    /// Computes the energies of the regions that ended before a time and are not in the ledger yet.
     fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<EnergyEntry> {
         let windows = self.trace.regions.iter().map(|mark| mark.start..mark.end);
         let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
@@ -134,8 +138,8 @@ impl RowBatch {
                 })
             })
         });
-        // A region whose start is no edge of a slice any more depends on thinned rows, which this
-        // batch lacks.
+        // If slices were joined, the start of a region may no longer be the edge of a slice. Its
+        // energy would need thinned rows, which the batch does not contain.
         let is_known =
             |entry: &EnergyEntry| entry.energies.iter().any(|of_device| !of_device.is_empty());
         energies.filter(is_known).collect()
@@ -158,7 +162,7 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the entry of a window whose energies `reported` computes.
+    /// Returns the entry of a window; `reported` computes its energies.
     fn entry(
         &mut self,
         window: &Range<Duration>,
@@ -175,9 +179,9 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the reported energy of a window. A window that begins with the trace begins before
-    /// the first row of most devices, since devices are read in turn: the bounds allow for any
-    /// power until that row.
+    /// Returns the reported energy of a window. Devices are read one after the other, so a window
+    /// that begins with the trace begins before the first row of most devices. The bounds allow any
+    /// power until the first row.
     fn reported(
         &mut self,
         device: usize,

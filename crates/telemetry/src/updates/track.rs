@@ -221,8 +221,8 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 
 /// Returns the time of each hold's update and the bound on its error, in s.
 ///
-/// With a period_bounds, brackets are narrowed forward and backward in time. Without a period_bounds, the times
-/// are the middles of the brackets.
+/// With a period_bounds, brackets are narrowed forward and backward in time. Without a
+/// period_bounds, the times are the middles of the brackets.
 fn places(holds: &[Hold], period_bounds: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
     let Some(period_bounds) = period_bounds else {

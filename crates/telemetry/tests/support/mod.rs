@@ -1,7 +1,7 @@
-//! The fake library, for tests: where it is, what it plays, what was done to it.
+//! Control of the fake NVML library in tests: its path, its scenario, and a log of the calls.
 //!
-//! Role: every test that needs NVML loads the fake by [`Fake::play`]. The library has one state for a whole process, so
-//! only one [`Fake`] exists at a time; others wait.
+//! Role: every test that needs NVML loads the fake with [`Fake::play`]. The library has one state
+//! per process, so only one [`Fake`] exists at a time; other tests wait.
 #![allow(dead_code, reason = "no test file needs all of it")]
 #![allow(unsafe_code, reason = "control symbols are called over the boundary")]
 
@@ -17,26 +17,27 @@ use telemetry::synthetic::{Action, Scenario};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The fake library, playing a scenario at time zero, where time stands.
+/// The loaded fake library with a scenario; its clock is stopped.
 #[derive(Debug)]
 pub(crate) struct Fake {
     library: Library,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Says that the running test had nothing to test, past the harness, so that `xtask verify` counts it.
+/// Reports that the running test was skipped, directly to standard error, so that `xtask verify`
+/// counts the skip.
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("test"));
     io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error takes a line");
 }
 
-/// A file that others look into.
+/// A shared buffer that implements [`io::Write`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    /// Gives what was written so far.
+    /// Returns the bytes written so far.
     #[must_use]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.lock().expect("nobody panics").clone()
@@ -54,7 +55,7 @@ impl io::Write for Shared {
     }
 }
 
-/// Works for a time, as whoever is measured does.
+/// Keeps this thread busy for a time, as the measured work.
 pub(crate) fn work_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -62,7 +63,7 @@ pub(crate) fn work_for(time: Duration) {
     }
 }
 
-/// Gives the path of the fake library, which cargo builds beside the tests.
+/// Returns the path of the fake library, which cargo builds next to the tests.
 #[must_use]
 pub(crate) fn fake() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
@@ -71,10 +72,10 @@ pub(crate) fn fake() -> PathBuf {
     if beside.exists() {
         return beside;
     }
-    // Examples lie one folder beside the dependencies.
+    // Examples are in a sibling folder of `deps`.
     let folder = test.parent().and_then(|folder| folder.parent());
     let path = folder
-        .expect("a test lies two folders deep")
+        .expect("a test is two folders deep")
         .join("deps")
         .join(name);
     assert!(path.exists(), "no {}; was fake-nvml built?", path.display());
@@ -82,7 +83,7 @@ pub(crate) fn fake() -> PathBuf {
 }
 
 impl Fake {
-    /// Plays a scenario; time stands at zero.
+    /// Loads the library with a scenario; its clock is stopped at zero.
     #[must_use]
     pub(crate) fn play(scenario: &Scenario) -> Self {
         let fake = Self::load();
@@ -90,7 +91,8 @@ impl Fake {
         fake
     }
 
-    /// Plays another scenario, as if driver and GPUs were changed in mid-run; time stands at zero.
+    /// Replaces the scenario, as if driver and GPUs were exchanged during the run; the clock is
+    /// stopped at zero.
     pub(crate) fn replay(&self, scenario: &Scenario) {
         let json = scenario.to_json().expect("a scenario has no NaN");
         let json = CString::new(json).expect("JSON has no zeros");
@@ -101,7 +103,7 @@ impl Fake {
         self.set_time(Duration::ZERO);
     }
 
-    /// Loads the library without changing what it plays.
+    /// Loads the library without changing its scenario.
     #[must_use]
     pub(crate) fn load() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,21 +115,21 @@ impl Fake {
         }
     }
 
-    /// Initialises it through the wrapper.
+    /// Initialises the library through the wrapper.
     ///
     /// # Errors
-    /// What the scenario makes `nvmlInit_v2` say.
+    /// The error that the scenario defines for `nvmlInit_v2`.
     pub(crate) fn init(&self) -> Result<Nvml, nvml_wrapper::error::NvmlError> {
         Nvml::builder().lib_path(fake().as_os_str()).init()
     }
 
-    /// Initialises it through the wrapper, which is to succeed.
+    /// Initialises the library through the wrapper; panics on an error.
     #[must_use]
     pub(crate) fn nvml(&self) -> Nvml {
         self.init().expect("the fake is initialised")
     }
 
-    /// Sets the time, where it stands.
+    /// Stops the library's clock at a time.
     pub(crate) fn set_time(&self, time: Duration) {
         let set: unsafe extern "C" fn(u64) -> u32 = self.symbol("fake_nvml_set_time_ns");
         let time_ns = u64::try_from(time.as_nanos()).expect("a time of less than 500 years");
@@ -135,14 +137,14 @@ impl Fake {
         assert_eq!(unsafe { set(time_ns) }, 0);
     }
 
-    /// Lets time run on.
+    /// Restarts the library's clock.
     pub(crate) fn use_real_time(&self) {
         let run: unsafe extern "C" fn() -> u32 = self.symbol("fake_nvml_use_real_time");
         // SAFETY: the call takes nothing.
         assert_eq!(unsafe { run() }, 0);
     }
 
-    /// Gives the time.
+    /// Returns the time of the library's clock.
     #[must_use]
     pub(crate) fn time(&self) -> Duration {
         let get: unsafe extern "C" fn(*mut u64) -> u32 = self.symbol("fake_nvml_time_ns");
@@ -152,7 +154,7 @@ impl Fake {
         Duration::from_nanos(time_ns)
     }
 
-    /// Gives how often a symbol was called since the scenario began.
+    /// Returns the number of calls of a symbol since the start of the scenario.
     #[must_use]
     pub(crate) fn calls(&self, symbol: &str) -> u64 {
         let get: unsafe extern "C" fn(*const c_char, *mut u64) -> u32 =
@@ -164,7 +166,7 @@ impl Fake {
         n_calls
     }
 
-    /// Gives whether a GPU's clocks are locked.
+    /// Returns whether a GPU's clocks are locked.
     #[must_use]
     pub(crate) fn is_locked(&self, gpu: u32) -> bool {
         let get: unsafe extern "C" fn(u32, *mut u32) -> u32 = self.symbol("fake_nvml_is_locked");
@@ -174,7 +176,7 @@ impl Fake {
         is_locked == 1
     }
 
-    /// Gives the work that a GPU did between two times, in units of its clock model.
+    /// Returns the work that a GPU did between two times, in units of its clock model.
     #[must_use]
     pub(crate) fn work(&self, gpu: u32, from: Duration, to: Duration) -> f64 {
         let get: unsafe extern "C" fn(u32, f64, f64, *mut f64) -> u32 =
@@ -186,26 +188,26 @@ impl Fake {
         work
     }
 
-    /// Gives what was done to GPUs, or tried, that only root may.
+    /// Returns the privileged actions on GPUs, including failed attempts.
     #[must_use]
     pub(crate) fn actions(&self) -> Vec<Action> {
         let json = self.text("fake_nvml_actions");
         serde_json::from_str(&json).expect("the fake writes JSON")
     }
 
-    /// Gives why the last thing that failed without a code of its own did.
+    /// Returns the reason of the last failure that has no NVML code of its own.
     #[must_use]
     pub(crate) fn why(&self) -> String {
         self.text("fake_nvml_why")
     }
 
-    /// Gives a symbol of the library, as a function of the caller's type, which has to be its own.
+    /// Returns a symbol of the library as a function of type `F`, which must be the symbol's type.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the library has no such symbol.
     #[must_use]
     pub(crate) fn symbol<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: callers, all of them in tests, give the type that the symbol has in the fake's source.
+        // SAFETY: all callers are tests, and pass the type of the symbol in the fake's source.
         let found = unsafe { self.library.get::<F>(name.as_bytes()) };
         *found.unwrap_or_else(|fault| panic!("{name}: {fault}"))
     }
@@ -213,11 +215,11 @@ impl Fake {
     fn text(&self, symbol: &str) -> String {
         let get: unsafe extern "C" fn(*mut c_char, *mut u32) -> u32 = self.symbol(symbol);
         let mut length = 0;
-        // SAFETY: room for no characters is asked for by null, and the length is room for a number.
+        // SAFETY: null queries the length, and the second pointer points to a number.
         let code = unsafe { get(std::ptr::null_mut(), &raw mut length) };
-        assert_eq!(code, 7, "{symbol} asks for room");
+        assert_eq!(code, 7, "{symbol} reports the required size");
         let mut bytes = vec![0_u8; length as usize];
-        // SAFETY: there is room for as many characters as the length says.
+        // SAFETY: the buffer has `length` bytes.
         let code = unsafe { get(bytes.as_mut_ptr().cast(), &raw mut length) };
         assert_eq!(code, 0);
         bytes.pop();
@@ -226,7 +228,7 @@ impl Fake {
 }
 
 impl Drop for Fake {
-    /// Takes back what a test that failed had initialised.
+    /// Shuts the library down as often as a failed test had initialised it.
     fn drop(&mut self) {
         // SAFETY: the symbol has this type in NVML.
         let found = unsafe {

@@ -17,18 +17,10 @@ const LONG_SENTENCE: usize = 8;
 /// Short codes that only README, the report and ids of claims define.
 const SOURCE_CODES: [&str; 4] = ["S0", "S1", "S2", "S3"];
 
-/// Paths whose comments are not rewritten yet.
-const NOT_YET: [&str; 3] = [
-    "benches/src/bin/trace/",
-    "benches/src/report/traces.rs",
-    "crates/telemetry/",
-];
-
 /// Returns the faults of all comments in Rust and WGSL files.
 pub(super) fn faults(tree: &Tree) -> Vec<String> {
     let files = tree.with_extension("rs").chain(tree.with_extension("wgsl"));
     files
-        .filter(|file| !NOT_YET.iter().any(|folder| file.path.starts_with(folder)))
         .flat_map(|file| {
             let mut faults = lines(file);
             faults.extend(first_sentences(file));

@@ -1,22 +1,23 @@
 //! The two levels of a device's power.
 //!
-//! Role: [`Levels::find`] finds the power of idle and of busy time, which the cut by power compares
-//! each step with.
-//! Method: a level is the median of the readings near the lowest or the highest of them. A level is
-//! certain if power stays near it for three updates of the sensor, since the middle update then
-//! contains nothing else, or if the sensor's window is short. One reading is one update: reads that
-//! follow each other sooner than updates repeat a reading, and a repeated mixture is no level.
-//! Offset: the readings that show the levels may come from another sensor than the steps that hold
-//! the energy, so the power of a level is that of the steps within the times at which readings stay
-//! at the level.
-//! Limits: power that alternates faster than the sensor is updated, for at least three updates, is
-//! a level. An offset between both sensors remains at a level at which readings do not stay for a
-//! whole step.
+//! Role: [`Levels::find`] finds the power of idle and of busy time. The cut by power compares each
+//! step with these levels.
+//! Method: a level is the median of the readings near the lowest or near the highest reading. A
+//! level is certain if power stays near it for three updates of the sensor, because the middle
+//! update then contains no other level, or if the sensor's window is short. Several reads of one
+//! update count as one reading, because a repeated mixture is not a level.
+//! Offset: the readings that show the levels may come from another sensor than the steps that
+//! contain the energy. The power of a level is therefore computed from the steps within the times
+//! at which readings stay at the level.
+//! Limits: power that alternates faster than the sensor is updated looks like a level if it does so
+//! for at least three updates. At a level at which readings do not stay for a whole step, an offset
+//! between both sensors is not corrected.
 
 use super::{Estimate, TimedReading};
 use crate::updates::quantile;
 
-/// Low power above this share of high power is a lighter load and not a gap.
+/// Threshold of the low level as a share of the high level. Above it, the low level is a lighter
+/// load and not a gap.
 pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
 /// A reading within this share of the difference of both levels belongs to a level.
 const NEAR: f64 = 0.2;
@@ -26,26 +27,27 @@ const ALIKE: f64 = 0.1;
 /// A reading further from both levels than this share of their difference is a mixture, whatever
 /// its neighbours.
 const THIRD_LEVEL: f64 = 0.35;
-/// Least share of the time near a level for which power has two levels.
+/// Minimum share of the time near either level; with less, power does not have two levels.
 const MIN_SHARE_NEAR: f64 = 0.5;
-/// Shares of the time below and above which power is extreme.
+/// Quantiles of power, weighted by time, that count as the lowest and the highest power.
 const EXTREMES: (f64, f64) = (0.01, 0.99);
-/// Least share of the time at a third level that counts.
+/// Minimum share of the time at a third level; a smaller share is ignored.
 const MIN_SHARE_THIRD: f64 = 0.05;
 /// Tolerance of a step beyond a level, as a share of the difference of both levels.
 const REPAIR_TOLERANCE: f64 = 0.05;
-/// Steps after which a counter has made up for an update that a reading missed.
+/// Number of steps within which a counter makes up for an update that a read missed.
 const REPAIR_REACH: usize = 4;
-/// Share of hidden time from which on readings do not follow each other. Chosen on one random load
-/// (a sensor of the last second, read every 1.6 s); no source supports it.
+/// Threshold of the share of hidden time above which two readings are not consecutive. It was
+/// chosen on one random load (a sensor that averages over the last second, read every 1.6 s).
 const MOST_HIDDEN: f64 = 0.35;
-/// Updates in a row near a level that make the level certain: the middle one contains nothing else.
+/// Number of consecutive updates near a level that make the level certain, because the middle
+/// update contains no other level.
 const CERTAIN_RUN: usize = 3;
 
 /// Readings of power, in W, that show its levels: one step for each update of the sensor.
 pub(in crate::analysis) struct Readings {
     pub steps: Vec<TimedReading>,
-    /// Whether the sensor's window is so short that a reading is hardly ever a mixture.
+    /// Whether the sensor's window is so short that readings are hardly ever mixtures.
     pub is_short: bool,
 }
 
@@ -56,14 +58,15 @@ pub(super) struct Levels {
     pub high_w: f64,
     pub is_low_certain: bool,
     pub is_high_certain: bool,
-    /// Whether power stays away from both levels for several updates, for a share of the time that
-    /// counts.
+    /// Whether power stays away from both levels for several updates, for at least
+    /// [`MIN_SHARE_THIRD`] of the time.
     pub has_third: bool,
 }
 
 impl Levels {
-    /// Finds two levels in readings of power, in terms of the steps that hold the energy. Returns
-    /// none if power stays between two levels for most of the time, or if these are close.
+    /// Finds two levels in readings of power, and returns their powers in the steps that contain
+    /// the energy. Returns `None` if power is between two levels for most of the time, or if the
+    /// levels are close.
     pub(super) fn find(readings: &Readings, steps: &[TimedReading]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
         let reach_w = NEAR * (shown.high_w - shown.low_w);
@@ -84,21 +87,21 @@ impl Levels {
 
     fn shown_by(readings: &Readings) -> Option<Self> {
         let steps = &readings.steps;
-        let weighed: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
-        let least_w = quantile(weighed.clone(), EXTREMES.0)?.max(0.0);
-        let most_w = quantile(weighed.clone(), EXTREMES.1)?;
+        let weighted: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
+        let least_w = quantile(weighted.clone(), EXTREMES.0)?.max(0.0);
+        let most_w = quantile(weighted.clone(), EXTREMES.1)?;
         if !(most_w > 0.0 && least_w < GAP_LEVEL * most_w) {
             return None;
         }
         let reach_w = NEAR * (most_w - least_w);
         let near = |level_w: f64| {
-            let near = weighed.iter().copied();
+            let near = weighted.iter().copied();
             near.filter(move |(watts, _)| (watts - level_w).abs() <= reach_w)
                 .collect::<Vec<_>>()
         };
         let time_s = |list: &[(f64, f64)]| list.iter().map(|reading| reading.1).sum::<f64>();
         let (low, high) = (near(least_w), near(most_w));
-        if time_s(&low) + time_s(&high) < MIN_SHARE_NEAR * time_s(&weighed) {
+        if time_s(&low) + time_s(&high) < MIN_SHARE_NEAR * time_s(&weighted) {
             return None;
         }
         let (near_low_w, near_high_w) = (quantile(low, 0.5)?, quantile(high, 0.5)?);
@@ -117,10 +120,10 @@ impl Levels {
         })
     }
 
-    /// Moves energy back to steps below the low level, which a device always draws: a counter that
-    /// is read at the moment of its update shows that update in a later step. The energy comes from
-    /// the next step above the high level, which keeps that level, and then from the next one above
-    /// the low level.
+    /// Repairs steps below the low level, which a device always draws. Such a step occurs if a
+    /// counter is read at the moment of its update: the read misses the update, and a later step
+    /// contains its energy. The energy is moved back from the next step above the high level, down
+    /// to that level, and then from the next step above the low level.
     pub(super) fn repaired(&self, steps: &[TimedReading]) -> Vec<TimedReading> {
         let mut steps = steps.to_vec();
         let tolerance_w = REPAIR_TOLERANCE * (self.high_w - self.low_w);
@@ -156,10 +159,11 @@ impl Levels {
         between.map(time_s).sum::<f64>() > MIN_SHARE_THIRD * time_s(steps)
     }
 
-    /// Estimates the idle share of a step between two others, in W.
+    /// Estimates the idle share of a step; `neighbours` are the powers of the steps before and
+    /// after, in W.
     pub(super) fn idle_share(&self, step: &TimedReading, neighbours: [Option<f64>; 2]) -> Estimate {
         let difference_w = self.high_w - self.low_w;
-        // 0 at the low level and 1 at the high one.
+        // 0 at the low level, 1 at the high level.
         let place = (step.value - self.low_w) / difference_w;
         let mixture = (1.0 - place).clamp(0.0, 1.0);
         let resembles = |other: f64| (other - step.value).abs() <= ALIKE * difference_w;
@@ -187,7 +191,7 @@ fn lasting(
     reach_w: f64,
 ) -> impl Iterator<Item = &[TimedReading]> {
     let is_near = move |step: &TimedReading| (step.value - level_w).abs() <= reach_w;
-    // Readings of which most of the time between is hidden may all be mixtures.
+    // If most of the time between two readings is hidden, all of them may be mixtures.
     let follows = |a: &TimedReading, b: &TimedReading| {
         let hidden_s = b.from_s - a.to_s + b.hidden_s;
         hidden_s < MOST_HIDDEN * (b.to_s - a.to_s)

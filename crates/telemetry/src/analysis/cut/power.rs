@@ -1,11 +1,19 @@
 //! The cut of time by power, where power has two levels.
 //!
 //! Method: a step between two levels is a mixture of both, and `(high - w) / (high - low)` is the
-//! idle share of its time. This sum is exact for power of two levels, wherever the edges lie within
-//! a step. A step that resembles a neighbour and is close to a level is no mixture but a third
-//! level, and is idle or busy as a whole. The range counts each mixture once as busy and once as
-//! idle.
-//! Limits: the range of a level that is not certain reaches down to 0 W, or up to the most that the
+//! idle share of its time:
+//!
+//! ```text
+//!  high ────────┐                 busy
+//!               │    step: mean power w of busy and idle time
+//!  low          └─────────        idle
+//! ```
+//!
+//! The sum of these shares is exact for power with two levels, independently of the position of the
+//! edges within a step. A step that resembles a neighbour and is close to a level is not a mixture
+//! but a third level, and is idle or busy as a whole. One end of the range counts each mixture as
+//! busy, the other end as idle.
+//! Limits: the range of an uncertain level extends down to 0 W, or up to the highest power that the
 //! device can draw.
 
 use super::{Cut, Estimate, Levels, Readings, TimedReading};
@@ -16,17 +24,17 @@ pub(in crate::analysis) struct Power {
     pub steps: Vec<TimedReading>,
     /// Sum of the bounds on the errors of the edges at both ends of the window, in s.
     pub slack_s: f64,
-    /// Whether the steps are differences of a counter: an edge that is off then leaves the energy
-    /// of a step as it is and changes its power.
+    /// Whether the steps are differences of a counter. An error of an edge then changes the power
+    /// of a step but not its energy.
     pub is_counted: bool,
     /// Error of the sensor's period, as a share of the period.
-    pub period: f64,
-    /// The most power that the device can draw, in W.
+    pub period_error: f64,
+    /// The highest power that the device can draw, in W.
     pub most_w: f64,
 }
 
-/// Cuts steps of power at the levels that readings show; returns none where power has not two
-/// levels.
+/// Cuts steps of power at the two levels that readings show; returns `None` if power does not have
+/// two levels.
 pub(in crate::analysis) fn by_power(
     steps: &[TimedReading],
     power: &Power,
@@ -61,13 +69,13 @@ pub(in crate::analysis) fn by_power(
 /// Adds a step to a cut.
 fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_idle_first: bool) {
     let watts = step.value.max(0.0);
-    // Idle time of a mixture draws the low level.
+    // The idle time of a mixture draws the low level.
     let of_mixture_w = watts.min(levels.low_w);
     let is_whole = share.value >= 1.0;
     let idle_w = if is_whole { watts } else { of_mixture_w };
     let is_low = watts < 0.5 * (levels.low_w + levels.high_w);
     let most_idle_w = if is_low { watts } else { of_mixture_w };
-    // Power of hidden time is an estimate.
+    // The power of hidden time is an estimate, so at least the low level is assumed.
     let hidden_w = most_idle_w.max(levels.low_w);
     let hidden = step.hidden_share();
     let seen_high = (share.high - hidden).max(0.0);
@@ -87,8 +95,8 @@ fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_
     cut.split(step, share.value, is_idle_first, energies_j);
 }
 
-/// Widens the ranges by levels that are not certain: the idle time of what was seen is then that of
-/// the linear relation `(high · T − E) / (high − low)` for all levels that are possible.
+/// Widens the ranges for uncertain levels. The idle time of the observed steps is then the range of
+/// `(high · T − E) / (high − low)` over all possible levels, for their time `T` and energy `E`.
 fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_w: f64) {
     let seen_s: f64 = steps.iter().map(TimedReading::seen_s).sum();
     let hidden_s: f64 = steps.iter().map(|step| step.hidden_s).sum();
@@ -107,7 +115,7 @@ fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_
     }
 }
 
-/// Widens the ranges by the bounds on the times of the steps.
+/// Widens the ranges by the uncertainty of the times of the steps.
 fn widen_by_times(
     cut: &mut Cut,
     steps: &[TimedReading],
@@ -116,7 +124,8 @@ fn widen_by_times(
     levels: &Levels,
 ) {
     let (low_w, high_w) = (levels.low_w, levels.high_w);
-    // The energy of an edge that is off is taken for that of idle or of busy time.
+    // An error of an edge moves energy between idle and busy time. With a counter the energy of the
+    // step stays, so its power, and with it the idle share, changes by more.
     let factor = if power.is_counted {
         high_w / (high_w - low_w)
     } else {
@@ -125,10 +134,11 @@ fn widen_by_times(
     let time_s: f64 = steps.iter().map(TimedReading::length_s).sum();
     let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
     let pairs = steps.iter().zip(shares);
+    // A wrong period moves time between steps; only the difference from the mean share matters.
     let apart_s: f64 = pairs
         .map(|(step, share)| (share - mean).abs() * step.length_s())
         .sum();
-    let off_s = power.slack_s * factor + power.period * apart_s;
+    let off_s = power.slack_s * factor + power.period_error * apart_s;
     cut.idle_s.low -= off_s;
     cut.idle_s.high += off_s;
     cut.idle_j.low -= off_s * low_w;

@@ -1,27 +1,26 @@
 //! The cut of time by utilisation.
 //!
-//! Method: a reading below [`IDLE_PERCENT`] is idle time, the reading next to one is a mixture.
-//! Each reading describes an earlier time, by a lag that [`lag`](crate::analysis::lag) measures.
-//! Time without a reading, such as where utilisation is reported at times only, is hidden: its
-//! readings are estimated from those around it.
+//! Method: a reading below [`IDLE_PERCENT`] is idle time, and a reading next to an idle one is a
+//! mixture. Each reading describes an earlier time; [`lag`](crate::analysis::lag) measures the
+//! difference. Time without a reading is hidden, and its readings are estimated from the readings
+//! before and after.
 
 use super::{Cut, Estimate, TimedReading, clipped, joules, without_gaps};
 use crate::updates::quantile;
 
-/// Utilisation below this, in %, is idle.
+/// Threshold of utilisation, in %, below which a device is idle.
 const IDLE_PERCENT: f64 = 10.0;
-/// Longest time that a reading of utilisation is averaged over, in s: NVML's documentation says 1/6
-/// s to 1 s, and the update of an A100 takes 1.012 s.
+/// Longest averaging window of a reading of utilisation, in s. NVML's documentation states 1/6 s to
+/// 1 s; the measured update interval of an A100 is 1.012 s.
 pub(in crate::analysis) const LONGEST_WINDOW_S: f64 = 1.1;
-/// Share of the time below the highest utilisation of a busy device.
+/// Quantile of utilisation, weighted by time, that counts as the utilisation of a busy device.
 const PEAK: f64 = 0.95;
 
-/// Cuts time by utilisation: `readings`, in %, with the times at which they were read, whose
-/// description of the device is late by `lag_s`. `spans` are the times to be cut, and `power`, in
-/// W, holds their energy.
+/// Cuts time by utilisation. `readings` are in %, with the times of their reads; they describe the
+/// device `lag_s` earlier. `spans` are the times to cut. `power`, in W, contains their energy.
 ///
-/// The energy of an idle run is at least that of the time that is idle for every possible lag, and
-/// at most that of the time that is idle for one of them.
+/// The lower end of the energy of an idle run is the energy of the time that is idle for every
+/// possible lag; the upper end is the energy of the time that is idle for some possible lag.
 pub(in crate::analysis) fn by_utilisation(
     readings: &[TimedReading],
     lag_s: Estimate,
@@ -61,7 +60,7 @@ pub(in crate::analysis) fn by_utilisation(
     }
     let time_s: f64 = spans.iter().map(|span| span.1 - span.0).sum();
     let all_j = cut.joules();
-    // At both ends of all, the readings of the device's time may be missing.
+    // At both ends of the window, the readings that describe the device may be outside the trace.
     let ends_s = 2.0 * (lag_s.high - lag_s.low);
     cut.idle_s.low -= ends_s;
     cut.idle_s.high += ends_s;
@@ -74,8 +73,8 @@ fn is_idle(run: &TimedReading) -> bool {
     run.value < IDLE_PERCENT
 }
 
-/// Estimates the idle share of a run of equal readings between two others; `peak_pct` is the
-/// utilisation of busy time.
+/// Estimates the idle share of a run of equal readings; `neighbours` are the runs before and after,
+/// and `peak_pct` is the utilisation of busy time.
 fn idle_share_of(
     run: &TimedReading,
     neighbours: [Option<TimedReading>; 2],
@@ -89,7 +88,7 @@ fn idle_share_of(
     if is_idle(run) {
         return of_one(1.0).with_hidden(run.hidden_share());
     }
-    // A longer run of equal readings is no average over the edge of an idle time.
+    // A run longer than the averaging window cannot be an average over the edge of an idle time.
     let is_next_to_idle = neighbours.iter().flatten().any(is_idle);
     let is_mixture = run.hidden_s > 0.0 || run.length_s() <= LONGEST_WINDOW_S;
     if is_next_to_idle && is_mixture {
@@ -99,7 +98,8 @@ fn idle_share_of(
             ..of_one(value)
         };
     }
-    // Gaps between kernels, or gaps that the average hides.
+    // Utilisation below 100 % is either gaps between kernels, which count as busy, or gaps that are
+    // shorter than the averaging window, which count as idle.
     let gaps = Estimate {
         high: (1.0 - run.value / 100.0).clamp(0.0, 1.0),
         ..Estimate::default()
@@ -107,8 +107,8 @@ fn idle_share_of(
     gaps.with_hidden(run.hidden_share())
 }
 
-/// Joins equal readings that follow each other, moved to an earlier time; the last one goes on to
-/// the end of all.
+/// Joins consecutive equal readings and moves them earlier by `lag_s`. The last run is extended to
+/// the end of the readings.
 fn runs(readings: &[TimedReading], lag_s: f64) -> Vec<TimedReading> {
     let mut runs: Vec<TimedReading> = vec![];
     for reading in readings {

@@ -1,4 +1,4 @@
-//! Idle times of models, whose idle energy is known.
+//! Idle times of simulated boards with known idle energy.
 
 use super::*;
 use crate::synthetic::{
@@ -9,7 +9,7 @@ use crate::{Calibration, Region, Row, Sampler, SpanReport};
 
 mod sensors;
 
-/// Samples a board that draws `power` and is busy by `busy` every 100 ms.
+/// Samples a board every 100 ms, with the given power and utilisation.
 fn traced(board: Board, power: PowerProfile, busy: PowerProfile, seconds: u64) -> Trace {
     let mut gpu = Gpu::from_board(board);
     gpu.power = power;
@@ -32,7 +32,7 @@ fn squares(board: Board, period_s: f64, duty: f64, seconds: u64) -> Trace {
     )
 }
 
-/// Checks that a verdict agrees with its own numbers.
+/// Checks that a verdict is consistent with its numbers.
 fn assert_consistent(found: &Bottleneck) {
     let Shares {
         active,
@@ -91,7 +91,7 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
         let case = format!("{board:?} {period_s} s {duty}: {truth_j} J; {found}");
         assert!(wasted_j.contains(truth_j), "{case}");
         assert!((wasted_j.value / truth_j - 1.0).abs() < 0.03, "{case}");
-        // Of the time, at most 0.7 is idle.
+        // At most 70 % of the time is idle.
         let (low_w, high_w) = Calibration::for_device(&trace.devices[0]).offsets_w();
         let offsets_j = (high_w - low_w) * 0.7 * length_s;
         let width_j = wasted_j.high - wasted_j.low;
@@ -135,7 +135,7 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
     }
 }
 
-/// A load whose busy and idle times are known.
+/// A load with known busy and idle times.
 struct Load {
     power: PowerProfile,
     busy: PowerProfile,
@@ -152,7 +152,7 @@ struct Lengths {
     idle_s: (f64, f64),
 }
 
-/// Returns a load that is busy and idle by turns for random times, at two levels of power.
+/// Returns a load with alternating busy and idle times of random lengths, at two levels of power.
 fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64) -> Load {
     // Above the limit of a board, the model lowers its clocks and its power.
     let (idle_w, busy_w) = match board {
@@ -274,7 +274,7 @@ fn a_window_without_an_update_has_no_verdict() {
 
 #[test]
 fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
-    // A load that waits for memory at half the power: kernels run all the time.
+    // A load that is limited by memory: half the power, but kernels run all the time.
     let busy = PowerProfile::constant(100.0);
     let trace = traced(
         Board::A100,
@@ -325,7 +325,7 @@ fn utilisation_without_levels_of_power_is_moved_by_its_lag() {
     let found = idle_periods(&trace, 0).unwrap();
     let truth_j = 20.0 * 20.0;
     assert!(found.wasted_j.contains(truth_j), "{found}");
-    // Five edges to 300 W are each known to a read interval.
+    // Each of the five edges to 300 W is known within a read interval.
     let edges_j = 5.0 * 0.1 * 300.0;
     let off_j = (found.wasted_j.value - truth_j).abs();
     assert!(off_j < edges_j, "{found}");

@@ -6,17 +6,18 @@ use crate::analysis::estimate::Estimate;
 use crate::energy::digits;
 use std::fmt;
 
-/// Utilisation below this at the 95th percentile, in %, is under-use.
+/// Threshold of under-use: the 95th percentile of utilisation, in %.
 const UNDERUSED_PERCENT: f64 = 70.0;
-/// A share of idle time above this is most of the time.
+/// Threshold of the share of idle time for [`Verdict::MostlyIdle`].
 const MOSTLY: f64 = 0.5;
-/// A share of idle time above this makes a device idle at times.
+/// Threshold of the share of idle time for the verdicts of a device that is idle at times.
 const AT_TIMES: f64 = 0.05;
-/// A share of known time above this is all of the time, except for the ends of pauses.
+/// Threshold of the share of known time above which no unknown time is reported. It is below 1
+/// because a pause leaves a short time at its ends.
 const ALL_KNOWN: f64 = 0.995;
 
 impl Bottleneck {
-    /// Returns the verdict that the shares of time, the period and utilisation give.
+    /// Returns the first verdict that applies to the shares of time, the period and utilisation.
     pub(super) fn first_fitting_verdict(&self) -> Verdict {
         let idle = 1.0 - self.shares.active.value;
         let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;
@@ -34,7 +35,7 @@ impl Bottleneck {
     }
 }
 
-/// A share in per cent, with its range where that is wider than the rounding.
+/// Displays a share in per cent, with its range if the range is wider than the rounding.
 struct Percent(Estimate);
 
 impl fmt::Display for Percent {

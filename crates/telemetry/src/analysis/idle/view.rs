@@ -1,8 +1,8 @@
 //! The rows of a window: times that they cover, steps of power, and memory in use.
 //!
-//! Role: reads a trace for [`super::idle_periods`]; the cuts see steps only.
-//! Method: power is that of the cells that [`Trace::energy`] rests on. Time that no cell or no row
-//! describes is hidden.
+//! Role: reads a trace for [`super::idle_periods`]; the cuts receive steps only.
+//! Method: power is the power of the cells from which [`Trace::energy`] is computed. Time that no
+//! cell or no row describes is hidden.
 
 use super::{Activity, Period, shows_activity, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, TimedReading, clipped, without_gaps};
@@ -14,17 +14,17 @@ use crate::{Calibration, Fault, Method, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Memory in use above this is allocated by a program: the driver itself keeps up to a few hundred
-/// MB.
+/// Threshold of memory in use, in bytes, above which a program has allocated memory. The driver
+/// itself uses up to a few hundred MB.
 const HELD_BYTES: f64 = 600e6;
-/// Memory in use above this share of all memory, for large devices, of which the driver keeps more.
+/// The same threshold as a share of all memory, because the driver uses more on large devices.
 const HELD_SHARE: f64 = 0.02;
 /// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
 const SHORT_WINDOW_S: f64 = 0.03;
-/// Reads that are at least this share of an update apart are an update apart.
+/// Two reads count as one update apart if their distance is at least this share of an update.
 const SAME_UPDATE: f64 = 0.95;
-/// Bound on the times of a counter's updates below which reads place them, as a share of the
-/// slowest update.
+/// If the uncertainty of the times of a counter's updates is below this share of the slowest
+/// update, the reads determine the updates well enough.
 const PLACED: f64 = 0.25;
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
@@ -84,28 +84,29 @@ impl<'a> RowWindow<'a> {
         !self.series(metric).is_empty()
     }
 
-    /// Returns the metric of power that the device reports, the instant one first.
+    /// Returns the power metric that the device reports; instant power is preferred.
     fn metric(&self) -> Option<Metric> {
         Metric::POWERS
             .into_iter()
             .find(|&metric| self.is_reported(metric))
     }
 
-    /// Returns values with the times that they hold, in s.
+    /// Returns the values of a metric, each with the time in s for which it is valid.
     pub(super) fn weighted(&self, metric: Metric) -> Vec<(f64, f64)> {
         let series = self.series(metric);
         let held = held_s(&series, self.usual_s);
         series.iter().map(|point| point.1).zip(held).collect()
     }
 
-    /// Returns the readings of a metric with the times from each read to the next, of the whole
-    /// trace: readings after the window describe its end.
+    /// Returns the readings of a metric in the whole trace, each with the time from its read to the
+    /// next read. Readings after the window are included, because they describe its end.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         let held = held_s(&series, self.usual_s);
         let step = |(i, &(from_s, value)): (usize, &(f64, f64))| {
-            // The next time itself, so that steps have no gaps of rounding between them.
+            // The next time itself, because `from_s + held[i]` may differ from it by rounding and
+            // would leave a gap between two steps.
             let to_s = match series.get(i + 1) {
                 Some(next) if held[i] >= next.0 - from_s => next.0,
                 _ => from_s + held[i],
@@ -115,8 +116,8 @@ impl<'a> RowWindow<'a> {
         series.iter().enumerate().map(step).collect()
     }
 
-    /// Returns the power of the window: the cells that the energy rests on or, without them, the
-    /// updates of the sensor.
+    /// Returns the power of the window: the cells from which the energy is computed or, if there
+    /// are none, the updates of the sensor.
     pub(super) fn power(&self) -> Power {
         let (from_s, to_s) = self.window_s;
         let power = match self.trace.best_cells(self.device, from_s, to_s) {
@@ -136,7 +137,7 @@ impl<'a> RowWindow<'a> {
                     steps,
                     slack_s,
                     is_counted,
-                    period: cells.period_error,
+                    period_error: cells.period_error,
                     most_w: cells.ceiling_w,
                 }
             }
@@ -159,9 +160,10 @@ impl<'a> RowWindow<'a> {
     /// Returns steps of power by differences of the energy counter between reads that are at least
     /// the slowest update apart.
     ///
-    /// Steps are equally long while reads are; an update that a read missed leaves 0 W, which the
-    /// cut by power repairs. Returns none if reads place the updates more closely than that, and if
-    /// the counter is absent, fell, or rose by more than the device can draw.
+    /// Steps are equally long if reads are. An update that a read missed leaves a step of 0 W,
+    /// which the cut by power repairs. Returns `None` if the reads determine the updates more
+    /// closely than such steps, or if the counter is absent, fell, or rose by more than the device
+    /// can draw.
     fn counter_steps(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
@@ -175,7 +177,8 @@ impl<'a> RowWindow<'a> {
             }
             if to_s - last.0 >= SAME_UPDATE * SLOWEST_COUNTER_S {
                 let value = (reported_j - last.1) / (to_s - last.0);
-                // An update more may fall between two reads than their distance holds.
+                // Between two reads there may be one update more than their distance allows for,
+                // so up to twice the ceiling is plausible.
                 if value > 2.0 * ceiling_w {
                     return None;
                 }
@@ -186,8 +189,8 @@ impl<'a> RowWindow<'a> {
         (!steps.is_empty()).then_some(steps)
     }
 
-    /// Returns readings that show levels of power: those of a sensor that does not average over
-    /// several updates, or else the seen steps of power themselves.
+    /// Returns readings that show levels of power: the readings of a sensor that does not average
+    /// over several updates, or the observed steps of power if there is no such sensor.
     pub(super) fn levels_shown_by(&self, power: &[TimedReading]) -> Readings {
         let window_s = |metric| self.update_and_window_s(metric).map(|of| of.1);
         let is_sharp = |metric: &Metric| {
@@ -213,8 +216,8 @@ impl<'a> RowWindow<'a> {
         class.map(SensorClass::update_and_window_s)
     }
 
-    /// Returns one step for each update of a sensor of power, in W, from the update before: reads
-    /// of the same update are one reading.
+    /// Returns one step for each update of a power sensor, in W, from the previous update to this
+    /// one. Several reads of one update are one step.
     fn updates(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
@@ -278,7 +281,7 @@ impl<'a> RowWindow<'a> {
         (self.total_s() / all_s.max(self.total_s())).min(1.0)
     }
 
-    /// Returns times, in s, from which on memory is held or free.
+    /// Returns the times, in s, at which memory becomes allocated (`true`) or free (`false`).
     fn held_changes(&self) -> Vec<(f64, bool)> {
         let mut changes: Vec<(f64, bool)> = vec![];
         for row in self.trace.device_rows(self.device) {
@@ -292,7 +295,7 @@ impl<'a> RowWindow<'a> {
         changes
     }
 
-    /// Returns the share of the known time with memory held.
+    /// Returns the share of the known time in which memory is allocated.
     pub(super) fn held_share(&self) -> f64 {
         let changes = self.held_changes();
         let ends_s = changes.iter().skip(1).map(|change| change.0);
@@ -349,7 +352,7 @@ fn step_of(cell: &Cell) -> TimedReading {
     }
 }
 
-/// Returns the bound on the edges of the cell at a time, in s.
+/// Returns the uncertainty of the edges of the cell at a time, in s; the larger of both edges.
 fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     let at = cells.partition_point(|cell| cell.to_s < time_s);
     let slack_s = |cell: &Cell| cell.slack_s.0.max(cell.slack_s.1);
@@ -373,8 +376,8 @@ fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64)
     }
 }
 
-/// Returns the seen steps of power, each from one update of a counter to another: a step of 0 W
-/// shows that the counter was not updated, so its time belongs to the next step.
+/// Joins observed steps so that each begins and ends at an update of the counter. A step of 0 W
+/// means that the counter was not updated, so its time belongs to the next step.
 fn between_updates(power: &[TimedReading]) -> Vec<TimedReading> {
     let mut joined: Vec<TimedReading> = vec![];
     for &step in power.iter().filter(|step| step.hidden_s <= 0.0) {

@@ -1,4 +1,4 @@
-//! The traced command and the events that end it.
+//! The traced command, and the events that end sampling.
 
 use anyhow::{Context, Result, ensure};
 use std::env;

@@ -5,7 +5,7 @@ use crate::SensorClass;
 use crate::synthetic::{Counter, Reporting, Sensor};
 use crate::updates::median;
 
-/// A board with one sensor of power and, unless it has none, a counter.
+/// A board with one power sensor and an optional counter.
 #[derive(Clone, Copy, Debug)]
 struct Equipment {
     board: Board,
@@ -13,7 +13,7 @@ struct Equipment {
     has_counter: bool,
 }
 
-/// Boards whose drivers report power by sensors of each class.
+/// Boards for each class of power sensor.
 const BOARDS: [(Board, SensorClass); 4] = [
     (Board::T4, SensorClass::FullTime),
     (Board::A100, SensorClass::PartTime),
@@ -60,8 +60,8 @@ fn sampled(
     sampler.record(Duration::from_secs(seconds)).unwrap()
 }
 
-/// Errors of the estimates, as shares of the true idle energy or of 5 % of all, and the ranges
-/// without the truth.
+/// Relative errors of the estimates, and the ranges that do not contain the truth. An error is
+/// divided by the true idle energy or, if that is less, by 5 % of all energy.
 #[derive(Default)]
 struct Errors {
     shares: Vec<f64>,
@@ -83,9 +83,9 @@ impl Errors {
         self.shares.push(off_j / truth_j.max(0.05 * found.joules));
     }
 
-    /// Checks the median error, and that ranges contain the truth: all of them, or 98 % of more
-    /// than
-    /// 50. Where power shows no levels, utilisation alone may mislead about short idle times.
+    /// Checks the median error, and that the ranges contain the truth: all ranges, or 98 % of them
+    /// if there are more than 50. If power shows no levels, utilisation alone may be wrong about
+    /// short idle times.
     fn check(&self, case: &str, most: f64) {
         let most_misses = self.shares.len() / 50;
         assert!(
@@ -104,7 +104,7 @@ fn n_loads(usual: usize, full: usize) -> usize {
     if is_full { full } else { usual }
 }
 
-/// Idle times that no window of 0.1 s fits into, and long ones.
+/// Lengths of idle times: some shorter than a window of 0.1 s, some long.
 const LENGTHS: [Lengths; 3] = [
     Lengths {
         busy_s: (0.4, 1.5),
@@ -119,7 +119,7 @@ const LENGTHS: [Lengths; 3] = [
         idle_s: (0.5, 3.0),
     },
 ];
-/// Times that a part-time sensor may miss, and long ones.
+/// Lengths of times: some that a part-time sensor may miss, some long.
 const SHORT_AND_LONG: [Lengths; 3] = [
     Lengths {
         busy_s: (0.1, 0.8),
@@ -165,7 +165,8 @@ fn time_that_no_sensor_sees_is_in_the_range() {
             class,
             has_counter: false,
         };
-        // The estimate is documented for whole traces, and the range for all.
+        // The accuracy of the value is documented for whole traces; the range holds for every
+        // window.
         for (thinned, most) in [(1, 0.03), (4, f64::INFINITY), (16, f64::INFINITY)] {
             let mut random = Random(7);
             let mut errors = Errors::default();
@@ -198,7 +199,7 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
         (Board::V100, SensorClass::Fast, 5, 0.02, 100),
         (Board::T4, SensorClass::FullTime, 400, 0.4, 5),
     ] {
-        // Two seconds idle, and two with gaps of which the sensor sees none.
+        // Two seconds idle, then two seconds with gaps that the sensor does not observe.
         let mut pieces = vec![(2.0, false)];
         for _ in 0..n_rounds {
             pieces.extend([(0.45 * period_s, false), (0.55 * period_s, true)]);
@@ -224,7 +225,7 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
             has_counter: false,
         };
         let every = Duration::from_millis(every_ms);
-        // The window that a read sees lies in the busy part.
+        // The observed window is in the busy part.
         let phase_s = 0.95 * class.update_and_window_s().0;
         let mut trace = sampled(phase_s, equipment, &load, every, 20);
         for row in &mut trace.rows {
