@@ -18,7 +18,8 @@
 //! let times = [0.62, 0.85, 1.31, 0.44, 1.02, 2.37, 0.71, 0.93, 1.58, 0.55];
 //! let fit = Fit::from_sample(&times)?;
 //! let interval = fit.mean_interval(0.95)?;
-//! assert!(interval.lower < fit.distribution().mean() && fit.distribution().mean() < interval.upper);
+//! let mean = fit.distribution().mean();
+//! assert!(interval.lower < mean && mean < interval.upper);
 //!
 //! let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
 //! let test = GoodnessOfFit::AndersonDarling.bootstrap(&times, 199, &mut rng)?;

@@ -128,7 +128,7 @@ pub struct Bottleneck {
     pub known: f64,
     /// Whether memory in use is reported; if not, no time counts as [`Activity::IdleHeld`].
     pub is_memory_reported: bool,
-    /// Period of power, if there is one.
+    /// Period of power; `None` if power does not repeat.
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,

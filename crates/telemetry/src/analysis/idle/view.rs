@@ -264,7 +264,7 @@ impl<'a> RowWindow<'a> {
         }
     }
 
-    /// Returns the period of power, if there is one.
+    /// Returns the period of power, or `None` if power does not repeat.
     pub(super) fn periodicity(&self) -> Option<Periodicity> {
         let series = self.series(self.metric()?);
         periodicity_of(&series, self.usual_s)
