@@ -249,7 +249,7 @@ mod tests {
         }
         assert_eq!(counts, PER_CLASS);
         let IdxArray::U8(digits) = idx::Reader::new(DIGITS).unwrap().read_all().unwrap() else {
-            panic!("pixels are bytes")
+            panic!("pixels have type u8")
         };
         assert_eq!(digits.shape(), [1797, 8, 8]);
         assert!(digits.iter().all(|&pixel| pixel <= 16));

@@ -133,7 +133,7 @@ fn strip(file: &Path) {
 }
 
 /// Compresses the MNIST files, the only data that the programs need. Returns no files if MNIST is
-/// not available, because the programs have built-in digits.
+/// not available; the programs then use their built-in digits.
 fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     if let Err(fault) = data::ensure_mnist(mnist) {
         eprintln!("bundle without MNIST, the programs will use built-in digits: {fault}");

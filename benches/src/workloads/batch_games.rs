@@ -528,7 +528,8 @@ mod tests {
         numbers.into_iter().map(|number| number as f32).collect()
     }
 
-    /// Moves more than the tolerance from the row player's most likely action to the next one.
+    /// Moves a probability larger than the tolerance from the row player's most likely action to the next
+/// action.
     fn push(strategies: &mut [f32]) {
         let rows = &mut strategies[..N];
         let likeliest = (0..N).max_by(|&a, &b| rows[a].total_cmp(&rows[b])).unwrap();
@@ -536,7 +537,7 @@ mod tests {
         rows[(likeliest + 1) % N] += 3e-5;
     }
 
-    /// Returns the error text of the check in f32; empty if it passes.
+    /// Returns the error of the check of f32 results as text; empty if the check passes.
     fn verdict(games: &Games, result: Vec<f32>) -> String {
         let checked = games.check(&Output::F32(result), Portion::whole(N_TESTED));
         checked.map_or_else(|error| format!("{error:#}"), |()| String::new())

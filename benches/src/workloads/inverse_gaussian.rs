@@ -122,7 +122,7 @@ fn textbook_pdf(x: f64) -> f64 {
     (SHAPE / (2.0 * PI * x * x * x)).sqrt() * (-exponent).exp()
 }
 
-/// Returns the distribution function as `Φ(w) + exp(2λ/μ) Φ(-v)`, both terms by `erfcx`.
+/// Returns the distribution function as `Φ(w) + exp(2λ/μ) Φ(-v)`, both terms computed with `erfcx`.
 fn textbook_cdf(x: f64) -> f64 {
     let s = (SHAPE / x).sqrt();
     let (w, v) = (s * (x - MEAN) / MEAN, s * (x + MEAN) / MEAN);

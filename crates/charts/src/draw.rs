@@ -32,7 +32,8 @@ const DASH: (i32, i32) = (6, 4);
 /// Maximum number of points of a line whose points are drawn as discs, and the radius of a disc.
 const MOST_DOTS: usize = 40;
 const DOT: i32 = 3;
-/// Distance between names, and from the edge to the first name, in pixels.
+/// Distance between the names of the legend, and from the edge of the plot to the first name, in
+/// pixels.
 const NAME_HEIGHT: i32 = 15;
 const GAP: i32 = 8;
 /// Approximate width of a character of a name, in pixels.

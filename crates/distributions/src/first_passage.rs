@@ -172,7 +172,7 @@ impl FirstPassage {
         0.0 - self.thinning.high
     }
 
-    /// Returns the distribution of the time given that the level is reached. Its drift is `|ν|`.
+    /// Returns the distribution of the time given that the level is reached. The result has drift `|ν|`.
     #[must_use]
     pub fn given_hit(&self) -> Self {
         Self {

@@ -49,7 +49,7 @@ pub mod constants {
     pub const KOLMOGOROV: f64 = 0.199_471_140_200_716_35;
     /// `(n(0) + 4 n(√3))/2`, a quarter of `E |Z³ - 3Z|`.
     pub const TOTAL_VARIATION: f64 = 0.377_503_250_032_619_3;
-    /// `√3/4`.
+    /// Coefficient of the leading term of the Hellinger distance: `√3/4`.
     pub const HELLINGER: f64 = 0.433_012_701_892_219_3;
     /// `3/4`.
     pub const KL: f64 = 0.75;

@@ -26,7 +26,7 @@ pub enum StopReason {
     /// NashConv is within its rounding error, and this error exceeds the target: best responses in
     /// f64 cannot decide whether a profile of this game reaches the target.
     AtRounding {
-        /// Bound on the rounding error, in payoffs.
+        /// Upper bound on the rounding error, in units of the payoffs.
         bound: f64,
     },
     /// The iteration limit was reached.

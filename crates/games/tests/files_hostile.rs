@@ -182,7 +182,7 @@ fn golden() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Damages a text: cuts it, changes bytes, doubles a piece, or joins two.
+/// Damages a text: cuts it, changes bytes, doubles a piece, or joins two texts.
 fn damage(rng: &mut Xoshiro256PlusPlus, texts: &[Vec<u8>]) -> Vec<u8> {
     const MEANINGFUL: &[u8] = b"\"\\{}/.,-+eE0123456789cpt \n\x00\xff";
     let mut text = texts[rng.random_range(0..texts.len())].clone();

@@ -16,7 +16,7 @@ const OUTCOME: Sampling = Sampling::Outcome { exploration: 0.6 };
 /// Number of seeds per mean; a single run may deviate from its mean by a half.
 const N_SEEDS: u64 = 6;
 
-/// Returns the mean NashConv of the averages of runs with several seeds.
+/// Returns the mean NashConv of the average strategies over runs with several seeds.
 fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64) -> f64 {
     let tree = Tree::from_game(game).unwrap();
     let compiled = CompiledGame::from_tree(&tree).unwrap();

@@ -236,7 +236,7 @@ fn residual(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) ->
     }
 }
 
-/// A program's energy since time zero, found in logarithmic time.
+/// The energy of a power profile since time zero; a lookup takes logarithmic time.
 struct Integral {
     /// Start and energy of each piece.
     pieces: Vec<(f64, f64, PowerSegment)>,

@@ -28,7 +28,7 @@ pub struct Trace {
     pub regions: Vec<Region>,
     /// Number of further regions of code that were dropped for lack of memory.
     pub n_regions_left_out: u64,
-    /// Faults of metrics, with the number of occurrences.
+    /// Metrics without a value, with the reason and the number of occurrences.
     pub faults: Vec<FaultCount>,
     /// The cost of sampling itself.
     pub overhead: Option<Overhead>,

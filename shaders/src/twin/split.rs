@@ -97,7 +97,7 @@ pub(super) fn inverse(x: f32) -> Sum {
     }
 }
 
-/// Returns the square root of `x >= 0`, accurate whatever the precision of the device's root.
+/// Returns the square root of `x >= 0`, accurate independently of the device's `sqrt`.
 pub(super) fn sqrt(x: f32) -> f32 {
     let root = x.sqrt();
     let head = head(root);

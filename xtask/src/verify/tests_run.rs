@@ -102,7 +102,7 @@ fn run_jobs(
 ) -> Result<()> {
     let queue = Mutex::new(jobs.into_iter());
     let next = || {
-        let mut jobs = queue.lock().expect("no lane panics while it takes a job");
+        let mut jobs = queue.lock().expect("no worker thread panics while it takes a job");
         jobs.next()
     };
     let lane = |events: Sender<Event>| -> Result<()> {

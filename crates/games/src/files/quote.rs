@@ -22,7 +22,7 @@ pub(super) fn push(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Adds texts in quotation marks, in braces.
+/// Appends a list of quoted texts in braces, such as `{ "a" "b" }`.
 pub(super) fn push_list<'a>(out: &mut String, texts: impl IntoIterator<Item = &'a str>) {
     out.push('{');
     for text in texts {

@@ -55,7 +55,7 @@ impl Timer {
 pub struct Timing {
     /// Name of the kernel.
     pub kernel: String,
-    /// Time from its start to its end.
+    /// Time from the start to the end of the run.
     pub elapsed: Duration,
 }
 

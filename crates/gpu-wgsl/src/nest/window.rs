@@ -38,7 +38,7 @@ pub(crate) struct WindowParams {
     /// Offset from a position in the window's output, computed from absolute loop indices, to a
     /// position in the bound chunk.
     shift: i32,
-    /// Position of the window's first element in the bound chunk of the output.
+    /// Position of the window's first element in the chunk of the output that is bound.
     first: u32,
     /// Start index of each loop.
     starts: [u32; MAX_AXES],
@@ -193,7 +193,7 @@ fn parts(
 }
 
 /// Returns the window whose loops begin at `starts`, and whose output begins at element `first`;
-/// `None` if a chunk does not fit.
+/// `None` if a chunk of an array exceeds the binding limit.
 fn window(
     nest: &LoopNest,
     part: &Arc<LoopNest>,

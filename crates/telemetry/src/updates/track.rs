@@ -333,7 +333,8 @@ type Range = (f64, f64);
 /// their hull.
 const MAX_BRANCHES: usize = 4;
 
-/// Returns for each bracket the ranges that are consistent with all brackets before.
+/// Returns, for each bracket (an interval of time that contains one update), the ranges of the
+/// update's time that are consistent with all earlier brackets.
 ///
 /// `allowed[i]` bounds the number of periods between the updates of brackets `i` and `i + 1`. For
 /// each range of an update and each possible number of periods, the range is moved by that number

@@ -32,7 +32,7 @@ mod reader;
 /// ```no_run
 /// use tensor_core::data::idx::{self, IdxArray};
 /// let IdxArray::U8(images) = idx::read("train-images-idx3-ubyte.gz")? else {
-///     panic!("the images are bytes");
+///     panic!("the images have type u8");
 /// };
 /// assert_eq!(images.shape(), [60_000, 28, 28]);
 /// # Ok::<(), tensor_core::Error>(())

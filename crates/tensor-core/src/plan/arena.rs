@@ -274,8 +274,8 @@ impl ExprArena {
         .unwrap_or(root)
     }
 
-    /// Returns the computation of an array of shape `from` under the shape `to`, or `None` if no
-    /// strides describe the reshape.
+    /// Returns the value of an array of shape `from` after a reshape to `to`, or `None` if the
+    /// reshape cannot be expressed by strides.
     pub(super) fn reshaped(
         &mut self,
         root: ValueId,

@@ -65,7 +65,7 @@ impl Lowering<'_> {
         outermost
     }
 
-    /// Records the nodes that the factors of a product are views of, if these nodes are computed.
+    /// Marks for storage the computed nodes of which the factors of a product are views.
     /// Overlapping windows have more elements than the array that they view, so the windows are not
     /// stored. If the viewed array is stored, the windows become plain loads, which a matrix
     /// product can use.

@@ -19,10 +19,11 @@ use crate::updates::quantile;
 /// Threshold of the low level as a share of the high level. Above it, the low level is a lighter
 /// load and not a gap.
 pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
-/// A reading within this share of the difference of both levels belongs to a level.
+/// A reading belongs to a level if its distance from the level is at most this share of the
+/// difference between both levels.
 const NEAR: f64 = 0.2;
-/// A reading within this share of the difference of both levels from a neighbour resembles the
-/// neighbour.
+/// A reading resembles a neighbour if they differ by at most this share of the difference between both
+/// levels.
 const ALIKE: f64 = 0.1;
 /// A reading further from both levels than this share of their difference is a mixture, whatever
 /// its neighbours.

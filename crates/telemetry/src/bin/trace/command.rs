@@ -58,7 +58,7 @@ impl Events {
         Ok(Self { send, receive })
     }
 
-    /// Waits for the next event; none after `at_most`.
+    /// Waits for the next event; returns `None` after the time `at_most`.
     pub(crate) fn next(&self, at_most: Duration) -> Option<Event> {
         self.receive.recv_timeout(at_most).ok()
     }

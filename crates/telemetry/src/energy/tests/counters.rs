@@ -19,7 +19,7 @@ fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
     assert!(energy.interval.contains(truth) && energy.interval.width_j() < 1e-2 * truth);
 }
 
-/// Replaces the counter reading of a row by `change` of the reading.
+/// Applies `change` to the counter reading of a row.
 fn report(row: &mut Row, change: impl Fn(f64) -> f64) {
     let reported_j = row.values.get(Metric::Energy).unwrap();
     row.values.set(Metric::Energy, change(reported_j));
