@@ -23,7 +23,7 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// game depend on one another.
 const N_LANES: usize = 32;
 
-/// One number for each game of a group, aligned for SIMD loads.
+/// A vector with a number for each game of a group, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct LaneGroup([f64; N_LANES]);
@@ -344,7 +344,7 @@ trait PerAction<S: Simd>: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]> {}
 
 impl<S: Simd, T: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]>> PerAction<S> for T {}
 
-/// One player's state in a group of games.
+/// The state of one player in a group of games.
 #[repr(C, align(64))]
 struct Player<N> {
     strategy: N,

@@ -4,7 +4,7 @@
 
 use crate::{Error, Result};
 
-/// One strategy for each player.
+/// A list of strategies, one for each player.
 ///
 /// In a strategic game a strategy is one probability for each action; in an extensive game one for
 /// each action of each of the player's information sets, in the order of
@@ -14,14 +14,14 @@ pub type Profile = Vec<Vec<f64>>;
 /// Tolerance for the sum of the probabilities of a strategy.
 pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 
-/// The payoffs of a profile, and each player's best response to it.
+/// The payoffs of a profile, and each player's best response to the profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
     /// Each player's expected payoff. Its rounding error is a few units of roundoff for each
     /// action, times the expected absolute value of the payoffs: a payoff that is not played adds
     /// none.
     pub values: Vec<f64>,
-    /// Each player's largest expected payoff against the strategies of the others.
+    /// Each player's largest expected payoff against the other players' strategies.
     pub best_values: Vec<f64>,
     /// A pure best response of each player; ties go to the first action.
     pub strategies: Profile,
@@ -65,7 +65,7 @@ pub trait Game: Sync + crate::run::Learn {
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses;
 }
 
-/// Returns the payoffs of a profile, and a best response of each player to it.
+/// Returns the payoffs of a profile, and a best response of each player to the profile.
 ///
 /// Cost: one pass over the payoffs for each player.
 ///

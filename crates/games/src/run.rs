@@ -18,7 +18,7 @@ const POLISH_GROWTH: u64 = 4;
 /// Interval between reads of the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
 
-/// The complete state of a learning run, sufficient to resume it.
+/// The complete state of a learning run, sufficient to resume the run.
 ///
 /// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct SolverState {
     pub(crate) players: Vec<Learner>,
 }
 
-/// One player's part of a state, in the order of the game's internal arrays.
+/// The part of a state that belongs to one player, in the order of the game's internal arrays.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Learner {
@@ -78,7 +78,8 @@ pub trait Learn {
     /// Returns whether the game supports the rule.
     fn supports(&self, rule: &Rule) -> bool;
 
-    /// Returns NashConv as computed from regrets, if the game and the configuration allow it.
+    /// Returns NashConv as computed from regrets; `None` if the game or the configuration does not
+    /// allow this computation.
     fn regret_nash_conv(&self, state: &SolverState) -> Option<f64>;
 }
 

@@ -78,7 +78,7 @@ fn merits(program: &LinearProgram, work: &Work<'_>) -> Option<Vec<f64>> {
 }
 
 /// Returns solutions of a program and of its dual, in which no column and its twin are both
-/// positive; zeros for the dual if the solver fails there.
+/// positive; zeros for the dual if the solver fails on the dual.
 fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
     let values = first.solve(work)?;
     let mut face = second.clone();

@@ -187,7 +187,7 @@ impl Sequences {
         self.decisions.len()
     }
 
-    /// Returns a player's information sets, each after the set that leads to it.
+    /// Returns a player's information sets, each after its parent set.
     ///
     /// # Panics
     /// If there is no such player.

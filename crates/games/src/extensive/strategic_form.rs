@@ -83,8 +83,8 @@ impl StrategicForm {
         Self::counted(tree, &|_| Ok(()))
     }
 
-    /// Computes the reduced strategic form, and reports the work as it is done; an error of `count`
-    /// ends it.
+    /// Computes the reduced strategic form, and reports the work to `count`; an error of `count` ends
+    /// the computation.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
         let sequences = Sequences::counted(tree, count)?;
@@ -247,7 +247,7 @@ fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
 }
 
-/// The ends of a tree, and the plans that lead to them.
+/// The terminal nodes of a tree, and the plans that lead to these nodes.
 struct Ends<'a> {
     sequences: &'a Sequences,
     shape: Vec<usize>,

@@ -38,7 +38,7 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<Tree> {
 
 /// An inner node on the path to the node being read.
 struct Inner {
-    /// The number of the node's outcome; 0 if the node has none.
+    /// The number of the node's outcome; 0 for no outcome.
     outcome: u64,
     /// Number of children that are not complete.
     n_open: usize,

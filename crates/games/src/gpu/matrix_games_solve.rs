@@ -191,8 +191,8 @@ impl Order {
     }
 }
 
-/// Returns the kernel parameters of the configuration, or an error if the dynamics are not
-/// supported.
+/// Returns the kernel parameters of the configuration, or an error if the kernel does not
+/// support it.
 fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
     let asked = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;

@@ -18,7 +18,8 @@ use crate::simd::simd;
 
 /// Actions with less than this share of the uniform probability do not count as played.
 const PLAYED: f64 = 1e-3;
-/// Pivots below this share of the largest entry are rejected as inaccurate.
+/// Smallest absolute value of a pivot; smaller pivots are rejected as inaccurate. The initial
+/// entries lie between 1 and 2.
 const SMALLEST_PIVOT: f64 = 1e-9;
 /// Largest number of pivots after the guess, for each row and column.
 const MAX_PIVOTS: usize = 2;
@@ -85,6 +86,7 @@ impl Tableau {
         let mut left = rows.to_vec();
         for &col in cols.iter().take(rows.len()) {
             let size = |row: usize| self.body[row * n_cols + col].abs();
+            // The largest pivot among the remaining rows limits the growth of rounding errors.
             let best = (0..left.len()).max_by(|&a, &b| size(left[a]).total_cmp(&size(left[b])));
             if let Some(at) = best.filter(|&at| size(left[at]) > SMALLEST_PIVOT) {
                 self.pivot(left.swap_remove(at), col);
