@@ -151,7 +151,8 @@ impl Factor {
                 left.meet(row);
             }
         }
-        // Only rows without a pivot are left. None means that the column depends on earlier columns.
+        // Only rows without a pivot are left. None means that the column depends on earlier
+        // columns.
         let remaining = left.take();
         let Some(best) = (0..remaining.len()).min_by_key(|&at| counts[remaining[at].0]) else {
             return false;

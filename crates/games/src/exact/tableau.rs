@@ -8,9 +8,9 @@
 //! then simple, so the ratio test has exactly one minimum and no walk can cycle.
 //! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the
 //! last column.
-//! Source: Edmonds 1967 (pivots without fractions); Charnes 1952, "Optimality and degeneracy in linear programming" (the
-//! perturbation); von Stengel 2002, "Computing equilibria for two-person games" (both applied to
-//! bimatrix games).
+//! Source: Edmonds 1967 (pivots without fractions); Charnes 1952, "Optimality and degeneracy in
+//! linear programming" (the perturbation); von Stengel 2002, "Computing equilibria for two-person
+//! games" (both applied to bimatrix games).
 
 use super::gcd::lowest_terms;
 use super::integer::TableauNumber;
@@ -102,8 +102,8 @@ impl<T: TableauNumber> Tableau<T> {
         if first != Ordering::Equal {
             return Some(first);
         }
-        // Tie: compare the coefficients of the powers of ε. The column of slack i is the coefficient
-        // of εⁱ.
+        // Tie: compare the coefficients of the powers of ε. The column of slack i is the
+        // coefficient of εⁱ.
         for slack in self.slacks.clone() {
             // A basic variable has a column too: the determinant in its own row, 0 in every other.
             let order = if let Some(at) = self.nonbasic.iter().position(|&label| label == slack) {
@@ -174,7 +174,8 @@ impl<T: TableauNumber> Tableau<T> {
         let sign = pivot.sign()?;
         self.entries[row * width + col] = std::mem::replace(&mut self.divisor, pivot);
         std::mem::swap(&mut self.basic[row], &mut self.nonbasic[col]);
-        // The divisor is kept positive, so that the signs of the entries are those of the fractions.
+        // The divisor is kept positive, so that the signs of the entries are those of the
+        // fractions.
         if sign == Ordering::Less {
             for entry in self.entries.iter_mut().chain([&mut self.divisor]) {
                 *entry = entry.negated()?;

@@ -1,10 +1,11 @@
 //! Uniqueness of an optimum.
 //!
-//! Method: a column whose reduced cost is positive is zero at every optimum. If all columns that are
-//! zero at the given optimum, which is a vertex, have positive reduced cost, the optimum is unique.
-//! Otherwise the sum of the zero columns with reduced cost zero is maximised over all optima. The
-//! optimum is unique if and only if this maximum is zero: at a vertex the nonzero columns are
-//! linearly independent, so a second optimum makes at least one of the zero columns positive.
+//! Method: a column whose reduced cost is positive is zero at every optimum. If all columns that
+//! are zero at the given optimum, which is a vertex, have positive reduced cost, the optimum is
+//! unique. Otherwise the sum of the zero columns with reduced cost zero is maximised over all
+//! optima. The optimum is unique if and only if this maximum is zero: at a vertex the nonzero
+//! columns are linearly independent, so a second optimum makes at least one of the zero columns
+//! positive.
 //! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
 //! Limits: nonnegative variables. A free variable may vary along a line of optima even if no zero
 //! column can become positive.

@@ -107,8 +107,8 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
 /// Returns the connected components of a game's equilibria, as indices into the list of all extreme
 /// equilibria.
 ///
-/// Two extreme equilibria that share a strategy are connected by a line of equilibria; a component is
-/// all that such lines reach. An isolated equilibrium is a component of its own. Both the
+/// Two extreme equilibria that share a strategy are connected by a line of equilibria; a component
+/// is all that such lines reach. An isolated equilibrium is a component of its own. Both the
 /// components and the numbers in each are in order.
 ///
 /// # Examples
@@ -290,8 +290,8 @@ fn join(
         return Ok(());
     };
     let has = |labels: &LabelSet| labels >> label & 1 == 1;
-    // A row set without the label needs a column set with it; a row set with the label accepts every
-    // column set. The two cases are disjoint, so no pair occurs twice.
+    // A row set without the label needs a column set with it; a row set with the label accepts
+    // every column set. The two cases are disjoint, so no pair occurs twice.
     let cols_with: Vec<LabelSet> = cols.iter().copied().filter(has).collect();
     let (rows_with, rows_without): (Vec<LabelSet>, Vec<LabelSet>) = rows.into_iter().partition(has);
     join([rows_without, cols_with], label, pairs, work)?;

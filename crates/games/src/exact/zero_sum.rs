@@ -2,8 +2,8 @@
 //!
 //! Method: payoffs are shifted and scaled to between 1 and 2. The value is then positive, so the
 //! constraint on the sum of probabilities can be an inequality. The row player maximises `v` where
-//! `v <= Σ x_i a_ij` for each column and `Σ x_i <= 1`; the dual prices of the column constraints are
-//! the column player's strategy.
+//! `v <= Σ x_i a_ij` for each column and `Σ x_i <= 1`; the dual prices of the column constraints
+//! are the column player's strategy.
 //! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game
 //! problem".
 

@@ -4,9 +4,9 @@
 //! Method: in each iteration, each player in turn does one walk. External sampling follows all
 //! actions of this player and samples those of chance and of the other players. Outcome sampling
 //! samples a single path, including the player's own actions (with some exploration), and divides
-//! its result by the probability of the samples. Both are unbiased estimates of the regrets of CFR. External
-//! sampling updates a player's average at the sets visited by the walk of the preceding player;
-//! outcome sampling updates it in the player's own walks, weighted by reach.
+//! its result by the probability of the samples. Both are unbiased estimates of the regrets of CFR.
+//! External sampling updates a player's average at the sets visited by the walk of the preceding
+//! player; outcome sampling updates it in the player's own walks, weighted by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret
 //! minimization in extensive games".
 //! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more, the average of
@@ -187,8 +187,8 @@ impl<'t> Mccfr<'t> {
                 let strategy = in_proportion(&self.regrets[own.clone()]);
                 let mover = tree.information_sets()[set as usize].player;
                 if mover != player {
-                    // Each player's average is updated in exactly one walk of an iteration, in which
-                    // the player's own actions are sampled and so weight it by its own reach.
+                    // Each player's average is updated in exactly one walk of an iteration, in
+                    // which the player's own actions are sampled and so weight it by its own reach.
                     if mover == (player + 1) % tree.n_players() {
                         for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
                             *sum += p;

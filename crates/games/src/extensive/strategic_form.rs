@@ -83,8 +83,8 @@ impl StrategicForm {
         Self::counted(tree, &|_| Ok(()))
     }
 
-    /// Computes the reduced strategic form, and reports the work to `count`; an error of `count` ends
-    /// the computation.
+    /// Computes the reduced strategic form, and reports the work to `count`; an error of `count`
+    /// ends the computation.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
         let sequences = Sequences::counted(tree, count)?;

@@ -115,7 +115,8 @@ impl<'a> Learner<'a> {
         for _ in 0..iterations {
             self.iteration += 1;
             self.weight += self.config.weight(self.iteration);
-            // With alternating updates, the second player responds to the first player's new strategy.
+            // With alternating updates, the second player responds to the first player's new
+            // strategy.
             self.value(0)?;
             if self.config.updates == Updates::Alternating {
                 self.update(0)?;

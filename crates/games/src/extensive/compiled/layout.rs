@@ -63,8 +63,8 @@ impl Layout {
         };
         for level in places.chunk_by(|a, b| (a.depth, a.n_actions) == (b.depth, b.n_actions)) {
             let states = || level.chunk_by(|a, b| a.public == b.public);
-            // Sets of one public state in common chunks make dense tiles of payoffs, but partly empty
-            // chunks cost time. The growth limit decides between the two.
+            // Sets of one public state in common chunks make dense tiles of payoffs, but partly
+            // empty chunks cost time. The growth limit decides between the two.
             let n_apart: usize = states().map(|state| state.len().div_ceil(LANES)).sum();
             if n_apart <= MAX_CHUNK_GROWTH * level.len().div_ceil(LANES) {
                 states().for_each(|state| layout.push(sequences, player, state));

@@ -97,8 +97,8 @@ impl Payoffs {
         payoffs
     }
 
-    /// Writes the value of the terminal nodes directly after each sequence, against the other player's
-    /// sequence probabilities.
+    /// Writes the value of the terminal nodes directly after each sequence, against the other
+    /// player's sequence probabilities.
     #[inline(always)]
     pub(super) fn values<S: Simd>(&self, simd: S, plan: &[Vector], values: &mut [Vector]) {
         let n_parts = parts::<S>();
