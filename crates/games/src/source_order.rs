@@ -64,14 +64,16 @@ impl<'g> SourceOrder<'g> {
     /// Runs iterations of the stochastic variant, in which both players' actions are drawn and
     /// regrets are against the drawn actions.
     pub fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
-        let (gains, n_cols) = (self.game.row_payoffs(), self.game.n_cols());
+        let (payoffs, n_cols) = (self.game.row_payoffs(), self.game.n_cols());
         for _ in 0..iterations {
             let row = draw(&self.strategies[0], rng);
             let col = draw(&self.strategies[1], rng);
-            let of_row = gains[col..].iter().step_by(n_cols).copied();
-            let of_col = gains[row * n_cols..][..n_cols].iter().map(|gain| -gain);
+            let of_row = payoffs[col..].iter().step_by(n_cols).copied();
+            let of_col = payoffs[row * n_cols..][..n_cols]
+                .iter()
+                .map(|payoff| -payoff);
             let values = [of_row.collect(), of_col.collect()];
-            let value = gains[row * n_cols + col];
+            let value = payoffs[row * n_cols + col];
             self.update(&values, [value, -value]);
         }
     }

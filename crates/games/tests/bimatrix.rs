@@ -519,8 +519,8 @@ fn a_shift_and_a_scale_of_payoffs_change_payoffs_alone() {
     );
 }
 
-/// The payoffs near 1e150 differ by too little for floats and for 128-bit integers; only integers
-/// of any size decide the signs.
+/// Payoffs from 1e-320 to 1e150 need more digits than floats and 128-bit integers have; only
+/// integers of any size can decide the signs.
 #[test]
 fn payoffs_of_very_different_sizes_are_told_apart() {
     let game = Bimatrix::new(

@@ -32,7 +32,7 @@ const SECONDS_PER_TERM: f64 = 1e-9;
 /// Largest exponent of a power of two; larger powers are 0 or infinite.
 const MAX_POWER: i64 = 2000;
 
-/// Returns all columns of a program, in the order in which an optimal basis should take them.
+/// Returns all columns of a program, in the order of preference for an optimal basis.
 pub(super) fn preference(program: &LinearProgram, work: &Work<'_>) -> Vec<usize> {
     let merits = merits(program, work).unwrap_or_else(|| vec![0.0; program.n_columns()]);
     by_merit(program, &merits)

@@ -1,13 +1,14 @@
 //! A tableau of a best-response polytope, pivoted without fractions.
 //!
-//! Role: the one place that pivots; Lemke–Howson and vertex enumeration are walks over its bases.
+//! Role: the only implementation of pivots; the Lemke–Howson algorithm and the enumeration of
+//! vertices are walks over bases of this tableau.
 //! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each
 //! basic variable. All its numbers are minors of the integer data, and `divisor` is the determinant
 //! of the basis. A pivot divides by the old determinant without remainder. Ties of the ratio test
 //! are broken as if the right side of row i were `1 + εⁱ` with an infinitesimal ε: the polytope is
 //! then simple, so the ratio test has exactly one minimum and no walk can cycle.
-//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the
-//! last column.
+//! Shapes: a row for each basic variable, a column for each nonbasic variable, and the right side
+//! as the last column.
 //! Source: Edmonds 1967 (pivots without fractions); Charnes 1952, "Optimality and degeneracy in
 //! linear programming" (the perturbation); von Stengel 2002, "Computing equilibria for two-person
 //! games" (both applied to bimatrix games).

@@ -158,9 +158,8 @@ impl Reader<'_> {
             || actions.is_some_and(|actions| actions != known.actions)
         {
             let player = player + 1;
-            let expected = format!(
-                "the earlier description of information set {number} of player {player}"
-            );
+            let expected =
+                format!("the earlier description of information set {number} of player {player}");
             return Err(self.scanner.fault(at, expected));
         }
         Ok(set)
@@ -199,7 +198,9 @@ impl Reader<'_> {
     /// Reads an outcome's number and its optional name and payoffs; 0 means no outcome.
     fn outcome(&mut self) -> Result<u64> {
         let at = self.scanner.position();
-        let number = self.scanner.natural("an outcome's number (0 for no outcome)")?;
+        let number = self
+            .scanner
+            .natural("an outcome's number (0 for no outcome)")?;
         if number == 0 {
             return Ok(0);
         }

@@ -153,7 +153,10 @@ impl<'a> Scanner<'a> {
         if nearest(&payoff).abs() <= MAX_PAYOFF {
             return Ok(payoff);
         }
-        Err(self.fault(at, format!("a payoff of absolute value at most {MAX_PAYOFF:e}")))
+        Err(self.fault(
+            at,
+            format!("a payoff of absolute value at most {MAX_PAYOFF:e}"),
+        ))
     }
 
     /// Returns an error if any text is left.

@@ -11,7 +11,7 @@ const OPERATION: &str = "Batch::solve_on";
 /// Largest number of actions of a player.
 pub const MAX_ACTIONS: usize = 16;
 
-/// Gains in one buffer, 16 MiB: every device can bind a buffer of this size, and a few such parts
+/// Payoffs in one buffer, 16 MiB: every device can bind a buffer of this size, and a few such parts
 /// saturate the device.
 const PART_CELLS: usize = 1 << 22;
 /// Invocations times iterations of one dispatch, small enough that no driver times out.
@@ -42,7 +42,7 @@ enum Order {
     GamesFirst,
 }
 
-/// A part of the games, whose gains are in one buffer.
+/// A part of the games, whose payoffs are in one buffer.
 #[derive(Clone, Debug)]
 struct GamesBuffer {
     n_games: usize,

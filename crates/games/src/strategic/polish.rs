@@ -40,20 +40,20 @@ struct Tableau {
     others: Vec<usize>,
 }
 
-/// Returns an equilibrium, if the search from a profile terminates; `gains` are `[rows, cols]`.
-pub(super) fn polished(gains: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
+/// Returns an equilibrium, if the search from a profile terminates; `payoffs` are `[rows, cols]`.
+pub(super) fn polished(payoffs: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
     let (n_rows, n_cols) = (profile[0].len(), profile[1].len());
-    let lowest = gains.iter().copied().fold(f64::INFINITY, f64::min);
-    let highest = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let lowest = payoffs.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = payoffs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let scale = 1.0 / (highest - lowest);
     if !scale.is_finite() {
         return None;
     }
     let mut tableau = Tableau {
         // Entries are scaled to between 1 and 2, so the value is positive.
-        body: gains
+        body: payoffs
             .iter()
-            .map(|gain| 1.0 + (gain - lowest) * scale)
+            .map(|payoff| 1.0 + (payoff - lowest) * scale)
             .collect(),
         constant: vec![1.0; n_rows],
         constant_shift: vec![0.0; n_rows],
