@@ -269,6 +269,7 @@ simd! {
                 }
             };
         }
+        // With constant sizes the compiler unrolls the loops and keeps strategies in registers.
         sized!(2 2, 2 3, 3 2, 3 3, 3 4, 4 3, 4 4,)
     }
 }
@@ -328,6 +329,7 @@ impl<R, C> Pair<'_, R, C> {
     {
         let Self { gains, row, col } = self;
         gains.right(simd, col.strategy.as_ref(), row.values.as_mut());
+        // Alternating: the column player's values are against the row player's new strategy.
         if updates == Updates::Alternating {
             row.update(simd, tick);
             gains.left(simd, row.strategy.as_ref(), col.values.as_mut());

@@ -124,13 +124,13 @@ impl<'a> Games<'a> {
     /// Runs the iterations of the configuration in every game and leaves the results on the GPU,
     /// which may still be busy when the function returns.
     ///
-    /// Shapes: one buffer for each part of the games, of average strategies before rounding is
-    /// taken out of their sums; up to four actions a player `[rows + cols, games]`, else `[games,
-    /// rows + cols]`.
+    /// Shapes: one buffer for each part of the games, with average strategies whose sums still have
+    /// rounding errors: `[rows + cols, games]` for up to four actions per player, otherwise
+    /// `[games, rows + cols]`.
     ///
     /// # Errors
-    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no
-    /// average.
+    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, because
+    /// there is then no average.
     pub fn learn(&self, config: &SolverConfig) -> Result<Vec<Buffer<f32>>> {
         let (keep, predictive) = checked(config)?;
         let iterations = config.stop.iterations;
@@ -191,8 +191,8 @@ impl Order {
     }
 }
 
-/// Returns the kernel parameters of the configuration, or an error if the kernel does not
-/// support it.
+/// Returns the kernel parameters of a configuration, or an error if the kernel does not support
+/// the configuration.
 fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
     let asked = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;

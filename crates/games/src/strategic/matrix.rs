@@ -23,7 +23,8 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     payoffs: Table,
-    /// The column player's payoffs, unless they are the payoffs with the other sign. The difference
+    /// The column player's payoffs, unless they are the row player's with the
+    /// opposite sign. The difference
     /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
     others: Option<Table>,
     /// The sum of both players' payoffs.
