@@ -100,7 +100,7 @@ impl Factor {
             let factor = right[pivot];
             subtract_multiple(field, &mut right, factor, lower.iter().copied());
         }
-        // `right` is now indexed by rows but belongs to pivots: `pivots` maps between the two.
+        // `right` is indexed by rows, `x` by columns; `pivots` is the map from columns to rows.
         let mut x = vec![0; self.pivots.len()];
         for at in (0..x.len()).rev() {
             x[at] = field.multiply(right[self.pivots[at]], self.inverses[at]);
