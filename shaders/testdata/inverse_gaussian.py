@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Golden values of the inverse Gaussian at f32 numbers, and golden draws; writes two CSV files beside it.
+"""Golden values and golden draws of the inverse Gaussian distribution; writes two CSV files next to this script.
 
-Values: the textbook formulas with exp(2 shape/mean), with 160 and 200 digits, of which what cancels is a small part; both must
-agree to 25 digits. Draws: Philox4x32-10, Box and Muller, and the choice between two candidates,
-from the description in `src/twin/inverse_gaussian_sample.rs`, with uniform numbers rounded to f32 as it says.
+Values, at points that f32 represents: the textbook formulas with exp(2 shape/mean), with 160 and 200 digits. Cancellation
+loses only a small part of these digits; both results must agree to 25 digits. Draws: Philox4x32-10, the method of Box and
+Muller, and the choice between two candidates, as described in `src/twin/inverse_gaussian_sample.rs`, with uniform numbers
+rounded to f32.
 
 usage: inverse_gaussian.py      (needs mpmath)
 """
@@ -22,7 +23,7 @@ def f32(x):
 
 
 def normal_tail(z):
-    """Probability beyond z."""
+    """Returns the probability of a standard normal number above z."""
     return mp.erfc(z / mp.sqrt(2)) / 2
 
 
@@ -43,7 +44,7 @@ def values():
         mean = 10 ** draw.uniform(-12, 12)
         shape = mean / 10 ** draw.uniform(-12, 12)
         for point in range(N_POINTS):
-            # By the signed root: two points in the middle, the others up to f32's smallest probabilities.
+            # Drawn by the signed root: two points in the middle, the others out to the smallest probabilities of f32.
             half = draw.uniform(-1, 1) * (2 if point < 2 else 13) * (mean / shape) ** 0.5 / 2
             root = abs(half) + (1 + half * half) ** 0.5
             x = f32(mean * root ** (2 if half > 0 else -2))

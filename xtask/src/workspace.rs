@@ -35,7 +35,7 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// Whether the dependency is only for tests, examples and benches.
     pub(crate) dev: bool,
-    /// Whether the dependency is disabled unless a feature enables it.
+    /// Whether the dependency is optional, that is, enabled only by a feature.
     pub(crate) optional: bool,
 }
 

@@ -34,7 +34,10 @@ impl Process {
             .stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start")?;
         let stdout = child.stdout.take().context("has no standard output")?;
-        let stderr = child.stderr.take().context("the rival's process has no pipe for standard error")?;
+        let stderr = child
+            .stderr
+            .take()
+            .context("the rival's process has no pipe for standard error")?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {

@@ -529,7 +529,7 @@ mod tests {
     }
 
     /// Moves a probability larger than the tolerance from the row player's most likely action to the next
-/// action.
+    /// action.
     fn push(strategies: &mut [f32]) {
         let rows = &mut strategies[..N];
         let likeliest = (0..N).max_by(|&a, &b| rows[a].total_cmp(&rows[b])).unwrap();

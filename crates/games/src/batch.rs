@@ -4,7 +4,7 @@
 //! Method: [`N_LANES`] games of one shape run in parallel SIMD lanes. Such a group does all of
 //! its iterations before the next group starts. The regret minimiser is the one used everywhere in
 //! this crate; the factors of each iteration are computed once for all games.
-//! Shapes: gains are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
+//! Shapes: payoffs are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
 //! Accuracy: f64; the result of a game depends neither on its neighbours in the group nor on the
 //! number of threads.
 
@@ -23,7 +23,7 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// game depend on one another.
 const N_LANES: usize = 32;
 
-/// One number for each game of a group, aligned for SIMD loads.
+/// A vector with a number for each game of a group, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct LaneGroup([f64; N_LANES]);
@@ -63,7 +63,7 @@ impl LaneGroup {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     payoffs: Array3<f64>,
-    /// Constant of each game; it is subtracted from the gains before learning and evaluation.
+    /// Constant of each game; it is subtracted from the payoffs before learning and evaluation.
     constants: Vec<f64>,
 }
 
@@ -99,7 +99,7 @@ struct Group {
 }
 
 impl Batch {
-    /// Creates a batch from the row players' gains, `[games, rows, cols]`.
+    /// Creates a batch from the row players' payoffs, `[games, rows, cols]`.
     ///
     /// # Errors
     /// [`Error::EmptyGame`] if there are no rows or columns (a batch of zero games is valid);
@@ -130,13 +130,13 @@ impl Batch {
         })
     }
 
-    /// Returns the gains, `[games, rows, cols]`.
+    /// Returns the payoffs, `[games, rows, cols]`.
     #[must_use]
     pub fn row_payoffs(&self) -> &Array3<f64> {
         &self.payoffs
     }
 
-    /// Returns a game's gains minus the game's constant, row by row.
+    /// Returns a game's payoffs minus the game's constant, row by row.
     pub(crate) fn centred(&self, game: usize) -> impl Iterator<Item = f64> {
         let gains = self.payoffs.index_axis(Axis(0), game).into_iter();
         gains.map(move |gain| gain - self.constants[game])
@@ -215,7 +215,7 @@ impl Batch {
         }
     }
 
-    /// Returns the centred gains of a group of games, one vector for each cell. Lanes beyond the
+    /// Returns the centred payoffs of a group of games, one vector for each cell. Lanes beyond the
     /// last game repeat the last game.
     fn lane_group(&self, first: usize) -> Vec<LaneGroup> {
         let (n_games, n_rows, n_cols) = self.payoffs.dim();
@@ -269,6 +269,7 @@ simd! {
                 }
             };
         }
+        // With constant sizes the compiler unrolls the loops and keeps strategies in registers.
         sized!(2 2, 2 3, 3 2, 3 3, 3 4, 4 3, 4 4,)
     }
 }
@@ -328,6 +329,7 @@ impl<R, C> Pair<'_, R, C> {
     {
         let Self { gains, row, col } = self;
         gains.right(simd, col.strategy.as_ref(), row.values.as_mut());
+        // Alternating: the column player's values are against the row player's new strategy.
         if updates == Updates::Alternating {
             row.update(simd, tick);
             gains.left(simd, row.strategy.as_ref(), col.values.as_mut());
@@ -344,7 +346,7 @@ trait PerAction<S: Simd>: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]> {}
 
 impl<S: Simd, T: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]>> PerAction<S> for T {}
 
-/// One player's state in a group of games.
+/// The state of one player in a group of games.
 #[repr(C, align(64))]
 struct Player<N> {
     strategy: N,
@@ -408,7 +410,7 @@ impl<N> Player<N> {
     }
 }
 
-/// The gains of as many games as a SIMD vector has lanes.
+/// The payoffs of as many games as a SIMD vector has lanes.
 #[derive(Clone, Copy)]
 struct Gains<'a> {
     cells: &'a [LaneGroup],
@@ -441,7 +443,7 @@ impl Gains<'_> {
 }
 
 impl Group {
-    /// Evaluates strategies by best responses to centred gains.
+    /// Evaluates strategies by best responses to centred payoffs.
     fn judge(gains: &[LaneGroup], rows: Vec<LaneGroup>, cols: Vec<LaneGroup>) -> Self {
         let mut group = Self {
             values: LaneGroup([0.0; N_LANES]),
@@ -549,7 +551,7 @@ mod tests {
             .collect()
     }
 
-    /// Returns games with distinct gains between -1 and 1.
+    /// Returns games with distinct payoffs between -1 and 1.
     fn games([n_rows, n_cols]: [usize; 2], n_games: usize) -> Batch {
         let mut gains = vec![0.0; n_games * n_rows * n_cols];
         Philox::new(11).fill_uniform_f64(0, &mut gains);

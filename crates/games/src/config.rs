@@ -206,7 +206,7 @@ impl SolverConfig {
                 return Ok(());
             }
             Err(Error::ParameterInvalid {
-                operation: "Dynamics",
+                operation: "SolverConfig",
                 parameter,
                 value,
                 must,

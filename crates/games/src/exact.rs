@@ -77,7 +77,7 @@ mod sealed {
 /// The value is the first player's payoff; the second player's payoff is the constant sum minus the
 /// value. The first player's strategy guarantees at least the value, and the second player's
 /// strategy holds the first player to at most the value, exactly, for the given payoffs. A float
-/// payoff stands for its exact binary value: 0.1 is not 1/10, which can be given as a
+/// payoff means its exact binary value: 0.1 is not 1/10, which can be passed as a
 /// [`Rational`](crate::Rational).
 ///
 /// Cost: one linear program in floats, one for its dual, and an exact solution of a basis, whose

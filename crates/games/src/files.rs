@@ -19,11 +19,12 @@
 //! without an exponent, or fractions of integers. Invalid UTF-8 becomes the replacement character;
 //! a byte order mark is skipped. In a text `\"` is a quotation mark and `\\` a backslash; any other
 //! backslash is a literal backslash.
-//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those
+//!
 //! Probabilities of chance that sum to 1 are used as written. Files often have rounded decimals, so
 //! probabilities whose sum differs from 1 by at most 1e-9 are corrected. A decimal of nine places
-//! or more then stands for the simplest nonzero fraction within one unit of its last place or one
-//! part in 2^52. If these
+//! or more is then replaced by the simplest nonzero fraction within one unit of its last place or
+//! one part in 2^52. If these fractions sum to 1, they are the probabilities; if not, the written
+//! numbers are divided by their sum.
 
 mod decimal;
 mod efg;

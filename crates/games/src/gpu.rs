@@ -3,13 +3,13 @@
 //!
 //! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the
 //! only place in the crate that uses a device.
-//! Method: the gains of a matrix game are centred, as on the CPU, and scaled by a power of two in
+//! Method: the payoffs of a matrix game are centred, as on the CPU, and scaled by a power of two in
 //! f64. Regret matching depends on neither, and small integers stay exact. Many small games are
 //! solved entirely in registers (up to four actions per player) or in the memory of a workgroup (up
 //! to sixteen, [`Games`]). In a large game ([`Learner`]) an iteration is one matrix-vector product
 //! per player. Of the variants of an extensive game, each workgroup solves one
 //! ([`solve_variants`]). Strategies are read back once and evaluated by best responses in f64
-//! against the original gains.
+//! against the original payoffs.
 //! Accuracy: NashConv and values are those of the returned strategies, in f64. The distance from an
 //! f64 run depends on the game: rounding usually changes a strategy by millionths, but where all
 //! regrets of a player vanish at the same time, the next strategy depends on rounding, as it does
@@ -103,10 +103,10 @@ fn shares(config: &SolverConfig, t: u64) -> [f64; 2] {
     }
 }
 
-/// Returns a game's centred gains in a unit that makes absolute values less than 2. Regret matching
-/// does not depend on the unit.
+/// Returns a game's centred payoffs in a unit that makes absolute values less than 2. Regret
+/// matching does not depend on the unit.
 ///
-/// The unit is a power of two, so that gains that are small integers stay exact.
+/// The unit is a power of two, so that payoffs that are small integers stay exact.
 fn scaled(centred: &[f64]) -> Vec<f32> {
     let unit = unit_of(largest_size(centred));
     let scaled = centred.iter().map(|gain| narrowed(gain / unit));

@@ -18,7 +18,8 @@ pub trait Number: Clone {
     /// Returns whether [`Self::nearest`] equals the number exactly.
     fn is_float(&self) -> bool;
 
-    /// Returns the number as a fraction; `None` if it is NaN or infinite.
+    /// Returns the number as a fraction with a positive denominator; `None` if the number is NaN or
+    /// infinite, or if its denominator is 0.
     fn exact(&self) -> Option<Rational>;
 }
 
@@ -81,7 +82,7 @@ impl Number for Rational {
     fn exact(&self) -> Option<Rational> {
         match self.denom().sign() {
             Sign::Plus => Some(self.clone()),
-            // A raw fraction may have a negative denominator or one of zero.
+            // `new_raw` can create fractions with a negative or zero denominator.
             Sign::Minus => Some(Self::new_raw(-self.numer(), -self.denom())),
             Sign::NoSign => None,
         }
@@ -96,7 +97,7 @@ pub(crate) fn nearest(fraction: &Rational) -> f64 {
     fraction.to_f64().unwrap_or(f64::NAN)
 }
 
-/// Returns the largest number minus the smallest; 0 if there are none.
+/// Returns the largest number minus the smallest; 0 for no numbers.
 pub(crate) fn range(numbers: impl Iterator<Item = f64>) -> f64 {
     let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| {
         (low.min(number), high.max(number))

@@ -1,4 +1,4 @@
-//! One step of a regret minimiser: computes the next strategy from action values.
+//! A step of a regret minimiser: computes the next strategy from action values.
 //!
 //! Role: the only place where regrets become strategies, both for a player of a matrix game and for
 //! every information set of an extensive game.
@@ -168,7 +168,7 @@ fn matching<S: Simd>(
     normalise(simd, sets.strategy, total, part);
 }
 
-/// Writes 1 for the first of the highest values, and 0 for the others.
+/// Writes 1 for the first of the highest values, and 0 for all other values.
 #[inline(always)]
 pub(crate) fn first<S: Simd>(
     simd: S,

@@ -17,6 +17,9 @@ const POLISH_GROWTH: u64 = 4;
 /// Interval between reads of the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
 
+/// The complete state of a learning run, sufficient to resume the run.
+///
+/// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
 /// The reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// Number of lanes.
 pub(crate) const LANES: usize = 8;
 
-/// One number for each lane, aligned for SIMD loads.
+/// A vector with a number for each lane, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Vector(pub(crate) [f64; LANES]);

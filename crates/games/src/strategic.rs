@@ -41,7 +41,8 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     /// Returns a player's largest payoff minus the smallest.
     fn payoff_range(&self, player: usize) -> f64;
 
-    /// Writes the expected payoff of each action of a player against the strategies of the others.
+    /// Writes the expected payoff of each action of a player against the other players'
+    /// strategies.
     ///
     /// Strategies need not sum to 1; the result is linear in each of them. The order of sums is
     /// fixed.
@@ -80,8 +81,8 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     #[doc(hidden)]
     fn payoff_size(&self, player: usize) -> f64;
 
-    /// Returns a candidate equilibrium near a profile, if linear algebra finds one. The caller has
-    /// to evaluate it.
+    /// Returns a candidate equilibrium near a profile; `None` if linear algebra finds no candidate.
+    /// The caller has to evaluate the candidate.
     #[doc(hidden)]
     fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
         None

@@ -1,6 +1,7 @@
 """Best correlated and coarse correlated equilibria of random games, by scipy's HiGHS.
 
-Payoffs are small integers, written with the answers, so that nobody needs this generator.
+The payoffs are small integers. They are written next to the answers, so that the tests do not need
+this generator.
 """
 
 import itertools

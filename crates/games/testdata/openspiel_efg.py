@@ -14,6 +14,6 @@ GAMES = {
 
 for name, game in GAMES.items():
     text = export_gambit(pyspiel.load_game(game)).encode()
-    # Without a time in it the archive has the same bytes whenever it is written.
+    # Without a time stamp, the archive has the same bytes in every run.
     written = gzip.compress(text, mtime=0) if name.endswith(".gz") else text
     Path(__file__).with_name(name).write_bytes(written)

@@ -140,7 +140,8 @@ fn a_degenerate_game_of_three_by_five_has_eight_extreme_equilibria() {
     assert_eq!(found(&game), expected);
 }
 
-/// Nashpy's issue 39: its support enumeration finds no equilibrium, a later version one.
+/// The game of issue 39 of Nashpy, whose support enumeration finds no equilibrium there; a later
+/// version finds one equilibrium.
 #[test]
 fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     let gains = array![[0, 1, 0, -1], [-1, 0, 1, 1], [0, -1, 0, 1], [1, -1, -1, 0]];
@@ -155,7 +156,7 @@ fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     assert_eq!(equilibria, oracle(&game).equilibria);
 }
 
-/// Nashpy's issue 231: its support enumeration finds no equilibrium.
+/// The game of issue 231 of Nashpy, whose support enumeration finds no equilibrium.
 #[test]
 fn a_tournament_of_six_has_one_equilibrium() {
     let gains = array![
@@ -171,7 +172,8 @@ fn a_tournament_of_six_has_one_equilibrium() {
     assert_eq!(found(&game), profiles(&[only]));
 }
 
-/// Nashpy's issues 64 and 83: its Lemke–Howson misses the middle one, and fails from a label.
+/// The game of issues 64 and 83 of Nashpy, whose Lemke–Howson algorithm misses the middle
+/// equilibrium and fails for one label.
 #[test]
 fn games_that_lose_a_path_to_ties_or_rounding_are_solved_from_every_label() {
     let degenerate = Bimatrix::new(
@@ -313,7 +315,7 @@ fn oracle(game: &Bimatrix) -> Known {
 }
 
 /// Returns the vertices of `{strategies, v ≥ value of each action of the opponent}`, with the
-/// labels that are tight at them.
+/// labels that are tight at each vertex.
 fn corners(game: &Bimatrix, player: usize) -> BTreeSet<(Vec<Small>, u32)> {
     let (n_rows, n_cols) = (game.shape()[0], game.shape()[1]);
     let (n_own, n_others) = if player == 0 {
@@ -372,7 +374,8 @@ fn corners(game: &Bimatrix, player: usize) -> BTreeSet<(Vec<Small>, u32)> {
     corners
 }
 
-/// Solves a square system, its right side as the last column; nothing if it is singular.
+/// Solves a square system whose right side is the last column; returns `None` if the system is
+/// singular.
 fn solve(mut system: Vec<Vec<Small>>) -> Option<Vec<Small>> {
     for at in 0..system.len() {
         let pivot = (at..system.len()).find(|&row| !system[row][at].is_zero())?;
@@ -432,7 +435,7 @@ fn a_thousand_random_games_are_solved_by_both_methods() {
             let end = lemke_howson(&game, label).unwrap();
             assert!(equilibria.contains(&end), "game {number}, label {label}");
         }
-        // A draw of floats is nondegenerate but for an event of no weight.
+        // Random floats form a degenerate game with probability almost zero.
         let mut is_degenerate = !is_float;
         if !is_float && n_labels <= 9 {
             let known = oracle(&game);
@@ -443,7 +446,7 @@ fn a_thousand_random_games_are_solved_by_both_methods() {
         }
         assert!(is_degenerate || equilibria.len() % 2 == 1, "game {number}");
     }
-    // The draw holds enough of either kind to mean something.
+    // The sample contains enough games of both kinds.
     assert!(
         n_degenerate > 200 && n_by_oracle - n_degenerate > 100,
         "{n_degenerate} of {n_by_oracle}"
@@ -516,7 +519,8 @@ fn a_shift_and_a_scale_of_payoffs_change_payoffs_alone() {
     );
 }
 
-/// Floats cannot tell 1e150 from its neighbours here; only integers of any size can.
+/// Payoffs from 1e-320 to 1e150 need more digits than floats and 128-bit integers have; only
+/// integers of any size can decide the signs.
 #[test]
 fn payoffs_of_very_different_sizes_are_told_apart() {
     let game = Bimatrix::new(
@@ -599,7 +603,7 @@ fn labels_and_sizes_beyond_the_limits_are_refused() {
 
 #[test]
 fn payoffs_of_too_many_digits_are_refused() {
-    // Four denominators of 3,000 bits, prime to each other.
+    // Four pairwise coprime denominators of 3,000 bits.
     let number =
         |add: u32| Rational::new(1.into(), (num_bigint::BigInt::from(1) << 3000_u32) + add);
     let payoffs = || games::ndarray::array![[number(1), number(3)], [number(5), number(7)]];

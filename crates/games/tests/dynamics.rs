@@ -73,7 +73,7 @@ fn hedge_plays_in_proportion_to_exponentials() {
     );
 }
 
-/// A game of two by three whose players' payoffs have ranges of 4 and of 10.
+/// A game of two by three actions; the players' payoffs have ranges of 4 and of 10.
 fn uneven() -> [Array2<f64>; 2] {
     [
         array![[3.0, -1.0, 0.5], [-0.5, 2.0, 1.0]],
@@ -160,8 +160,8 @@ fn fictitious_play_cycles_in_the_game_of_shapley() {
     let rows = array![[0, 1, 0], [0, 0, 1], [1, 0, 0]];
     let cols = array![[0, 0, 1], [1, 0, 0], [0, 1, 0]];
     let game = Bimatrix::new(rows, cols).unwrap();
-    // One after the other: together, from the same action, both would play alike for ever and
-    // average the equilibrium.
+    // Alternating updates: with simultaneous updates from the same action, both players would
+    // always play the same action, and their average would be the equilibrium.
     let config = SolverConfig::fictitious_play()
         .updates(Updates::Alternating)
         .iterations(20_000);

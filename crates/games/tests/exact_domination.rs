@@ -16,7 +16,8 @@ fn game(rows: Array2<i32>, cols: Array2<i32>) -> Bimatrix {
     Bimatrix::new(rows, cols).unwrap()
 }
 
-/// Returns the gain of a strategy over an action for every remaining choice of the others.
+/// Returns the gain of a strategy over an action for every remaining combination of the other
+/// players' actions.
 fn gains(
     game: &impl StrategicGame,
     surviving: &[Vec<usize>],
@@ -113,7 +114,7 @@ fn a_mix_dominates_where_no_action_does() {
 fn a_mix_that_is_only_as_good_does_not_dominate() {
     let game = game(array![[2, 0], [0, 2], [1, 1]], Array2::zeros((3, 2)));
     assert!(checked(&game, Dominance::Strict).steps.is_empty());
-    // By one part in 2^40, in floats that hold it exactly.
+    // Dominance by one part in 2^40, a difference that f64 represents exactly.
     let edge = 1.0 - 2_f64.powi(-40);
     let close = Bimatrix::new(
         array![[2.0, 0.0], [0.0, 2.0], [edge, edge]],
@@ -163,8 +164,8 @@ fn equal_actions_survive() {
 
 #[test]
 fn a_guess_of_two_thirds_of_the_mean_ends_at_the_lowest() {
-    // Three players name 0 to 4; who is nearest to two thirds of the mean shares 60 with the others
-    // as near.
+    // Three players name a number from 0 to 4. The players nearest to two thirds of the mean share
+    // a prize of 60.
     let payoff = |player: usize, cell: &[usize]| {
         let total: usize = cell.iter().sum();
         let distance = |named: usize| (9 * named).abs_diff(2 * total);

@@ -18,14 +18,15 @@ use proptest::test_runner::Config;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// A player's best response, found by walking the tree: at each information set the action that is
-/// worth most over all nodes of the set, weighted by what the others and chance do.
+/// worth most over all nodes of the set, weighted by the probabilities of chance and of the other
+/// players.
 struct Response<'a> {
     tree: &'a Tree,
     player: usize,
     /// The strategy of each information set, by its number in the tree.
     strategies: Vec<&'a [Rational]>,
-    /// The nodes of each information set, with the probability that the other players and chance
-    /// lead there.
+    /// The nodes of each information set, with the probability of reaching each node by the moves
+    /// of chance and of the other players.
     members: Vec<Vec<(usize, Rational)>>,
     choices: Vec<Option<usize>>,
 }
@@ -172,7 +173,7 @@ fn liars_dice_of_four_faces_is_worth_one_sixteenth() {
     assert_eq!(value(&LiarsDice::new(4, 1).unwrap()), "1/16");
 }
 
-/// The value of Leduc hold'em, which its two forms, of 288 and of 936 information sets, give alike.
+/// The value of Leduc hold'em, the same for its two forms of 288 and of 936 information sets.
 const LEDUC: &str = "-1454920850547486749701863871533/16995463438839962469905132501930";
 
 #[test]
@@ -228,8 +229,8 @@ fn sequences_are_solved_like_their_tree() {
     assert_eq!(exact(&form).unwrap(), exact(&tree).unwrap());
 }
 
-/// A tree of one or both players' moves, made by hand: `a` of the first, unseen by the second, then
-/// `b`.
+/// A hand-made tree of one or both players' moves: the first player's move `a`, which the second
+/// player does not see, then the move `b`.
 fn table(gains: &Array2<i32>) -> Tree {
     let names = |n: usize| (0..n).map(|action| action.to_string()).collect::<Vec<_>>();
     let mut builder = TreeBuilder::new("table".into(), names(2));

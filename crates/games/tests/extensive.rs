@@ -1,4 +1,4 @@
-//! Sizes of the built-in games, with the arithmetic that derives them.
+//! Sizes of the built-in games, with the arithmetic behind each number.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,8 @@ use games::extensive::{
     CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree,
 };
 
-/// Ends, decision nodes, chance nodes, and each player's information sets and sequences.
+/// Numbers of terminal nodes, decision nodes, chance nodes, and each player's information sets and
+/// sequences.
 fn sizes(game: &impl ExtensiveGame) -> (usize, usize, usize, Vec<usize>, Vec<usize>) {
     let tree = Tree::from_game(game).unwrap();
     let form = Sequences::new(&tree).unwrap();
@@ -72,7 +73,7 @@ fn two_dice_are_rolled_together() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(weights, ["1/4", "1/2", "1/4"]);
-    // The first deal, two ones each, has a probability of 1/16 at each of its ends.
+    // The first deal, two ones each, has a probability of 1/16 at each of its terminal nodes.
     let total: games::Rational = form
         .leaves()
         .iter()
@@ -102,7 +103,7 @@ fn merging_suits_changes_no_trajectory() {
             one.advance(iteration - one.state().iteration);
             other.advance(iteration - other.state().iteration);
             let found = nash_conv(&merged, &other.average()).unwrap();
-            // As close as the reference's own implementations are.
+            // The reference's own implementations agree with each other only to this tolerance.
             let bound = Tolerance::exact().or_absolute(1e-10);
             assert_close([found], [nash_conv(&full, &one.average()).unwrap()], bound);
         }

@@ -133,7 +133,7 @@ t "" 0
 t "" 4 "" { 1/3, 1/3 }
 "#;
 
-/// Returns the payoffs of each end, in the order of the file.
+/// Returns the payoffs of each terminal node, in the order of the file.
 fn ends(tree: &Tree) -> Vec<Vec<String>> {
     let payoffs = |node: &Node| match *node {
         Node::Terminal(outcome) => Some(&tree.outcomes()[outcome as usize]),
@@ -234,7 +234,7 @@ fn rounded_chances_become_the_fractions_that_were_meant() {
     );
     assert_eq!(
         fault(deal("-0.5 1.5")),
-        "line 1, column 25: expected a probability, not negative, found -0.5"
+        "line 1, column 25: expected a nonnegative probability, found -0.5"
     );
 }
 
@@ -274,7 +274,7 @@ fn faults_of_strategic_games_name_place_expectation_and_find() {
         ("NFG 1 Q", "line 1, column 7: expected R or D, found Q"),
         (
             "NFG 1 R \"t",
-            "line 1, column 9: expected a text with a quotation mark at its end, found \\\"t",
+            "line 1, column 9: expected a text with a closing quotation mark, found \\\"t",
         ),
         (
             "NFG 1 R t",
@@ -318,7 +318,7 @@ fn faults_of_strategic_games_name_place_expectation_and_find() {
         ),
         (
             "#\n{ 2 1 } 1 2 3 -1e151",
-            "line 2, column 15: expected a payoff whose size is at most 1e150, found -1e151",
+            "line 2, column 15: expected a payoff of absolute value at most 1e150, found -1e151",
         ),
         (
             "#\n{ 1 1 } 1 2 3",
@@ -354,15 +354,15 @@ fn faults_of_trees_name_place_expectation_and_find() {
         ("EFG 1", "line 1, column 5: expected 2, found 1"),
         (
             "#",
-            "line 2, column 1: expected c, p or t of 1 more nodes, found the end of the file",
+            "line 2, column 1: expected a node (c, p or t; 1 remaining), found the end of the file",
         ),
         (
             "#x",
-            "line 2, column 1: expected c, p or t of 1 more nodes, found x",
+            "line 2, column 1: expected a node (c, p or t; 1 remaining), found x",
         ),
         (
             "#t",
-            "line 2, column 2: expected an outcome's number, 0 for none, found the end of the file",
+            "line 2, column 2: expected an outcome's number (0 for no outcome), found the end of the file",
         ),
         (
             "#t \"\" 1 { 1, 2, 3 }",
@@ -370,7 +370,7 @@ fn faults_of_trees_name_place_expectation_and_find() {
         ),
         (
             "#t 5",
-            "line 2, column 3: expected an outcome that has been described, found 5",
+            "line 2, column 3: expected an outcome described earlier, found 5",
         ),
         (
             "#t 0 t 0",
@@ -390,7 +390,7 @@ fn faults_of_trees_name_place_expectation_and_find() {
         ),
         (
             "#p \"\" 1 1 0 t 0",
-            "line 2, column 8: expected an information set that has been described, found 1",
+            "line 2, column 8: expected an information set described earlier, found 1",
         ),
         (
             "#p \"\" 1 1 { } 0 t 0",
@@ -398,7 +398,7 @@ fn faults_of_trees_name_place_expectation_and_find() {
         ),
         (
             "#c \"\" 1 0 t 0",
-            "line 2, column 6: expected a move of chance that has been described, found 1",
+            "line 2, column 6: expected a chance move described earlier, found 1",
         ),
         (
             "#!t 0",
@@ -406,23 +406,23 @@ fn faults_of_trees_name_place_expectation_and_find() {
         ),
         (
             "#!t \"left\" 0",
-            "line 3, column 11: expected c, p or t of 1 more nodes, found the end of the file",
+            "line 3, column 11: expected a node (c, p or t; 1 remaining), found the end of the file",
         ),
         (
             "#!p 1 1 { \"a\" } 0 t 0 t 0",
-            "line 3, column 5: expected information set 1 of player 1 as it was before, found 1",
+            "line 3, column 5: expected the earlier description of information set 1 of player 1, found 1",
         ),
         (
             "#!p 1 1 \"x\" 0 t 0 t 0 t 0",
-            "line 3, column 5: expected information set 1 of player 1 as it was before, found 1",
+            "line 3, column 5: expected the earlier description of information set 1 of player 1, found 1",
         ),
         (
             "#!t 1 { 1 1 } t 1 { 1 2 }",
-            "line 3, column 15: expected outcome 1 as it was before, found 1",
+            "line 3, column 15: expected the earlier description of outcome 1, found 1",
         ),
         (
             "#!c 1 { 1/2 1/2 } 0 t 0 t 0 c 1 { 1/3 2/3 } 0 t 0 t 0",
-            "line 3, column 29: expected move 1 of chance as it was before, found 1",
+            "line 3, column 29: expected the earlier description of chance move 1, found 1",
         ),
     ];
     for (text, message) in cases {

@@ -237,7 +237,7 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
 fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
     let gains = random_gains([1, 20, 30], 6).index_axis_move(Axis(0), 0);
     let plain = MatrixGame::zero_sum(gains.clone()).unwrap();
-    // No float near the constant can represent the differences of the gains.
+    // No float near the constant can represent the differences of the payoffs.
     let constant = exact(1e40);
     let moved = MatrixGame::zero_sum(gains.mapv(|gain| &constant + exact(gain))).unwrap();
     let config = SolverConfig::default();
@@ -314,7 +314,7 @@ fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
     }
 }
 
-/// Kuhn poker in which gains beyond the ante are multiplied by a factor.
+/// Kuhn poker in which payoffs beyond the ante are multiplied by a factor.
 struct Stakes(f64);
 
 impl ExtensiveGame for Stakes {
@@ -347,8 +347,8 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
     let compiled_games: Vec<CompiledGame> = (1..=40)
         .map(|stake| CompiledGame::new(&Stakes(f64::from(stake).sqrt())).unwrap())
         .collect();
-    // Regrets tie in the second iteration: in most of these games rounding decides what comes next,
-    // in f64 too.
+    // Regrets tie in the second iteration. In most of these games, rounding decides the later
+    // strategies, in f64 as well.
     let config = SolverConfig::regret_matching().iterations(2);
     for gpu in every_adapter() {
         let together = solve_variants(gpu, &compiled_games, &config).unwrap();

@@ -21,7 +21,7 @@ type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 /// Number of games of each learning rule whose deviations are counted.
 const N_GAMES: usize = 2000;
 
-/// Returns games with gains between -1 and 1 that f32 represents exactly.
+/// Returns games with payoffs between -1 and 1 that f32 represents exactly.
 fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
     let random = Philox::new(key);
     let gains = (0..shape.iter().product::<usize>() as u64)
@@ -29,7 +29,7 @@ fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
     Array3::from_shape_vec(shape, gains.collect()).unwrap()
 }
 
-/// Learns by a twin whose games stand one behind the other, or side by side.
+/// Learns with a twin whose games are stored one after another or interleaved.
 fn learn(
     (kernel, solve, side_by_side): (&Kernel, Twin, bool),
     batch: &Batch,

@@ -18,10 +18,11 @@ use num_traits::{One, ToPrimitive, Zero};
 use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
 use tensor_core::rng::Philox;
 
-/// The offsets of the first report of the fault, at each of which NashConv was 0 where it was not.
+/// The offsets in the first report of the error: NashConv was computed as 0 at each of these
+/// offsets, although the true value was positive.
 const OFFSETS: [f64; 4] = [1e9, 1e12, 1e14, 1e16];
 
-/// Floats around an offset, each rounded to what a float near the offset can be.
+/// Numbers around an offset, each rounded to the nearest float.
 fn around(random: &Philox, first: u64, shape: Vec<usize>, offset: f64) -> ArrayD<f64> {
     let mut at = first;
     ArrayD::from_shape_simple_fn(shape, || {
@@ -135,8 +136,8 @@ fn nash_conv_of_random_games_is_within_its_rounding_error() {
         let floats: Vec<ArrayD<f64>> = (0..n_players as u64)
             .map(|player| around(&random, 1000 * (player + 1), shape.clone(), offset(player)))
             .collect();
-        // The same offsets and thirds of small integers, which no float is; then an offset beyond
-        // all floats' digits.
+        // The same offsets and thirds of small integers, which no float represents; then an
+        // offset with more digits than a float.
         let huge = exact(1e30) * exact(1e10);
         let fractions = floats.iter().map(|payoffs| {
             payoffs.mapv(|payoff| {
@@ -291,7 +292,7 @@ fn a_target_below_the_rounding_error_ends_the_run_and_is_not_reached() {
         let truth = nash_conv_of_game(&game, &found.strategies);
         assert_within(found.nash_conv, found.rounding, &truth, "at rounding");
     }
-    // Without a difference of payoffs nothing is rounded.
+    // If all payoffs are equal, there is no rounding error.
     let constant = MatrixGame::zero_sum(array![[1e16, 1e16]]).unwrap();
     let found = solve(&constant, &SolverConfig::default().tolerance(1e-300)).unwrap();
     assert_eq!((found.stopped, found.rounding), (StopReason::AtTarget, 0.0));

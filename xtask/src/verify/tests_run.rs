@@ -77,7 +77,7 @@ pub(super) fn run(
     run_jobs(workspace, plan, jobs.collect(), reporter)
 }
 
-/// One process that runs tests.
+/// A process that runs tests.
 enum Job {
     Executable(Executable),
     DocTests,
@@ -85,7 +85,7 @@ enum Job {
 
 /// A message from a lane to the thread that owns the reporter.
 enum Event {
-    /// A process was started; the text names it.
+    /// The name of a process that was started.
     Started(String),
     /// The latest progress of a process.
     Progress(String),
@@ -102,7 +102,9 @@ fn run_jobs(
 ) -> Result<()> {
     let queue = Mutex::new(jobs.into_iter());
     let next = || {
-        let mut jobs = queue.lock().expect("no worker thread panics while it takes a job");
+        let mut jobs = queue
+            .lock()
+            .expect("no worker thread panics while it takes a job");
         jobs.next()
     };
     let lane = |events: Sender<Event>| -> Result<()> {
@@ -211,7 +213,7 @@ fn watch_tests(
     })
 }
 
-/// Sends progress; a reporter that is gone needs none.
+/// Sends progress. If the reporter has ended, the message is dropped.
 fn progress(events: &Sender<Event>, what: String) {
     let _ = events.send(Event::Progress(what));
 }

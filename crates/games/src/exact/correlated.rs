@@ -198,6 +198,7 @@ fn solve_cells(
     });
     let cells: Vec<Vec<usize>> = cells.collect::<std::result::Result<_, LimitReached>>()?;
     let share = |cell: &Vec<usize>| -> std::result::Result<Rational, LimitReached> {
+        // The library's sum of fractions cannot be interrupted, so a negated product is subtracted.
         let mut share = Rational::zero();
         for (player, weight) in weights.iter().enumerate() {
             if !weight.is_zero() {
@@ -245,7 +246,8 @@ fn solve_cells(
     })
 }
 
-/// Returns, for each deviation of each player, its gain in each cell.
+/// Returns the sparse gains of a player's deviations, one row for each pair of known case and other
+/// action: cells and gains.
 fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],
@@ -264,6 +266,7 @@ fn deviations(
             rows[told.case(cell[player]) * n_actions + other].push((at, gain));
         }
     }
+    // A deviation to the recommended action itself has no cells and is no constraint.
     rows.retain(|row| !row.is_empty());
     Ok(rows)
 }

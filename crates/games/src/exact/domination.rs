@@ -22,10 +22,11 @@ const MAX_COMPARISONS: usize = 1 << 26;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Dominance {
-    /// Strict dominance by a pure action, which is better against every choice of the others.
+    /// Strict dominance by a pure action: it is better against every combination of the other
+    /// players' actions.
     StrictByPure,
-    /// Strict dominance by a mixture of actions, which is better against every choice of the
-    /// others.
+    /// Strict dominance by a mixture of actions: it is better against every combination of the
+    /// other players' actions.
     #[default]
     Strict,
     /// Weak dominance by a pure action, which is never worse and sometimes better. The surviving
@@ -58,9 +59,9 @@ pub struct Elimination {
 
 /// Eliminates dominated actions one by one, until none is left.
 ///
-/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it
-/// is dominated. What survives strict dominance does not depend on that order; what survives weak
-/// dominance does.
+/// Players are visited in turn, their actions in ascending order, and an action is removed as
+/// soon as it is dominated. The actions that survive strict dominance do not depend on this order;
+/// the actions that survive weak dominance do.
 ///
 /// Cost: the cells that survive, times the actions of the player, for each action and round; a game
 /// near the limit takes minutes.
@@ -134,7 +135,8 @@ fn check_cost(operation: &'static str, shape: &[usize]) -> Result<()> {
 /// The gains of a player's other actions over one action.
 struct Rivals {
     actions: Vec<usize>,
-    /// For each other action, its gain against every choice of the others.
+    /// `[action][case]`: the gain of each other action in each combination of the other players'
+    /// actions.
     gains: Vec<Vec<Rational>>,
 }
 
@@ -147,6 +149,7 @@ impl Rivals {
         work: &Work<'_>,
     ) -> std::result::Result<Self, LimitReached> {
         let mut sides: Vec<usize> = surviving.iter().map(Vec::len).collect();
+        // The player's own action is fixed, so cells enumerate the other players' actions only.
         sides[player] = 1;
         let payoffs = |own: usize| {
             (0..sides.iter().product()).map({
@@ -207,9 +210,13 @@ impl Rivals {
             by[at] = Rational::one();
             return Ok(Some(by));
         }
+        // A best response to a pure combination cannot be strictly dominated. This test is cheap
+        // and usually avoids the linear program.
         if dominance != Dominance::Strict || self.is_best_somewhere() {
             return Ok(None);
         }
+        // In the zero-sum game of gains, a mixture guarantees a positive value exactly if it
+        // dominates strictly.
         let solved = Solved::new(operation, &self.gains, work)?;
         let halted = |halt: LimitReached| halt.error(operation);
         if !solved.value(work).map_err(halted)?.is_positive() {
@@ -218,7 +225,8 @@ impl Rivals {
         solved.row_strategy(work).map(Some).map_err(halted)
     }
 
-    /// Returns whether the action is a best response to some choice of the others.
+    /// Returns whether the action is a best response to some combination of the other players'
+    /// actions.
     fn is_best_somewhere(&self) -> bool {
         let n_cases = self.gains.first().map_or(0, Vec::len);
         let no_gain = |case: usize| self.gains.iter().all(|gains| !gains[case].is_positive());

@@ -12,8 +12,8 @@ use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
-/// Largest number of bits of a payoff over the common denominator, about twice what floats of all
-/// sizes need.
+/// Largest number of bits of a payoff over the common denominator: about twice the 2098 bits that
+/// suffice for payoffs that are finite f64 numbers.
 const MAX_BITS: u64 = 4096;
 
 /// An equilibrium of a bimatrix game: neither player gains by changing its strategy.

@@ -1,11 +1,11 @@
 //! A sparse factorisation of a basis modulo a prime, which also chooses the basis.
 //!
-//! Role: columns are offered in an order of preference; those that depend on earlier ones are left
-//! out. What remains is a basis, in triangular factors that solve systems with it and with its
-//! transpose.
-//! Method: left-looking elimination, in which a column meets only the pivots that it has entries
-//! at; its own pivot is in the row in which the fewest columns have an entry, so that little is
-//! filled in. What is independent modulo a prime is independent.
+//! Role: columns arrive in an order of preference; columns that depend on earlier columns are left
+//! out. The remaining columns are a basis. Its triangular factors solve systems with the basis and
+//! with its transpose.
+//! Method: left-looking elimination: a column is reduced only by the pivots in whose rows it has
+//! entries. Its own pivot is in the row in which the fewest columns have an entry, to limit
+//! fill-in. Columns that are independent modulo a prime are independent over the fractions as well.
 //! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic
 //! operations".
 
@@ -100,6 +100,7 @@ impl Factor {
             let factor = right[pivot];
             subtract_multiple(field, &mut right, factor, lower.iter().copied());
         }
+        // `right` is indexed by rows, `x` by columns; `pivots` is the map from columns to rows.
         let mut x = vec![0; self.pivots.len()];
         for at in (0..x.len()).rev() {
             x[at] = field.multiply(right[self.pivots[at]], self.inverses[at]);
@@ -114,6 +115,7 @@ impl Factor {
     /// were chosen.
     pub(super) fn solve_transposed(&self, right: &[u64]) -> Vec<u64> {
         let field = self.field;
+        // The upper factor refers to earlier pivots by number, the lower one to rows.
         let mut t: Vec<u64> = Vec::with_capacity(right.len());
         for ((upper, &inverse), &right) in self.upper.iter().zip(&self.inverses).zip(right) {
             let left = subtract_products(field, right, &t, upper);
@@ -126,13 +128,15 @@ impl Factor {
         y
     }
 
-    /// Eliminates a column; returns false if the column depends on earlier ones.
+    /// Eliminates a column; returns false if the column depends on earlier columns.
     fn push(&mut self, column: &[(usize, u64)], left: &mut Remainder, counts: &[usize]) -> bool {
         let field = self.field;
         for &(row, entry) in column {
             left.entries[row] = entry;
             left.meet(row);
         }
+        // Pivots are eliminated in their order, because each may fill rows of later pivots. A heap
+        // finds the next pivot without a scan of all rows.
         let mut upper = vec![];
         while let Some(Reverse(at)) = left.due.pop() {
             let factor = std::mem::take(&mut left.entries[self.pivots[at]]);
@@ -147,6 +151,8 @@ impl Factor {
                 left.meet(row);
             }
         }
+        // Only rows without a pivot are left. None means that the column depends on earlier
+        // columns.
         let remaining = left.take();
         let Some(best) = (0..remaining.len()).min_by_key(|&at| counts[remaining[at].0]) else {
             return false;

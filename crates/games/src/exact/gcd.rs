@@ -1,10 +1,11 @@
 //! The greatest common divisor of long integers.
 //!
-//! Role: fractions of a proof have tens of thousands of bits and must be in lowest terms; the
-//! binary algorithm of the integer library shifts and subtracts all words once for every bit or
-//! two.
-//! Method: quotients of Euclid's algorithm are computed from the leading 62 bits of both numbers
-//! while these determine them, and applied to the long numbers together, some 30 bits at a time.
+//! Role: fractions in a proof have tens of thousands of bits and must be in lowest terms. The
+//! binary algorithm of the integer library is too slow for them: it shifts and subtracts all words
+//! once for every one or two bits.
+//! Method: quotients of Euclid's algorithm are computed from the leading 62 bits of both numbers,
+//! as long as these bits determine the quotients. Several quotients, together about 30 bits, are
+//! then applied to the long numbers in one step.
 //! Source: Lehmer 1938, "Euclid's algorithm for large numbers"; the condition is Collins', as in
 //! Knuth 1997, "The art of computer programming", volume 2, section 4.5.2.
 
@@ -102,6 +103,8 @@ pub(super) fn gcd(
         let leading = |number: &BigUint| (number >> dropped).to_i128().unwrap_or(0);
         match steps(leading(&a), leading(&b)) {
             Some([[p, q], [r, s]]) => {
+                // Each row has one nonpositive coefficient, and unsigned numbers need the positive
+                // part first.
                 let combine = |p: i128, q: i128| {
                     let (p_part, q_part) = (&a * p.unsigned_abs(), &b * q.unsigned_abs());
                     if q < 0 {
@@ -112,6 +115,7 @@ pub(super) fn gcd(
                 };
                 (a, b) = (combine(p, q), combine(r, s));
             }
+            // The leading bits determine no quotient, for example if `b` is much shorter than `a`.
             None => {
                 work.count_product(a.bits() - b.bits(), b.bits())?;
                 let rest = a % &b;
@@ -127,8 +131,8 @@ pub(super) fn gcd(
 }
 
 /// Returns the steps of Euclid's algorithm that leading bits determine, as a matrix `[[p, q], [r,
-/// s]]` that takes the pair `(a, b)` to `(p a + q b, r a + s b)`; `None` if they do not even
-/// determine one. Of `p` and `q` one is not positive, and likewise of `r` and `s`.
+/// s]]` that takes the pair `(a, b)` to `(p a + q b, r a + s b)`; `None` if they do not
+/// determine any step. Of `p` and `q` one is not positive, and likewise of `r` and `s`.
 fn steps(mut a: i128, mut b: i128) -> Option<[[i128; 2]; 2]> {
     let (mut p, mut q, mut r, mut s) = (1, 0, 0, 1);
     let mut has_stepped = false;
@@ -136,6 +140,8 @@ fn steps(mut a: i128, mut b: i128) -> Option<[[i128; 2]; 2]> {
         if b + r == 0 || b + s == 0 {
             break;
         }
+        // The dropped bits change the true quotient at most to these two extremes; if both agree,
+        // the quotient is certain.
         let quotient = (a + p) / (b + r);
         if quotient != (a + q) / (b + s) {
             break;

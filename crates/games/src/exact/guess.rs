@@ -32,7 +32,7 @@ const SECONDS_PER_TERM: f64 = 1e-9;
 /// Largest exponent of a power of two; larger powers are 0 or infinite.
 const MAX_POWER: i64 = 2000;
 
-/// Returns all columns of a program, in the order in which an optimal basis should take them.
+/// Returns all columns of a program, in the order of preference for an optimal basis.
 pub(super) fn preference(program: &LinearProgram, work: &Work<'_>) -> Vec<usize> {
     let merits = merits(program, work).unwrap_or_else(|| vec![0.0; program.n_columns()]);
     by_merit(program, &merits)
@@ -78,7 +78,7 @@ fn merits(program: &LinearProgram, work: &Work<'_>) -> Option<Vec<f64>> {
 }
 
 /// Returns solutions of a program and of its dual, in which no column and its twin are both
-/// positive; zeros for the dual if the solver fails there.
+/// positive; zeros for the dual if the solver fails on the dual.
 fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
     let values = first.solve(work)?;
     let mut face = second.clone();

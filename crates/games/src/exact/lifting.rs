@@ -69,6 +69,7 @@ pub(super) fn solve(
         if n_digits < next_try && !is_enough && !left.is_zero() {
             continue;
         }
+        // An attempt is expensive, so the number of digits grows by half between attempts.
         next_try = n_digits + n_digits / 2 + 1;
         if let Some(found) = recover(&digits, &prime, work)? {
             let mut is_solution = true;
@@ -118,6 +119,8 @@ impl Left {
                 let digit =
                     system.solve(left.iter().map(|&left| field.reduce_i128(left)).collect());
                 system.subtract_product(left, &digit);
+                // Right side minus product is a multiple of the prime, so multiplication by the
+                // inverse modulo 2^128 is an exact division.
                 let inverse = inverse_modulo_2_128(field.prime());
                 for left in left {
                     *left = left.wrapping_mul(inverse);
@@ -162,6 +165,8 @@ fn recover(
         return Ok(None);
     };
     let modulus = prime.pow(n_digits);
+    // At most one fraction has a residue if numerator and denominator do not exceed the square root
+    // of half the modulus.
     let limit = BigInt::one() << ((modulus.bits() - 2) / 2);
     let mut numerators: Vec<BigInt> = vec![];
     let mut denominator = BigInt::one();
@@ -169,6 +174,8 @@ fn recover(
         work.spend(digits.len(), modulus.bits())?;
         let low_to_high = digits.iter().rev();
         let residue = low_to_high.fold(BigInt::zero(), |sum, digit| sum * prime + digit[at]);
+        // By Cramer's rule the fractions share a denominator. The residue times the denominator so
+        // far is therefore usually a small integer already, and Euclid's algorithm is not needed.
         let mut numerator = (residue * &denominator).mod_floor(&modulus);
         if &numerator + &numerator > modulus {
             numerator -= &modulus;
@@ -201,6 +208,7 @@ fn fraction(
     limit: &BigInt,
     work: &Work<'_>,
 ) -> Result<(BigInt, BigInt), LimitReached> {
+    // Invariant: each numerator equals its denominator times the residue, modulo `modulus`.
     let mut numerators = (modulus.clone(), residue.mod_floor(modulus));
     let mut denominators = (BigInt::zero(), BigInt::one());
     while numerators.1 > *limit {

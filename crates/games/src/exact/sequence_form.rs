@@ -19,7 +19,7 @@ use num_bigint::BigInt;
 use num_traits::{One, Zero};
 use std::fmt;
 
-/// The value of a zero-sum tree and a strategy of either player that guarantees it.
+/// The value of a zero-sum tree, and a strategy of each player that guarantees the value.
 ///
 /// A strategy holds a probability for each action of each of the player's information sets, in the
 /// order of

@@ -1,16 +1,17 @@
 //! A tableau of a best-response polytope, pivoted without fractions.
 //!
-//! Role: the one place that pivots; Lemke–Howson and vertex enumeration are walks over its bases.
+//! Role: the only implementation of pivots; the Lemke–Howson algorithm and the enumeration of
+//! vertices are walks over bases of this tableau.
 //! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each
-//! basic variable. All its numbers are minors of the integer data, `divisor` is the determinant of
-//! the basis, and a pivot divides by the old one without remainder. Ties of the ratio test are
-//! broken as if the right side of row i were `1 + εⁱ` with an ε that is smaller than every positive
-//! number: the polytope then is simple, so each edge has one end and no walk can cycle.
-//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the
-//! last column.
-//! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the
-//! perturbation); von Stengel 2002, "Computing equilibria for two-person games" (both for this
-//! purpose).
+//! basic variable. All its numbers are minors of the integer data, and `divisor` is the determinant
+//! of the basis. A pivot divides by the old determinant without remainder. Ties of the ratio test
+//! are broken as if the right side of row i were `1 + εⁱ` with an infinitesimal ε: the polytope is
+//! then simple, so the ratio test has exactly one minimum and no walk can cycle.
+//! Shapes: a row for each basic variable, a column for each nonbasic variable, and the right side
+//! as the last column.
+//! Source: Edmonds 1967 (pivots without fractions); Charnes 1952, "Optimality and degeneracy in
+//! linear programming" (the perturbation); von Stengel 2002, "Computing equilibria for two-person
+//! games" (both applied to bimatrix games).
 
 use super::gcd::lowest_terms;
 use super::integer::TableauNumber;
@@ -102,6 +103,8 @@ impl<T: TableauNumber> Tableau<T> {
         if first != Ordering::Equal {
             return Some(first);
         }
+        // Tie: compare the coefficients of the powers of ε. The column of slack i is the
+        // coefficient of εⁱ.
         for slack in self.slacks.clone() {
             // A basic variable has a column too: the determinant in its own row, 0 in every other.
             let order = if let Some(at) = self.nonbasic.iter().position(|&label| label == slack) {
@@ -166,11 +169,14 @@ impl<T: TableauNumber> Tableau<T> {
             if !T::eliminate(across, &pivot_row, &pivot, &factor, &self.divisor) {
                 return None;
             }
+            // The column now belongs to the variable that leaves.
             across[col] = factor.negated()?;
         }
         let sign = pivot.sign()?;
         self.entries[row * width + col] = std::mem::replace(&mut self.divisor, pivot);
         std::mem::swap(&mut self.basic[row], &mut self.nonbasic[col]);
+        // The divisor is kept positive, so that the signs of the entries are those of the
+        // fractions.
         if sign == Ordering::Less {
             for entry in self.entries.iter_mut().chain([&mut self.divisor]) {
                 *entry = entry.negated()?;

@@ -1,12 +1,14 @@
 //! Uniqueness of an optimum.
 //!
-//! Method: columns of positive cost are zero at every optimum. If every other zero column has
-//! positive cost, the optimum, which is a vertex, is unique. Otherwise the sum of the zero columns
-//! with cost zero is maximised over all optima. A second optimum would make at least one of these
-//! columns positive; otherwise this optimum and its mirror image about the vertex would both be
-//! optimal, which contradicts the vertex.
+//! Method: a column whose reduced cost is positive is zero at every optimum. If all columns that
+//! are zero at the given optimum, which is a vertex, have positive reduced cost, the optimum is
+//! unique. Otherwise the sum of the zero columns with reduced cost zero is maximised over all
+//! optima. The optimum is unique if and only if this maximum is zero: at a vertex the nonzero
+//! columns are linearly independent, so a second optimum makes at least one of the zero columns
+//! positive.
 //! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
-//! Limits: variables that are not negative; a free one could move along a line that no zero shows.
+//! Limits: nonnegative variables. A free variable may vary along a line of optima even if no zero
+//! column can become positive.
 
 use super::program::{Domain, LinearProgram, Optimum};
 use super::simplex::{self, SimplexError};
@@ -30,6 +32,7 @@ pub(super) fn is_unique(
     if idle.is_empty() {
         return Ok(true);
     }
+    // Without the columns of nonzero cost, all feasible points of the program are optimal.
     let face = program.restricted(|column| !costs_nothing(column));
     match simplex::solve(&face.maximizing_sum(&idle), work) {
         Ok(farthest) => Ok(idle.into_iter().all(|column| is_zero(&farthest, column))),

@@ -107,8 +107,8 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
 /// Returns the connected components of a game's equilibria, as indices into the list of all extreme
 /// equilibria.
 ///
-/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is
-/// all that such lines reach. An isolated equilibrium is a component of its own. Both the
+/// Two extreme equilibria that share a strategy are connected by a line of equilibria; a component
+/// is all that such lines reach. An isolated equilibrium is a component of its own. Both the
 /// components and the numbers in each are in order.
 ///
 /// # Examples
@@ -187,6 +187,7 @@ impl Bases {
                 vertices.entry(corner.tight).or_insert(basis);
             }
             let new = corner.neighbours.into_iter();
+            // `insert` returns false for known bases, so every basis is visited once.
             open.extend(new.filter(|&neighbour| seen.insert(neighbour)));
             within("bases of a polytope", seen.len(), MAX_BASES)?;
         }
@@ -233,6 +234,7 @@ fn at<T: TableauNumber, R>(
 
 fn corner<T: TableauNumber>(tableau: &Tableau<T>) -> Option<Corner> {
     let basis = set(tableau.basic().iter().copied());
+    // Nonbasic variables are 0. At a degenerate vertex some basic variables are 0 as well.
     let mut tight = set(tableau.nonbasic().iter().copied());
     for (row, &label) in tableau.basic().iter().enumerate() {
         if tableau.value(row).sign()? == Ordering::Equal {
@@ -262,8 +264,7 @@ fn complementary(
     Ok(pairs)
 }
 
-/// Collects the pairs of sets from two lists whose union contains the first `n` labels still to be
-/// covered.
+/// Collects the pairs of sets, one from each list, whose union contains the labels below `n_left`.
 fn join(
     lists: [Vec<LabelSet>; 2],
     n_left: usize,
@@ -289,6 +290,8 @@ fn join(
         return Ok(());
     };
     let has = |labels: &LabelSet| labels >> label & 1 == 1;
+    // A row set without the label needs a column set with it; a row set with the label accepts
+    // every column set. The two cases are disjoint, so no pair occurs twice.
     let cols_with: Vec<LabelSet> = cols.iter().copied().filter(has).collect();
     let (rows_with, rows_without): (Vec<LabelSet>, Vec<LabelSet>) = rows.into_iter().partition(has);
     join([rows_without, cols_with], label, pairs, work)?;

@@ -1,9 +1,9 @@
 //! Zero-sum matrix games, in fractions.
 //!
-//! Method: payoffs are shifted and scaled to lie between 1 and 2; so the value is positive, and no
-//! sum of probabilities needs to be an equation. The row player maximises `v` where `v <= Σ x_i
-//! a_ij` for each column and `Σ x_i <= 1`; the prices of the columns are the other player's
-//! strategy.
+//! Method: payoffs are shifted and scaled to between 1 and 2. The value is then positive, so the
+//! constraint on the sum of probabilities can be an inequality. The row player maximises `v` where
+//! `v <= Σ x_i a_ij` for each column and `Σ x_i <= 1`; the dual prices of the column constraints
+//! are the column player's strategy.
 //! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game
 //! problem".
 
@@ -66,14 +66,14 @@ pub(super) struct Solved {
     program: LinearProgram,
     optimum: Optimum,
     n_rows: usize,
-    /// The gain that corresponds to 0 in the program.
+    /// The payoff that corresponds to 0 in the program.
     zero: Rational,
-    /// The gain that corresponds to 1 in the program.
+    /// The difference of payoffs that corresponds to 1 in the program.
     unit: Rational,
 }
 
 impl Solved {
-    /// Solves the game with the row player's gains, given by rows; there is at least one row.
+    /// Solves the game with the row player's payoffs, `[rows][cols]`; there is at least one row.
     pub(super) fn new(
         operation: &'static str,
         gains: &[Vec<Rational>],
@@ -88,12 +88,13 @@ impl Solved {
         let (n_rows, n_cols) = (gains.len(), gains[0].len());
         let (least, unit) = extent(gains, work)?;
         let zero = difference(&least, &unit, work)?;
-        // Each gain above the program's zero, from 1 to 2 units.
+        // The smallest payoff becomes 1 unit, the largest 2 units (both 1 if all are equal).
         let above = |gain| difference(gain, &zero, work);
         let gains: Vec<Vec<Rational>> = gains
             .iter()
             .map(|gains| gains.iter().map(above).collect())
             .collect::<std::result::Result<_, _>>()?;
+        // Columns of the program: the value `v` with objective 1, then the rows' probabilities.
         let variables = [Rational::one()]
             .into_iter()
             .chain(vec![Rational::zero(); n_rows]);
@@ -135,7 +136,8 @@ impl Solved {
         (0..self.n_rows).map(probability).collect()
     }
 
-    /// The prices of the columns are proportional to the strategy.
+    /// Returns the column player's strategy, which is proportional to the dual prices of the column
+    /// constraints.
     fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, LimitReached> {
         let n_cols = self.program.n_rows() - 1;
         let prices = self.program.common_prices(&self.optimum, 0..n_cols, work)?;
@@ -230,7 +232,7 @@ pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<Matri
         .map_err(|fault| fault.of_game(OPERATION))
 }
 
-/// Returns the smallest gain and the range of gains; a range of 0 is replaced by 1.
+/// Returns the row player's exact payoffs, `[rows][cols]`.
 fn row_payoffs(
     game: &MatrixGame,
     work: &Work<'_>,
@@ -245,7 +247,7 @@ fn row_payoffs(
         .collect()
 }
 
-/// Returns the smallest gain and the range of gains; a range of 0 is replaced by 1.
+/// Returns the smallest payoff and the range of payoffs; a range of 0 is replaced by 1.
 fn extent(
     gains: &[Vec<Rational>],
     work: &Work<'_>,

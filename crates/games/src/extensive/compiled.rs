@@ -84,7 +84,7 @@ impl CompiledGame {
         let n_players = tree.n_players();
         if n_players != 2 {
             return Err(Error::PlayersUnsupported {
-                operation: "extensive::Arena",
+                operation: "extensive::CompiledGame",
                 n_players,
                 must: "2",
             });

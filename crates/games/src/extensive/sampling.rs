@@ -3,10 +3,10 @@
 //! Role: for trees that are too large to be traversed in every iteration.
 //! Method: in each iteration, each player in turn does one walk. External sampling follows all
 //! actions of this player and samples those of chance and of the other players. Outcome sampling
-//! samples a single path, own actions included, with some exploration, and divides its result by
-//! the probability of the samples. Both are unbiased estimates of the regrets of CFR. External
-//! sampling updates a player's average at the sets visited by the walk of the preceding player;
-//! outcome sampling updates it in the player's own walks, weighted by reach.
+//! samples a single path, including the player's own actions (with some exploration), and divides
+//! its result by the probability of the samples. Both are unbiased estimates of the regrets of CFR.
+//! External sampling updates a player's average at the sets visited by the walk of the preceding
+//! player; outcome sampling updates it in the player's own walks, weighted by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret
 //! minimization in extensive games".
 //! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more, the average of
@@ -22,7 +22,7 @@ use crate::regret::in_proportion;
 use crate::{Error, Profile, Result};
 use rand::Rng;
 
-/// Largest number of moves from the root to an end; walks are recursive.
+/// Largest number of moves from the root to a terminal node; walks are recursive.
 const MAX_DEPTH: usize = 4096;
 
 /// The moves that a walk samples.
@@ -187,6 +187,8 @@ impl<'t> Mccfr<'t> {
                 let strategy = in_proportion(&self.regrets[own.clone()]);
                 let mover = tree.information_sets()[set as usize].player;
                 if mover != player {
+                    // Each player's average is updated in exactly one walk of an iteration, in
+                    // which the player's own actions are sampled and so weight it by its own reach.
                     if mover == (player + 1) % tree.n_players() {
                         for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
                             *sum += p;
@@ -253,6 +255,7 @@ impl<'t> Mccfr<'t> {
         let strategy = in_proportion(&self.regrets[own.clone()]);
         let is_own = tree.information_sets()[set as usize].player == player;
         let equal = 1.0 / strategy.len() as f64;
+        // Exploration only at the walking player's moves: elsewhere it would add variance.
         let share = if is_own { exploration } else { 0.0 };
         let drawn_by: Vec<f64> = strategy
             .iter()
@@ -275,6 +278,7 @@ impl<'t> Mccfr<'t> {
             self.walk_outcome(children[action] as usize, player, next, exploration, rng) / drawn;
         let value = p * worth;
         if is_own {
+            // Importance weight: counterfactual reach over the probability of the path.
             let scale = reach.others / reach.drawn;
             for (other, regret) in self.regrets[own.clone()].iter_mut().enumerate() {
                 let estimate = if other == action { worth } else { 0.0 };
@@ -396,8 +400,8 @@ mod tests {
     }
 
     /// Adds a player's strategies with their expected weights in the average: the player's own
-    /// reach at every node that a walk can visit, times the reach of chance where no importance
-    /// weight divides by it.
+    /// reach at every node that a walk can visit, times the reach of chance unless an importance
+    /// weight cancels it.
     fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
         let mut shares = vec![1.0; run.tree.children(node).len()];
         match run.tree.nodes()[node] {

@@ -187,7 +187,7 @@ impl Sequences {
         self.decisions.len()
     }
 
-    /// Returns a player's information sets, each after the set that leads to it.
+    /// Returns a player's information sets, each after its parent set.
     ///
     /// # Panics
     /// If there is no such player.
@@ -205,7 +205,7 @@ impl Sequences {
         self.n_sequences[player]
     }
 
-    /// Returns the ends (terminal nodes).
+    /// Returns the terminal nodes.
     #[must_use]
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
@@ -232,8 +232,8 @@ impl Sequences {
 
     /// Returns the probability that chance makes the moves on the path to an end, as a fraction.
     ///
-    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as
-    /// theirs together.
+    /// Cost: a product of one fraction for each of these moves; it may have as many digits as all
+    /// factors together.
     ///
     /// # Panics
     /// If there is no such number.
@@ -332,6 +332,7 @@ impl Sequences {
         for decision in &self.decisions[player] {
             additions[decision.parent as usize] += 1;
         }
+        // Parents come first, so each count is complete when it is passed on.
         for decision in &self.decisions[player] {
             let before = additions[decision.parent as usize];
             let first = decision.first as usize;

@@ -83,8 +83,8 @@ impl StrategicForm {
         Self::counted(tree, &|_| Ok(()))
     }
 
-    /// Computes the reduced strategic form, and reports the work as it is done; an error of `count`
-    /// ends it.
+    /// Computes the reduced strategic form, and reports the work to `count`; an error of `count`
+    /// ends the computation.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
         let sequences = Sequences::counted(tree, count)?;
@@ -200,6 +200,7 @@ fn reduced_plans(sequences: &Sequences, player: usize, count: &Count<'_>) -> Res
     let mut plans: Vec<Plan> = vec![vec![]];
     for decision in sequences.decisions(player) {
         let mut longer = Vec::with_capacity(plans.len());
+        // A plan that does not lead to the set is extended once, by `None`; this is the reduction.
         for plan in plans {
             let leads_here = takes(&plan, choices[decision.parent as usize]);
             let n_choices = if leads_here { decision.n_actions } else { 1 };
@@ -247,7 +248,7 @@ fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
 }
 
-/// The ends of a tree, and the plans that lead to them.
+/// The terminal nodes of a tree, and the plans that lead to these nodes.
 struct Ends<'a> {
     sequences: &'a Sequences,
     shape: Vec<usize>,
@@ -326,6 +327,8 @@ impl<'a> Ends<'a> {
         let (mut worths, mut common) = (vec![], BigInt::one());
         for Leaf { reach, outcome } in self.sequences.leaves() {
             let payoff = &self.sequences.outcomes()[*outcome as usize][player];
+            // The limit is checked after every fraction, so that the denominator cannot grow
+            // without bound.
             let worth = self.sequences.exact_reach(*reach) * payoff;
             let bits = worth.numer().bits().max(worth.denom().bits());
             (self.count)(words_of_gcd(common.bits().max(bits)))?;
@@ -363,6 +366,7 @@ fn words_of_gcd(bits: u64) -> usize {
 
 /// Returns the place of a cell, row-major, by the number of its combination of plans.
 fn place(plans: &[&[usize]], shape: &[usize], number: usize) -> usize {
+    // The digits of `number` in the mixed radix of the plans' counts choose one plan per player.
     let mut rest = number;
     plans.iter().zip(shape).fold(0, |place, (plans, side)| {
         let plan = plans[rest % plans.len()];

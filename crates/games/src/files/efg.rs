@@ -38,7 +38,7 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<Tree> {
 
 /// An inner node on the path to the node being read.
 struct Inner {
-    /// The number of the node's outcome; 0 if the node has none.
+    /// The number of the node's outcome; 0 for no outcome.
     outcome: u64,
     /// Number of children that are not complete.
     n_open: usize,
@@ -64,7 +64,7 @@ impl Reader<'_> {
         let at = self.scanner.position();
         let kind = self.scanner.word();
         if !matches!(kind, b"c" | b"p" | b"t") {
-            let expected = format!("c, p or t of {} more nodes", self.builder.n_missing());
+            let expected = format!("a node (c, p or t; {} remaining)", self.builder.n_missing());
             return Err(self.scanner.fault(at, expected));
         }
         // The node's name.
@@ -78,19 +78,19 @@ impl Reader<'_> {
 
     fn chance(&mut self) -> Result<()> {
         let at = self.scanner.position();
-        let number = self.scanner.natural("the number of a move of chance")?;
+        let number = self.scanner.natural("the number of a chance move")?;
         self.scanner.optional_text()?;
         if self.scanner.peek() == Some(b'{') {
             let chance = self.outcomes_of_chance()?;
             let known = self.chances.entry(number).or_insert_with(|| chance.clone());
             if *known != chance {
-                let expected = format!("move {number} of chance as it was before");
+                let expected = format!("the earlier description of chance move {number}");
                 return Err(self.scanner.fault(at, expected));
             }
         }
         let outcome = self.outcome()?;
         let Some(chance) = self.chances.get(&number) else {
-            let expected = "a move of chance that has been described";
+            let expected = "a chance move described earlier";
             return Err(self.scanner.fault(at, expected));
         };
         let n_children = chance.actions.len();
@@ -110,7 +110,7 @@ impl Reader<'_> {
             let at = self.scanner.position();
             let probability = self.scanner.number("a probability")?;
             if probability.value.is_negative() {
-                return Err(self.scanner.fault(at, "a probability, not negative"));
+                return Err(self.scanner.fault(at, "a nonnegative probability"));
             }
             written.push(probability);
         }
@@ -145,7 +145,7 @@ impl Reader<'_> {
         let actions = actions.transpose()?;
         let Some(&set) = self.sets.get(&(player, number)) else {
             let Some(actions) = actions else {
-                let expected = "an information set that has been described";
+                let expected = "an information set described earlier";
                 return Err(self.scanner.fault(at, expected));
             };
             let name = name.unwrap_or_default();
@@ -158,7 +158,8 @@ impl Reader<'_> {
             || actions.is_some_and(|actions| actions != known.actions)
         {
             let player = player + 1;
-            let expected = format!("information set {number} of player {player} as it was before");
+            let expected =
+                format!("the earlier description of information set {number} of player {player}");
             return Err(self.scanner.fault(at, expected));
         }
         Ok(set)
@@ -197,7 +198,9 @@ impl Reader<'_> {
     /// Reads an outcome's number and its optional name and payoffs; 0 means no outcome.
     fn outcome(&mut self) -> Result<u64> {
         let at = self.scanner.position();
-        let number = self.scanner.natural("an outcome's number, 0 for none")?;
+        let number = self
+            .scanner
+            .natural("an outcome's number (0 for no outcome)")?;
         if number == 0 {
             return Ok(0);
         }
@@ -205,9 +208,9 @@ impl Reader<'_> {
         let is_described = self.scanner.passes(b'{');
         let payoffs = is_described.then(|| self.payoffs()).transpose()?;
         let expected = match (self.outcomes.entry(number), payoffs) {
-            (Entry::Vacant(_), None) => "an outcome that has been described".into(),
+            (Entry::Vacant(_), None) => "an outcome described earlier".into(),
             (Entry::Occupied(known), Some(payoffs)) if *known.get() != payoffs => {
-                format!("outcome {number} as it was before")
+                format!("the earlier description of outcome {number}")
             }
             (Entry::Occupied(_), _) => return Ok(number),
             (Entry::Vacant(place), Some(payoffs)) => {
@@ -251,7 +254,7 @@ impl Reader<'_> {
             format!("payoffs on a path that sum to numbers of at most {MAX_DIGITS} digits");
         Err(self
             .scanner
-            .fault_found(at, expected, "longer ones before".into()))
+            .fault_found(at, expected, "a longer sum".into()))
     }
 
     /// Subtracts an outcome from the sums.

@@ -8,7 +8,7 @@ use crate::{Labels, NormalForm, Number, Rational, Result, StrategicGame};
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use std::fmt::Write;
 
-/// Smallest size of a number with the blank after it.
+/// Smallest size of a number and the following blank, in bytes.
 const MIN_NUMBER_BYTES: usize = 2;
 
 /// A payoff in a quarter of a fraction's memory, because tables are large and most payoffs are

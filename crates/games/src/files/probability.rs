@@ -63,7 +63,7 @@ fn meant(written: &Decimal) -> Rational {
 }
 
 /// Returns the fraction with the least denominator strictly between two nonnegative fractions; if
-/// several qualify, the least of them.
+/// several qualify, the least such fraction.
 ///
 /// Both ends have the same continued fraction up to some place; there the least integer that is
 /// above one and below the other ends the answer's.

@@ -1,9 +1,10 @@
 //! Texts in quotation marks.
 //!
-//! Role: writing and reading of names side by side, each the other's inverse.
-//! Method: a quotation mark gets a backslash before it. A backslash gets another one only where it
-//! would be mistaken for such a mark: before a quotation mark, a backslash or the end. So a lone
-//! one means the same to programs that know of no doubled ones.
+//! Role: writing and reading of names; each is the inverse of the other.
+//! Method: a quotation mark is escaped by a backslash. A backslash is doubled only where a reader
+//! would take it for an escape: before a quotation mark, before a backslash and at the end of the
+//! text. All other backslashes stay single, so programs that do not support doubled backslashes
+//! read them correctly.
 
 const MARK: u8 = b'"';
 const ESCAPE: u8 = b'\\';

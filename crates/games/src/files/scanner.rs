@@ -95,7 +95,7 @@ impl<'a> Scanner<'a> {
             return Ok(None);
         }
         let Some((text, length)) = quote::read(&self.text[self.at..]) else {
-            return Err(self.fault(at, "a text with a quotation mark at its end"));
+            return Err(self.fault(at, "a text with a closing quotation mark"));
         };
         self.at += length;
         Ok(Some(text))
@@ -153,7 +153,10 @@ impl<'a> Scanner<'a> {
         if nearest(&payoff).abs() <= MAX_PAYOFF {
             return Ok(payoff);
         }
-        Err(self.fault(at, format!("a payoff whose size is at most {MAX_PAYOFF:e}")))
+        Err(self.fault(
+            at,
+            format!("a payoff of absolute value at most {MAX_PAYOFF:e}"),
+        ))
     }
 
     /// Returns an error if any text is left.

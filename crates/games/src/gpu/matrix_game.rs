@@ -8,14 +8,14 @@ use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParam
 
 /// Name of the operation in errors.
 const OPERATION: &str = "gpu::Learner";
-/// Payoffs read per submission, small enough that no driver times out.
+/// Cells of the matrix, times iterations, per submission; small enough that no driver times out.
 const SUBMISSION_CELLS: usize = 1 << 32;
 
 /// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
-/// All numbers stay on the device until the average is requested. Each player's payoffs are stored
-/// row by row, eight bytes per cell for both players, so that every step reads them once and in
-/// order.
+/// All numbers stay on the device until the average is requested. Each player has a copy of the
+/// payoffs with one row for each of its actions (together eight bytes per cell), so that every step
+/// reads each copy once and in order.
 ///
 /// Accuracy: f32. Rounding limits NashConv much earlier than in f64.
 /// [`nash_conv`](crate::nash_conv) evaluates an average in f64, so its result holds regardless of
@@ -31,7 +31,7 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 ///     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; `solve` still works
 ///     other => other?,
 /// };
-/// // Who names the higher number wins, unless it is higher by one.
+/// // The player who names the higher number wins, unless it is higher by exactly one.
 /// let gains = Array2::from_shape_fn((100, 100), |(row, col)| match row as i32 - col as i32 {
 ///     1 => -2,
 ///     -1 => 2,
@@ -105,7 +105,7 @@ impl<'a> Learner<'a> {
         self.iteration
     }
 
-    /// Runs this number of iterations; the GPU may still be busy when the function returns.
+    /// Runs `iterations` further iterations; the GPU may still be busy when the function returns.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
@@ -115,6 +115,8 @@ impl<'a> Learner<'a> {
         for _ in 0..iterations {
             self.iteration += 1;
             self.weight += self.config.weight(self.iteration);
+            // With alternating updates, the second player responds to the first player's new
+            // strategy.
             self.value(0)?;
             if self.config.updates == Updates::Alternating {
                 self.update(0)?;

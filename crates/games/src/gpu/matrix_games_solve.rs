@@ -11,7 +11,7 @@ const OPERATION: &str = "Batch::solve_on";
 /// Largest number of actions of a player.
 pub const MAX_ACTIONS: usize = 16;
 
-/// Gains in one buffer, 16 MiB: every device can bind a buffer of this size, and a few such parts
+/// Payoffs in one buffer, 16 MiB: every device can bind a buffer of this size, and a few such parts
 /// saturate the device.
 const PART_CELLS: usize = 1 << 22;
 /// Invocations times iterations of one dispatch, small enough that no driver times out.
@@ -42,7 +42,7 @@ enum Order {
     GamesFirst,
 }
 
-/// A part of the games, whose gains are in one buffer.
+/// A part of the games, whose payoffs are in one buffer.
 #[derive(Clone, Debug)]
 struct GamesBuffer {
     n_games: usize,
@@ -124,13 +124,13 @@ impl<'a> Games<'a> {
     /// Runs the iterations of the configuration in every game and leaves the results on the GPU,
     /// which may still be busy when the function returns.
     ///
-    /// Shapes: one buffer for each part of the games, of average strategies before rounding is
-    /// taken out of their sums; up to four actions a player `[rows + cols, games]`, else `[games,
-    /// rows + cols]`.
+    /// Shapes: one buffer for each part of the games, with average strategies whose sums still have
+    /// rounding errors: `[rows + cols, games]` for up to four actions per player, otherwise
+    /// `[games, rows + cols]`.
     ///
     /// # Errors
-    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no
-    /// average.
+    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, because
+    /// there is then no average.
     pub fn learn(&self, config: &SolverConfig) -> Result<Vec<Buffer<f32>>> {
         let (keep, predictive) = checked(config)?;
         let iterations = config.stop.iterations;
@@ -191,8 +191,8 @@ impl Order {
     }
 }
 
-/// Returns the kernel parameters of the configuration, or an error if the dynamics are not
-/// supported.
+/// Returns the kernel parameters of a configuration, or an error if the kernel does not support
+/// the configuration.
 fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
     let asked = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;

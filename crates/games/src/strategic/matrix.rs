@@ -23,7 +23,8 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     payoffs: Table,
-    /// The column player's payoffs, unless they are the gains with the other sign. The difference
+    /// The column player's payoffs, unless they are the row player's with the
+    /// opposite sign. The difference
     /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
     others: Option<Table>,
     /// The sum of both players' payoffs.
@@ -32,7 +33,7 @@ pub struct MatrixGame {
 }
 
 impl MatrixGame {
-    /// Creates a game from the row player's gains, `[rows, cols]`: floats, integers or fractions.
+    /// Creates a game from the row player's payoffs, `[rows, cols]`: floats, integers or fractions.
     ///
     /// # Errors
     /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not
@@ -71,13 +72,14 @@ impl MatrixGame {
         self.shape[1]
     }
 
-    /// Returns the row player's gains, `[rows, cols]`, row-major, each rounded to the nearest f64.
+    /// Returns the row player's payoffs, `[rows, cols]`, row-major, each rounded to the nearest
+    /// f64.
     #[must_use]
     pub fn row_payoffs(&self) -> &[f64] {
         self.payoffs.floats()
     }
 
-    /// Returns the row player's gains minus a constant, row-major, each rounded once.
+    /// Returns the row player's payoffs minus a constant, row-major, each rounded once.
     #[cfg(feature = "gpu")]
     pub(crate) fn centred_gains(&self) -> &[f64] {
         self.payoffs.centred()

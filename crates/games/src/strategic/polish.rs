@@ -18,7 +18,8 @@ use crate::simd::simd;
 
 /// Actions with less than this share of the uniform probability do not count as played.
 const PLAYED: f64 = 1e-3;
-/// Pivots below this share of the largest entry are rejected as inaccurate.
+/// Smallest absolute value of a pivot; smaller pivots are rejected as inaccurate. The initial
+/// entries lie between 1 and 2.
 const SMALLEST_PIVOT: f64 = 1e-9;
 /// Largest number of pivots after the guess, for each row and column.
 const MAX_PIVOTS: usize = 2;
@@ -39,20 +40,20 @@ struct Tableau {
     others: Vec<usize>,
 }
 
-/// Returns an equilibrium, if the search from a profile terminates; `gains` are `[rows, cols]`.
-pub(super) fn polished(gains: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
+/// Returns an equilibrium, if the search from a profile terminates; `payoffs` are `[rows, cols]`.
+pub(super) fn polished(payoffs: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
     let (n_rows, n_cols) = (profile[0].len(), profile[1].len());
-    let lowest = gains.iter().copied().fold(f64::INFINITY, f64::min);
-    let highest = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let lowest = payoffs.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = payoffs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let scale = 1.0 / (highest - lowest);
     if !scale.is_finite() {
         return None;
     }
     let mut tableau = Tableau {
         // Entries are scaled to between 1 and 2, so the value is positive.
-        body: gains
+        body: payoffs
             .iter()
-            .map(|gain| 1.0 + (gain - lowest) * scale)
+            .map(|payoff| 1.0 + (payoff - lowest) * scale)
             .collect(),
         constant: vec![1.0; n_rows],
         constant_shift: vec![0.0; n_rows],
@@ -85,6 +86,7 @@ impl Tableau {
         let mut left = rows.to_vec();
         for &col in cols.iter().take(rows.len()) {
             let size = |row: usize| self.body[row * n_cols + col].abs();
+            // The largest pivot among the remaining rows limits the growth of rounding errors.
             let best = (0..left.len()).max_by(|&a, &b| size(left[a]).total_cmp(&size(left[b])));
             if let Some(at) = best.filter(|&at| size(left[at]) > SMALLEST_PIVOT) {
                 self.pivot(left.swap_remove(at), col);

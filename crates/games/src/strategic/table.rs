@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// of iterations.
 pub(crate) const MAX_PAYOFF: f64 = 1e150;
 
-/// One player's payoff for each cell of a game, row-major.
+/// The payoffs of one player, one for each cell of a game, row-major.
 ///
 /// Fractions are stored only if the floats are not exactly the given numbers.
 #[derive(Clone, Debug, PartialEq)]

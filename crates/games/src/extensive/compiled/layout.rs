@@ -12,7 +12,7 @@ use crate::simd::{LANES, Vector};
 const ROOT: u32 = 0;
 /// The parent slot of lanes without a set: its probability and its value are 0.
 const NOWHERE: u32 = LANES as u32 - 1;
-/// The component of a sequence that leads to no end.
+/// The component of a sequence that leads to no terminal node.
 const NO_COMPONENT: usize = usize::MAX;
 /// Each public state has chunks of its own if this multiplies the number of chunks by at most this
 /// factor.
@@ -63,6 +63,8 @@ impl Layout {
         };
         for level in places.chunk_by(|a, b| (a.depth, a.n_actions) == (b.depth, b.n_actions)) {
             let states = || level.chunk_by(|a, b| a.public == b.public);
+            // Sets of one public state in common chunks make dense tiles of payoffs, but partly
+            // empty chunks cost time. The growth limit decides between the two.
             let n_apart: usize = states().map(|state| state.len().div_ceil(LANES)).sum();
             if n_apart <= MAX_CHUNK_GROWTH * level.len().div_ceil(LANES) {
                 states().for_each(|state| layout.push(sequences, player, state));
@@ -74,6 +76,11 @@ impl Layout {
     }
 
     /// Adds sets with equally many actions, in as few chunks as possible.
+    ///
+    /// ```text
+    /// vector first     : action 0 of set 0 | action 0 of set 1 | … (one set for each lane)
+    /// vector first + 1 : action 1 of set 0 | action 1 of set 1 | …
+    /// ```
     fn push(&mut self, sequences: &Sequences, player: usize, places: &[SortKey]) {
         for places in places.chunks(LANES) {
             let mut chunk = Chunk {
@@ -106,8 +113,8 @@ impl Layout {
 fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<SortKey> {
     let decisions = sequences.decisions(player);
     let mut depth_after = vec![0; sequences.n_sequences(player)];
-    // The ends directly after a set determine its public state; if there are none, the sets behind
-    // it do.
+    // Terminal nodes directly after a set determine its public state; without such nodes, the sets
+    // behind it do.
     let mut behind = vec![NO_COMPONENT; sequences.n_sequences(player)];
     let mut places = Vec::with_capacity(decisions.len());
     for (index, decision) in decisions.iter().enumerate() {
@@ -136,8 +143,8 @@ fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Sor
     places
 }
 
-/// Returns, for each sequence of each player, the first end connected with it through ends that
-/// sequences share.
+/// Returns, for each sequence of each player, the first terminal node of its connected component:
+/// two sequences are connected if they lead to the same terminal node.
 fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
     let second = sequences.n_sequences(0);
     let mut links: Vec<usize> = (0..second + sequences.n_sequences(1)).collect();
@@ -151,10 +158,12 @@ fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
                 representative(&mut links, row as usize),
                 representative(&mut links, second + col as usize),
             );
+            // The smaller index is the representative, so the result does not depend on the order.
             links[a.max(b)] = a.min(b);
         }
     }
     let mut first_end = vec![NO_COMPONENT; links.len()];
+    // In reverse order, so that the last write is the first terminal node.
     for leaf in (0..sequences.leaves().len()).rev() {
         for (offset, &sequence) in [0, second].iter().zip(sequences.leaf_sequences(leaf)) {
             let root = representative(&mut links, offset + sequence as usize);
@@ -180,7 +189,7 @@ fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
     [rows.to_vec(), cols.to_vec()]
 }
 
-/// Returns the representative of a class and halves the path to it.
+/// Returns the representative of a class, and halves the path to the representative.
 fn representative(links: &mut [usize], mut member: usize) -> usize {
     while links[member] != member {
         links[member] = links[links[member]];

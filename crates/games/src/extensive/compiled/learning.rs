@@ -1,10 +1,10 @@
 //! Counterfactual regret minimisation and best responses over a compiled game.
 //!
-//! Method: a player's values at ends are computed from the opponent's sequence probabilities. One
-//! pass over the player's chunks, deepest first, updates every set and adds its value to its parent
-//! sequence. One pass in the opposite order computes the player's new sequence probabilities. The
-//! average is of these probabilities, so a strategy counts by its weight and by the player's own
-//! reach.
+//! Method: a player's values at terminal nodes are computed from the opponent's sequence
+//! probabilities. One pass over the player's chunks, deepest first, updates every set and adds its
+//! value to its parent sequence. One pass in the opposite order computes the player's new sequence
+//! probabilities. The average is of these probabilities, so a strategy counts by its weight and by
+//! the player's own reach.
 //! Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information"; in
 //! sequence form: von Stengel 1996, "Efficient computation of behavior strategies".
 
@@ -71,6 +71,8 @@ impl Learn for CompiledGame {
         let learner = |side: &Side| {
             let n_slots = side.layout.n_vectors * LANES;
             let mut strategy = Numbers::zeros(n_slots);
+            // Uniform in all lanes. Lanes without a set have reach 0, so their content is
+            // irrelevant.
             for chunk in &side.layout.chunks {
                 let first = chunk.first as usize * LANES;
                 let n_slots = chunk.n_actions as usize * LANES;
@@ -139,6 +141,8 @@ simd! {
     fn learn<'a, S>(simd; compiled: &'a CompiledGame, state: &'a mut SolverState, scratch: &'a mut Scratch, config: &'a SolverConfig, until: u64) {
         while state.iteration < until {
             state.iteration += 1;
+            // All values of a turn are computed before any update: simultaneous updates must not
+            // see the new strategy of the other player.
             for players in in_turn(config.updates, 2) {
                 for player in players.clone() {
                     let payoffs = &compiled.sides[player].payoffs;
@@ -151,13 +155,13 @@ simd! {
         }
     }
 
-    /// Writes the value of the ends directly after each sequence.
+    /// Writes the value of the terminal nodes directly after each sequence.
     fn value_ends<'a, S>(simd; side: &'a Side, plan: &'a [Vector], values: &'a mut [Vector]) {
         side.payoffs.values(simd, plan, values);
     }
 
-    /// Writes a best response to the values of ends, and propagates values up to the empty
-    /// sequence.
+    /// Writes a best response to the values of terminal nodes, and propagates values up to the
+    /// empty sequence.
     fn respond<'a, S>(simd; chunks: &'a [Chunk], values: &'a mut [Vector], best: &'a mut [Vector]) {
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();

@@ -1,4 +1,8 @@
 //! A player's payoffs, stored as tiles between vectors and as single entries.
+//!
+//! Method: the payoffs between the lanes of one vector of each player form a small matrix. A matrix
+//! with enough entries is stored densely as a tile, because it is then applied with SIMD
+//! instructions; the remaining payoffs are stored one by one. Equal matrices are stored once.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -33,7 +37,7 @@ struct Single {
     payoff: f64,
 }
 
-/// One player's payoffs, times the probabilities of chance.
+/// The payoffs of one player, times the probabilities of chance.
 #[derive(Clone, Debug)]
 pub(super) struct Payoffs {
     /// Start and end of the tiles of each of the player's vectors.
@@ -64,6 +68,8 @@ impl Payoffs {
             matrices: vec![],
             singles: vec![],
         };
+        // Bit patterns are the keys, because f64 has no hash. In card games many tiles are equal up
+        // to their vectors.
         let mut known = HashMap::new();
         for ((vector, other), singles) in between {
             if singles.len() < MIN_TILE {
@@ -84,14 +90,15 @@ impl Payoffs {
             payoffs.tiles.push(PayoffTile { other, matrix });
             payoffs.starts[vector as usize + 1] += 1;
         }
+        // Counts become starts by a running sum; tiles are already in the order of vectors.
         for vector in 0..own.n_vectors {
             payoffs.starts[vector + 1] += payoffs.starts[vector];
         }
         payoffs
     }
 
-    /// Writes the value of the ends directly after each sequence, against the other player's
-    /// sequence probabilities.
+    /// Writes the value of the terminal nodes directly after each sequence, against the other
+    /// player's sequence probabilities.
     #[inline(always)]
     pub(super) fn values<S: Simd>(&self, simd: S, plan: &[Vector], values: &mut [Vector]) {
         let n_parts = parts::<S>();
