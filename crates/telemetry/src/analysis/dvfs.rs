@@ -1,17 +1,21 @@
-//! The energy curve: what an item of work costs at each clock, and which clock is best for whom.
+//! The energy curve of a sweep of clocks: energy per item of work at each clock, and the clock of
+//! least energy.
 //!
-//! Method: the measured minimum comes with all points that noise can't tell from it. Two models
-//! stand beside it: a parabola of energy over clock, which is simple and often a poor fit, and a
-//! physical one, in which an item takes `t = a + b/f` and the device draws `P = p0 + c·f^k`, with
-//! the k of 2, 3 and 4 that explains power best; its minimum is that of `t(f)·P(f)`. Energy-delay
-//! products weigh time once (EDP) or twice (ED²P).
-//! Limits: the models are fits, not laws; a minimum outside the clocks that were measured is not
+//! Method: the measured minimum is reported with all points that do not differ from it
+//! significantly. Two models are fitted by least squares:
+//! - a parabola of energy over clock, which is simple and often a poor fit;
+//! - a physical model with time per item `t = a + b/f` and power `P = p0 + c·f^k`, for k = 2, 3 and
+//!   4. Its energy per item is `t(f)·P(f)`. [`Curve::best_physical`] returns the model whose k fits
+//!   power best.
+//!
+//! The energy-delay product EDP is energy times time per item; ED²P is energy times time squared.
+//! Limits: the models are empirical fits. A minimum outside the measured range of clocks is not
 //! reported.
 
 use crate::least_squares::{self, Fit};
 use crate::{Error, Result};
 
-/// What was measured at a clock.
+/// The measurement at one clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockMeasurement {
     /// Clock, in MHz.
@@ -20,93 +24,98 @@ pub struct ClockMeasurement {
     pub watts: f64,
     /// Items of work per second.
     pub rate: f64,
-    /// Standard deviation of the energy per item, as a share of it; 0 if it is not known.
+    /// Relative standard deviation of the energy per item; 0 if unknown.
     pub noise: f64,
 }
 
-/// A point and what is best about it.
+/// A point of the curve, compared with the point of the highest clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimum {
-    /// Its place in [`Curve::points`].
+    /// Index of the point in [`Curve::points`].
     pub at: usize,
-    /// Its clock, in MHz.
+    /// Clock, in MHz.
     pub clock_mhz: f64,
     /// Energy per item, in J.
     pub joules: f64,
-    /// Energy saved against the highest clock, as a share.
+    /// Relative saving of energy per item compared with the highest clock; negative if more energy
+    /// is used.
     pub saving: f64,
-    /// Rate lost against the highest clock, as a share.
+    /// Relative loss of rate compared with the highest clock; negative if the point is faster.
     pub slowdown: f64,
 }
 
 /// Energy per item as a parabola of the clock, `c0 + c1·f + c2·f²` (J, MHz).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Polynomial {
-    /// c0, c1 and c2.
+    /// The coefficients c0, c1 and c2.
     pub coefficients: [f64; 3],
-    /// Clock and energy of its lowest point, in MHz and J; none if it opens downwards or lies
-    /// outside the measurement.
+    /// Clock, in MHz, and energy, in J, of the minimum; none if the parabola opens downwards or
+    /// the minimum is outside the measured clocks.
     pub minimum: Option<(f64, f64)>,
-    /// Share of the variance that it explains.
+    /// Coefficient of determination: the share of the variance of energy that the fit explains.
     pub r_squared: f64,
 }
 
-/// `t = a + b/f` and `P = p0 + c·f^k` (s, W, MHz).
+/// The physical model: time per item `t = a + b/f`, power `P = p0 + c·f^k` (s, W, MHz).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhysicalFit {
-    /// a, in s.
+    /// The time that does not depend on the clock, a, in s.
     pub fixed_s: f64,
-    /// b, in s·MHz.
+    /// The time that falls with the clock, b, in s·MHz.
     pub scaling: f64,
-    /// p0, in W.
+    /// Static power, p0, in W.
     pub static_w: f64,
-    /// c, in W/MHz^k.
+    /// Dynamic power, c, in W/MHz^k.
     pub dynamic: f64,
-    /// k.
+    /// The exponent k of the clock: 2, 3 or 4.
     pub exponent: u8,
-    /// Share of the variance of the time per item that is explained.
+    /// Coefficient of determination of the time per item.
     pub time_r_squared: f64,
-    /// The same for power.
+    /// Coefficient of determination of power.
     pub power_r_squared: f64,
-    /// Clock of the least energy per item, in MHz; none if it lies outside the measurement.
+    /// Clock of the least energy per item, in MHz; none if the minimum is outside the measured
+    /// clocks.
     pub minimum_mhz: Option<f64>,
 }
 
-/// The curve.
+/// The energy curve of a sweep of clocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What was measured, by rising clock.
+    /// The measurements, in the order of rising clock.
     pub points: Vec<ClockMeasurement>,
-    /// Energy per item of each, in J.
+    /// Energy per item of each point, in J.
     pub joules: Vec<f64>,
-    /// The least energy.
+    /// The point of least energy per item.
     pub least_energy: Optimum,
-    /// Places of the points whose energy is, within two standard deviations, no higher than the
-    /// least.
+    /// Indices of the points whose energy does not differ significantly from the least energy
+    /// (95 % for normal noise), the point of least energy included.
     pub confidence: Vec<usize>,
-    /// The least product of energy and time per item.
+    /// The point of the least product of energy and time per item (EDP).
     pub least_edp: Optimum,
-    /// The least product of energy and time squared.
+    /// The point of the least product of energy and squared time per item (ED²P).
     pub least_ed2p: Optimum,
-    /// Places of the points that no other beats in time and energy both, by rising time.
+    /// Indices of the Pareto-optimal points of time and energy, in the order of rising time.
     pub pareto: Vec<usize>,
-    /// A parabola through them all.
+    /// The parabola fitted to all points; none if the fit is singular.
     pub parabola: Option<Polynomial>,
-    /// The physical models with k = 2, 3, 4, where they fit, in this order.
+    /// The physical models with k = 2, 3 and 4 in this order, without those whose fit is singular.
     pub physical: Vec<PhysicalFit>,
 }
 
-/// Standard deviations within which energies are the same: 95 % for normal noise.
+/// Number of standard deviations up to which a difference of energies is not significant: the
+/// two-sided 95 % quantile of the normal distribution.
 const CONFIDENCE: f64 = 1.96;
 const OPERATION: &str = "dvfs";
 
-/// Gives the energy curve of a sweep of clocks.
+/// Computes the energy curve of a sweep of clocks, given by rising clock.
+///
+/// A clock may occur only once: average repeated measurements first, and put their scatter into
+/// [`ClockMeasurement::noise`].
 ///
 /// # Errors
 /// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point
-/// to point (duplicates: average repeats before, and put their scatter into `noise`), and for a
-/// clock, power, rate or noise that is not finite or has no meaning: zero or less, for noise less
-/// than zero.
+/// to point, for a clock, power or rate that is not finite and above 0, and for noise that is not
+/// finite and at least 0.
 pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
@@ -121,9 +130,12 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     };
     let least = least_by(&|i| joules[i]);
     let error = |i: usize| joules[i] * points[i].noise;
+    // The noise of two points is independent, so the variances of their energies add up. The least
+    // point itself is included even if rounding makes its difference positive.
     let is_same = |&i: &usize| {
         joules[i] - joules[least] <= CONFIDENCE * error(i).hypot(error(least)) || i == least
     };
+    // Pareto dominance: another point is at least as good in both and better in one of them.
     let is_beaten = |i: usize| {
         (0..points.len()).any(|j| {
             let no_worse = points[j].rate >= points[i].rate && joules[j] <= joules[i];
@@ -147,8 +159,8 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
 }
 
 impl Curve {
-    /// Returns the point of least energy among the points that are slower than the fastest one by
-    /// at most a share.
+    /// Returns the point of least energy among the points whose rate is at least
+    /// `1 - max_slowdown` of the highest rate. A negative `max_slowdown` counts as 0.
     #[must_use]
     pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
         let fastest = self
@@ -166,7 +178,8 @@ impl Curve {
         )
     }
 
-    /// Gives the physical model that explains power best.
+    /// Returns the physical model with the highest [`PhysicalFit::power_r_squared`]; none if no
+    /// model was fitted.
     #[must_use]
     pub fn best_physical(&self) -> Option<&PhysicalFit> {
         let by_power =
@@ -214,7 +227,7 @@ fn checked(points: &[ClockMeasurement]) -> Result<()> {
     Ok(())
 }
 
-/// Describes a point against the one with the highest clock.
+/// Compares a point with the point of the highest clock.
 fn optimum(points: &[ClockMeasurement], joules: &[f64], at: usize) -> Optimum {
     let last = points.len() - 1;
     Optimum {
@@ -226,16 +239,18 @@ fn optimum(points: &[ClockMeasurement], joules: &[f64], at: usize) -> Optimum {
     }
 }
 
+/// Fits `y` by a linear combination of functions of the clock; returns none for a singular system.
 fn fit(points: &[ClockMeasurement], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) -> Option<Fit> {
     let column = |f: &&dyn Fn(f64) -> f64| points.iter().map(|p| f(p.clock_mhz)).collect();
     least_squares::fit(&basis.iter().map(column).collect::<Vec<_>>(), y)
 }
 
-/// Whether a clock is within those that were measured.
+/// Returns whether a clock is between the lowest and the highest measured clock.
 fn within(points: &[ClockMeasurement], clock_mhz: f64) -> bool {
     (points[0].clock_mhz..=points[points.len() - 1].clock_mhz).contains(&clock_mhz)
 }
 
+/// Fits a parabola to the energy per item.
 fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     let found = fit(points, &[&|_| 1.0, &|f| f, &|f| f * f], joules)?;
     let (c0, c1, c2) = (
@@ -243,6 +258,7 @@ fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
         found.coefficients[1],
         found.coefficients[2],
     );
+    // The vertex. At f = -c1 / (2 c2) the sum c1·f + c2·f² is c1·f / 2.
     let vertex_mhz = -c1 / (2.0 * c2);
     let has_minimum = c2 > 0.0 && within(points, vertex_mhz);
     Some(Polynomial {
@@ -252,6 +268,7 @@ fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     })
 }
 
+/// Fits time over 1/f and power over f^k, both linear in their coefficients.
 fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     let k = i32::from(exponent);
     let times: Vec<f64> = points.iter().map(|point| 1.0 / point.rate).collect();
@@ -272,8 +289,11 @@ fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     })
 }
 
-/// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) −
-/// b·p0`, which rises with f if all constants are above 0, by halving.
+/// Finds the clock that minimises `(a + b/f)(p0 + c·f^k)` by bisection; returns none if the minimum
+/// is outside the measured clocks.
+///
+/// The derivative, multiplied by f², is `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`. The expression rises
+/// with f if all constants are above 0, so it has one root.
 fn stationary(
     points: &[ClockMeasurement],
     (a, b): (f64, f64),
@@ -286,7 +306,7 @@ fn stationary(
     if !(slope(low) <= 0.0 && slope(high) >= 0.0) {
         return None;
     }
-    // As many halvings as an f64 has bits leave no interval.
+    // One bisection for each bit of the mantissa narrows the interval to the precision of f64.
     for _ in 0..f64::MANTISSA_DIGITS {
         let middle = 0.5 * (low + high);
         if slope(middle) < 0.0 {
@@ -303,7 +323,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The table of clocks, powers and rates of the source.
+    /// The reference sweep: clocks in MHz, powers in W, rates in items/s.
     fn table() -> Vec<ClockMeasurement> {
         let rows = [
             (544.0, 57.0, 60.0),
