@@ -1,24 +1,28 @@
 //! Energies of rows that are no longer in memory.
 //!
-//! Role: a long trace is thinned, and the energy of thinned rows has wide bounds: 1 h without a
-//! counter had ±100 % where its file has ±11 %. The sampler therefore computes energies before it
-//! thins rows.
-//! Method: the past is divided into slices that follow each other. The energy of a slice is
-//! computed while its rows and those around it are whole, and so is that of each region of code
-//! that was left. A region that is open when rows are thinned begins at the edge of a slice. A
-//! window is the sum of its slices, and of rows at both ends. Energies are stored as reported
-//! ([`Reported`]) and calibrated when they are read.
-//! Concurrency: a [`Batch`] holds a copy of the rows, so energies are computed without the
-//! sampler's lock. Cells of power are computed once for each device and metric of a batch, whatever
-//! the number of its slices and regions. Slices and regions are shared, so a copy of a ledger is
-//! cheap.
+//! Role: the rows of a long trace are thinned, and an energy computed from thinned rows has wide
+//! bounds: ±100 % for 1 h without a counter, compared with ±11 % from all rows. The sampler
+//! therefore computes energies before it thins rows.
+//! Method: the past is divided into consecutive slices. The energy of a slice is computed while its
+//! rows and the rows around it are all in memory, and so is the energy of each region of code that
+//! has ended. The start of a region that is open when rows are thinned becomes the edge of a slice.
+//! The energy of a window is the sum of its slices, and of rows at both ends:
+//! ```text
+//! window        |-----------------------------|
+//! rows/slices  ..rows | slice | slice | slice | rows..
+//! ```
+//! Energies are stored as reported ([`Reported`]) and calibrated when they are read.
+//! Concurrency: a [`RowBatch`] holds a copy of the rows, so energies are computed without the
+//! sampler's lock. Cells of power are computed once for each device and metric of a batch,
+//! independently of the number of slices and regions. Slices and regions are shared, so a copy of a
+//! ledger is cheap.
 //! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below
-//! 1 % of a slice of a minute. A window that begins or ends up to a read interval from the edge
-//! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
-//! limit in between. A slice that a metric does not cover, as while a device was lost, is a gap of
-//! any power up to that limit.
-//! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
-//! region and that begins or ends within a slice depends on thinned rows there.
+//! 1 % of a slice of a minute. If an end of a window is up to a read interval from the edge of a
+//! slice, the edge is used, and the bounds allow for any power up to the device's limit in between.
+//! A slice that a metric does not cover, for example while a device was lost, is a gap of any power
+//! up to that limit.
+//! Limits: at most [`MAX_SLICES`] slices; then pairs of neighbours are joined. A window that is not
+//! a region and begins or ends within a slice depends on thinned rows there.
 
 use crate::energy::{METRICS, Reported};
 use crate::{Metric, Trace};
@@ -30,20 +34,20 @@ mod batch;
 
 pub(crate) use batch::RowBatch;
 
-/// Most slices.
+/// Highest number of slices.
 const MAX_SLICES: usize = 1 << 12;
-/// The greatest share of a window in slices that a metric does not cover, as for cells of power.
+/// Highest share of a window's slices, by time, that a metric may leave uncovered.
 const MOST_MISSING: f64 = 0.5;
 
 /// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory,
-/// and for one that was read from a file.
+/// and for a trace that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     slices: Arc<Vec<EnergyEntry>>,
     regions: Arc<Vec<EnergyEntry>>,
-    /// Most power of each device, in W.
+    /// Highest possible power of each device, in W.
     ceilings_w: Arc<Vec<f64>>,
-    /// From this time on, rows are whole.
+    /// The time from which on all rows are in memory.
     whole_from: Duration,
     /// The read interval that was requested; zero before rows were thinned.
     interval: Duration,
@@ -58,7 +62,7 @@ struct EnergyEntry {
 }
 
 impl Ledger {
-    /// Returns whether all rows are in memory.
+    /// Returns whether the ledger is empty, which means that no rows were thinned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
@@ -87,14 +91,15 @@ impl Ledger {
         self.ceilings_w = Arc::new(selected.iter().map(ceiling_w).collect());
     }
 
-    /// Returns the end of the last slice, zero without one.
+    /// Returns the end of the last slice; zero without slices.
     fn end(&self) -> Duration {
         let last = self.slices.last();
         last.map_or(Duration::ZERO, |last| last.window.end)
     }
 
-    /// Returns the reported energy of a window: that of its region if it is one, and else the sum
-    /// of its slices and, by `of_rows`, of the rows before and after them.
+    /// Returns the reported energy of a window: the stored energy if the window is a region, and
+    /// otherwise the sum of the window's slices and of the rows before and after the slices, which
+    /// `of_rows` computes. Returns none if the metric does not cover enough of the window.
     fn reported(
         &self,
         device: usize,
@@ -111,12 +116,14 @@ impl Ledger {
         };
         let (start, end) = (first.window.start, last.window.end);
         let (sum, missing_s) = summed(slices, device, metric)?;
+        // Slices may be longer than the window: the surplus is subtracted, and gaps are added, as
+        // time of any power.
         let lost_s = seconds(start, window.start) + seconds(window.end, end);
         let mut gained_s = missing_s;
         let mut parts = vec![];
         for part in [window.start..start, end..window.end] {
             let is_short = part.end.saturating_sub(part.start) <= self.interval;
-            // Thinned rows have wider bounds than a short time of any power.
+            // For a short time, "any power" has narrower bounds than thinned rows.
             let is_bounded = is_short && part.start < self.whole_from;
             let found = (!is_bounded && !part.is_empty()).then(|| of_rows(part.clone()));
             match found.flatten() {
@@ -159,6 +166,7 @@ impl Ledger {
         &slices[first..last.max(first)]
     }
 
+    /// Returns the entry of the region with this window; entries are sorted by start and end.
     fn region(&self, window: &Range<Duration>) -> Option<&EnergyEntry> {
         let key = |entry: &EnergyEntry| (entry.window.start, entry.window.end);
         let found = self
@@ -167,7 +175,7 @@ impl Ledger {
         found.ok().map(|found| &self.regions[found])
     }
 
-    /// Adds slices after those that are there, and joins neighbours if there are too many.
+    /// Appends slices, and joins pairs of neighbours while there are more than [`MAX_SLICES`].
     fn add_slices(&mut self, added: Vec<EnergyEntry>) {
         let slices = Arc::make_mut(&mut self.slices);
         slices.extend(added);
@@ -194,7 +202,8 @@ impl EnergyEntry {
         energies.find(|energy| energy.metric == metric).copied()
     }
 
-    /// Joins the slice with the next one. A metric that covers one of them covers a part of both.
+    /// Joins the slice with the next slice. If a metric covers only one of the two slices, the sum
+    /// is the energy of that slice; [`Reported::covered_s`] records the covered time.
     fn followed_by(&self, next: &Self) -> Self {
         let of_device = |device: usize| {
             let sum = |metric| {
@@ -213,8 +222,8 @@ impl EnergyEntry {
     }
 }
 
-/// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
-/// these are more than [`MOST_MISSING`].
+/// Returns the sum of slices, and the length of the slices that the metric does not cover, in s;
+/// none if their share is above [`MOST_MISSING`].
 fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
     let found = slices
         .iter()
@@ -226,14 +235,14 @@ fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Repo
     (missing_s <= MOST_MISSING * lasts_s).then_some((sum, missing_s))
 }
 
-/// Returns the time from one to another, in s, 0 if it is negative.
+/// Returns the time between two times, in s; 0 if `to` is before `from`.
 fn seconds(from: Duration, to: Duration) -> f64 {
     to.saturating_sub(from).as_secs_f64()
 }
 
 impl Trace {
-    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
-    /// those that were thinned.
+    /// Returns the reported energy of a window by one metric, from the rows in memory and from the
+    /// ledger of thinned rows.
     pub(crate) fn reported(
         &self,
         device: usize,
@@ -245,6 +254,8 @@ impl Trace {
         }
         let of_rows = |part: Range<Duration>| {
             let mut rows = self.with_rows(self.around(&part).to_vec());
+            // Without thinned rows the requested interval applies; with them, the interval of the
+            // trace.
             if part.start >= self.ledger.whole_from {
                 rows.rows.retain(|row| row.time >= self.ledger.whole_from);
                 rows.interval = self.ledger.interval;

@@ -292,8 +292,8 @@ fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
 /// Finds the clock that minimises `(a + b/f)(p0 + c·f^k)` by bisection; returns none if the minimum
 /// is outside the measured clocks.
 ///
-/// The derivative, multiplied by f², is `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`. The expression rises
-/// with f if all constants are above 0, so it has one root.
+/// The derivative, multiplied by f², is `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`. The expression
+/// rises with f if all constants are above 0, so it has one root.
 fn stationary(
     points: &[ClockMeasurement],
     (a, b): (f64, f64),

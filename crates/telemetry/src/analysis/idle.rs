@@ -1,19 +1,19 @@
 //! Idle times of a device, their energy, and whether they are a pattern.
 //!
-//! Role: tests whether the GPU is the bottleneck of a job. The answer is a [`Bottleneck`] with its
-//! evidence.
+//! Role: tests whether the GPU is the bottleneck of a job. The result is a [`Bottleneck`].
 //! Method: time is cut into busy and idle parts twice (`cut.rs`): by power where it has two levels,
 //! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both
 //! cuts:
-//! - Where their ranges of idle time overlap, the cut by power holds: power is read more often.
-//! - Where the ranges do not overlap, or where power has a third level, utilisation decides, and
-//!   the range covers both.
+//! - If their ranges of idle time overlap, the cut by power is used, because power is updated more
+//!   often than utilisation.
+//! - If the ranges do not overlap, or if power has a third level, the cut by utilisation is used,
+//!   and the result's range covers both.
 //!
 //! Idle time is idle-held if memory is allocated, because other programs cannot use the device
 //! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
 //! because utilisation averages them away. A row holds until the next row, but not through a pause
-//! of sampling. Time is counted and not rows, because there are more rows where regions of code
-//! begin and end.
+//! of sampling. Shares are shares of time, not of rows, because a trace has additional rows where
+//! regions of code begin and end.
 //! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
 //! time is in the gaps of part-time sensors, between slow reads, and at rows without a reading.
 //! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
@@ -53,7 +53,7 @@ pub enum Activity {
     Idle,
 }
 
-/// A time in which a device has one [`Activity`].
+/// A period of time in which a device has one [`Activity`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
     /// The state of the device.
@@ -79,7 +79,7 @@ pub struct Shares {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Neither utilisation nor power can tell busy time from idle time.
+    /// Neither utilisation nor power can distinguish busy time from idle time.
     Undecided,
     /// More than half of the time is idle.
     MostlyIdle,
@@ -94,15 +94,15 @@ pub enum Verdict {
     Busy,
 }
 
-/// The quantity that busy and idle time were told apart by.
+/// The quantity by which busy and idle time were distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Two levels of power, which utilisation does not contradict.
+    /// Power, because it has two levels that utilisation does not contradict.
     Power,
-    /// Utilisation, because power has no two levels, or contradicts.
+    /// Utilisation, because power does not have two levels or contradicts utilisation.
     Utilisation,
-    /// None: utilisation is absent, and power has no two levels.
+    /// No quantity, because utilisation is absent and power does not have two levels.
     Neither,
 }
 
@@ -111,28 +111,28 @@ pub enum Evidence {
 pub struct Bottleneck {
     /// The verdict.
     pub verdict: Verdict,
-    /// States of the device in the order of time; without gaps, except for pauses of sampling.
+    /// States of the device in the order of time, without gaps except for pauses of sampling.
     pub stretches: Vec<Period>,
     /// Shares of the states.
     pub shares: Shares,
-    /// The quantity that `stretches` and the values of `shares` and `wasted_j` rest on.
+    /// The quantity from which `stretches`, `shares` and `wasted_j` are computed.
     pub evidence: Evidence,
-    /// Lag of utilisation behind the device, in s, if it was found, of readings that hold until the
-    /// next one; `stretches` are corrected for it.
+    /// Lag of readings of utilisation behind the device, in s; none if no lag was found. The times
+    /// of `stretches` are corrected for the lag.
     pub utilisation_lag_s: Option<f64>,
     /// Share of the window that rows cover, 0 to 1.
     pub known: f64,
     /// Whether memory in use is reported; if not, no time counts as [`Activity::IdleHeld`].
     pub is_memory_told: bool,
-    /// Period of power, if there is one.
+    /// Period of power; none if power has no significant period.
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
-    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of all
-    /// stretches.
+    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of the energies
+    /// of all periods.
     pub joules: f64,
-    /// Energy of the idle stretches, in J. The range also contains the energy of idle time in
-    /// pauses of sampling.
+    /// Energy of the idle periods, in J. The range also contains the energy of idle time in pauses
+    /// of sampling.
     pub wasted_j: Estimate,
 }
 
@@ -142,7 +142,7 @@ const OPERATION: &str = "idle_periods";
 ///
 /// # Errors
 /// [`Error::NoDevice`] if there is no such device; [`Error::Unavailable`] if the device reports
-/// neither utilisation nor power, or has fewer than two rows, or all of them at the same time.
+/// neither utilisation nor power, has fewer than two rows, or if all rows have the same time.
 pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     check_device(trace, device)?;
     let mut rows = trace.device_rows(device).filter(|row| is_telling(row));
@@ -203,12 +203,13 @@ fn unavailable(device: usize, fault: Fault) -> Error {
     }
 }
 
-/// Returns whether a row has a reading that tells busy time from idle time.
+/// Returns whether a row has a reading of utilisation or of power.
 fn is_telling(row: &Row) -> bool {
     let mut metrics = [Metric::GpuBusy].into_iter().chain(Metric::POWERS);
     metrics.any(|metric| row.values.get(metric).is_some())
 }
 
+/// Analyses one window: cuts its time, assigns its energy to the parts, and judges the result.
 fn judge(
     trace: &Trace,
     device: usize,
@@ -222,7 +223,8 @@ fn judge(
     }
     let power = view.power();
     let (lag_s, mut cut, evidence) = cut_of(&view, &power);
-    // Cells of another method have another sum, and a window has one energy.
+    // The steps and `Trace::energy` may come from different methods, whose sums differ. The
+    // energies of the parts are scaled so that the result agrees with the energy of the window.
     let all_j = joules(&power.steps, view.window_s.0, view.window_s.1);
     let energy_j = energy.map(|energy| energy.joules);
     if let Some(energy_j) = energy_j.filter(|_| all_j > 0.0) {
@@ -243,7 +245,7 @@ fn judge(
         evidence,
         utilisation_lag_s: lag::is_found(&lag_s).then_some(lag_s.value),
         known: view.known(),
-        is_memory_told: view.is_told(Metric::MemoryUsed),
+        is_memory_told: view.is_reported(Metric::MemoryUsed),
         periodicity: view.periodicity(),
         busy_percentiles: quantile(busy.clone(), 0.05).zip(quantile(busy, 0.95)),
         joules,
@@ -263,6 +265,7 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     let of_busy =
         (!readings.is_empty()).then(|| by_utilisation(&readings, lag_s, &view.spans, &steps));
     let (cut, evidence) = match (of_power, of_busy) {
+        // Contradiction, or an ambiguous third level: the range has to cover both cuts.
         (Some(power), Some(busy)) if power.has_third_level || !power.idle_s.meets(&busy.idle_s) => {
             let idle_s = busy.idle_s.hull(&power.idle_s);
             let idle_j = busy.idle_j.hull(&power.idle_j);
@@ -280,8 +283,9 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     (lag_s, cut, evidence)
 }
 
-/// Shares out idle time among held and free by the times of the stretches, or by memory where
-/// nothing is idle.
+/// Splits the share of idle time into held and free, in proportion to the times of the periods. If
+/// no period is idle, the range of idle time is split by `held_share`, the share of the time in
+/// which memory was allocated.
 fn shares(stretches: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
         let of_it = stretches.iter().filter(|s| s.activity == activity);

@@ -43,8 +43,8 @@ const MIN_PERIODS: f64 = 5.0;
 const MIN_LENGTH: usize = 64;
 /// Most samples of the resampled series; in longer series, neighbouring readings are averaged.
 const MAX_LENGTH: usize = 1 << 16;
-/// Distance of independent lines in the padded spectrum: a factor of two for the padding, and of two
-/// for the Hann window.
+/// Distance of independent lines in the padded spectrum: a factor of two for the padding, and of
+/// two for the Hann window.
 const LINE_WIDTH: usize = 4;
 /// Width of the neighbourhood on each side, as a share of the frequency.
 const NEIGHBOURHOOD: f64 = 0.4;
@@ -157,8 +157,8 @@ fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
         let step_s = span_s / (n - 1) as f64;
         (step_s, move |i: usize| first.0 + (i as f64 + 0.5) * step_s)
     };
-    // `read` is the last reading at or before the middle of step i. While the series is not thinned,
-    // this reading is the sample; otherwise all readings of the step are averaged.
+    // `read` is the last reading at or before the middle of step i. While the series is not
+    // thinned, this reading is the sample; otherwise all readings of the step are averaged.
     let (mut read, mut samples) = (0, Vec::with_capacity(n));
     for i in 0..n {
         let (mut sum, mut parts) = (series[read].1, 1.0);

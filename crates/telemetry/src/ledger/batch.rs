@@ -1,6 +1,6 @@
 //! A copy of the rows whose energies are computed before the rows are thinned.
 //!
-//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes
+//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`RowBatch::sum_up`] computes
 //! energies without the lock, and the sampler then replaces its ledger by the returned one.
 
 use super::{EnergyEntry, Ledger};
@@ -9,11 +9,12 @@ use crate::{Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Share of the capacity that stays whole at most: the rows that later energies need before them.
+/// Divisor of the capacity: at most this part of the rows is kept whole, because the energies of
+/// later windows need the rows before them.
 const WHOLE_SHARE: usize = 4;
-/// Most computations of cells for the counter of a device in one batch: one for the longest time in
-/// which it was not reset, and others for windows before or after a reset. Power needs one.
-const MAX_TOLD: usize = 4;
+/// Most estimates for the counter of a device in one batch: one for the longest time without a
+/// reset of the counter, the others for windows before or after a reset. Power needs one estimate.
+const MAX_ESTIMATES: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
 #[derive(Debug)]
@@ -23,18 +24,18 @@ pub(crate) struct RowBatch {
     capacity: usize,
 }
 
-/// Cells of power that were computed so far for a metric of a device.
+/// Estimates of power computed so far for one metric of one device.
 #[derive(Default)]
 struct Cached {
-    told: Vec<PowerEstimate>,
+    estimates: Vec<PowerEstimate>,
     n_tries: usize,
 }
 
-/// Reported energies of a trace by cells that are computed once.
+/// Computes reported energies of a trace from cached estimates of power.
 struct Sums<'a> {
     trace: &'a Trace,
     all_s: (f64, f64),
-    /// By device and metric.
+    /// Cached estimates by device and metric.
     cached: Vec<[Cached; METRICS.len()]>,
     /// Time of the first row of each device.
     first_rows: Vec<Option<Duration>>,
@@ -42,7 +43,8 @@ struct Sums<'a> {
 }
 
 impl Trace {
-    /// Copies the rows whose energies are in no slice, with the rows around them.
+    /// Copies the rows whose energies are not in the ledger, and the earlier whole rows before
+    /// them.
     pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> RowBatch {
         let mut ledger = self.ledger.clone();
         // Before the first thinning, the trace's interval is the requested one.
@@ -66,8 +68,8 @@ impl Trace {
 }
 
 impl RowBatch {
-    /// Returns the ledger with the energies of this batch, whose [`Ledger::complete_from`] is the
-    /// time before which rows may be thinned.
+    /// Computes the energies of this batch and returns the extended ledger. Rows before its
+    /// [`Ledger::complete_from`] may be thinned.
     pub(crate) fn sum_up(self) -> Ledger {
         let trace = &self.trace;
         let mut ledger = trace.ledger.clone();
@@ -103,8 +105,8 @@ impl RowBatch {
         ledger
     }
 
-    /// Returns the edges of slices of a window: its ends, and the starts of regions that end after
-    /// it.
+    /// Returns the edges of the slices of a window: its ends, and the starts of regions that end
+    /// after the window, so that such a region can later be summed from slices.
     fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
         let left = self.trace.marks.iter().filter(|mark| mark.end > window.end);
         let starts = left.map(|mark| mark.start).chain(self.open.iter().copied());
@@ -117,7 +119,7 @@ impl RowBatch {
         edges
     }
 
-    /// Computes the energies of regions that were left before a time and are not in the ledger yet.
+    /// Computes the energies of regions that ended before a time and are not in the ledger yet.
     fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<EnergyEntry> {
         let windows = self.trace.marks.iter().map(|mark| mark.start..mark.end);
         let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
@@ -128,8 +130,8 @@ impl RowBatch {
                 })
             })
         });
-        // A region whose start is no edge of a slice any more depends on thinned rows, which this
-        // batch lacks.
+        // After slices were joined, the start of a region may no longer be an edge of a slice. Its
+        // energy would need thinned rows, which this batch does not have.
         let is_known =
             |entry: &EnergyEntry| entry.energies.iter().any(|of_device| !of_device.is_empty());
         energies.filter(is_known).collect()
@@ -152,7 +154,7 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the entry of a window whose energies `reported` computes.
+    /// Creates the entry of a window; `reported` computes the energy of each device and metric.
     fn entry(
         &mut self,
         window: &Range<Duration>,
@@ -169,9 +171,10 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the reported energy of a window. A window that begins with the trace begins before
-    /// the first row of most devices, since devices are read in turn: the bounds allow for any
-    /// power until that row.
+    /// Returns the reported energy of a window.
+    ///
+    /// Devices are read in turn, so the first row of most devices is later than the start of the
+    /// trace. For a window from the start, the bounds allow for any power until the first row.
     fn reported(
         &mut self,
         device: usize,
@@ -187,6 +190,8 @@ impl<'a> Sums<'a> {
         Some(found.reshaped(0.0, gained_s, self.ceilings_w[device]))
     }
 
+    /// Returns the energy from a cached estimate that covers the window, or from a new estimate
+    /// while fewer than [`MAX_ESTIMATES`] were tried.
     fn by_cells(
         &mut self,
         device: usize,
@@ -195,25 +200,26 @@ impl<'a> Sums<'a> {
         to_s: f64,
     ) -> Option<Reported> {
         let place = METRICS.iter().position(|known| *known == metric)?;
+        // The first estimate covers all rows. Only a counter may be reset and need further ones.
         let cached = &mut self.cached[device][place];
         if cached.n_tries == 0 {
             cached
-                .told
+                .estimates
                 .extend(self.trace.power_estimate(device, metric, self.all_s));
-            let is_counter = metric == Metric::Energy && !cached.told.is_empty();
-            cached.n_tries = if is_counter { 1 } else { MAX_TOLD };
+            let is_counter = metric == Metric::Energy && !cached.estimates.is_empty();
+            cached.n_tries = if is_counter { 1 } else { MAX_ESTIMATES };
         }
-        let covering = |told: &PowerEstimate| told.reported(metric, from_s, to_s);
-        if let Some(found) = cached.told.iter().find_map(covering) {
+        let covering = |estimate: &PowerEstimate| estimate.reported(metric, from_s, to_s);
+        if let Some(found) = cached.estimates.iter().find_map(covering) {
             return Some(found);
         }
-        if cached.n_tries >= MAX_TOLD {
+        if cached.n_tries >= MAX_ESTIMATES {
             return None;
         }
         cached.n_tries += 1;
-        let told = self.trace.power_estimate(device, metric, (from_s, to_s))?;
-        let found = told.reported(metric, from_s, to_s);
-        cached.told.push(told);
+        let estimate = self.trace.power_estimate(device, metric, (from_s, to_s))?;
+        let found = estimate.reported(metric, from_s, to_s);
+        cached.estimates.push(estimate);
         found
     }
 }

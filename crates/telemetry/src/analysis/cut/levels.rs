@@ -2,21 +2,21 @@
 //!
 //! Role: [`Levels::find`] finds the power of idle and of busy time, which the cut by power compares
 //! each step with.
-//! Method: a level is the median of the readings near the lowest or the highest of them. A level is
-//! certain if power stays near it for three updates of the sensor, since the middle update then
-//! contains nothing else, or if the sensor's window is short. One reading is one update: reads that
-//! follow each other sooner than updates repeat a reading, and a repeated mixture is no level.
+//! Method: a level is the median of the readings near the lowest or the highest reading. A level is
+//! certain if power stays near the level for three updates of the sensor, because the middle update
+//! is then no mixture, or if the sensor's window is short. Repeated reads of one update count as
+//! one reading, because a repeated mixture would look like a level.
 //! Offset: the readings that show the levels may come from another sensor than the steps that hold
 //! the energy, so the power of a level is that of the steps within the times at which readings stay
 //! at the level.
-//! Limits: power that alternates faster than the sensor is updated, for at least three updates, is
-//! a level. An offset between both sensors remains at a level at which readings do not stay for a
-//! whole step.
+//! Limits: power that alternates faster than the sensor is updated, for at least three updates,
+//! counts as a level. An offset between both sensors is not corrected at a level at which readings
+//! do not stay for a whole step.
 
 use super::{Estimate, TimedReading};
 use crate::updates::quantile;
 
-/// Low power above this share of high power is a lighter load and not a gap.
+/// Share of high power above which low power is a lighter load and not a gap.
 pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
 /// A reading within this share of the difference of both levels belongs to a level.
 const NEAR: f64 = 0.2;
@@ -28,7 +28,7 @@ const ALIKE: f64 = 0.1;
 const THIRD_LEVEL: f64 = 0.35;
 /// Least share of the time near a level for which power has two levels.
 const MIN_SHARE_NEAR: f64 = 0.5;
-/// Shares of the time below and above which power is extreme.
+/// Quantiles, by time, that are taken as the lowest and the highest power.
 const EXTREMES: (f64, f64) = (0.01, 0.99);
 /// Least share of the time at a third level that counts.
 const MIN_SHARE_THIRD: f64 = 0.05;
@@ -36,10 +36,10 @@ const MIN_SHARE_THIRD: f64 = 0.05;
 const REPAIR_TOLERANCE: f64 = 0.05;
 /// Steps after which a counter has made up for an update that a reading missed.
 const REPAIR_REACH: usize = 4;
-/// Share of hidden time from which on readings do not follow each other. Chosen on one random load
-/// (a sensor of the last second, read every 1.6 s); no source supports it.
+/// Share of hidden time above which two readings do not count as consecutive. An empirical value,
+/// chosen on one random load (a sensor of the last second, read every 1.6 s).
 const MOST_HIDDEN: f64 = 0.35;
-/// Updates in a row near a level that make the level certain: the middle one contains nothing else.
+/// Consecutive updates near a level that make the level certain: the middle update is no mixture.
 const CERTAIN_RUN: usize = 3;
 
 /// Readings of power, in W, that show its levels: one step for each update of the sensor.
@@ -62,11 +62,14 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Finds two levels in readings of power, in terms of the steps that hold the energy. Returns
-    /// none if power stays between two levels for most of the time, or if these are close.
+    /// Finds two levels in readings of power, and expresses them by the power of the steps that
+    /// hold the energy. Returns none if power is between the levels for most of the time, or if the
+    /// low level is above [`GAP_LEVEL`] of the high one.
     pub(super) fn find(readings: &Readings, steps: &[TimedReading]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
         let reach_w = NEAR * (shown.high_w - shown.low_w);
+        // Median of the steps during which the readings stay at a level; the level itself without
+        // such steps, or if their median is too far away to be the same level.
         let of_steps_w = |level_w| {
             let lasting = lasting(&readings.steps, level_w, reach_w);
             let times = lasting.map(|run| (run[0].from_s, run[run.len() - 1].to_s));
@@ -82,6 +85,7 @@ impl Levels {
         })
     }
 
+    /// Finds the levels in terms of the readings.
     fn shown_by(readings: &Readings) -> Option<Self> {
         let steps = &readings.steps;
         let weighed: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
@@ -102,6 +106,7 @@ impl Levels {
             return None;
         }
         let (near_low_w, near_high_w) = (quantile(low, 0.5)?, quantile(high, 0.5)?);
+        // Readings inside long runs are no mixtures, so their median is preferred.
         let lasting_w = |level_w| median_w(lasting(steps, level_w, reach_w).flatten());
         let (low_w, high_w) = (lasting_w(near_low_w), lasting_w(near_high_w));
         let levels = Self {
@@ -117,10 +122,12 @@ impl Levels {
         })
     }
 
-    /// Moves energy back to steps below the low level, which a device always draws: a counter that
-    /// is read at the moment of its update shows that update in a later step. The energy comes from
-    /// the next step above the high level, which keeps that level, and then from the next one above
-    /// the low level.
+    /// Moves energy back to steps below the low level.
+    ///
+    /// A device always draws at least the low level. A lower step occurs if a counter is read at
+    /// the moment of its update: the energy of the update then appears in a later step. The energy
+    /// is taken from the next step above the high level, down to that level, and then from the next
+    /// step above the low level.
     pub(super) fn repaired(&self, steps: &[TimedReading]) -> Vec<TimedReading> {
         let mut steps = steps.to_vec();
         let tolerance_w = REPAIR_TOLERANCE * (self.high_w - self.low_w);
@@ -144,6 +151,8 @@ impl Levels {
         steps
     }
 
+    /// Returns whether power stays at a third level, between both levels, for a share of the time
+    /// that counts.
     fn misses_a_level(&self, steps: &[TimedReading]) -> bool {
         let difference_w = self.high_w - self.low_w;
         let place = |step: &TimedReading| (step.value - self.low_w) / difference_w;
@@ -156,7 +165,8 @@ impl Levels {
         between.map(time_s).sum::<f64>() > MIN_SHARE_THIRD * time_s(steps)
     }
 
-    /// Estimates the idle share of a step between two others, in W.
+    /// Estimates the idle share of a step, 0 to 1; `neighbours` are the powers of the steps before
+    /// and after, in W.
     pub(super) fn idle_share(&self, step: &TimedReading, neighbours: [Option<f64>; 2]) -> Estimate {
         let difference_w = self.high_w - self.low_w;
         // 0 at the low level and 1 at the high one.
@@ -179,15 +189,15 @@ impl Levels {
     }
 }
 
-/// Returns the runs of steps that stay near a level for several updates, without the first and the
-/// last step of each run, which may be mixtures.
+/// Returns the runs of at least [`CERTAIN_RUN`] steps near a level, without the first and the last
+/// step of each run, which may be mixtures.
 fn lasting(
     steps: &[TimedReading],
     level_w: f64,
     reach_w: f64,
 ) -> impl Iterator<Item = &[TimedReading]> {
     let is_near = move |step: &TimedReading| (step.value - level_w).abs() <= reach_w;
-    // Readings of which most of the time between is hidden may all be mixtures.
+    // With much hidden time between readings, all of them may be mixtures.
     let follows = |a: &TimedReading, b: &TimedReading| {
         let hidden_s = b.from_s - a.to_s + b.hidden_s;
         hidden_s < MOST_HIDDEN * (b.to_s - a.to_s)
@@ -197,7 +207,7 @@ fn lasting(
     lasting.map(|run| &run[1..run.len() - 1])
 }
 
-/// Returns the steps that lie entirely within one of `times`; both are sorted.
+/// Returns the steps that are entirely within one of `times`; steps and times are sorted.
 fn within(steps: &[TimedReading], times: &[(f64, f64)]) -> Vec<TimedReading> {
     let is_within = |step: &&TimedReading| {
         let i = times.partition_point(|time| time.1 < step.to_s);

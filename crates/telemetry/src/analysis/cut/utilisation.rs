@@ -1,27 +1,25 @@
 //! The cut of time by utilisation.
 //!
-//! Method: a reading below [`IDLE_PERCENT`] is idle time, the reading next to one is a mixture.
-//! Each reading describes an earlier time, by a lag that [`lag`](crate::analysis::lag) measures.
-//! Time without a reading, such as where utilisation is reported at times only, is hidden: its
-//! readings are estimated from those around it.
+//! Method: a reading below [`IDLE_PERCENT`] is idle time; a reading next to an idle reading is a
+//! mixture. A reading describes an earlier time; [`lag`](crate::analysis::lag) measures the lag.
+//! Time without a reading is hidden, and its value is estimated from the neighbouring readings.
 
 use super::{Cut, Estimate, TimedReading, clipped, joules, without_gaps};
 use crate::updates::quantile;
 
-/// Utilisation below this, in %, is idle.
+/// Utilisation, in %, below which a device is idle.
 const IDLE_PERCENT: f64 = 10.0;
-/// Longest time that a reading of utilisation is averaged over, in s: NVML's documentation says 1/6
-/// s to 1 s, and the update of an A100 takes 1.012 s.
+/// Longest averaging window of a reading of utilisation, in s: NVML's documentation states 1/6 s to
+/// 1 s, and the update of an A100 takes 1.012 s.
 pub(in crate::analysis) const LONGEST_WINDOW_S: f64 = 1.1;
-/// Share of the time below the highest utilisation of a busy device.
+/// Quantile of utilisation, by time, that is taken as the utilisation of busy time.
 const PEAK: f64 = 0.95;
 
-/// Cuts time by utilisation: `readings`, in %, with the times at which they were read, whose
-/// description of the device is late by `lag_s`. `spans` are the times to be cut, and `power`, in
-/// W, holds their energy.
+/// Cuts the time of `spans` by utilisation. `readings`, in %, have the times at which they were
+/// read, and lag behind the device by `lag_s`, in s. `power`, in W, is used for the energies.
 ///
-/// The energy of an idle run is at least that of the time that is idle for every possible lag, and
-/// at most that of the time that is idle for one of them.
+/// The lower bound on the energy of an idle run counts the time that is idle for every possible
+/// lag; the upper bound counts the time that is idle for at least one possible lag.
 pub(in crate::analysis) fn by_utilisation(
     readings: &[TimedReading],
     lag_s: Estimate,
@@ -39,6 +37,7 @@ pub(in crate::analysis) fn by_utilisation(
         let inside = clipped(&[TimedReading::seen(from_s, to_s, 0.0)], spans).into_iter();
         inside.fold(0.0, |sum, part| sum + joules(power, part.from_s, part.to_s))
     };
+    // A smaller lag moves a run later, a larger one earlier.
     let (later_s, earlier_s) = (lag_s.value - lag_s.low, lag_s.high - lag_s.value);
     for (i, run) in runs.iter().enumerate() {
         let neighbours = [i.checked_sub(1).map(|i| runs[i]), runs.get(i + 1).copied()];
@@ -61,7 +60,7 @@ pub(in crate::analysis) fn by_utilisation(
     }
     let time_s: f64 = spans.iter().map(|span| span.1 - span.0).sum();
     let all_j = cut.joules();
-    // At both ends of all, the readings of the device's time may be missing.
+    // At both ends of the trace, readings of the time may be missing, by up to the lag's range.
     let ends_s = 2.0 * (lag_s.high - lag_s.low);
     cut.idle_s.low -= ends_s;
     cut.idle_s.high += ends_s;
@@ -74,8 +73,8 @@ fn is_idle(run: &TimedReading) -> bool {
     run.value < IDLE_PERCENT
 }
 
-/// Estimates the idle share of a run of equal readings between two others; `peak_pct` is the
-/// utilisation of busy time.
+/// Estimates the idle share of a run of equal readings, 0 to 1, from the run and its neighbours;
+/// `peak_pct` is the utilisation of busy time, in %.
 fn idle_share_of(
     run: &TimedReading,
     neighbours: [Option<TimedReading>; 2],
@@ -89,7 +88,7 @@ fn idle_share_of(
     if is_idle(run) {
         return of_one(1.0).with_hidden(run.hidden_share());
     }
-    // A longer run of equal readings is no average over the edge of an idle time.
+    // Only a run no longer than the averaging window can be a mean over the edge of an idle time.
     let is_next_to_idle = neighbours.iter().flatten().any(is_idle);
     let is_mixture = run.hidden_s > 0.0 || run.length_s() <= LONGEST_WINDOW_S;
     if is_next_to_idle && is_mixture {
@@ -99,7 +98,7 @@ fn idle_share_of(
             ..of_one(value)
         };
     }
-    // Gaps between kernels, or gaps that the average hides.
+    // Utilisation below 100 % may be short gaps between kernels, which the average hides.
     let gaps = Estimate {
         high: (1.0 - run.value / 100.0).clamp(0.0, 1.0),
         ..Estimate::default()
@@ -107,8 +106,8 @@ fn idle_share_of(
     gaps.with_hidden(run.hidden_share())
 }
 
-/// Joins equal readings that follow each other, moved to an earlier time; the last one goes on to
-/// the end of all.
+/// Moves readings earlier by the lag, and joins consecutive equal readings. The last run is
+/// extended to the original end, because no later reading describes that time.
 fn runs(readings: &[TimedReading], lag_s: f64) -> Vec<TimedReading> {
     let mut runs: Vec<TimedReading> = vec![];
     for reading in readings {

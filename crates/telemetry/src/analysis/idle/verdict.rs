@@ -16,7 +16,7 @@ const AT_TIMES: f64 = 0.05;
 const ALL_KNOWN: f64 = 0.995;
 
 impl Bottleneck {
-    /// Returns the verdict that the shares of time, the period and utilisation give.
+    /// Returns the first verdict that applies to the shares of time, the period and utilisation.
     pub(super) fn judged(&self) -> Verdict {
         let idle = 1.0 - self.shares.active.value;
         let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;

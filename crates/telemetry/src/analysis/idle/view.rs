@@ -1,8 +1,8 @@
 //! The rows of a window: times that they cover, steps of power, and memory in use.
 //!
-//! Role: reads a trace for [`super::idle_periods`]; the cuts see steps only.
-//! Method: power is that of the cells that [`Trace::energy`] rests on. Time that no cell or no row
-//! describes is hidden.
+//! Role: reads a trace for [`super::idle_periods`], so that the cuts work on steps only.
+//! Method: power is taken from the cells from which [`Trace::energy`] is computed. Time that no
+//! cell or no row describes is hidden.
 
 use super::{Activity, Period, is_telling, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, TimedReading, clipped, without_gaps};
@@ -14,17 +14,19 @@ use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Memory in use above this is allocated by a program: the driver itself keeps up to a few hundred
-/// MB.
+/// Memory in use, in bytes, above which a program has allocated memory: the driver itself uses up
+/// to a few hundred MB.
 const HELD_BYTES: f64 = 600e6;
-/// Memory in use above this share of all memory, for large devices, of which the driver keeps more.
+/// Threshold of allocated memory as a share of all memory, for large devices, where the driver uses
+/// more.
 const HELD_SHARE: f64 = 0.02;
-/// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
+/// Longest window, in s, of a sensor whose readings are hardly ever mixtures of busy and idle time.
 const SHORT_WINDOW_S: f64 = 0.03;
-/// Reads that are at least this share of an update apart are an update apart.
+/// Shortest distance of two reads of a counter, as a share of its slowest update: slightly below 1,
+/// so that jitter of the reads does not double the step.
 const SAME_UPDATE: f64 = 0.95;
-/// Bound on the times of a counter's updates below which reads place them, as a share of the
-/// slowest update.
+/// Uncertainty of the times of a counter's updates, as a share of the slowest update, below which
+/// these times are known well enough to be used as they are.
 const PLACED: f64 = 0.25;
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
@@ -41,6 +43,7 @@ pub(super) struct RowWindow<'a> {
 }
 
 impl<'a> RowWindow<'a> {
+    /// Creates the view, and joins the times that rows cover to spans within the window.
     pub(super) fn new(trace: &'a Trace, device: usize, window: &Range<Duration>) -> Result<Self> {
         let usual_s = row_interval_s(trace, device);
         let telling = trace.device_rows(device).filter(|row| is_telling(row));
@@ -52,6 +55,7 @@ impl<'a> RowWindow<'a> {
         let mut spans: Vec<(f64, f64)> = vec![];
         for (pair, held_s) in times.windows(2).zip(held_s(&times, usual_s)) {
             let (from_s, next_s) = (pair[0].0, pair[1].0);
+            // After a pause of sampling a row holds for its usual time only.
             let is_pause = held_s < next_s - from_s;
             let to_s = if is_pause { from_s + held_s } else { next_s };
             let (from_s, to_s) = (from_s.max(window_s.0), to_s.min(window_s.1));
@@ -74,13 +78,15 @@ impl<'a> RowWindow<'a> {
         (self.window_s.0..=self.window_s.1).contains(&time_s)
     }
 
+    /// Returns the finite values of a metric within the window, with their times in s.
     fn series(&self, metric: Metric) -> Vec<(f64, f64)> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(time_s, value)| self.is_within(time_s) && value.is_finite());
         series
     }
 
-    pub(super) fn is_told(&self, metric: Metric) -> bool {
+    /// Returns whether the window has a value of a metric.
+    pub(super) fn is_reported(&self, metric: Metric) -> bool {
         !self.series(metric).is_empty()
     }
 
@@ -88,24 +94,25 @@ impl<'a> RowWindow<'a> {
     fn metric(&self) -> Option<Metric> {
         Metric::POWERS
             .into_iter()
-            .find(|&metric| self.is_told(metric))
+            .find(|&metric| self.is_reported(metric))
     }
 
-    /// Returns values with the times that they hold, in s.
+    /// Returns the values of a metric within the window, each with the time for which it holds, in
+    /// s.
     pub(super) fn weighed(&self, metric: Metric) -> Vec<(f64, f64)> {
         let series = self.series(metric);
         let held = held_s(&series, self.usual_s);
         series.iter().map(|point| point.1).zip(held).collect()
     }
 
-    /// Returns the readings of a metric with the times from each read to the next, of the whole
-    /// trace: readings after the window describe its end.
+    /// Returns the readings of a metric, each from its read to the next one. The readings are those
+    /// of the whole trace, because a reading after the window may describe the end of the window.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         let held = held_s(&series, self.usual_s);
         let step = |(i, &(from_s, value)): (usize, &(f64, f64))| {
-            // The next time itself, so that steps have no gaps of rounding between them.
+            // The time of the next read is copied, not computed, so that rounding leaves no gaps.
             let to_s = match series.get(i + 1) {
                 Some(next) if held[i] >= next.0 - from_s => next.0,
                 _ => from_s + held[i],
@@ -115,8 +122,8 @@ impl<'a> RowWindow<'a> {
         series.iter().enumerate().map(step).collect()
     }
 
-    /// Returns the power of the window: the cells that the energy rests on or, without them, the
-    /// updates of the sensor.
+    /// Returns the power of the window: the cells from which the energy is computed or, without
+    /// cells, the updates of the sensor.
     pub(super) fn power(&self) -> Power {
         let (from_s, to_s) = self.window_s;
         let power = match self.trace.drawn(self.device, from_s, to_s) {
@@ -159,9 +166,10 @@ impl<'a> RowWindow<'a> {
     /// Returns steps of power by differences of the energy counter between reads that are at least
     /// the slowest update apart.
     ///
-    /// Steps are equally long while reads are; an update that a read missed leaves 0 W, which the
-    /// cut by power repairs. Returns none if reads place the updates more closely than that, and if
-    /// the counter is absent, fell, or rose by more than the device can draw.
+    /// Steps are equally long if reads are. A read that just missed an update leaves a step of too
+    /// little power, which the cut by power repairs (`Levels::repaired`). Returns none if the
+    /// times of the updates are known better than that, and if the counter is absent, fell, or rose
+    /// by more than the device can draw.
     fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
@@ -169,31 +177,33 @@ impl<'a> RowWindow<'a> {
         }
         let series = self.trace.series(self.device, Metric::Energy);
         let (mut last, mut steps) = (*series.first()?, vec![]);
-        for &(to_s, told_j) in &series[1..] {
-            if told_j < last.1 {
+        for &(to_s, reported_j) in &series[1..] {
+            if reported_j < last.1 {
                 return None;
             }
             if to_s - last.0 >= SAME_UPDATE * SLOWEST_COUNTER_S {
-                let value = (told_j - last.1) / (to_s - last.0);
-                // An update more may fall between two reads than their distance holds.
+                let value = (reported_j - last.1) / (to_s - last.0);
+                // Factor 2: one more update than expected may fall between two reads.
                 if value > 2.0 * ceiling_w {
                     return None;
                 }
                 steps.push(TimedReading::seen(last.0, to_s, value));
-                last = (to_s, told_j);
+                last = (to_s, reported_j);
             }
         }
         (!steps.is_empty()).then_some(steps)
     }
 
-    /// Returns readings that show levels of power: those of a sensor that does not average over
-    /// several updates, or else the seen steps of power themselves.
+    /// Returns readings that show the levels of power: the updates of a sensor that does not
+    /// average over several updates or, without such a sensor, the steps of power that are not
+    /// hidden.
     pub(super) fn levels_shown_by(&self, power: &[TimedReading]) -> Readings {
         let window_s = |metric| self.update_and_window_s(metric).map(|of| of.1);
+        // Of an unknown sensor only the instant power is assumed not to be an average.
         let is_sharp = |metric: &Metric| {
             let is_average =
                 window_s(*metric).map_or(*metric != Metric::PowerInstant, |s| s > AVERAGE_S);
-            !is_average && self.is_told(*metric)
+            !is_average && self.is_reported(*metric)
         };
         match Metric::POWERS.into_iter().find(is_sharp) {
             Some(metric) => Readings {
@@ -213,8 +223,8 @@ impl<'a> RowWindow<'a> {
         class.map(SensorClass::update_and_window_s)
     }
 
-    /// Returns one step for each update of a sensor of power, in W, from the update before: reads
-    /// of the same update are one reading.
+    /// Returns one step for each update of a sensor of power, in W. A step begins at the update
+    /// before. Several reads of one update are one step.
     fn updates(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
@@ -228,6 +238,8 @@ impl<'a> RowWindow<'a> {
         let window_s = class.map_or(update_s, |class| class.1);
         let found = updates::of_power(&series, &PeriodBounds::new(update_s, CLOCK));
         let usual_s = update_s.max(self.usual_s);
+        // After a pause, the update before is unknown, so the step has the length of one update.
+        // The part of a step before the sensor's window is hidden.
         let mut last_s = f64::NEG_INFINITY;
         let step = |update: &Update| {
             let to_s = update.time_s;
@@ -242,14 +254,15 @@ impl<'a> RowWindow<'a> {
         found.iter().map(step).collect()
     }
 
-    /// Estimates the energy of the idle time of a cut with the tolerance of the device's
-    /// calibration, in J. The time that rows do not cover, with its energy in J, may be busy or
-    /// idle.
+    /// Estimates the energy of the idle time of a cut, in J, with the tolerance of the device's
+    /// calibration. The time that rows do not cover has the energy `unknown_j`, in J, and may be
+    /// busy or idle.
     pub(super) fn wasted_j(&self, cut: &Cut, unknown_j: f64) -> Estimate {
         let calibration = Calibration::for_device(&self.trace.devices[self.device]);
         let truth =
             |reported_j: f64, lasts_s: f64| calibration.interval((reported_j, reported_j), lasts_s);
         let unknown_s = (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0);
+        // If all unknown time were idle, it would have its own energy or that of other idle time.
         let idle_w = cut.idle_j.high / cut.idle_s.high.max(f64::MIN_POSITIVE);
         let high_j = cut.idle_j.high + unknown_j.max(idle_w * unknown_s);
         let low = truth(cut.idle_j.low, cut.idle_s.low).low_j;
@@ -261,7 +274,7 @@ impl<'a> RowWindow<'a> {
         }
     }
 
-    /// Returns the period of power, if there is one.
+    /// Returns the period of power; none without power or without a significant period.
     pub(super) fn periodicity(&self) -> Option<Periodicity> {
         let series = self.series(self.metric()?);
         periodicity_of(&series, self.usual_s)
@@ -272,13 +285,14 @@ impl<'a> RowWindow<'a> {
         self.spans.iter().map(|span| span.1 - span.0).sum()
     }
 
-    /// Returns the share of the window that rows cover.
+    /// Returns the share of the window that rows cover, 0 to 1.
     pub(super) fn known(&self) -> f64 {
         let all_s = self.window_s.1 - self.window_s.0;
         (self.total_s() / all_s.max(self.total_s())).min(1.0)
     }
 
-    /// Returns times, in s, from which on memory is held or free.
+    /// Returns the times, in s, at which the state of memory changes, each with whether memory is
+    /// held from then on. The first entry is the state at the start of the trace.
     fn held_changes(&self) -> Vec<(f64, bool)> {
         let mut changes: Vec<(f64, bool)> = vec![];
         for row in self.trace.device_rows(self.device) {
@@ -292,7 +306,7 @@ impl<'a> RowWindow<'a> {
         changes
     }
 
-    /// Returns the share of the known time with memory held.
+    /// Returns the share of the known time in which memory is held, 0 to 1.
     pub(super) fn held_share(&self) -> f64 {
         let changes = self.held_changes();
         let ends_s = changes.iter().skip(1).map(|change| change.0);
@@ -308,7 +322,8 @@ impl<'a> RowWindow<'a> {
         if all_s > 0.0 { held_s / all_s } else { 0.0 }
     }
 
-    /// Joins parts of the same state, and splits idle parts where memory was allocated or freed.
+    /// Converts the parts of a cut to periods: joins neighbours of the same state, and splits idle
+    /// parts where memory was allocated or freed.
     pub(super) fn stretches(&self, cut: &Cut) -> Vec<Period> {
         let changes = self.held_changes();
         let mut stretches: Vec<Period> = vec![];
@@ -326,6 +341,7 @@ impl<'a> RowWindow<'a> {
                     (true, true) => Activity::IdleHeld,
                     (true, false) => Activity::Idle,
                 };
+                // The energy of a part is split in proportion to time.
                 let share = (to_s - from_s) / (part.to_s - part.from_s);
                 push(
                     &mut stretches,
@@ -340,7 +356,7 @@ impl<'a> RowWindow<'a> {
     }
 }
 
-/// Returns the step of a cell.
+/// Converts a cell of the energy to a step; a cell that no update describes is hidden.
 fn step_of(cell: &Cell) -> TimedReading {
     let length_s = cell.to_s - cell.from_s;
     let hidden_s = match cell.sight {
@@ -354,13 +370,14 @@ fn step_of(cell: &Cell) -> TimedReading {
     }
 }
 
-/// Returns the bound on the edges of the cell at a time, in s.
+/// Returns the bound on the error of the edges of the cell at a time, in s; 0 after the last cell.
 fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     let at = cells.partition_point(|cell| cell.to_s < time_s);
     let slack_s = |cell: &Cell| cell.slack_s.0.max(cell.slack_s.1);
     cells.get(at).map_or(0.0, slack_s)
 }
 
+/// Appends a period, or extends the last one if the activity is the same and no pause is between.
 fn push(stretches: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
     let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     let window = time(ends_s.0)..time(ends_s.1);
@@ -378,8 +395,8 @@ fn push(stretches: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), jou
     }
 }
 
-/// Returns the seen steps of power, each from one update of a counter to another: a step of 0 W
-/// shows that the counter was not updated, so its time belongs to the next step.
+/// Returns the steps of power that are not hidden, each from one update of a counter to the next. A
+/// step of 0 W means that the counter was not updated, so its time is joined to the next step.
 fn between_updates(power: &[TimedReading]) -> Vec<TimedReading> {
     let mut joined: Vec<TimedReading> = vec![];
     for &step in power.iter().filter(|step| step.hidden_s <= 0.0) {
