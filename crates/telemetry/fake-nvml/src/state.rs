@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use telemetry::synthetic::{Call, GpuModel, Model, Scenario};
 
-/// The environment variable that contains a scenario or the path of one.
+/// The environment variable that contains a scenario as JSON, or the path of a scenario file.
 const VARIABLE: &str = "FAKE_NVML_SCENARIO";
 /// Distance between two handles. A handle differs from an index, so that a caller who confuses the
 /// two gets an error.
@@ -91,7 +91,7 @@ impl LibraryState {
         self.model.as_ref().ok_or(Code::UNINITIALIZED)
     }
 
-    /// Fixes the time, or lets it run on from its present value if `at` is none.
+    /// Fixes the time at `at`; without `at`, lets time run on from its present value.
     pub(crate) fn stand(&mut self, at: Option<Duration>) {
         if at.is_none() {
             self.began = Instant::now().checked_sub(self.now());

@@ -1,4 +1,4 @@
-//! Analysis of devices whose story is known.
+//! Analyses of synthetic traces with known results.
 
 use super::*;
 use crate::synthetic::{PowerProfile, PowerSegment, Sensor, Synthetic};
@@ -20,7 +20,7 @@ fn device() -> Device {
     }
 }
 
-/// Samples a load at 10 Hz for a minute, with what else a row shall say.
+/// Samples a load at 10 Hz for a minute; `more` adds values to each row, given the time in s.
 fn traced(load: &PowerProfile, more: impl Fn(f64, &mut Values)) -> Trace {
     let sensor = Sensor::for_class(SensorClass::FullTime);
     let row = |i: u32| {
@@ -137,7 +137,7 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
     let mut trace = traced(&PowerProfile::constant(80.0), |time_s, values| {
         values.set(Metric::GpuBusy, if time_s < 15.0 { 3.0 } else { 95.0 });
     });
-    // The last idle row is followed by half a minute without rows.
+    // After the last idle row, half a minute has no rows.
     let paused = |row: &Row| (14.95..45.0).contains(&row.time.as_secs_f64());
     trace.rows.retain(|row| !paused(row));
     let found = idle_periods(&trace, 0).unwrap();
@@ -158,8 +158,8 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
 
 #[test]
 fn joules_of_idle_time_are_those_of_the_trace() {
-    // A sensor of the last second is late: by its readings the first half took much of what the
-    // second did.
+    // A sensor that averages over the last second lags: its readings alone would assign much of the
+    // energy of the second half to the first half.
     let load = PowerProfile {
         pieces: vec![
             PowerSegment::level(30.0, 60.0),
@@ -175,8 +175,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     });
     for counted in [false, true] {
         for row in trace.rows.iter_mut().filter(|_| counted) {
-            let told_j = 5000.0 + load.energy_j(0.0, row.time.as_secs_f64());
-            row.values.set(Metric::Energy, told_j);
+            let reported_j = 5000.0 + load.energy_j(0.0, row.time.as_secs_f64());
+            row.values.set(Metric::Energy, reported_j);
         }
         let found = idle_periods(&trace, 0).unwrap();
         let all = trace.energy(0, Duration::ZERO..trace.duration()).unwrap();
@@ -190,8 +190,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     }
 }
 
-/// Adds rows at the edges of regions of code: many within a millisecond, at the start of every
-/// second until a time.
+/// Adds rows as at the edges of regions of code: 99 rows, 10 µs apart, at the start of every second
+/// until a time.
 fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
     trace.interval = Duration::from_millis(100);
     let mut rows = vec![];
@@ -212,7 +212,7 @@ fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
 fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
     let load = PowerProfile::constant(100.0);
     let busy = |time_s: f64, values: &mut Values| {
-        // Each region begins with a moment of waiting, of which nearly all rows are.
+        // Each region begins with a short wait; nearly all added rows are within these waits.
         let is_waiting = time_s.fract() < 0.05 && time_s < 30.0;
         values.set(Metric::GpuBusy, if is_waiting { 0.0 } else { 90.0 });
     };
@@ -235,7 +235,7 @@ fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
 
 #[test]
 fn levels_of_power_are_those_of_time() {
-    // Without utilisation, power decides, by the middle between two levels of it.
+    // Without utilisation, time is cut by power, at the midpoint of its two levels.
     let load = PowerProfile::square(60.0, 260.0, 20.0, 0.5);
     let (plain, edged) = (
         traced(&load, |_, _| {}),
@@ -330,9 +330,9 @@ fn a_power_cap_costs_speed_and_saves_energy() {
     assert!((found.energy_ratio - 150.0 / 0.9 / 250.0).abs() < 1e-6);
     let (low, high) = found.energy_ratio_range;
     assert!(low < found.energy_ratio && found.energy_ratio < high);
-    // 600 reads of a minute, as rare as updates, may miss 10 updates of 0.1 s if the clocks are off
-    // by 1.5 %. At 0 W to the ceiling of 360 W, energies are off by −1.7 % to +2.3 %, the ratio by
-    // 0.042; the rest is from the ends.
+    // The 600 reads of a minute are as rare as the updates, and may miss 10 updates of 0.1 s if the
+    // clocks differ by 1.5 %. With 0 W to the ceiling of 360 W in these updates, the energies are
+    // off by −1.7 % to +2.3 %, and the ratio by 0.042. The ends of the window add the rest.
     assert!((0.03..0.05).contains(&(high - low)), "{low} {high}");
     assert_eq!(found.after.power_limit_w, Some(160.0));
     assert!((found.after.sm_clock_mhz.unwrap() - 1600.0).abs() < 1e-6);

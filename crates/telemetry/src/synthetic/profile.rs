@@ -1,6 +1,6 @@
 //! The sensors of each architecture and the calls of each driver version.
 //!
-//! Role: maps [`Tells::AsBuilt`] to sensors, and determines which calls and field values the
+//! Role: maps [`Reporting::AsBuilt`] to sensors, and determines which calls and field values the
 //! library of a driver has.
 //! Source: sensors: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack
 //! of attention". CUDA versions: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver
@@ -147,20 +147,20 @@ impl Default for Driver {
 
 /// Returns the sensor behind a power field; none if the device does not report the field.
 pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Sensor> {
-    let told = match field {
+    let reporting = match field {
         PowerField::Instant => gpu.sensors.instant,
         PowerField::Average => gpu.sensors.average,
         PowerField::Draw => gpu.sensors.draw,
     };
-    match told {
+    match reporting {
         Reporting::By(sensor) => Some(sensor),
         Reporting::Never => None,
         Reporting::AsBuilt => class(gpu, driver, field).map(Sensor::for_class),
     }
 }
 
-/// Returns the energy counter; none if the device has none. By default devices have a counter from
-/// Volta on.
+/// Returns the energy counter; none if the device does not have a counter. By default devices have a
+/// counter from Volta on.
 pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
     match gpu.counter {
         Reporting::By(counter) => Some(counter),
