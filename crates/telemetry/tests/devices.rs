@@ -1,8 +1,8 @@
-//! What holds of every device: of those that the fake library plays, and of whatever this machine
-//! has.
+//! Properties of every device: of the boards of the fake library, and of the devices of this
+//! machine.
 //!
-//! Method: the same checks for each; a machine with NVIDIA's driver or with RAPL tests its own
-//! devices, too.
+//! Method: all devices get the same checks. On a machine with NVIDIA's driver or with RAPL, its own
+//! devices are tested as well.
 
 mod support;
 
@@ -14,7 +14,7 @@ use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Board, Scenario};
 use telemetry::{Device, Metric, Result, Sampler, Select, Source, Unit, measure_by};
 
-/// Checks a source, which is opened anew for each question.
+/// Checks a source, which `open` reopens for each check.
 fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
     let mut source = open()?;
     let devices = source.devices().to_vec();
@@ -28,10 +28,10 @@ fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
             }
             let has = |metric| reading.values.get(metric).is_some();
             let fails = |metric| reading.faults.iter().any(|(failed, _)| *failed == metric);
-            let told = Metric::ALL
+            let reported = Metric::ALL
                 .into_iter()
                 .filter(|&metric| device.field(metric).is_some());
-            for metric in told {
+            for metric in reported {
                 assert!(has(metric) != fails(metric), "{metric} of {device:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! The doctor on machines whose faults are known.
+//! `doctor` on machines with known faults.
 
 mod support;
 
@@ -8,11 +8,11 @@ use support::{Fake, fake};
 use telemetry::doctor::{Finding, Status, SystemPaths, examine};
 use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
 
-/// What NVIDIA's image of CUDA 12.2 asks for, but for the brands between.
+/// The driver requirements of NVIDIA's CUDA 12.2 image, shortened to three entries.
 const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=470,driver<471 \
     brand=unknown,driver>=470,driver<471 brand=tesla,driver>=525,driver<526";
 
-/// Gives a folder with these files.
+/// Creates a temporary folder with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = std::env::temp_dir().join(format!("telemetry-doctor-{name}-{}", std::process::id()));
     for (path, text) in files {

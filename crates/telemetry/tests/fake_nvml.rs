@@ -1,4 +1,5 @@
-//! The fake library over the real boundary: what it tells against what is true, and how it refuses.
+//! The fake library, called through `nvml-wrapper`: its readings compared with the model, and its
+//! errors.
 
 mod support;
 
@@ -14,18 +15,18 @@ use telemetry::synthetic::{
     Scenario,
 };
 
-/// Rounds W to mW, or J to mJ, as NVML tells them.
+/// Converts W to mW, or J to mJ, rounded as NVML reports them; none if negative.
 fn milli(value: f64) -> Option<u64> {
     serde_json::from_str(&format!("{:.0}", value * 1e3)).ok()
 }
 
-/// Gives a field as the wrapper tells it; none if it is not supported.
+/// Returns the value of a field; none if the field is not supported.
 fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     let values = device.field_values_for(&[FieldId(id)])?;
     match values
         .into_iter()
         .next()
-        .expect("one field was asked for")?
+        .expect("one field was requested")?
         .value
     {
         Ok(SampleValue::U32(value)) => Ok(Some(u64::from(value))),
@@ -35,8 +36,8 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     }
 }
 
-/// Gives what a call tells; none if it is not supported.
-fn told<T>(answer: Result<T, NvmlError>) -> Option<T> {
+/// Returns the result of a call; none if the call is not supported. Panics on other errors.
+fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     match answer {
         Err(NvmlError::NotSupported) => None,
         answer => Some(answer.expect("a call works or is not supported")),
@@ -80,12 +81,12 @@ fn a_t4_has_the_bandwidth_of_its_data_sheet() -> Result<(), NvmlError> {
 }
 
 #[test]
-fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
+fn reported_values_are_those_of_the_model() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&Board::ALL);
     let model = Model::new(scenario.clone()).expect("the boards are sound");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
-    // Times without a pattern, so that no update is always met.
+    // Irregular times, so that reads do not always coincide with updates.
     for time_ms in (0..60).map(|i| i * 137 + i * i) {
         fake.set_time(Duration::from_millis(time_ms));
         let time_s = Duration::from_millis(time_ms).as_secs_f64();
@@ -100,12 +101,12 @@ fn what_is_told_is_what_the_model_tells() -> Result<(), NvmlError> {
 fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlError> {
     let at = format!("{} at {time_s} s", gpu.gpu().name);
     let power = |field| gpu.reported_w(field, time_s).and_then(milli);
-    let draw = told(device.power_usage()).map(u64::from);
+    let draw = reported(device.power_usage()).map(u64::from);
     assert_eq!(draw, power(PowerField::Draw), "{at}");
     assert_eq!(field(device, 186)?, power(PowerField::Instant), "{at}");
     assert_eq!(field(device, 185)?, power(PowerField::Average), "{at}");
     let counted = gpu.counted_j(time_s).and_then(milli);
-    assert_eq!(told(device.total_energy_consumption()), counted, "{at}");
+    assert_eq!(reported(device.total_energy_consumption()), counted, "{at}");
     assert_eq!(
         (field(device, 83)?, field(device, 191)?),
         (counted, counted),
@@ -116,7 +117,7 @@ fn check(device: &Device<'_>, gpu: &GpuModel, time_s: f64) -> Result<(), NvmlErr
         (f64::from(degrees) - gpu.temperature_c(time_s)).abs() <= 0.5,
         "{at}"
     );
-    let busy = told(device.utilization_rates()).map(|rates| rates.gpu);
+    let busy = reported(device.utilization_rates()).map(|rates| rates.gpu);
     let expected = gpu.busy_pct(time_s).map(|busy| busy.0);
     assert!(
         (f64::from(busy.unwrap_or(0)) - expected.unwrap_or(0.0)).abs() <= 0.5,
@@ -169,7 +170,7 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
     let device = nvml.device_by_index(0)?;
     fake.set_time(Duration::from_millis(3010));
     let samples = device.samples(Sampling::Power, None)?;
-    // The buffer holds 120 updates of 20 ms.
+    // The sample buffer holds 120 updates of 20 ms.
     assert_eq!(samples.len(), 120);
     let began_us = scenario.began_unix_us;
     for (i, sample) in (0_u32..).zip(&samples) {
@@ -179,10 +180,10 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
         let expected = model.gpus()[0]
             .reported_w(PowerField::Instant, time)
             .and_then(milli);
-        let SampleValue::U32(told) = sample.value else {
+        let SampleValue::U32(reported) = sample.value else {
             panic!("{sample:?}")
         };
-        assert_eq!(Some(u64::from(told)), expected, "{time_ms} ms");
+        assert_eq!(Some(u64::from(reported)), expected, "{time_ms} ms");
     }
     let seen = samples[117].timestamp;
     assert_eq!(device.samples(Sampling::Power, seen)?, samples[118..]);
@@ -216,8 +217,8 @@ fn an_old_driver_lacks_what_came_later() -> Result<(), NvmlError> {
 
 #[test]
 fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), NvmlError> {
-    // The wrapper translates the number; one that did not would ask for power smoothing, which is
-    // not there.
+    // The wrapper translates the number. Without the translation it would query power smoothing,
+    // which is not supported.
     for version in ["580.65.06", "580.82.07"] {
         let fake = Fake::play(&Scenario::default().on_driver(version));
         let nvml = fake.nvml();
@@ -229,7 +230,7 @@ fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), Nvm
 }
 
 #[test]
-fn a_divided_gpu_tells_no_utilisation() -> Result<(), NvmlError> {
+fn a_divided_gpu_reports_no_utilisation() -> Result<(), NvmlError> {
     let mut scenario = Scenario::from_boards(&[Board::A100, Board::A100, Board::T4]);
     scenario.gpus[0].mig = true;
     let fake = Fake::play(&scenario);
@@ -422,7 +423,7 @@ fn threads_ask_at_once_and_every_call_counts() -> Result<(), NvmlError> {
             scope.spawn(|| {
                 let device = nvml.device_by_index(0).expect("there is a GPU");
                 for _ in 0..500 {
-                    device.power_usage().expect("it tells its power");
+                    device.power_usage().expect("the board reports power");
                 }
             });
         }

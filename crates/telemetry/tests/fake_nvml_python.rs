@@ -1,7 +1,7 @@
-//! Other people's programs on the fake library: NVIDIA's Python bindings and nvitop.
+//! Third-party programs on the fake library: NVIDIA's Python bindings and nvitop.
 //!
-//! Runs if the environment variable `FAKE_NVML_PYTHON` names a Python that has `nvidia-ml-py` and
-//! `nvitop`, on Linux; says that it did not otherwise.
+//! Runs on Linux if the environment variable `FAKE_NVML_PYTHON` is the path of a Python interpreter
+//! with `nvidia-ml-py` and `nvitop`. Otherwise the tests report that they were skipped.
 
 mod support;
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use telemetry::synthetic::{Board, PowerProfile, Process, Quantity, Scenario};
 
-/// Asks all that a trace of a GPU asks, and prints it in one line.
+/// A Python script that makes the same queries as a trace of a GPU, and prints the results in one
+/// line.
 const SCRIPT: &str = "
 import pynvml as n
 n.nvmlInit()
@@ -54,13 +55,13 @@ fn python_sees_what_rust_sees() -> std::io::Result<()> {
     let json = scenario.to_json().expect("a scenario has no NaN");
     let run = |arguments: &[&str]| run(Path::new(&python), &folder, &json, arguments);
 
-    let told = run(&["-c", SCRIPT])?;
+    let output = run(&["-c", SCRIPT])?;
     let pid = std::process::id();
     let expected = format!(
         "NVIDIA GeForce RTX 3090|00000000:02:00.0|123000|350000|61|87|21|2415919104|2147483648|\
          [123000, 123000]|[{pid}]|Invalid Argument\n"
     );
-    assert_eq!(text(&told.stdout), expected, "{}", text(&told.stderr));
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
 
     let panel = run(&["-m", "nvitop", "-1", "--no-unicode"])?;
     let panel_text = text(&panel.stdout);

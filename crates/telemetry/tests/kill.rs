@@ -1,4 +1,4 @@
-//! A process that is killed while it samples leaves files that are shorter, not broken.
+//! Trace files of a process that is killed while sampling: they are shorter, but valid.
 
 mod support;
 
@@ -13,10 +13,11 @@ use telemetry::format::{self, Dialect, Sink, Writer};
 use telemetry::synthetic::{PowerProfile, Synthetic};
 use telemetry::{Region, Row, Sampler, Trace};
 
-/// Names the folder to the copy of this test that is killed.
+/// The environment variable with the output folder, set for the child process that is killed.
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
 const SELF: &str = "a_killed_process_leaves_all_but_the_last_second";
-/// So long that within a second it is time, and not the number of rows, that has them written.
+/// The read interval: so long that rows are written once a second, not because a buffer of rows is
+/// full.
 const INTERVAL: Duration = Duration::from_millis(5);
 const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.csv", Dialect::Csv),
@@ -25,10 +26,10 @@ const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.json", Dialect::ChromeTrace),
 ];
 
-/// The file that holds when the newest row was read, in ns.
+/// The file with the time of the newest row, in ns.
 const WITNESS: &str = "newest";
 
-/// Writes down at once what other sinks may still hold.
+/// A sink that writes the time of each row at once, while other sinks may still buffer the row.
 struct Witness(File);
 
 impl Sink for Witness {
@@ -55,7 +56,7 @@ impl Sink for Witness {
     }
 }
 
-/// Samples into a file of each dialect until somebody ends it.
+/// Samples into a file of each dialect until the process is killed.
 fn sample_forever(folder: &Path) {
     let source =
         Synthetic::from_power(PowerProfile::square(20.0, 60.0, 0.5, 0.5)).expect("a sound program");
@@ -90,7 +91,7 @@ fn a_killed_process_leaves_all_but_the_last_second() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Times without a pattern, of which some lie within a write.
+        // Irregular times, some of which are during a write.
         let lives = Duration::from_micros(1_300_000 + kill * 271_828 % 1_500_000);
         let born = Instant::now();
         work_for(lives.saturating_sub(born.elapsed()));

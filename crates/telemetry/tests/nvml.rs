@@ -1,5 +1,4 @@
-//! The source `nvml` over the real boundary, against a library that plays scenarios whose truth is
-//! known.
+//! The source `nvml`, reading the fake library, compared with the model of each scenario.
 
 mod support;
 
@@ -17,7 +16,7 @@ fn at(fake: &Fake, nvml: &mut Nvml, device: usize, ms: u64) -> Reading {
 }
 
 #[test]
-fn what_the_library_tells_is_what_the_model_is() {
+fn values_of_the_library_are_those_of_the_model() {
     for driver in [
         "450.80.02",
         "510.47.03",
@@ -32,14 +31,14 @@ fn what_the_library_tells_is_what_the_model_is() {
         let mut nvml = Nvml::open_at(&support::fake()).unwrap();
         let mut model = Synthetic::new(Model::new(scenario).unwrap());
         assert_eq!(nvml.devices().len(), Board::ALL.len());
-        for (told, known) in nvml.devices().iter().zip(model.devices()) {
-            assert_eq!(told.name, known.name);
-            assert_eq!(told.uuid, known.uuid);
-            assert_eq!(told.limits, known.limits, "{}", known.name);
-            assert_eq!(told.architecture, known.architecture);
-            for (told, known) in told.capabilities.iter().zip(&known.capabilities) {
+        for (reported, known) in nvml.devices().iter().zip(model.devices()) {
+            assert_eq!(reported.name, known.name);
+            assert_eq!(reported.uuid, known.uuid);
+            assert_eq!(reported.limits, known.limits, "{}", known.name);
+            assert_eq!(reported.architecture, known.architecture);
+            for (reported, known) in reported.capabilities.iter().zip(&known.capabilities) {
                 assert_eq!(
-                    (told.metric, told.fault),
+                    (reported.metric, reported.fault),
                     (known.metric, known.fault),
                     "{driver}"
                 );
@@ -47,27 +46,27 @@ fn what_the_library_tells_is_what_the_model_is() {
         }
         for ms in [0, 1, 99, 100, 350, 1234, 2999, 60_000] {
             for device in 0..Board::ALL.len() {
-                let told = at(&fake, &mut nvml, device, ms);
+                let reported = at(&fake, &mut nvml, device, ms);
                 let known = model.read(device, Duration::from_millis(ms));
                 for metric in Metric::ALL {
-                    let (told, known) = (told.values.get(metric), known.values.get(metric));
-                    // NVML tells mW, mJ, whole degrees and per cent.
+                    let (reported, known) = (reported.values.get(metric), known.values.get(metric));
+                    // NVML reports mW, mJ, whole degrees and whole per cent.
                     let step = match metric {
                         Metric::Temperature | Metric::GpuBusy | Metric::MemoryBusy => 0.51,
                         Metric::SmClock | Metric::MemoryClock => 0.51,
                         _ => 0.000_51,
                     };
-                    let is_near = match (told, known) {
-                        (Some(told), Some(known)) => (told - known).abs() <= step,
+                    let is_near = match (reported, known) {
+                        (Some(reported), Some(known)) => (reported - known).abs() <= step,
                         (None, None) => true,
                         _ => false,
                     };
                     assert!(
                         is_near,
-                        "{driver} {device} {metric} at {ms}: {told:?} {known:?}"
+                        "{driver} {device} {metric} at {ms}: {reported:?} {known:?}"
                     );
                 }
-                assert_eq!(told.faults, []);
+                assert_eq!(reported.faults, []);
             }
         }
     }
@@ -140,14 +139,14 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
         );
         assert!(at(&fake, &mut nvml, 0, ms).faults.is_empty());
     }
-    // A second after it was missed it is looked for, with the library loaded anew.
+    // One second after the loss the source probes for the device and reloads the library.
     let found = at(&fake, &mut nvml, 1, 3200);
     assert!(found.faults.is_empty() && found.values.get(Metric::Energy).is_some());
     assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
 }
 
-/// Reads two GPUs ten times a second, of which the first never fails, and gives how often the
-/// library was loaded anew.
+/// Reads two GPUs ten times a second for ten minutes, and returns how often the library was
+/// reloaded. Reads of the first GPU must never fail.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
     let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
     let before = fake.calls("nvmlInit_v2");
@@ -162,7 +161,7 @@ fn looks_in_ten_minutes(fake: &Fake) -> u64 {
 fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
     let lost = FaultRule::lost(1, 2000);
     let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(lost));
-    // After 1, 2, 4, … 64 s, and every 64 s from then on: 14 times in ten minutes.
+    // Backoff: after 1, 2, 4, … 64 s, and then every 64 s, which is 14 times in ten minutes.
     assert_eq!(looks_in_ten_minutes(&fake), 14);
 }
 
@@ -256,7 +255,7 @@ fn a_divided_gpu_says_what_only_the_whole_would() {
 }
 
 #[test]
-fn a_query_tells_what_a_t4_is() {
+fn a_query_reports_what_a_t4_is() {
     let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
     let nvml = Nvml::open_at(&fake()).unwrap();
     let query = nvml.query(0);
@@ -264,7 +263,7 @@ fn a_query_tells_what_a_t4_is() {
     assert_eq!(query.compute_capability, Some((7, 5)));
     assert_eq!(query.multiprocessors, Some(40));
     assert!((query.bandwidth_gb_s.unwrap() - 320.064).abs() < 1e-9);
-    // As `nvidia-smi` has it, 15360 MiB; CUDA counts less, since the driver keeps some.
+    // 15360 MiB, as `nvidia-smi` reports; CUDA reports less, because the driver reserves memory.
     assert_eq!(query.memory_bytes, Some(15_360 << 20));
     assert_eq!(nvml.cuda_version(), Some((11, 6)));
     assert_eq!(nvml.driver(), Some("510.47.03"));

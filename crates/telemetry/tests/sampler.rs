@@ -1,4 +1,4 @@
-//! The sampler: rows when they are due, bounded memory, and nothing lost.
+//! The sampler: rows on time, bounded memory, and no lost rows.
 
 mod support;
 
@@ -15,7 +15,7 @@ use telemetry::{
     Device, Error, Failure, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values,
 };
 
-/// Counts its readings, and tells the count; every third one fails.
+/// A source that reports the count of its readings; every third reading fails.
 struct Counting {
     devices: Vec<Device>,
     n_readings: Arc<AtomicUsize>,
@@ -93,7 +93,7 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert!(written.skipped.is_empty());
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
-    // The rows of the past are spread evenly, the newest ones are whole.
+    // Thinned rows are spread evenly, and the newest rows are all kept.
     let past = trace.ledger.complete_from();
     assert!(past > Duration::from_secs(90));
     for device in 0..3 {
@@ -125,7 +125,7 @@ fn a_slow_source_misses_rounds_but_never_shifts_them() {
     assert!(overhead.longest >= Duration::from_millis(25));
     let rounds = overhead.ticks + overhead.missed;
     let last = trace.rows[trace.rows.len() - 2].time;
-    // A round is never early, so as many as there were can't have ended before.
+    // A round is never early, so the last round cannot be before its scheduled time.
     assert!(last >= Duration::from_millis(10) * u32::try_from(rounds - 1).unwrap());
 }
 
@@ -219,11 +219,11 @@ fn rounds_do_not_drift() {
     let trace = running.stop().trace;
     let rounds = &trace.rows[..trace.rows.len() - 1];
     let late = |row: &telemetry::Row| row.time.as_nanos() % interval.as_nanos();
-    // Some round of the last ones is on time however busy the machine is; were each only 10 µs
-    // late, the last would be by 4 ms.
+    // Even on a busy machine some of the last rounds are on time. If each round added a delay of
+    // only 10 µs, the last round would be 4 ms late.
     let least = rounds[rounds.len() / 2..].iter().map(late).min().unwrap();
     assert!(least < 2_000_000, "{least} ns");
-    // The last one is where its number says, but for what a busy machine was late by.
+    // The last round is at its scheduled time, apart from the delays of a busy machine.
     let overhead = trace.overhead.unwrap();
     let number = u32::try_from(overhead.ticks + overhead.missed - 1).unwrap();
     let last = rounds[rounds.len() - 1].time;
@@ -249,14 +249,14 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     let overhead = trace.overhead.unwrap();
     assert_eq!(overhead.cpu.is_some(), cfg!(unix));
     let cpu = overhead.cpu.unwrap_or_default();
-    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for
-    // any build.
+    // Measured: 0.13 % of a core in an optimised build, library included. The limit is for any
+    // build.
     assert!(cpu < overhead.wall / 100, "{cpu:?} of {:?}", overhead.wall);
-    // What is kept without being asked fits into 3 MiB.
+    // The default capacity of rows fits into 3 MiB.
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);
 }
 
-/// Panics from the fourth reading on.
+/// A source that panics from the fourth reading on.
 struct Breaking(Counting);
 
 impl Source for Breaking {
@@ -341,7 +341,7 @@ fn a_sink_whose_error_cannot_be_printed_is_given_up_and_reported() {
         }
     }
     let writer = Writer::new(Dialect::Csv, Broken);
-    // The sink fails on the sampler's thread.
+    // The sink fails on the thread of the sampler.
     let (writer, release) = writer.held_back();
     let running = Sampler::new(Counting::new(1))
         .interval(Duration::from_millis(1))
@@ -453,10 +453,13 @@ fn a_scrape_says_when_the_newest_row_was_read() {
     let line = text
         .lines()
         .find(|line| line.starts_with("telemetry_last_sample_timestamp_seconds{"));
-    let told_s: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    let reported_s: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
     let row_s = snapshot.trace.rows[0].time.as_secs_f64();
     let truth_s = snapshot.trace.began_unix_ns as f64 * 1e-9 + row_s;
-    assert!((told_s - truth_s).abs() < 2e-3, "{told_s} {truth_s}");
+    assert!(
+        (reported_s - truth_s).abs() < 2e-3,
+        "{reported_s} {truth_s}"
+    );
     let read = prometheus::read(text.as_bytes()).unwrap();
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
@@ -479,7 +482,7 @@ fn a_region_is_written_within_a_second_whatever_the_interval() {
             }
             left.elapsed()
         };
-        // A busy machine is late at times, and not each time.
+        // On a busy machine single attempts may be late, so one of five suffices.
         assert!((0..5).any(|_| takes() < Duration::from_millis(1100)));
     }
 }
@@ -516,7 +519,7 @@ fn the_newest_row_of_each_device_is_there_when_memory_is_thinned() {
     assert_eq!(devices, [0, 1]);
     let ticks = newest.overhead.unwrap().ticks;
     let last = newest.rows[1].values.get(Metric::Energy).unwrap();
-    // The counter of the source says which reading it was.
+    // The counter of the source is the number of the reading.
     assert!(last + 1.0 >= 2.0 * ticks as f64, "{last} {ticks} {now:?}");
     assert!(running.stop().trace.rows.len() <= 4);
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Divisor of the capacity: at most this part of the rows is kept whole, because the energies of
-/// later windows need the rows before them.
+/// later windows need earlier rows.
 const WHOLE_SHARE: usize = 4;
 /// Most estimates for the counter of a device in one batch: one for the longest time without a
 /// reset of the counter, the others for windows before or after a reset. Power needs one estimate.

@@ -1,9 +1,9 @@
-//! The fake library, for tests: where it is, what it plays, what was done to it.
+//! Test helpers: loads and controls the fake NVML library.
 //!
-//! Role: every test that needs NVML loads the fake by [`Fake::play`]. The library has one state for a whole process, so
-//! only one [`Fake`] exists at a time; others wait.
-#![allow(dead_code, reason = "no test file needs all of it")]
-#![allow(unsafe_code, reason = "control symbols are called over the boundary")]
+//! Role: every test that needs NVML loads the fake library by [`Fake::play`]. The library has one
+//! state for the whole process, so only one [`Fake`] exists at a time; other tests wait.
+#![allow(dead_code, reason = "each test file uses a subset")]
+#![allow(unsafe_code, reason = "control symbols are C functions")]
 
 use libloading::Library;
 use nvml_wrapper::Nvml;
@@ -17,35 +17,42 @@ use telemetry::synthetic::{Action, Scenario};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The fake library, playing a scenario at time zero, where time stands.
+/// The loaded fake library. After [`Fake::play`], its time is fixed at zero.
 #[derive(Debug)]
 pub(crate) struct Fake {
     library: Library,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Says that the running test had nothing to test, past the harness, so that `xtask verify` counts it.
+/// Reports on standard error that the running test was skipped, so that `xtask verify` counts the
+/// skip. The line bypasses the harness, which captures `eprintln!`.
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("test"));
-    io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error takes a line");
+    io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error is writable");
 }
 
-/// A file that others look into.
+/// An in-memory file whose content other owners can read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    /// Gives what was written so far.
+    /// Returns the bytes that were written so far.
     #[must_use]
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.0.lock().expect("nobody panics").clone()
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 }
 
 impl io::Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics").extend(bytes);
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .extend(bytes);
         Ok(bytes.len())
     }
 
@@ -54,7 +61,7 @@ impl io::Write for Shared {
     }
 }
 
-/// Works for a time, as whoever is measured does.
+/// Keeps the thread busy for a time, like a measured workload.
 pub(crate) fn work_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -62,19 +69,19 @@ pub(crate) fn work_for(time: Duration) {
     }
 }
 
-/// Gives the path of the fake library, which cargo builds beside the tests.
+/// Returns the path of the fake library, which cargo builds next to the tests.
 #[must_use]
 pub(crate) fn fake() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let name = format!("{DLL_PREFIX}fake_nvml{DLL_SUFFIX}");
-    let beside = test.with_file_name(&name);
-    if beside.exists() {
-        return beside;
+    let neighbour = test.with_file_name(&name);
+    if neighbour.exists() {
+        return neighbour;
     }
-    // Examples lie one folder beside the dependencies.
+    // For an example, the library is in the sibling folder `deps`.
     let folder = test.parent().and_then(|folder| folder.parent());
     let path = folder
-        .expect("a test lies two folders deep")
+        .expect("a test is two folders deep")
         .join("deps")
         .join(name);
     assert!(path.exists(), "no {}; was fake-nvml built?", path.display());
@@ -82,7 +89,7 @@ pub(crate) fn fake() -> PathBuf {
 }
 
 impl Fake {
-    /// Plays a scenario; time stands at zero.
+    /// Loads the library and starts a scenario, with the time fixed at zero.
     #[must_use]
     pub(crate) fn play(scenario: &Scenario) -> Self {
         let fake = Self::load();
@@ -90,7 +97,8 @@ impl Fake {
         fake
     }
 
-    /// Plays another scenario, as if driver and GPUs were changed in mid-run; time stands at zero.
+    /// Starts another scenario, as if driver and GPUs were replaced in mid-run, with the time fixed
+    /// at zero.
     pub(crate) fn replay(&self, scenario: &Scenario) {
         let json = scenario.to_json().expect("a scenario has no NaN");
         let json = CString::new(json).expect("JSON has no zeros");
@@ -101,11 +109,11 @@ impl Fake {
         self.set_time(Duration::ZERO);
     }
 
-    /// Loads the library without changing what it plays.
+    /// Loads the library without changing its scenario.
     #[must_use]
     pub(crate) fn load() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: loading the fake runs no code.
+        // SAFETY: the fake library has no initialisers that run when it is loaded.
         let library = unsafe { Library::new(fake()) }.expect("the fake loads");
         Self {
             library,
@@ -113,21 +121,21 @@ impl Fake {
         }
     }
 
-    /// Initialises it through the wrapper.
+    /// Initialises the library through `nvml-wrapper`.
     ///
     /// # Errors
-    /// What the scenario makes `nvmlInit_v2` say.
+    /// The error that the scenario sets for `nvmlInit_v2`.
     pub(crate) fn init(&self) -> Result<Nvml, nvml_wrapper::error::NvmlError> {
         Nvml::builder().lib_path(fake().as_os_str()).init()
     }
 
-    /// Initialises it through the wrapper, which is to succeed.
+    /// Initialises the library through `nvml-wrapper`; panics on an error.
     #[must_use]
     pub(crate) fn nvml(&self) -> Nvml {
         self.init().expect("the fake is initialised")
     }
 
-    /// Sets the time, where it stands.
+    /// Fixes the time of the library.
     pub(crate) fn set_time(&self, time: Duration) {
         let set: unsafe extern "C" fn(u64) -> u32 = self.symbol("fake_nvml_set_time_ns");
         let time_ns = u64::try_from(time.as_nanos()).expect("a time of less than 500 years");
@@ -135,24 +143,24 @@ impl Fake {
         assert_eq!(unsafe { set(time_ns) }, 0);
     }
 
-    /// Lets time run on.
+    /// Lets the time of the library run on from its present value.
     pub(crate) fn use_real_time(&self) {
         let run: unsafe extern "C" fn() -> u32 = self.symbol("fake_nvml_use_real_time");
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call has no arguments.
         assert_eq!(unsafe { run() }, 0);
     }
 
-    /// Gives the time.
+    /// Returns the time of the library.
     #[must_use]
     pub(crate) fn time(&self) -> Duration {
         let get: unsafe extern "C" fn(*mut u64) -> u32 = self.symbol("fake_nvml_time_ns");
         let mut time_ns = 0;
-        // SAFETY: the argument is room for a number.
+        // SAFETY: the argument has room for a number.
         assert_eq!(unsafe { get(&raw mut time_ns) }, 0);
         Duration::from_nanos(time_ns)
     }
 
-    /// Gives how often a symbol was called since the scenario began.
+    /// Returns the number of calls of a symbol since the start of the scenario.
     #[must_use]
     pub(crate) fn calls(&self, symbol: &str) -> u64 {
         let get: unsafe extern "C" fn(*const c_char, *mut u64) -> u32 =
@@ -164,48 +172,49 @@ impl Fake {
         n_calls
     }
 
-    /// Gives whether a GPU's clocks are locked.
+    /// Returns whether a GPU's clocks are locked.
     #[must_use]
     pub(crate) fn is_locked(&self, gpu: u32) -> bool {
         let get: unsafe extern "C" fn(u32, *mut u32) -> u32 = self.symbol("fake_nvml_is_locked");
         let mut is_locked = 2;
-        // SAFETY: the arguments are a number and room for one.
+        // SAFETY: the arguments are a number and a pointer to a number.
         assert_eq!(unsafe { get(gpu, &raw mut is_locked) }, 0);
         is_locked == 1
     }
 
-    /// Gives the work that a GPU did between two times, in units of its clock model.
+    /// Returns the work that a GPU did between two times, in units of its clock model.
     #[must_use]
     pub(crate) fn work(&self, gpu: u32, from: Duration, to: Duration) -> f64 {
         let get: unsafe extern "C" fn(u32, f64, f64, *mut f64) -> u32 =
             self.symbol("fake_nvml_work");
         let mut work = f64::NAN;
-        // SAFETY: the arguments are numbers and room for one.
+        // SAFETY: the arguments are numbers and a pointer to a number.
         let code = unsafe { get(gpu, from.as_secs_f64(), to.as_secs_f64(), &raw mut work) };
         assert_eq!(code, 0);
         work
     }
 
-    /// Gives what was done to GPUs, or tried, that only root may.
+    /// Returns the privileged actions on GPUs, failed attempts included.
     #[must_use]
     pub(crate) fn actions(&self) -> Vec<Action> {
         let json = self.text("fake_nvml_actions");
         serde_json::from_str(&json).expect("the fake writes JSON")
     }
 
-    /// Gives why the last thing that failed without a code of its own did.
+    /// Returns the message of the last failure that has no NVML code of its own.
     #[must_use]
     pub(crate) fn why(&self) -> String {
         self.text("fake_nvml_why")
     }
 
-    /// Gives a symbol of the library, as a function of the caller's type, which has to be its own.
+    /// Returns a symbol of the library as a function of type `F`, which must be the symbol's type.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the library does not have the symbol.
     #[must_use]
     pub(crate) fn symbol<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: callers, all of them in tests, give the type that the symbol has in the fake's source.
+        // SAFETY: the callers are tests, and state the type that the symbol has in the fake
+        // library.
         let found = unsafe { self.library.get::<F>(name.as_bytes()) };
         *found.unwrap_or_else(|fault| panic!("{name}: {fault}"))
     }
@@ -213,11 +222,11 @@ impl Fake {
     fn text(&self, symbol: &str) -> String {
         let get: unsafe extern "C" fn(*mut c_char, *mut u32) -> u32 = self.symbol(symbol);
         let mut length = 0;
-        // SAFETY: room for no characters is asked for by null, and the length is room for a number.
+        // SAFETY: a null buffer requests the length only, for which there is room.
         let code = unsafe { get(std::ptr::null_mut(), &raw mut length) };
-        assert_eq!(code, 7, "{symbol} asks for room");
+        assert_eq!(code, 7, "{symbol}: must request a buffer");
         let mut bytes = vec![0_u8; length as usize];
-        // SAFETY: there is room for as many characters as the length says.
+        // SAFETY: the buffer has room for `length` characters.
         let code = unsafe { get(bytes.as_mut_ptr().cast(), &raw mut length) };
         assert_eq!(code, 0);
         bytes.pop();
@@ -226,7 +235,7 @@ impl Fake {
 }
 
 impl Drop for Fake {
-    /// Takes back what a test that failed had initialised.
+    /// Shuts the library down as often as a failed test left it initialised.
     fn drop(&mut self) {
         // SAFETY: the symbol has this type in NVML.
         let found = unsafe {
@@ -234,7 +243,7 @@ impl Drop for Fake {
                 .get::<unsafe extern "C" fn() -> u32>(b"nvmlShutdown")
         };
         let Ok(shut_down) = found else { return };
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call has no arguments.
         while unsafe { shut_down() } == 0 {}
     }
 }

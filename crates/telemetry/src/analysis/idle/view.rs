@@ -105,7 +105,7 @@ impl<'a> RowWindow<'a> {
         series.iter().map(|point| point.1).zip(held).collect()
     }
 
-    /// Returns the readings of a metric, each from its read to the next one. The readings are those
+    /// Returns the readings of a metric, each from its read to the next read. The readings are those
     /// of the whole trace, because a reading after the window may describe the end of the window.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
