@@ -222,6 +222,7 @@ pub(crate) fn milli(value: f64) -> f64 {
     value * 1e3
 }
 
+/// Returns the machine at the present time; fails before the first initialisation.
 fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     if state.n_initialised == 0 {
         return Err(Code::UNINITIALIZED);
@@ -231,18 +232,21 @@ fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     Ok(Query { model, now_s })
 }
 
+/// Reads the scenario of the environment variable: JSON if the value begins with a brace, and else
+/// the path of a file. Without the variable, the default scenario is used.
 fn scenario_of_environment() -> Result<Scenario, String> {
-    let Ok(told) = std::env::var(VARIABLE) else {
+    let Ok(setting) = std::env::var(VARIABLE) else {
         return Ok(Scenario::default());
     };
-    let text = if told.trim_start().starts_with('{') {
-        told
+    let text = if setting.trim_start().starts_with('{') {
+        setting
     } else {
-        std::fs::read_to_string(&told).map_err(|fault| format!("{told}: {fault}"))?
+        std::fs::read_to_string(&setting).map_err(|fault| format!("{setting}: {fault}"))?
     };
     Scenario::from_json(&text).map_err(|fault| fault.to_string())
 }
 
+/// Locks the state. A panic in another call leaves the state valid, so poisoning is ignored.
 fn lock() -> MutexGuard<'static, LibraryState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

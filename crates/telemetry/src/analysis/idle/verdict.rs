@@ -23,6 +23,7 @@ impl Bottleneck {
         let has_gaps = self
             .periodicity
             .is_some_and(|found| low_is_gap(found.levels_w));
+        // The order of the arms is the priority of the verdicts.
         match self.busy_percentiles {
             _ if self.evidence == Evidence::Neither => Verdict::Undecided,
             _ if idle > MOSTLY => Verdict::MostlyIdle,
@@ -52,7 +53,7 @@ impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.verdict {
             Verdict::Undecided => {
-                "Busy and idle time cannot be told apart: utilisation is not reported, and power has no two levels."
+                "Busy and idle time cannot be distinguished: utilisation is not reported, and power does not have two levels."
             }
             Verdict::MostlyIdle => "The device was idle for most of the time.",
             Verdict::PeriodicIdle => "The device waits in every round.",
@@ -71,8 +72,8 @@ impl fmt::Display for Bottleneck {
             write!(
                 f,
                 " Power repeats every {:.2} s, {:.0} times, and is high ({:.0} W) for {:.0} % of \
-                 each period and low ({:.0} W) for the rest; noise looks like that in at most \
-                 {:.0e} of all traces.",
+                 each period and low ({:.0} W) for the rest (probability of a false alarm: at most \
+                 {:.0e}).",
                 found.period_s,
                 found.n_periods,
                 found.levels_w.1,
@@ -95,6 +96,7 @@ impl fmt::Display for Bottleneck {
 }
 
 impl Bottleneck {
+    /// Writes the shares of the states; memory decides whether idle time is split in two.
     fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shares {
             active,
@@ -114,14 +116,15 @@ impl Bottleneck {
         }
     }
 
+    /// Writes the energy of the window and, if idle time is known, the energy of idle time.
     fn fmt_energy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, " It took {} J", digits(self.joules))?;
+        write!(f, " It used {} J", digits(self.joules))?;
         if self.evidence == Evidence::Neither {
             return f.write_str(".");
         }
         write!(
             f,
-            ", {} J [{}, {}] ({:.0} %) of them while idle.",
+            ", of which {} J [{}, {}] ({:.0} %) while idle.",
             digits(self.wasted_j.value),
             digits(self.wasted_j.low),
             digits(self.wasted_j.high),
