@@ -94,7 +94,7 @@ pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
 #[must_use]
 pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     let about = &trace.devices[device];
-    let is_told = |metric: &Metric| about.field(*metric).is_some();
+    let is_reported = |metric: &Metric| about.field(*metric).is_some();
     let said = |metric: Metric| {
         let class = about.sensor_class(metric);
         let known = class.map(|class| {
@@ -118,7 +118,7 @@ pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     };
     Metric::POWERS
         .into_iter()
-        .filter(is_told)
+        .filter(is_reported)
         .map(said)
         .collect()
 }
@@ -253,9 +253,9 @@ fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     let mut counted = EnergyTotal::default();
     let readings = trace.series(device, Metric::Energy).into_iter();
     let counts: Vec<_> = readings
-        .map(|(time_s, told_j)| {
+        .map(|(time_s, reported_j)| {
             let time = Duration::try_from_secs_f64(time_s).unwrap_or(Duration::MAX);
-            (time_s, counted.add(time, told_j) / KILO)
+            (time_s, counted.add(time, reported_j) / KILO)
         })
         .collect();
     if !counts.is_empty() {
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_is_told_of_the_only_region_or_of_the_whole() {
+    fn energy_is_reported_of_the_only_region_or_of_the_whole() {
         let mut trace = recorded(&[Board::T4], Duration::from_secs(20));
         assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
         let mark = |from_s, to_s| telemetry::Region {

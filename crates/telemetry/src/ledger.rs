@@ -145,6 +145,7 @@ impl Ledger {
             outside <= self.interval && inside.is_none_or(|inside| outside < inside)
         };
         let start = |place: usize| Some(slices.get(place)?.window.start);
+        // The first edge inside the window, unless the edge before the window is nearer.
         let mut first = slices.partition_point(|slice| slice.window.start < window.start);
         if first > 0
             && let Some(before) = start(first - 1)
@@ -156,6 +157,7 @@ impl Ledger {
             first -= 1;
         }
         let end = |place: usize| Some(slices.get(place)?.window.end);
+        // The same choice at the end: `last` is the index after the last slice that is used.
         let mut last = slices.partition_point(|slice| slice.window.end <= window.end);
         let inside = last.checked_sub(1).and_then(end);
         if let Some(after) = end(last)

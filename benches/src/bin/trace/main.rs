@@ -283,8 +283,8 @@ fn live_line(newest: &Trace, counted: &mut Vec<EnergyTotal>) -> String {
         line += &power.map_or_else(String::new, |watts| format!(" {watts:.0} W"));
         let busy = row.values.get(Metric::GpuBusy);
         line += &busy.map_or_else(String::new, |busy| format!(" {busy:.0} % busy"));
-        let told = row.values.get(Metric::Energy);
-        let joules = told.map(|told_j| counted[row.device].add(row.time, told_j));
+        let reported_j = row.values.get(Metric::Energy);
+        let joules = reported_j.map(|total_j| counted[row.device].add(row.time, total_j));
         line += &joules.map_or_else(String::new, |joules| {
             format!(" {} J", units::digits(joules))
         });

@@ -143,6 +143,7 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
         })
     };
     let mut pareto: Vec<usize> = (0..points.len()).filter(|&i| !is_beaten(i)).collect();
+    // Falling rate is rising time per item.
     pareto.sort_by(|&a, &b| points[b].rate.total_cmp(&points[a].rate));
     let at = |i| optimum(points, &joules, i);
     Ok(Curve {
@@ -303,6 +304,7 @@ fn stationary(
     let slope =
         |f: f64| c * (a * f64::from(k) * f.powi(k + 1) + b * f64::from(k - 1) * f.powi(k)) - b * p0;
     let (mut low, mut high) = (points[0].clock_mhz, points[points.len() - 1].clock_mhz);
+    // The slope must change sign in the measured range; the negated form also rejects NaN.
     if !(slope(low) <= 0.0 && slope(high) >= 0.0) {
         return None;
     }

@@ -158,6 +158,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         joules_per_item: energy.joules / job.items,
         mean_w: energy.mean_w(),
         energy,
+        // Without readings of the limit, the limit at the start of the trace is used.
         power_limit_w: limit_w.or(device.limits.set_w),
         sm_clock_mhz: mean(values(Metric::SmClock).into_iter()),
         memory_clock_mhz: mean(values(Metric::MemoryClock).into_iter()),

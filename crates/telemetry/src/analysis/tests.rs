@@ -253,7 +253,10 @@ fn a_device_that_was_never_idle_wasted_nothing() {
     let found = idle_periods(&trace, 0).unwrap();
     assert!(found.wasted_j.value == 0.0 && found.wasted_j.value.is_sign_positive());
     let text = found.to_string();
-    assert!(text.contains("It used 12.00 J, of which 0 J [0, "), "{text}");
+    assert!(
+        text.contains("It used 12.00 J, of which 0 J [0, "),
+        "{text}"
+    );
 }
 
 #[test]

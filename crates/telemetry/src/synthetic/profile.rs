@@ -216,7 +216,8 @@ mod tests {
     #[test]
     fn the_same_field_changes_its_meaning_with_the_driver() {
         let gpu = Gpu::from_board(Board::Rtx3090);
-        let window_s = |version, field| sensor(&gpu, &on(version), field).map(|told| told.window_s);
+        let window_s =
+            |version, field| sensor(&gpu, &on(version), field).map(|sensor| sensor.window_s);
         assert_eq!(window_s("525.60.13", PowerField::Draw), Some(1.0));
         assert_eq!(window_s("530.30.02", PowerField::Draw), Some(0.1));
         assert_eq!(window_s("535.54.03", PowerField::Draw), Some(1.0));

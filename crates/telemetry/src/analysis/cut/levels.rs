@@ -102,6 +102,7 @@ impl Levels {
         };
         let time_s = |list: &[(f64, f64)]| list.iter().map(|reading| reading.1).sum::<f64>();
         let (low, high) = (near(least_w), near(most_w));
+        // With most of the time between the extremes, power has a continuous range and no levels.
         if time_s(&low) + time_s(&high) < MIN_SHARE_NEAR * time_s(&weighed) {
             return None;
         }
@@ -141,6 +142,7 @@ impl Levels {
                 let Some(j) = (i + 1..end).find(is_above) else {
                     continue;
                 };
+                // Move as much as this step lacks, but no more than the other step has in excess.
                 let needed_j = (level_w - steps[i].value) * steps[i].length_s();
                 let excess_j = (steps[j].value - level_w) * steps[j].length_s();
                 let moved_j = needed_j.min(excess_j);
@@ -180,6 +182,8 @@ impl Levels {
             (true, false) => 0.0,
             (false, _) => mixture,
         };
+        // Near the low level at least the idle share of a mixture is idle, and near the high level
+        // at most that share. In between, the step may be anything from busy to idle.
         let share = Estimate {
             value,
             low: if place <= NEAR { mixture } else { 0.0 },

@@ -59,6 +59,7 @@ impl<'a> RowWindow<'a> {
             let is_pause = held_s < next_s - from_s;
             let to_s = if is_pause { from_s + held_s } else { next_s };
             let (from_s, to_s) = (from_s.max(window_s.0), to_s.min(window_s.1));
+            // Rows that follow each other without a pause are one span.
             match spans.last_mut() {
                 _ if to_s <= from_s => {}
                 Some(last) if last.1 >= from_s => last.1 = last.1.max(to_s),
@@ -105,8 +106,9 @@ impl<'a> RowWindow<'a> {
         series.iter().map(|point| point.1).zip(held).collect()
     }
 
-    /// Returns the readings of a metric, each from its read to the next read. The readings are those
-    /// of the whole trace, because a reading after the window may describe the end of the window.
+    /// Returns the readings of a metric, each from its read to the next read. The readings are
+    /// those of the whole trace, because a reading after the window may describe the end of the
+    /// window.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
@@ -176,6 +178,7 @@ impl<'a> RowWindow<'a> {
             return None;
         }
         let series = self.trace.series(self.device, Metric::Energy);
+        // `last` is the read at which the next step begins; reads too close to it are skipped.
         let (mut last, mut steps) = (*series.first()?, vec![]);
         for &(to_s, reported_j) in &series[1..] {
             if reported_j < last.1 {
@@ -230,6 +233,8 @@ impl<'a> RowWindow<'a> {
         series.retain(|&(_, value)| value.is_finite());
         series.dedup_by(|next, last| next.0 <= last.0);
         let class = self.update_and_window_s(metric);
+        // The update interval of an unknown sensor is measured or, if that fails, assumed to be
+        // slow.
         let measured = || {
             let found = updates::period(&series, COUNTER_PERIODS_S.0, COUNTER_PERIODS_S.1);
             found.map_or(SLOWEST_COUNTER_S, |found| found.period_s)
@@ -265,6 +270,8 @@ impl<'a> RowWindow<'a> {
         // If all unknown time were idle, it would have its own energy or that of other idle time.
         let idle_w = cut.idle_j.high / cut.idle_s.high.max(f64::MIN_POSITIVE);
         let high_j = cut.idle_j.high + unknown_j.max(idle_w * unknown_s);
+        // The calibration is applied to both ends, because its error grows with the energy and the
+        // time.
         let low = truth(cut.idle_j.low, cut.idle_s.low).low_j;
         let high = truth(high_j, cut.idle_s.high + unknown_s).high_j;
         Estimate {
@@ -315,6 +322,7 @@ impl<'a> RowWindow<'a> {
             TimedReading::seen(from_s, to_s, f64::from(u8::from(is_held)))
         });
         let steps = clipped(&steps.collect::<Vec<_>>(), &self.spans);
+        // The value of a step is 1 while memory is held and 0 otherwise.
         let (held_s, all_s) = steps.iter().fold((0.0, 0.0), |(held_s, all_s), step| {
             let length_s = step.to_s - step.from_s;
             (held_s + step.value * length_s, all_s + length_s)
