@@ -8,8 +8,8 @@
 //! has ended. The start of a region that is open when rows are thinned becomes the edge of a slice.
 //! The energy of a window is the sum of its slices, and of rows at both ends:
 //! ```text
-//! window        |-----------------------------|
-//! rows/slices  ..rows | slice | slice | slice | rows..
+//! window  |-------------------------------------|
+//! parts   | rows | slice | slice | slice | rows |
 //! ```
 //! Energies are stored as reported ([`Reported`]) and calibrated when they are read.
 //! Concurrency: a [`RowBatch`] holds a copy of the rows, so energies are computed without the
@@ -256,8 +256,8 @@ impl Trace {
         }
         let of_rows = |part: Range<Duration>| {
             let mut rows = self.with_rows(self.around(&part).to_vec());
-            // Without thinned rows the requested interval applies; with them, the interval of the
-            // trace.
+            // After the thinned rows all rows are in memory, at the requested interval. The interval
+            // of the trace itself has grown by thinning.
             if part.start >= self.ledger.whole_from {
                 rows.rows.retain(|row| row.time >= self.ledger.whole_from);
                 rows.interval = self.ledger.interval;

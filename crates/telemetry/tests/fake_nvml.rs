@@ -45,7 +45,7 @@ fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
 }
 
 #[test]
-fn every_board_says_which_it_is() -> Result<(), NvmlError> {
+fn every_board_reports_its_identity() -> Result<(), NvmlError> {
     let fake = Fake::play(&Scenario::from_boards(&Board::ALL));
     let nvml = fake.nvml();
     assert_eq!(nvml.device_count()?, 6);

@@ -166,7 +166,7 @@ fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
 }
 
 #[test]
-fn a_gpu_that_is_found_and_says_nothing_is_looked_for_ever_less_often() {
+fn a_gpu_that_is_found_without_readings_is_probed_ever_less_often() {
     let silent = FaultRule {
         gpu: Some(1),
         from_ms: 2000,

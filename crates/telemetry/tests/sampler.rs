@@ -446,7 +446,7 @@ fn a_lost_sink_is_reported_when_it_is_lost() {
 }
 
 #[test]
-fn a_scrape_says_when_the_newest_row_was_read() {
+fn a_scrape_contains_the_time_of_the_newest_row() {
     let running = Sampler::new(Counting::new(1)).start().unwrap();
     let snapshot = running.snapshot();
     let text = prometheus::write_snapshot(&snapshot);
