@@ -256,8 +256,8 @@ impl Trace {
         }
         let of_rows = |part: Range<Duration>| {
             let mut rows = self.with_rows(self.around(&part).to_vec());
-            // After the thinned rows all rows are in memory, at the requested interval. The interval
-            // of the trace itself has grown by thinning.
+            // After the thinned rows all rows are in memory, at the requested interval. The
+            // interval of the trace itself has grown by thinning.
             if part.start >= self.ledger.whole_from {
                 rows.rows.retain(|row| row.time >= self.ledger.whole_from);
                 rows.interval = self.ledger.interval;
