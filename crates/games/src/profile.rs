@@ -5,11 +5,7 @@
 use crate::game::{BestResponses, Game};
 use crate::{Error, Result};
 
-/// A list of strategies, one for each player.
-///
-/// In a strategic game a strategy is one probability for each action; in an extensive game one for
-/// each action of each of the player's information sets, in the order of
-/// [`crate::extensive::Sequences::decisions`].
+/// Tolerance for the sum of the probabilities of a strategy.
 pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 
 /// Returns the payoffs of a profile, and a best response of each player to it.

@@ -219,9 +219,9 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
             for config in rules {
                 let mut learner = Learner::new(gpu, &game, &config).unwrap();
                 let mut run = Run::new(&game, &config).unwrap();
-                for stretch in [0, 1, 9] {
-                    learner.advance(stretch).unwrap();
-                    run.advance(stretch);
+                for n_iterations in [0, 1, 9] {
+                    learner.advance(n_iterations).unwrap();
+                    run.advance(n_iterations);
                     let pairs = learner.average().unwrap().into_iter().zip(run.average());
                     for (found, truth) in pairs {
                         assert_close(found, truth, Tolerance::exact().or_absolute(1e-5));

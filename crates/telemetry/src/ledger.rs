@@ -1,28 +1,28 @@
 //! Energies of rows that are no longer in memory.
 //!
-//! Role: the sampler thins the rows of a long trace to save memory. Energies from thinned rows have
-//! wide bounds: ±100 % for 1 h without a counter, where the file with all rows has ±11 %. The
-//! sampler therefore computes energies before it thins rows, and stores them here.
-//! Method: the past is divided into consecutive slices:
-//!
+//! Role: the rows of a long trace are thinned, and an energy computed from thinned rows has wide
+//! bounds: ±100 % for 1 h without a counter, compared with ±11 % from all rows. The sampler
+//! therefore computes energies before it thins rows.
+//! Method: the past is divided into consecutive slices. The energy of a slice is computed while its
+//! rows and the rows around it are all in memory, and so is the energy of each region of code that
+//! has ended. The start of a region that is open when rows are thinned becomes the edge of a slice.
+//! The energy of a window is the sum of its slices, and of rows at both ends:
 //! ```text
-//!  time   |-- slice --|-- slice --|-- slice --|  rows in memory ...
-//!  region        [==========]                     has an entry of its own
+//! window  |-------------------------------------|
+//! parts   | rows | slice | slice | slice | rows |
 //! ```
-//!
-//! The energy of a slice is computed while all rows in and around the slice are in memory; the same
-//! applies to each region of code that has ended. A region that is open when rows are thinned
-//! begins at the edge of a slice. The energy of a window is the sum of its slices and of the rows
-//! at both ends. Energies are stored as reported ([`Reported`]) and calibrated when they are read.
-//! Concurrency: slices and regions are shared, so a copy of a ledger is cheap.
-//! Accuracy: bounds are added. Each edge of a slice adds the uncertainty of two ends, which is
-//! below 1 % of a slice of one minute. If a window begins or ends at most a read interval from the
-//! edge of a slice, the edge is used instead, and the bounds allow any power up to the device's
-//! limit in between. A slice that a metric does not cover, for example while a device was lost, is
-//! a gap with any power up to that limit.
-//! Limits: at most [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. The energy of a
-//! window that is not a region and begins or ends within a slice is computed from thinned rows
-//! there.
+//! Energies are stored as reported ([`Reported`]) and calibrated when they are read.
+//! Concurrency: a [`RowBatch`] holds a copy of the rows, so energies are computed without the
+//! sampler's lock. Cells of power are computed once for each device and metric of a batch,
+//! independently of the number of slices and regions. Slices and regions are shared, so a copy of a
+//! ledger is cheap.
+//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below
+//! 1 % of a slice of a minute. If an end of a window is up to a read interval from the edge of a
+//! slice, the edge is used, and the bounds allow for any power up to the device's limit in between.
+//! A slice that a metric does not cover, for example while a device was lost, is a gap of any power
+//! up to that limit.
+//! Limits: at most [`MAX_SLICES`] slices; then pairs of neighbours are joined. A window that is not
+//! a region and begins or ends within a slice depends on thinned rows there.
 
 use crate::Metric;
 use crate::reported::{METRICS, Reported};
@@ -43,9 +43,9 @@ pub struct Ledger {
     regions: Arc<Vec<EnergyEntry>>,
     /// Highest possible power of each device, in W.
     pub(crate) ceilings_w: Arc<Vec<f64>>,
-    /// Time from which on all rows are in memory.
+    /// The time from which on all rows are in memory.
     pub(crate) whole_from: Duration,
-    /// The requested read interval; zero before rows were thinned.
+    /// The read interval that was requested; zero before rows were thinned.
     pub(crate) interval: Duration,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct EnergyEntry {
 }
 
 impl Ledger {
-    /// Returns whether all rows are in memory.
+    /// Returns whether the ledger is empty, which means that no rows were thinned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
@@ -87,15 +87,15 @@ impl Ledger {
         self.ceilings_w = Arc::new(selected.iter().map(ceiling_w).collect());
     }
 
-    /// Returns the end of the last slice; zero if there are no slices.
+    /// Returns the end of the last slice; zero without slices.
     pub(crate) fn end(&self) -> Duration {
         let last = self.slices.last();
         last.map_or(Duration::ZERO, |last| last.window.end)
     }
 
-    /// Returns the reported energy of a window. If the window is a region, this is the stored
-    /// energy of the region; otherwise it is the sum over the slices and over the rows before and
-    /// after the slices, whose energy `of_rows` computes.
+    /// Returns the reported energy of a window: the stored energy if the window is a region, and
+    /// otherwise the sum of the window's slices and of the rows before and after the slices, which
+    /// `of_rows` computes. Returns none if the metric does not cover enough of the window.
     pub(crate) fn reported(
         &self,
         device: usize,
@@ -112,12 +112,14 @@ impl Ledger {
         };
         let (start, end) = (first.window.start, last.window.end);
         let (sum, missing_s) = summed(slices, device, metric)?;
+        // Slices may be longer than the window: the surplus is subtracted, and gaps are added, as
+        // time of any power.
         let lost_s = seconds(start, window.start) + seconds(window.end, end);
         let mut gained_s = missing_s;
         let mut parts = vec![];
         for part in [window.start..start, end..window.end] {
             let is_short = part.end.saturating_sub(part.start) <= self.interval;
-            // For a short time, bounds for any power are narrower than those of thinned rows.
+            // For a short time, "any power" has narrower bounds than thinned rows.
             let is_bounded = is_short && part.start < self.whole_from;
             let found = (!is_bounded && !part.is_empty()).then(|| of_rows(part.clone()));
             match found.flatten() {
@@ -139,6 +141,7 @@ impl Ledger {
             outside <= self.interval && inside.is_none_or(|inside| outside < inside)
         };
         let start = |place: usize| Some(slices.get(place)?.window.start);
+        // The first edge inside the window, unless the edge before the window is nearer.
         let mut first = slices.partition_point(|slice| slice.window.start < window.start);
         if first > 0
             && let Some(before) = start(first - 1)
@@ -150,6 +153,7 @@ impl Ledger {
             first -= 1;
         }
         let end = |place: usize| Some(slices.get(place)?.window.end);
+        // The same choice at the end: `last` is the index after the last slice that is used.
         let mut last = slices.partition_point(|slice| slice.window.end <= window.end);
         let inside = last.checked_sub(1).and_then(end);
         if let Some(after) = end(last)
@@ -160,6 +164,7 @@ impl Ledger {
         &slices[first..last.max(first)]
     }
 
+    /// Returns the entry of the region with this window; entries are sorted by start and end.
     pub(crate) fn region(&self, window: &Range<Duration>) -> Option<&EnergyEntry> {
         let key = |entry: &EnergyEntry| (entry.window.start, entry.window.end);
         let found = self
@@ -168,7 +173,7 @@ impl Ledger {
         found.ok().map(|found| &self.regions[found])
     }
 
-    /// Appends slices, and joins pairs of neighbours if there are too many.
+    /// Appends slices, and joins pairs of neighbours while there are more than [`MAX_SLICES`].
     pub(crate) fn add_slices(&mut self, added: Vec<EnergyEntry>) {
         let slices = Arc::make_mut(&mut self.slices);
         slices.extend(added);
@@ -195,8 +200,8 @@ impl EnergyEntry {
         energies.find(|energy| energy.metric == metric).copied()
     }
 
-    /// Joins the slice with the next slice. If a metric covers only one of the slices, its energy
-    /// covers only a part of the result.
+    /// Joins the slice with the next slice. If a metric covers only one of the two slices, the sum
+    /// is the energy of that slice; [`Reported::covered_s`] records the covered time.
     fn followed_by(&self, next: &Self) -> Self {
         let of_device = |device: usize| {
             let sum = |metric| {
@@ -215,8 +220,8 @@ impl EnergyEntry {
     }
 }
 
-/// Returns the sum of slices, and the total length in s of the slices that the metric does not
-/// cover; `None` if their share exceeds [`MOST_MISSING`].
+/// Returns the sum of slices, and the length of the slices that the metric does not cover, in s;
+/// none if their share is above [`MOST_MISSING`].
 fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
     let found = slices
         .iter()
@@ -228,7 +233,7 @@ fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Repo
     (missing_s <= MOST_MISSING * lasts_s).then_some((sum, missing_s))
 }
 
-/// Returns the time between two times, in s; 0 if it is negative.
+/// Returns the time between two times, in s; 0 if `to` is before `from`.
 fn seconds(from: Duration, to: Duration) -> f64 {
     to.saturating_sub(from).as_secs_f64()
 }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct PowerProfile {
     /// The pieces in sequence; without pieces the power is 0.
     pub pieces: Vec<PowerSegment>,
-    /// Whether the segments repeat after the last segment.
+    /// Whether the pieces repeat from the start after the last piece.
     #[serde(default)]
     pub repeats: bool,
 }
 
-/// A linear piece of a program.
+/// A linear piece of a power profile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerSegment {
     /// Duration, in s; above 0.
@@ -29,7 +29,7 @@ pub struct PowerSegment {
 }
 
 impl PowerProfile {
-    /// Creates a program of constant power.
+    /// Creates a profile of constant power.
     #[must_use]
     pub fn constant(watts: f64) -> Self {
         Self {

@@ -1,7 +1,8 @@
-//! Properties of every device: those of the fake library, and those of this machine.
+//! Properties of every device: of the boards of the fake library, and of the devices of this
+//! machine.
 //!
-//! Method: the same checks for each source. A machine with NVIDIA's driver or with RAPL checks its
-//! own devices as well.
+//! Method: all devices get the same checks. On a machine with NVIDIA's driver or with RAPL, its own
+//! devices are tested as well.
 
 mod support;
 
@@ -13,7 +14,7 @@ use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Board, Scenario};
 use telemetry::{Device, Metric, Result, Sampler, Select, Source, Unit, measure_by};
 
-/// Checks a source, which is opened again for each check.
+/// Checks a source, which `open` reopens for each check.
 fn check<S: Source + 'static>(open: impl Fn() -> Result<S>) -> Result<()> {
     let mut source = open()?;
     let devices = source.devices().to_vec();

@@ -1,4 +1,4 @@
-//! Checks of the doctor on simulated machines with known faults.
+//! `doctor` on machines with known faults.
 
 mod support;
 
@@ -8,11 +8,11 @@ use support::{Fake, fake};
 use telemetry::doctor::{Finding, Status, SystemPaths, examine};
 use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
 
-/// The requirement of NVIDIA's container image for CUDA 12.2, without the list of brands.
+/// The driver requirements of NVIDIA's CUDA 12.2 image, shortened to three entries.
 const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=470,driver<471 \
     brand=unknown,driver>=470,driver<471 brand=tesla,driver>=525,driver<526";
 
-/// Creates a folder with these files and returns its path.
+/// Creates a temporary folder with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = std::env::temp_dir().join(format!("telemetry-doctor-{name}-{}", std::process::id()));
     for (path, text) in files {

@@ -1,5 +1,5 @@
-//! The fake library called through NVML's C interface: its values compared with the model's truth,
-//! and its errors.
+//! The fake library, called through `nvml-wrapper`: its readings compared with the model, and its
+//! errors.
 
 mod support;
 
@@ -15,18 +15,18 @@ use telemetry::synthetic::{
     Scenario,
 };
 
-/// Rounds W to mW, or J to mJ, as NVML does.
+/// Converts W to mW, or J to mJ, rounded as NVML reports them; none if negative.
 fn milli(value: f64) -> Option<u64> {
     serde_json::from_str(&format!("{:.0}", value * 1e3)).ok()
 }
 
-/// Returns a field as read by the wrapper; `None` if it is not supported.
+/// Returns the value of a field; none if the field is not supported.
 fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     let values = device.field_values_for(&[FieldId(id)])?;
     match values
         .into_iter()
         .next()
-        .expect("one field was asked for")?
+        .expect("one field was requested")?
         .value
     {
         Ok(SampleValue::U32(value)) => Ok(Some(u64::from(value))),
@@ -36,7 +36,7 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     }
 }
 
-/// Returns the result of a call; `None` if it is not supported.
+/// Returns the result of a call; none if the call is not supported. Panics on other errors.
 fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     match answer {
         Err(NvmlError::NotSupported) => None,
@@ -45,7 +45,7 @@ fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
 }
 
 #[test]
-fn every_board_says_which_it_is() -> Result<(), NvmlError> {
+fn every_board_reports_its_identity() -> Result<(), NvmlError> {
     let fake = Fake::play(&Scenario::from_boards(&Board::ALL));
     let nvml = fake.nvml();
     assert_eq!(nvml.device_count()?, 6);
@@ -86,7 +86,7 @@ fn what_is_told_is_what_the_model_reports() -> Result<(), NvmlError> {
     let model = Model::new(scenario.clone()).expect("the boards are sound");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
-    // Irregular times, so that reads do not coincide with updates.
+    // Irregular times, so that reads do not always coincide with updates.
     for time_ms in (0..60).map(|i| i * 137 + i * i) {
         fake.set_time(Duration::from_millis(time_ms));
         let time_s = Duration::from_millis(time_ms).as_secs_f64();
@@ -170,7 +170,7 @@ fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
     let device = nvml.device_by_index(0)?;
     fake.set_time(Duration::from_millis(3010));
     let samples = device.samples(Sampling::Power, None)?;
-    // The buffer holds 120 updates of 20 ms.
+    // The sample buffer holds 120 updates of 20 ms.
     assert_eq!(samples.len(), 120);
     let began_us = scenario.began_unix_us;
     for (i, sample) in (0_u32..).zip(&samples) {
@@ -217,8 +217,8 @@ fn an_old_driver_lacks_what_came_later() -> Result<(), NvmlError> {
 
 #[test]
 fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), NvmlError> {
-    // The wrapper translates the field number. The untranslated number would query power smoothing,
-    // which the device does not support.
+    // The wrapper translates the number. Without the translation it would query power smoothing,
+    // which is not supported.
     for version in ["580.65.06", "580.82.07"] {
         let fake = Fake::play(&Scenario::default().on_driver(version));
         let nvml = fake.nvml();
@@ -230,7 +230,7 @@ fn fields_that_were_renumbered_are_found_under_either_driver() -> Result<(), Nvm
 }
 
 #[test]
-fn a_divided_gpu_tells_no_utilisation() -> Result<(), NvmlError> {
+fn a_divided_gpu_reports_no_utilisation() -> Result<(), NvmlError> {
     let mut scenario = Scenario::from_boards(&[Board::A100, Board::A100, Board::T4]);
     scenario.gpus[0].mig = true;
     let fake = Fake::play(&scenario);
@@ -423,7 +423,7 @@ fn threads_ask_at_once_and_every_call_counts() -> Result<(), NvmlError> {
             scope.spawn(|| {
                 let device = nvml.device_by_index(0).expect("there is a GPU");
                 for _ in 0..500 {
-                    device.power_usage().expect("it tells its power");
+                    device.power_usage().expect("the board reports power");
                 }
             });
         }

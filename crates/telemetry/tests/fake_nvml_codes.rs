@@ -1,4 +1,4 @@
-//! The fake library's error codes for invalid arguments, which a wrapper would not pass.
+//! Error codes of the fake library for arguments that a wrapper would not pass on.
 #![allow(unsafe_code, reason = "NVML is called as a C program calls it")]
 
 mod support;
@@ -20,8 +20,8 @@ const UNKNOWN: u32 = 999;
 
 type Device = usize;
 
-/// `nvmlFieldValue_t`, by its offsets: 0 field, 4 scope, 8 stamp, 16 latency, 24 kind, 28 code, 32
-/// value.
+/// The layout of `nvmlFieldValue_t`, by offset in bytes: 0 field, 4 scope, 8 time stamp, 16
+/// latency, 24 kind, 28 code, 32 value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct FieldValue {
@@ -36,13 +36,13 @@ struct FieldValue {
 
 fn init(fake: &Fake) {
     let init: unsafe extern "C" fn() -> u32 = fake.symbol("nvmlInit_v2");
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call has no arguments.
     assert_eq!(unsafe { init() }, 0);
 }
 
 fn shut_down(fake: &Fake) -> u32 {
     let shut_down: unsafe extern "C" fn() -> u32 = fake.symbol("nvmlShutdown");
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call has no arguments.
     unsafe { shut_down() }
 }
 
@@ -55,11 +55,11 @@ fn handle(fake: &Fake, index: u32) -> Device {
     device
 }
 
-/// Queries a number of a device.
+/// Queries a number of a device; returns the code and the number.
 fn ask(fake: &Fake, symbol: &str, device: Device) -> (u32, u32) {
     let get: unsafe extern "C" fn(Device, *mut u32) -> u32 = fake.symbol(symbol);
     let mut value = 0;
-    // SAFETY: the arguments are a handle, valid or not, and a pointer to a number.
+    // SAFETY: the library checks the handle, and there is room for a number.
     let code = unsafe { get(device, &raw mut value) };
     (code, value)
 }
@@ -91,7 +91,7 @@ fn null_and_handles_of_nothing_are_invalid() {
         "nvmlDeviceGetPerformanceState",
     ] {
         let get: unsafe extern "C" fn(Device, *mut u32) -> u32 = fake.symbol(symbol);
-        // SAFETY: the function accepts null and returns an error.
+        // SAFETY: the call accepts null and returns an error.
         let code = unsafe { get(device, null_mut()) };
         assert_eq!(code, INVALID_ARGUMENT, "{symbol}");
         for nothing in [0, 1, device + 1, device * 2] {
@@ -112,7 +112,7 @@ fn null_and_handles_of_nothing_are_invalid() {
     // SAFETY: the arguments are text and a pointer to a handle.
     let code = unsafe { by_uuid(c"GPU-1".as_ptr(), &raw mut found) };
     assert_eq!(code, NOT_FOUND);
-    // SAFETY: the function accepts null and returns an error.
+    // SAFETY: the call accepts null and returns an error.
     assert_eq!(unsafe { by_uuid(null(), &raw mut found) }, INVALID_ARGUMENT);
 }
 
@@ -124,7 +124,7 @@ fn text_that_has_no_room_is_not_written() {
     let name: unsafe extern "C" fn(Device, *mut c_char, u32) -> u32 =
         fake.symbol("nvmlDeviceGetName");
     let mut room = [0x55_u8; 16];
-    // SAFETY: the buffer has more bytes than the length that is passed.
+    // SAFETY: the buffer is longer than the stated length.
     let code = unsafe { name(device, room.as_mut_ptr().cast(), 8) };
     assert_eq!((code, room), (INSUFFICIENT_SIZE, [0x55; 16]));
     // SAFETY: as above.
@@ -133,7 +133,7 @@ fn text_that_has_no_room_is_not_written() {
 }
 
 #[test]
-fn lists_that_have_no_room_tell_their_length() {
+fn lists_that_have_no_room_report_their_length() {
     let fake = Fake::play(&Scenario::default());
     init(&fake);
     let device = handle(&fake, 0);
@@ -142,13 +142,13 @@ fn lists_that_have_no_room_tell_their_length() {
     let expected = Gpu::from_board(Board::T4).clocks.sm_mhz;
     let mut length = 3;
     let mut room = vec![0; expected.len()];
-    // SAFETY: the buffer has more elements than the length that is passed.
+    // SAFETY: the buffer is longer than the stated length.
     let code = unsafe { clocks(device, 5001, &raw mut length, room.as_mut_ptr()) };
     assert_eq!(
         (code, length as usize, room[0]),
         (INSUFFICIENT_SIZE, expected.len(), 0)
     );
-    // SAFETY: the buffer has as many elements as the length that is passed.
+    // SAFETY: the buffer has the stated length.
     let code = unsafe { clocks(device, 5001, &raw mut length, room.as_mut_ptr()) };
     assert_eq!((code, room), (0, expected));
 }
@@ -186,7 +186,7 @@ fn ask_temperature(fake: &Fake, device: Device) -> u32 {
     let get: unsafe extern "C" fn(Device, u32, *mut u32) -> u32 =
         fake.symbol("nvmlDeviceGetTemperature");
     let mut degrees = 0;
-    // SAFETY: the arguments are a handle, a number and a pointer to a number.
+    // SAFETY: the arguments are a handle, a number, and a pointer to a number.
     assert_eq!(unsafe { get(device, 0, &raw mut degrees) }, 0);
     degrees
 }
@@ -214,7 +214,7 @@ fn each_field_has_its_scope_its_stamp_and_its_code() {
         of(82, 0),
         of(999, 0),
     ];
-    // SAFETY: there are six values.
+    // SAFETY: the array has the stated six values.
     assert_eq!(unsafe { get(device, 6, values.as_mut_ptr()) }, 0);
     let codes = values.map(|value| value.code);
     let expected = [
@@ -230,10 +230,10 @@ fn each_field_has_its_scope_its_stamp_and_its_code() {
     assert_eq!((values[0].kind, values[0].latency_us), (1, 0));
     let stamp_us = scenario.began_unix_us + 1_250_000;
     assert_eq!(values[0].stamp_us.cast_unsigned(), stamp_us);
-    // SAFETY: the function reads nothing.
+    // SAFETY: with a count of 0, the call reads no value.
     let code = unsafe { get(device, 0, values.as_mut_ptr()) };
     assert_eq!(code, INVALID_ARGUMENT);
-    // SAFETY: the function accepts null and returns an error.
+    // SAFETY: the call accepts null and returns an error.
     assert_eq!(unsafe { get(device, 1, null_mut()) }, INVALID_ARGUMENT);
 }
 
@@ -268,9 +268,9 @@ fn errors_have_words_in_any_state() {
         (15, c"GPU is lost"),
         (12_345, c"Unknown Error"),
     ] {
-        // SAFETY: the call takes a number.
+        // SAFETY: the argument is a number.
         let reported = unsafe { words(code) };
-        // SAFETY: the result points to static text.
+        // SAFETY: the returned text is static.
         assert_eq!(unsafe { CStr::from_ptr(reported) }, expected);
     }
 }
@@ -282,7 +282,7 @@ fn a_scenario_that_makes_no_sense_is_refused_with_a_reason() {
     // SAFETY: the argument is text that ends with a zero.
     assert_eq!(unsafe { set(c"{\"gpu\": 1}".as_ptr()) }, UNKNOWN);
     assert!(fake.why().contains("unknown field `gpu`"), "{}", fake.why());
-    // The previous scenario is still active.
+    // The previous scenario stays in effect.
     init(&fake);
     assert_eq!(
         ask(&fake, "nvmlDeviceGetNumGpuCores", handle(&fake, 0)),
@@ -295,13 +295,13 @@ fn a_panic_ends_at_the_boundary() {
     let fake = Fake::play(&Scenario::default());
     init(&fake);
     let panic: unsafe extern "C" fn() -> u32 = fake.symbol("fake_nvml_panic");
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call has no arguments.
     assert_eq!(unsafe { panic() }, UNKNOWN);
-    // A lock held during a panic does not block later calls.
+    // The lock that the panicking call held does not block later calls.
     assert_eq!(ask(&fake, "nvmlDeviceGetPowerUsage", handle(&fake, 0)).0, 0);
 }
 
-/// Environment variable with which this program starts itself again.
+/// The test that runs in a child process, with another environment.
 const CHILD: &str = "the_environment_decides_what_is_played_first";
 
 #[test]
@@ -312,7 +312,7 @@ fn the_environment_decides_what_is_played_first() {
     let json = r#"{"gpus": [{"n_cores": 77}]}"#;
     let name = format!("fake-nvml-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, json.replace("77", "78")).expect("there is a place for files");
+    std::fs::write(&path, json.replace("77", "78")).expect("the temporary folder is writable");
     let file = path.to_string_lossy().into_owned();
     let scenarios = [
         (Some(json), "77"),

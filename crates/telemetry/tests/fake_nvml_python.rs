@@ -1,7 +1,7 @@
-//! Third-party programs with the fake library: NVIDIA's Python bindings and nvitop.
+//! Third-party programs on the fake library: NVIDIA's Python bindings and nvitop.
 //!
-//! Runs if the environment variable `FAKE_NVML_PYTHON` names a Python that has `nvidia-ml-py` and
-//! `nvitop`, on Linux; otherwise the test is reported as skipped.
+//! Runs on Linux if the environment variable `FAKE_NVML_PYTHON` is the path of a Python interpreter
+//! with `nvidia-ml-py` and `nvitop`. Otherwise the tests report that they were skipped.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use telemetry::synthetic::{Board, PowerProfile, Process, Quantity, Scenario};
 
-/// A script that queries everything that a trace of a GPU queries, and prints the results in one
+/// A Python script that makes the same queries as a trace of a GPU, and prints the results in one
 /// line.
 const SCRIPT: &str = "
 import pynvml as n

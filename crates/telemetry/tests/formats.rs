@@ -1,4 +1,5 @@
-//! All formats: round trips, damaged lines that are skipped, and readers that never panic.
+//! All file formats: written traces are read back, damaged rows are skipped, and no input makes a
+//! reader panic.
 
 mod support;
 
@@ -11,7 +12,7 @@ use telemetry::{
     Values,
 };
 
-/// Returns a trace of two devices with values of every kind, and with gaps.
+/// Creates a trace of two devices with a value of each metric, and gaps.
 fn trace() -> Trace {
     let device = |index: usize| Device {
         index,
@@ -151,8 +152,8 @@ fn the_seed_dialect_is_the_scripts() {
         time,
         values,
     });
-    // After a reload of the driver the counter starts at zero. The first reading could also be an
-    // invalid one.
+    // The counter falls: the driver was reloaded and counts from zero, or the first reading was
+    // wrong.
     for (round, reported_j) in [(2, 100.0), (3, 150.0)] {
         values.set(Metric::Energy, reported_j);
         trace.rows.push(Row {
@@ -190,7 +191,7 @@ fn the_seed_dialect_is_the_scripts() {
         [(0.0, 0.0), (0.1, 1500.0), (0.2, 1500.0), (0.3, 1650.0)]
     );
     assert_eq!(read.series(0, Metric::MemoryUsed)[0].1, 4e9);
-    // Without limits, percentages cannot be converted to watts, so the values are missing.
+    // Without the power limit, power in W cannot be computed, so it is absent.
     let bare = format::read(text.as_bytes()).unwrap().trace;
     assert!(bare.series(0, Metric::PowerDraw).is_empty());
     assert_eq!(bare.series(0, Metric::GpuBusy), [(0.0, 97.0)]);
@@ -242,7 +243,7 @@ fn what_is_cut_off_anywhere_is_a_shorter_trace() {
             );
             assert!(read.trace.rows.len() <= whole.rows.len());
             for (read, whole) in read.trace.rows.iter().zip(&whole.rows) {
-                // A row of a Chrome trace is several events; the last events may be missing.
+                // A row of a Chrome trace is several events, and the last events may be missing.
                 let is_whole = |metric| {
                     let (read, whole) = (read.values.get(metric), whole.values.get(metric));
                     read == whole || (read.is_none() && dialect == Dialect::ChromeTrace)
@@ -388,7 +389,7 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    // Regions of one thread need not nest.
+                    // Regions need not nest, even on one thread.
                     let (first, second) = (running.span("first"), running.span("second"));
                     drop(first);
                     std::thread::yield_now();
@@ -411,11 +412,11 @@ fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
             let start = slice["ts"].as_f64().unwrap();
             (start, start + slice["dur"].as_f64().unwrap())
         };
-        // Times in µs are rounded.
+        // Times are rounded to µs.
         let overlaps =
             |a: (f64, f64), b: (f64, f64)| a.0 + 1e-3 < b.0 && b.0 + 1e-3 < a.1 && a.1 + 1e-3 < b.1;
         for (i, a) in slices.iter().enumerate() {
-            // Each device is a process of the Chrome trace.
+            // Each device is a separate process in the Chrome trace.
             assert_eq!(a["pid"], 1);
             for b in &slices[i + 1..] {
                 let is_cut = overlaps(ends(a), ends(b)) || overlaps(ends(b), ends(a));

@@ -1,4 +1,4 @@
-//! Files of a process that was killed while sampling: they are shorter, but valid.
+//! Trace files of a process that is killed while sampling: they are shorter, but valid.
 
 mod support;
 
@@ -13,11 +13,11 @@ use telemetry::format::{self, Dialect, Sink, Writer};
 use telemetry::synthetic::{PowerProfile, Synthetic};
 use telemetry::{Region, Row, Sampler, Trace};
 
-/// Environment variable with the folder, for the copy of this test that is killed.
+/// The environment variable with the output folder, set for the child process that is killed.
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
 const SELF: &str = "a_killed_process_leaves_all_but_the_last_second";
-/// Sampling interval, in ms. It is so long that rows are written because of the time and not
-/// because of their number.
+/// The read interval: so long that rows are written once a second, not because a buffer of rows is
+/// full.
 const INTERVAL: Duration = Duration::from_millis(5);
 const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.csv", Dialect::Csv),
@@ -26,10 +26,10 @@ const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.json", Dialect::ChromeTrace),
 ];
 
-/// The file that contains the time of the newest row, in ns.
+/// The file with the time of the newest row, in ns.
 const WITNESS: &str = "newest";
 
-/// A sink that writes each time immediately, while other sinks buffer rows.
+/// A sink that writes the time of each row at once, while other sinks may still buffer the row.
 struct Witness(File);
 
 impl Sink for Witness {
@@ -91,7 +91,7 @@ fn a_killed_process_leaves_all_but_the_last_second() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Irregular times, so that some of them are during a write.
+        // Irregular times, some of which are during a write.
         let lives = Duration::from_micros(1_300_000 + kill * 271_828 % 1_500_000);
         let born = Instant::now();
         work_for(lives.saturating_sub(born.elapsed()));

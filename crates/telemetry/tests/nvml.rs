@@ -1,5 +1,4 @@
-//! The source `nvml`, called through NVML's C interface, compared with the known truth of simulated
-//! scenarios.
+//! The source `nvml`, reading the fake library, compared with the model of each scenario.
 
 mod support;
 
@@ -17,7 +16,7 @@ fn at(fake: &Fake, nvml: &mut Nvml, device: usize, ms: u64) -> Reading {
 }
 
 #[test]
-fn what_the_library_tells_is_what_the_model_is() {
+fn values_of_the_library_are_those_of_the_model() {
     for driver in [
         "450.80.02",
         "510.47.03",
@@ -51,7 +50,7 @@ fn what_the_library_tells_is_what_the_model_is() {
                 let known = model.read(device, Duration::from_millis(ms));
                 for metric in Metric::ALL {
                     let (reported, known) = (reported.values.get(metric), known.values.get(metric));
-                    // NVML reports mW, mJ, whole degrees and per cent.
+                    // NVML reports mW, mJ, whole degrees and whole per cent.
                     let step = match metric {
                         Metric::Temperature | Metric::GpuBusy | Metric::MemoryBusy => 0.51,
                         Metric::SmClock | Metric::MemoryClock => 0.51,
@@ -140,14 +139,14 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
         );
         assert!(at(&fake, &mut nvml, 0, ms).faults.is_empty());
     }
-    // One second after the loss of the device, the source looks for it and reloads the library.
+    // One second after the loss the source probes for the device and reloads the library.
     let found = at(&fake, &mut nvml, 1, 3200);
     assert!(found.faults.is_empty() && found.values.get(Metric::Energy).is_some());
     assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
 }
 
-/// Reads two GPUs ten times a second, of which the first never fails. Returns the number of reloads
-/// of the library.
+/// Reads two GPUs ten times a second for ten minutes, and returns how often the library was
+/// reloaded. Reads of the first GPU must never fail.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
     let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
     let before = fake.calls("nvmlInit_v2");
@@ -162,12 +161,12 @@ fn looks_in_ten_minutes(fake: &Fake) -> u64 {
 fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
     let lost = FaultRule::lost(1, 2000);
     let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(lost));
-    // After 1, 2, 4, … 64 s, and every 64 s from then on: 14 times in ten minutes.
+    // Backoff: after 1, 2, 4, … 64 s, and then every 64 s, which is 14 times in ten minutes.
     assert_eq!(looks_in_ten_minutes(&fake), 14);
 }
 
 #[test]
-fn a_gpu_that_is_found_and_says_nothing_is_looked_for_ever_less_often() {
+fn a_gpu_that_is_found_without_readings_is_probed_ever_less_often() {
     let silent = FaultRule {
         gpu: Some(1),
         from_ms: 2000,
@@ -256,7 +255,7 @@ fn a_divided_gpu_says_what_only_the_whole_would() {
 }
 
 #[test]
-fn a_query_tells_what_a_t4_is() {
+fn a_query_reports_what_a_t4_is() {
     let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
     let nvml = Nvml::open_at(&fake()).unwrap();
     let query = nvml.query(0);
@@ -264,8 +263,7 @@ fn a_query_tells_what_a_t4_is() {
     assert_eq!(query.compute_capability, Some((7, 5)));
     assert_eq!(query.multiprocessors, Some(40));
     assert!((query.bandwidth_gb_s.unwrap() - 320.064).abs() < 1e-9);
-    // As reported by `nvidia-smi`, 15360 MiB. CUDA reports less, because the driver uses some
-    // memory.
+    // 15360 MiB, as `nvidia-smi` reports; CUDA reports less, because the driver reserves memory.
     assert_eq!(query.memory_bytes, Some(15_360 << 20));
     assert_eq!(nvml.cuda_version(), Some((11, 6)));
     assert_eq!(nvml.driver(), Some("510.47.03"));

@@ -1,4 +1,4 @@
-//! The sampler: punctual rows, bounded memory, and no lost data.
+//! The sampler: rows on time, bounded memory, and no lost rows.
 
 mod support;
 
@@ -15,7 +15,7 @@ use telemetry::{
     Device, Error, Failure, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values,
 };
 
-/// A source that counts its readings and reports the count; every third reading fails.
+/// A source that reports the count of its readings; every third reading fails.
 struct Counting {
     devices: Vec<Device>,
     n_readings: Arc<AtomicUsize>,
@@ -93,7 +93,7 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert!(written.skipped.is_empty());
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
-    // Older rows are thinned evenly; the newest rows are complete.
+    // Thinned rows are spread evenly, and the newest rows are all kept.
     let past = trace.ledger.complete_from();
     assert!(past > Duration::from_secs(90));
     for device in 0..3 {
@@ -125,7 +125,7 @@ fn a_slow_source_misses_rounds_but_never_shifts_them() {
     assert!(overhead.longest >= Duration::from_millis(25));
     let rounds = overhead.ticks + overhead.missed;
     let last = trace.rows[trace.rows.len() - 2].time;
-    // A round never starts early, so this number of rounds cannot have ended before.
+    // A round is never early, so the last round cannot be before its scheduled time.
     assert!(last >= Duration::from_millis(10) * u32::try_from(rounds - 1).unwrap());
 }
 
@@ -219,11 +219,11 @@ fn rounds_do_not_drift() {
     let trace = running.stop().trace;
     let rounds = &trace.rows[..trace.rows.len() - 1];
     let late = |row: &telemetry::Row| row.time.as_nanos() % interval.as_nanos();
-    // Even on a busy machine one of the last rounds is on time. If delays accumulated, with 10 µs
-    // per round, the last round would be 4 ms late.
+    // Even on a busy machine some of the last rounds are on time. If each round added a delay of
+    // only 10 µs, the last round would be 4 ms late.
     let least = rounds[rounds.len() / 2..].iter().map(late).min().unwrap();
     assert!(least < 2_000_000, "{least} ns");
-    // The last row is at its due time, except for the delay of a busy machine.
+    // The last round is at its scheduled time, apart from the delays of a busy machine.
     let overhead = trace.overhead.unwrap();
     let number = u32::try_from(overhead.ticks + overhead.missed - 1).unwrap();
     let last = rounds[rounds.len() - 1].time;
@@ -249,10 +249,10 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     let overhead = trace.overhead.unwrap();
     assert_eq!(overhead.cpu.is_some(), cfg!(unix));
     let cpu = overhead.cpu.unwrap_or_default();
-    // An optimised build uses 0.13 % of a core, including the library; the limit applies to every
+    // Measured: 0.13 % of a core in an optimised build, library included. The limit is for any
     // build.
     assert!(cpu < overhead.wall / 100, "{cpu:?} of {:?}", overhead.wall);
-    // The default memory is at most 3 MiB.
+    // The default capacity of rows fits into 3 MiB.
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);
 }
 
@@ -341,7 +341,7 @@ fn a_sink_whose_error_cannot_be_printed_is_given_up_and_reported() {
         }
     }
     let writer = Writer::new(Dialect::Csv, Broken);
-    // The sink fails on the sampler's thread.
+    // The sink fails on the thread of the sampler.
     let (writer, release) = writer.held_back();
     let running = Sampler::new(Counting::new(1))
         .interval(Duration::from_millis(1))
@@ -446,7 +446,7 @@ fn a_lost_sink_is_reported_when_it_is_lost() {
 }
 
 #[test]
-fn a_scrape_says_when_the_newest_row_was_read() {
+fn a_scrape_contains_the_time_of_the_newest_row() {
     let running = Sampler::new(Counting::new(1)).start().unwrap();
     let snapshot = running.snapshot();
     let text = prometheus::write_snapshot(&snapshot);
@@ -487,7 +487,7 @@ fn a_region_is_written_within_a_second_whatever_the_interval() {
             }
             left.elapsed()
         };
-        // A busy machine is sometimes late, but not every time.
+        // On a busy machine single attempts may be late, so one of five suffices.
         assert!((0..5).any(|_| takes() < Duration::from_millis(1100)));
     }
 }
@@ -524,7 +524,7 @@ fn the_newest_row_of_each_device_is_there_when_memory_is_thinned() {
     assert_eq!(devices, [0, 1]);
     let ticks = newest.overhead.unwrap().ticks;
     let last = newest.rows[1].values.get(Metric::Energy).unwrap();
-    // The source's counter is the number of the reading.
+    // The counter of the source is the number of the reading.
     assert!(last + 1.0 >= 2.0 * ticks as f64, "{last} {ticks} {now:?}");
     assert!(running.stop().trace.rows.len() <= 4);
 }

@@ -1,4 +1,4 @@
-//! Spans, `measure` and sweeps on devices with known power.
+//! Spans, `measure` and sweeps, on devices with known power.
 
 mod support;
 
@@ -21,12 +21,11 @@ fn sampler() -> Sampler {
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
-/// Returns whether the bounds, without the tolerance of gain and offset, are wider than the
-/// uncertainty of both ends of a window allows. Each end of 300 ms may be off by half an update of
-/// 100 ms, which is a factor of 1.4 together.
+/// Returns whether the bounds from sampling are wider than the ends of a window explain. Each end
+/// of 300 ms may be off by half an update of 100 ms, which gives a factor of 1.4 for both ends.
 fn is_vague(spent: &SpanReport) -> bool {
     let energies = spent.devices.iter().map(|(_, energy)| {
-        let energy = energy.as_ref().expect("a model tells energy");
+        let energy = energy.as_ref().expect("a model reports energy");
         (energy.sampling.low_j, energy.sampling.high_j)
     });
     let (low_j, high_j) = energies.fold((0.0, 0.0), |sum, ends| (sum.0 + ends.0, sum.1 + ends.1));
@@ -79,7 +78,7 @@ fn work_is_waited_for_before_both_readings() {
     assert_eq!(waits.load(Ordering::Relaxed), 2);
     let trace = running.stop().trace;
     assert_eq!(trace.regions.len(), 1);
-    // The trace contains rows at both ends, in addition to the rows of the rounds.
+    // The trace has rows at both ends of the region, in addition to the scheduled rows.
     let is_at = |time| trace.rows.iter().any(|row| row.time >= time);
     assert!(is_at(trace.regions[0].start) && trace.rows.len() >= 4);
 }
@@ -114,7 +113,7 @@ fn any_number_of_regions_fits_into_memory() {
     for _ in 0..REGIONS {
         drop(running.span("short"));
     }
-    // The time per span does not grow: each of 10,000 spans takes well below a millisecond.
+    // The cost of a region does not grow: 10,000 take well below a millisecond each.
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -128,7 +127,7 @@ fn any_number_of_regions_fits_into_memory() {
         trace.rows.len() <= 1000
             && trace.regions.len() as u64 + trace.n_regions_left_out == REGIONS + 1
     );
-    // The rows of regions did not displace the rows of the rounds.
+    // Rows of regions did not displace the scheduled rows.
     let seconds = trace.duration().as_secs_f64();
     assert!(
         trace.interval.as_secs_f64() <= (8.0 * seconds / 1000.0).max(0.01),
@@ -165,7 +164,8 @@ fn measured_work_gives_its_output_and_its_energy() {
     assert!(spent.window.start <= began.elapsed(), "{spent:?}");
 }
 
-/// A V100 with the clocks and powers of a published sweep; its library allows setting clocks.
+/// Returns a scenario of a V100 with the clocks and the power of a P100, whose clocks may be
+/// locked.
 fn table() -> Scenario {
     let mut scenario = Scenario::from_boards(&[Board::V100]);
     let p100 = Gpu::from_board(Board::P100);
@@ -176,7 +176,7 @@ fn table() -> Scenario {
     scenario
 }
 
-/// Returns whether every lock was followed by a reset.
+/// Returns whether there are at least as many resets as locks, and at least one lock.
 fn is_balanced(actions: &[Action]) -> bool {
     let said: Vec<String> = actions.iter().map(|action| format!("{action:?}")).collect();
     let n_of = |what: &str| said.iter().filter(|action| action.contains(what)).count();
@@ -262,24 +262,27 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
     assert!(!fake.is_locked(0));
 }
 
-/// Environment variable with the file that a copy of this test creates when its job runs.
+/// The environment variable with the path of a file that the child process creates once its job
+/// runs.
 #[cfg(unix)]
 const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
 
-/// Sweeps until the process receives a signal. The exit code is 0 if the clock was locked and then
-/// released.
+/// Runs a sweep until the process receives SIGTERM. Exits with code 0 if the clock was locked
+/// during the sweep and is unlocked at the end.
 #[cfg(unix)]
 fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let fake = Fake::play(&table());
     fake.use_real_time();
     let control = Nvml::open_at(&support::fake()).expect("the fake opens");
     let sampled = Nvml::open_at(&support::fake()).expect("the fake opens");
-    let running = Sampler::new(sampled).start().expect("it can be sampled");
+    let running = Sampler::new(sampled)
+        .start()
+        .expect("the fake can be sampled");
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())
         .expect("a signal can be caught");
     let plan = SweepPlan {
-        clocks_mhz: control.sm_clocks(0).expect("it has clocks")[..1].to_vec(),
+        clocks_mhz: control.sm_clocks(0).expect("the board reports its clocks")[..1].to_vec(),
         repeats: 1000,
         settle: Duration::ZERO,
     };
@@ -332,7 +335,7 @@ fn a_clock_is_reset_when_a_signal_ends_the_sweep() {
 }
 
 #[test]
-fn who_may_not_set_clocks_is_told_so() {
+fn setting_clocks_without_permission_is_an_error() {
     let mut scenario = table();
     scenario.may_control = false;
     let fake = Fake::play(&scenario);
@@ -340,7 +343,7 @@ fn who_may_not_set_clocks_is_told_so() {
     let error = control.lock_sm_clock(0, 1000).unwrap_err();
     assert!(error.to_string().contains("no permission"), "{error}");
     assert!(!fake.is_locked(0));
-    // A failed attempt to lock a clock does not reset another program's lock.
+    // A caller without permission must not reset a lock of another program.
     let resets = |action: &Action| format!("{action:?}").contains("Reset");
     assert!(!fake.actions().iter().any(resets), "{:?}", fake.actions());
 }

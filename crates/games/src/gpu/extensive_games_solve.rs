@@ -224,7 +224,7 @@ impl Flat {
         let iterations = config.stop.iterations;
         let mut done = 0;
         while done < iterations {
-            let stretch = most.min(iterations - done);
+            let n_iterations = most.min(iterations - done);
             let params = ExtensiveGamesParams {
                 games: n_games as u32,
                 first_sequences: self.first_sequences as u32,
@@ -233,7 +233,7 @@ impl Flat {
                 depths: self.levels.len() as u32 / 2,
                 pairs: self.others.len() as u32,
                 done: done as u32,
-                iterations: stretch as u32,
+                iterations: n_iterations as u32,
                 keep: keep as u32,
                 alternating: u32::from(config.updates == Updates::Alternating),
                 predictive,
@@ -252,7 +252,7 @@ impl Flat {
             gpu.dispatch(&layout::EXTENSIVE_GAMES_SOLVE, &params, &buffers)?;
             // One flush per dispatch, because a driver may time out on a submission of several.
             gpu.flush()?;
-            done += stretch;
+            done += n_iterations;
         }
         Ok(gpu.read(&averages)?)
     }

@@ -159,13 +159,13 @@ impl<'a> Games<'a> {
             let most = (DISPATCH_WORK / (part.n_games as u64 * group)).clamp(1, MAX_LOOP);
             let mut done = 0;
             while done < iterations {
-                let stretch = most.min(iterations - done);
+                let n_iterations = most.min(iterations - done);
                 let params = MatrixGamesParams {
                     games: small(part.n_games as u64),
                     rows: small(n_rows as u64),
                     cols: small(n_cols as u64),
                     done: small(done),
-                    iterations: small(stretch),
+                    iterations: small(n_iterations),
                     keep: keep as u32,
                     alternating: u32::from(config.updates == Updates::Alternating),
                     predictive,
@@ -174,7 +174,7 @@ impl<'a> Games<'a> {
                 self.gpu.dispatch(self.kernel, &params, &buffers)?;
                 // One flush per dispatch, because a driver may time out on a submission of several.
                 self.gpu.flush()?;
-                done += stretch;
+                done += n_iterations;
             }
             averages.push(average);
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use telemetry::synthetic::{Call, GpuModel, Model, Scenario};
 
-/// Environment variable that contains a scenario or the path of a scenario file.
+/// The environment variable that contains a scenario as JSON, or the path of a scenario file.
 const VARIABLE: &str = "FAKE_NVML_SCENARIO";
 /// Distance between two handles. A handle differs from an index, so that a caller who confuses the
 /// two gets an error.
@@ -91,7 +91,7 @@ impl LibraryState {
         self.model.as_ref().ok_or(Code::UNINITIALIZED)
     }
 
-    /// Stops the clock at a time, or restarts it from its present value if `at` is `None`.
+    /// Fixes the time at `at`; without `at`, lets time run on from its present value.
     pub(crate) fn stand(&mut self, at: Option<Duration>) {
         if at.is_none() {
             self.began = Instant::now().checked_sub(self.now());
@@ -222,6 +222,7 @@ pub(crate) fn milli(value: f64) -> f64 {
     value * 1e3
 }
 
+/// Returns the machine at the present time; fails before the first initialisation.
 fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     if state.n_initialised == 0 {
         return Err(Code::UNINITIALIZED);
@@ -231,6 +232,8 @@ fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     Ok(Query { model, now_s })
 }
 
+/// Reads the scenario of the environment variable: JSON if the value begins with a brace, and else
+/// the path of a file. Without the variable, the default scenario is used.
 fn scenario_of_environment() -> Result<Scenario, String> {
     let Ok(reported) = std::env::var(VARIABLE) else {
         return Ok(Scenario::default());
@@ -243,6 +246,7 @@ fn scenario_of_environment() -> Result<Scenario, String> {
     Scenario::from_json(&text).map_err(|fault| fault.to_string())
 }
 
+/// Locks the state. A panic in another call leaves the state valid, so poisoning is ignored.
 fn lock() -> MutexGuard<'static, LibraryState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

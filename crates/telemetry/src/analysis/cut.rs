@@ -2,8 +2,8 @@
 //!
 //! Role: steps of readings, and the result of a cut. [`by_power`] and [`by_utilisation`] are the
 //! two cuts that [`idle_periods`](super::idle_periods) compares.
-//! Hidden time: a step records the part of its time that its reading does not describe. One end of
-//! a range counts that time as busy, the other end as idle.
+//! Hidden time: the part of a step that its reading does not describe. The ranges of a cut count
+//! hidden time once as busy and once as idle.
 
 mod levels;
 mod power;
@@ -16,7 +16,7 @@ pub(super) use utilisation::{LONGEST_WINDOW_S, by_utilisation};
 
 use super::estimate::Estimate;
 
-/// A period of time with one reading, of power in W or of utilisation in %; also called a step.
+/// A step: a time with one reading, of power in W or of utilisation in %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TimedReading {
     pub from_s: f64,
@@ -37,7 +37,8 @@ impl TimedReading {
         }
     }
 
-    /// Returns a step whose value is an estimate from the steps around it.
+    /// Returns a step that no reading describes; its value is an estimate from the neighbouring
+    /// steps.
     pub(super) fn hidden(from_s: f64, to_s: f64, value: f64) -> Self {
         Self {
             hidden_s: to_s - from_s,
@@ -58,7 +59,7 @@ impl TimedReading {
     }
 }
 
-/// A period of time that is entirely busy or entirely idle.
+/// A time in which the device is busy throughout or idle throughout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ActivityPart {
     pub from_s: f64,
@@ -81,8 +82,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Returns the cut of a device whose state neither power nor utilisation shows: all parts are
-    /// busy, and the range of idle time is all of the time.
+    /// Returns the cut of a device whose state neither power nor utilisation shows: all parts count
+    /// as busy, and the ranges allow all time to be idle.
     pub(super) fn unknown(power: &[TimedReading], spans: &[(f64, f64)]) -> Self {
         let part = |&(from_s, to_s): &(f64, f64)| ActivityPart {
             from_s,
@@ -116,8 +117,8 @@ impl Cut {
         self.idle_j = self.idle_j.scaled(factor);
     }
 
-    /// Splits a step into an idle part and a busy part; the idle part comes first if
-    /// `is_idle_first`.
+    /// Splits a step into an idle part and a busy part with the energies `energies_j` (idle, busy),
+    /// in J. The idle part comes first if `is_idle_first`.
     fn split(
         &mut self,
         step: &TimedReading,
@@ -130,6 +131,7 @@ impl Cut {
         } else {
             1.0 - idle_share
         };
+        // A share of 1 ends exactly at the end of the step, so that rounding leaves no second part.
         let middle_s = match first_share {
             share if share >= 1.0 => step.to_s,
             share => step.from_s + share.max(0.0) * step.length_s(),
@@ -148,7 +150,7 @@ impl Cut {
     }
 }
 
-/// Returns the parts of steps that lie within spans; both in the order of time.
+/// Returns the parts of steps that are within spans; steps and spans are in the order of time.
 pub(super) fn clipped(steps: &[TimedReading], spans: &[(f64, f64)]) -> Vec<TimedReading> {
     let mut inside = vec![];
     for step in steps {
@@ -157,7 +159,8 @@ pub(super) fn clipped(steps: &[TimedReading], spans: &[(f64, f64)]) -> Vec<Timed
         for &(from_s, to_s) in meeting.take_while(|span| span.0 < step.to_s) {
             let mut part =
                 TimedReading::seen(step.from_s.max(from_s), step.to_s.min(to_s), step.value);
-            // Hidden time may lie anywhere in the step.
+            // Hidden time may be anywhere in the step, so as much of it as fits may be in this
+            // part.
             part.hidden_s = step.hidden_s.min(part.length_s());
             inside.extend((part.from_s < part.to_s).then_some(part));
         }
@@ -165,8 +168,8 @@ pub(super) fn clipped(steps: &[TimedReading], spans: &[(f64, f64)]) -> Vec<Timed
     inside
 }
 
-/// Returns steps that cover all of a window. Hidden steps with the mean value of their neighbours
-/// fill the gaps. Returns no steps if there are none within the window.
+/// Returns steps that cover all of a window: gaps are filled with hidden steps whose value is the
+/// mean of their neighbours. Returns an empty list if no step is in the window.
 pub(super) fn without_gaps(
     steps: &[TimedReading],
     (from_s, to_s): (f64, f64),
@@ -190,7 +193,8 @@ pub(super) fn without_gaps(
     whole
 }
 
-/// Returns the energy of steps of power between two times, in J.
+/// Returns the energy of steps of power between two times, in J; the steps are in the order of
+/// time.
 pub(super) fn joules(power: &[TimedReading], from_s: f64, to_s: f64) -> f64 {
     let first = power.partition_point(|step| step.to_s <= from_s);
     let within = power[first..].iter().take_while(|step| step.from_s < to_s);

@@ -1,16 +1,21 @@
-//! The energy curve: energy per item of work at each clock, and the best clock by several criteria.
+//! The energy curve of a sweep of clocks: energy per item of work at each clock, and the clock of
+//! least energy.
 //!
-//! Method: the measured minimum is reported with all points that noise does not distinguish from
-//! the minimum. Two models are fitted. The first is a parabola of energy over clock, which is
-//! simple and often a poor fit. The second is physical: an item takes `t = a + b/f`, and the device
-//! draws `P = p0 + c·f^k`, for k of 2, 3 and 4; its minimum is the minimum of `t(f)·P(f)`. The
-//! energy-delay products are energy times time (EDP) and energy times time squared (ED²P).
-//! Limits: a minimum of a model outside the measured clocks is not reported.
+//! Method: the measured minimum is reported with all points that do not differ from it
+//! significantly. Two models are fitted by least squares:
+//! - a parabola of energy over clock, which is simple and often a poor fit;
+//! - a physical model with time per item `t = a + b/f` and power `P = p0 + c·f^k`, for k = 2, 3 and
+//!   4. Its energy per item is `t(f)·P(f)`. [`Curve::best_physical`] returns the model whose k fits
+//!   power best.
+//!
+//! The energy-delay product EDP is energy times time per item; ED²P is energy times time squared.
+//! Limits: the models are empirical fits. A minimum outside the measured range of clocks is not
+//! reported.
 
 use crate::least_squares::{self, Fit};
 use crate::{Error, Result};
 
-/// Measured power and rate of work at one clock.
+/// The measurement at one clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockMeasurement {
     /// Clock, in MHz.
@@ -19,7 +24,7 @@ pub struct ClockMeasurement {
     pub watts: f64,
     /// Items of work per second.
     pub rate: f64,
-    /// Relative standard deviation of the energy per item; 0 if it is not known.
+    /// Relative standard deviation of the energy per item; 0 if unknown.
     pub noise: f64,
 }
 
@@ -32,80 +37,85 @@ pub struct Optimum {
     pub clock_mhz: f64,
     /// Energy per item, in J.
     pub joules: f64,
-    /// Relative saving of energy per item compared with the highest clock.
+    /// Relative saving of energy per item compared with the highest clock; negative if more energy
+    /// is used.
     pub saving: f64,
-    /// Relative loss of rate compared with the highest clock.
+    /// Relative loss of rate compared with the highest clock; negative if the point is faster.
     pub slowdown: f64,
 }
 
 /// Energy per item as a parabola of the clock, `c0 + c1·f + c2·f²` (J, MHz).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Polynomial {
-    /// c0, c1 and c2.
+    /// The coefficients c0, c1 and c2.
     pub coefficients: [f64; 3],
-    /// Clock and energy of the minimum, in MHz and J; `None` if the parabola opens downwards or if
+    /// Clock, in MHz, and energy, in J, of the minimum; none if the parabola opens downwards or
     /// the minimum is outside the measured clocks.
     pub minimum: Option<(f64, f64)>,
-    /// Share of the variance of the energy that the parabola explains.
+    /// Coefficient of determination: the share of the variance of energy that the fit explains.
     pub r_squared: f64,
 }
 
-/// The physical model `t = a + b/f` and `P = p0 + c·f^k` (s, W, MHz).
+/// The physical model: time per item `t = a + b/f`, power `P = p0 + c·f^k` (s, W, MHz).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhysicalFit {
-    /// `a`: time per item that does not depend on the clock, in s.
+    /// The time that does not depend on the clock, a, in s.
     pub fixed_s: f64,
-    /// `b`: cycles per item, in s·MHz.
+    /// The time that falls with the clock, b, in s·MHz.
     pub scaling: f64,
-    /// `p0`: static power, in W.
+    /// Static power, p0, in W.
     pub static_w: f64,
-    /// `c`: factor of dynamic power, in W/MHz^k.
+    /// Dynamic power, c, in W/MHz^k.
     pub dynamic: f64,
-    /// `k`: exponent of dynamic power.
+    /// The exponent k of the clock: 2, 3 or 4.
     pub exponent: u8,
-    /// Share of the variance of the time per item that is explained.
+    /// Coefficient of determination of the time per item.
     pub time_r_squared: f64,
-    /// Share of the variance of power that is explained.
+    /// Coefficient of determination of power.
     pub power_r_squared: f64,
-    /// Clock of the least energy per item, in MHz; `None` if it is outside the measured clocks.
+    /// Clock of the least energy per item, in MHz; none if the minimum is outside the measured
+    /// clocks.
     pub minimum_mhz: Option<f64>,
 }
 
 /// The energy curve of a sweep of clocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// The measurements, by ascending clock.
+    /// The measurements, in the order of rising clock.
     pub points: Vec<ClockMeasurement>,
     /// Energy per item of each point, in J.
     pub joules: Vec<f64>,
-    /// The point with the least energy per item.
+    /// The point of least energy per item.
     pub least_energy: Optimum,
-    /// Indices of the points whose energy does not differ from the least energy by more than 1.96
-    /// standard deviations.
+    /// Indices of the points whose energy does not differ significantly from the least energy
+    /// (95 % for normal noise), the point of least energy included.
     pub confidence: Vec<usize>,
-    /// The point with the least product of energy and time per item (EDP).
+    /// The point of the least product of energy and time per item (EDP).
     pub least_edp: Optimum,
-    /// The point with the least product of energy and squared time per item (ED²P).
+    /// The point of the least product of energy and squared time per item (ED²P).
     pub least_ed2p: Optimum,
-    /// Indices of the Pareto-optimal points, by ascending time: no other point is at least as good
-    /// in both time and energy, and better in one of them.
+    /// Indices of the Pareto-optimal points of time and energy, in the order of rising time.
     pub pareto: Vec<usize>,
-    /// A least-squares parabola of energy over clock; `None` if the fit is singular.
+    /// The parabola fitted to all points; none if the fit is singular.
     pub parabola: Option<Polynomial>,
-    /// The physical models for k = 2, 3 and 4, in this order, without singular fits.
+    /// The physical models with k = 2, 3 and 4 in this order, without those whose fit is singular.
     pub physical: Vec<PhysicalFit>,
 }
 
-/// Number of standard deviations within which energies count as equal: 95 % for normal noise.
+/// Number of standard deviations up to which a difference of energies is not significant: the
+/// two-sided 95 % quantile of the normal distribution.
 const CONFIDENCE: f64 = 1.96;
 const OPERATION: &str = "dvfs";
 
-/// Computes the energy curve of a sweep of clocks.
+/// Computes the energy curve of a sweep of clocks, given by rising clock.
+///
+/// A clock may occur only once: average repeated measurements first, and put their scatter into
+/// [`ClockMeasurement::noise`].
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if there are fewer than three points, if clocks do not ascend, if a
-/// clock, power or rate is not finite and above 0, or if a noise is not finite and at least 0.
-/// Average repeated measurements of one clock first, and pass their scatter as `noise`.
+/// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point
+/// to point, for a clock, power or rate that is not finite and above 0, and for noise that is not
+/// finite and at least 0.
 pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
@@ -120,9 +130,12 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     };
     let least = least_by(&|i| joules[i]);
     let error = |i: usize| joules[i] * points[i].noise;
+    // The noise of two points is independent, so the variances of their energies add up. The least
+    // point itself is included even if rounding makes its difference positive.
     let is_same = |&i: &usize| {
         joules[i] - joules[least] <= CONFIDENCE * error(i).hypot(error(least)) || i == least
     };
+    // Pareto dominance: another point is at least as good in both and better in one of them.
     let is_beaten = |i: usize| {
         (0..points.len()).any(|j| {
             let no_worse = points[j].rate >= points[i].rate && joules[j] <= joules[i];
@@ -130,6 +143,7 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
         })
     };
     let mut pareto: Vec<usize> = (0..points.len()).filter(|&i| !is_beaten(i)).collect();
+    // Falling rate is rising time per item.
     pareto.sort_by(|&a, &b| points[b].rate.total_cmp(&points[a].rate));
     let at = |i| optimum(points, &joules, i);
     Ok(Curve {
@@ -146,8 +160,8 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
 }
 
 impl Curve {
-    /// Returns the point of least energy among the points whose rate is at least `1 - max_slowdown`
-    /// times the highest rate.
+    /// Returns the point of least energy among the points whose rate is at least
+    /// `1 - max_slowdown` of the highest rate. A negative `max_slowdown` counts as 0.
     #[must_use]
     pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
         let fastest = self
@@ -165,7 +179,8 @@ impl Curve {
         )
     }
 
-    /// Returns the physical model that explains the most of the variance of power.
+    /// Returns the physical model with the highest [`PhysicalFit::power_r_squared`]; none if no
+    /// model was fitted.
     #[must_use]
     pub fn best_physical(&self) -> Option<&PhysicalFit> {
         let by_power =
@@ -225,16 +240,18 @@ fn optimum(points: &[ClockMeasurement], joules: &[f64], at: usize) -> Optimum {
     }
 }
 
+/// Fits `y` by a linear combination of functions of the clock; returns none for a singular system.
 fn fit(points: &[ClockMeasurement], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) -> Option<Fit> {
     let column = |f: &&dyn Fn(f64) -> f64| points.iter().map(|p| f(p.clock_mhz)).collect();
     least_squares::fit(&basis.iter().map(column).collect::<Vec<_>>(), y)
 }
 
-/// Returns whether a clock is within the range of the measured clocks.
+/// Returns whether a clock is between the lowest and the highest measured clock.
 fn within(points: &[ClockMeasurement], clock_mhz: f64) -> bool {
     (points[0].clock_mhz..=points[points.len() - 1].clock_mhz).contains(&clock_mhz)
 }
 
+/// Fits a parabola to the energy per item.
 fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     let found = fit(points, &[&|_| 1.0, &|f| f, &|f| f * f], joules)?;
     let (c0, c1, c2) = (
@@ -242,6 +259,7 @@ fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
         found.coefficients[1],
         found.coefficients[2],
     );
+    // The vertex. At f = -c1 / (2 c2) the sum c1·f + c2·f² is c1·f / 2.
     let vertex_mhz = -c1 / (2.0 * c2);
     let has_minimum = c2 > 0.0 && within(points, vertex_mhz);
     Some(Polynomial {
@@ -251,6 +269,7 @@ fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     })
 }
 
+/// Fits time over 1/f and power over f^k, both linear in their coefficients.
 fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     let k = i32::from(exponent);
     let times: Vec<f64> = points.iter().map(|point| 1.0 / point.rate).collect();
@@ -271,9 +290,11 @@ fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     })
 }
 
-/// Returns the minimum of `(a + b/f)(p0 + c·f^k)` within the measured clocks. It is the root of the
-/// derivative times `f²`, `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`, which increases with `f` if all
-/// constants are above 0, so bisection finds it.
+/// Finds the clock that minimises `(a + b/f)(p0 + c·f^k)` by bisection; returns none if the minimum
+/// is outside the measured clocks.
+///
+/// The derivative, multiplied by f², is `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`. The expression
+/// rises with f if all constants are above 0, so it has one root.
 fn stationary(
     points: &[ClockMeasurement],
     (a, b): (f64, f64),
@@ -283,10 +304,11 @@ fn stationary(
     let slope =
         |f: f64| c * (a * f64::from(k) * f.powi(k + 1) + b * f64::from(k - 1) * f.powi(k)) - b * p0;
     let (mut low, mut high) = (points[0].clock_mhz, points[points.len() - 1].clock_mhz);
+    // The slope must change sign in the measured range; the negated form also rejects NaN.
     if !(slope(low) <= 0.0 && slope(high) >= 0.0) {
         return None;
     }
-    // After one halving per bit of the significand, the interval has no interior.
+    // One bisection for each bit of the mantissa narrows the interval to the precision of f64.
     for _ in 0..f64::MANTISSA_DIGITS {
         let middle = 0.5 * (low + high);
         if slope(middle) < 0.0 {
@@ -303,7 +325,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Clocks, powers and rates of a published sweep.
+    /// The reference sweep: clocks in MHz, powers in W, rates in items/s.
     fn table() -> Vec<ClockMeasurement> {
         let rows = [
             (544.0, 57.0, 60.0),

@@ -1,8 +1,8 @@
-//! Numbers with a range that contains the truth.
+//! Estimated values with error ranges.
 
 use serde::Serialize;
 
-/// A number with the range that contains the truth.
+/// An estimated value with a range that contains the true value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// The best estimate.
@@ -50,8 +50,8 @@ impl Estimate {
         self.high += other.high;
     }
 
-    /// Widens the range of a share, 0 to 1, for a part of its time that was not observed: the lower
-    /// end counts this part as 0, the upper end as 1.
+    /// Widens the range of a share, 0 to 1, for a `part` of its time, 0 to 1, in which the share is
+    /// unknown: the low end counts this part as 0, the high end as 1.
     pub(super) fn with_hidden(self, part: f64) -> Self {
         Self {
             low: self.low * (1.0 - part),
@@ -60,7 +60,7 @@ impl Estimate {
         }
     }
 
-    /// Clamps value and range to 0 to `most`; the range still contains the value.
+    /// Clamps the value and both ends to 0 to `most`, such that the range contains the value.
     pub(super) fn within(self, most: f64) -> Self {
         let value = self.value.clamp(0.0, most);
         Self {

@@ -1,23 +1,21 @@
 //! Idle times of a device, their energy, and whether they are a pattern.
 //!
-//! Role: tests whether the GPU is the bottleneck of a job. The answer is a [`Bottleneck`] with its
-//! evidence.
+//! Role: tests whether the GPU is the bottleneck of a job. The result is a [`Bottleneck`].
 //! Method: time is cut into busy and idle parts twice (`cut.rs`): by power where it has two levels,
 //! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both
 //! cuts:
-//! - If their ranges of idle time overlap, the cut by power is used, because power is read more
-//!   often.
+//! - If their ranges of idle time overlap, the cut by power is used, because power is updated more
+//!   often than utilisation.
 //! - If the ranges do not overlap, or if power has a third level, the cut by utilisation is used,
-//!   and the range covers both cuts.
+//!   and the result's range covers both.
 //!
-//! Idle time counts as idle-held if memory is allocated, because other programs cannot use the
-//! device then. Repeating gaps are searched for in power ([`periodicity`](super::periodicity())),
-//! because utilisation averages short gaps away. A row is valid until the next row, but not through
-//! a pause of sampling. Shares are shares of time and not of rows, because the sampler adds rows
-//! where regions of code begin and end.
-//! Hidden time: time that no sensor observes counts as busy at one end of a range and as idle at
-//! the other end. Such time is in the gaps of part-time sensors, between slow reads, and at rows
-//! without a reading.
+//! Idle time is idle-held if memory is allocated, because other programs cannot use the device
+//! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
+//! because utilisation averages them away. A row holds until the next row, but not through a pause
+//! of sampling. Shares are shares of time, not of rows, because a trace has additional rows where
+//! regions of code begin and end.
+//! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
+//! time is in the gaps of part-time sensors, between slow reads, and at rows without a reading.
 //! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
 //! are shares of this energy. A pause of sampling has a share that belongs to no part.
 //! Accuracy: ranges include the tolerance of the sensor's gain and offset. On models of boards with
@@ -83,7 +81,7 @@ pub struct Shares {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Neither utilisation nor power distinguishes busy time from idle time.
+    /// Neither utilisation nor power can distinguish busy time from idle time.
     Undecided,
     /// More than half of the time is idle.
     MostlyIdle,
@@ -98,15 +96,15 @@ pub enum Verdict {
     Busy,
 }
 
-/// The quantity that distinguishes busy time from idle time.
+/// The quantity by which busy and idle time were distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Power, because it has two levels and utilisation does not contradict them.
+    /// Power, because it has two levels that utilisation does not contradict.
     Power,
     /// Utilisation, because power does not have two levels or contradicts utilisation.
     Utilisation,
-    /// No quantity: utilisation is not reported, and power does not have two levels.
+    /// No quantity, because utilisation is absent and power does not have two levels.
     Neither,
 }
 
@@ -115,25 +113,25 @@ pub enum Evidence {
 pub struct Bottleneck {
     /// The verdict.
     pub verdict: Verdict,
-    /// Periods in the order of time; without gaps, except for pauses of sampling.
+    /// States of the device in the order of time, without gaps except for pauses of sampling.
     pub periods: Vec<Period>,
     /// Shares of the states.
     pub shares: Shares,
-    /// The quantity from which `periods` and the values of `shares` and `wasted_j` are computed.
+    /// The quantity from which `periods`, `shares` and `wasted_j` are computed.
     pub evidence: Evidence,
-    /// Lag of utilisation behind power, in s; `None` if it was not found. `periods` are corrected
-    /// for this lag.
+    /// Lag of readings of utilisation behind the device, in s; none if no lag was found. The times
+    /// of `periods` are corrected for the lag.
     pub utilisation_lag_s: Option<f64>,
     /// Share of the window that rows cover, 0 to 1.
     pub known: f64,
     /// Whether memory in use is reported; if not, no time counts as [`Activity::IdleHeld`].
     pub is_memory_reported: bool,
-    /// Period of power; `None` if power does not repeat.
+    /// Period of power; none if power has no significant period.
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
-    /// Energy of the window, in J: [`Trace::energy`], or the sum over all periods if there is no
-    /// such energy.
+    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of the energies
+    /// of all periods.
     pub joules: f64,
     /// Energy of the idle periods, in J. The range also contains the energy of idle time in pauses
     /// of sampling.
@@ -145,8 +143,8 @@ const OPERATION: &str = "idle_periods";
 /// Finds the idle times of a device in a whole trace, and their pattern.
 ///
 /// # Errors
-/// [`Error::NoDevice`] if the trace has no such device; [`Error::Unavailable`] if the device
-/// reports neither utilisation nor power, has fewer than two rows, or has all rows at one time.
+/// [`Error::NoDevice`] if there is no such device; [`Error::Unavailable`] if the device reports
+/// neither utilisation nor power, has fewer than two rows, or if all rows have the same time.
 pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
     check_device(trace, device)?;
     let mut rows = trace.device_rows(device).filter(|row| shows_activity(row));
@@ -207,12 +205,13 @@ fn unavailable(device: usize, fault: Fault) -> Error {
     }
 }
 
-/// Returns whether a row has a reading that can distinguish busy time from idle time.
+/// Returns whether a row has a reading of utilisation or of power.
 fn shows_activity(row: &Row) -> bool {
     let mut metrics = [Metric::GpuBusy].into_iter().chain(Metric::POWERS);
     metrics.any(|metric| row.values.get(metric).is_some())
 }
 
+/// Analyses one window: cuts its time, assigns its energy to the parts, and judges the result.
 fn analyse(
     trace: &Trace,
     device: usize,
@@ -226,8 +225,8 @@ fn analyse(
     }
     let power = view.power();
     let (lag_s, mut cut, evidence) = cut_of(&view, &power);
-    // The steps may come from another method than the energy. Scaling keeps the energies of the
-    // periods shares of the one energy of the window.
+    // The steps and `Trace::energy` may come from different methods, whose sums differ. The
+    // energies of the parts are scaled so that the result agrees with the energy of the window.
     let all_j = joules(&power.steps, view.window_s.0, view.window_s.1);
     let energy_j = energy.map(|energy| energy.joules);
     if let Some(energy_j) = energy_j.filter(|_| all_j > 0.0) {
@@ -287,8 +286,9 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     (lag_s, cut, evidence)
 }
 
-/// Splits the share of idle time into idle-held and idle by the lengths of the periods. If no
-/// period is idle, splits it by the share of time with allocated memory.
+/// Splits the share of idle time into held and free, in proportion to the times of the periods. If
+/// no period is idle, the range of idle time is split by `held_share`, the share of the time in
+/// which memory was allocated.
 fn shares(periods: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
         let of_it = periods.iter().filter(|s| s.activity == activity);

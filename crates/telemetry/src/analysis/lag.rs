@@ -1,36 +1,37 @@
 //! The lag of utilisation behind power.
 //!
-//! Role: a driver averages utilisation over its update interval and reports the mean during the
-//! next interval. A reading therefore describes the device one interval earlier: 1/6 s on many
-//! boards, 1 s on an A100. Without this correction, a cut by utilisation counts power of the next
-//! busy time as idle.
-//! Method: the lag with the highest correlation of utilisation and power. Power comes from cells
-//! with the device's times, so the result is the lag of utilisation alone.
-//! Limits: no lag is found if either quantity is constant or if the correlation is weak.
+//! Role: a driver averages utilisation over its update interval and holds the mean for as long, so
+//! a reading describes the time one interval earlier: 1/6 s on many boards, 1 s on an A100. Without
+//! a correction, a cut by utilisation counts the power of the next busy time as idle.
+//! Method: the lag at which utilisation and power correlate best. The times of the cells of power
+//! are already corrected to those of the device, so only the lag of utilisation remains.
+//! Limits: no lag is found if utilisation or power is constant, or if the correlation is weak.
 
 use super::cut::{LONGEST_WINDOW_S, TimedReading, joules};
 use super::estimate::Estimate;
 
 /// Steps between two lags that are tried, in s.
 const STEP_S: f64 = 0.02;
-/// Number of lags that are tried: up to the longest window and a read interval more.
+/// Number of lags that are tried: from 0 to 1.2 s, the longest window and a read interval.
 const N_LAGS: u32 = 61;
-/// Minimum correlation of a valid lag.
+/// Least correlation for which a lag is accepted.
 const MIN_CORRELATION: f64 = 0.7;
-/// The smallest lag is chosen whose correlation is at least this share of the highest one, because
-/// power that repeats correlates again one period later.
+/// The smallest lag is chosen whose correlation is at least this share of the best, because
+/// periodic power correlates again a period later.
 const AS_GOOD: f64 = 0.98;
-/// Power is averaged over this time, in s, before and after each reading, because single steps of a
-/// counter that is read at the moment of its update are wrong. A symmetric average does not change
-/// the lag.
+/// Half of the window, in s, over which power is averaged, because single steps of a counter that
+/// is read at the moment of its update are wrong. The window is symmetric, so that it does not
+/// change the lag.
 const HALF_WINDOW_S: f64 = 0.15;
-/// Maximum number of readings used; more would only take longer.
+/// Most readings that are used, to limit the cost.
 const MAX_READINGS: usize = 4096;
-/// Tolerance of a lag, as a share of the lag.
+/// Relative tolerance of a lag.
 const TOLERANCE: f64 = 0.25;
 
-/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. If there
-/// is no correlation, the value is 0 and the range covers the lags of all boards.
+/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W.
+///
+/// Without a correlation the value is 0, and the range is that of all boards, 0 to 1.1 s.
+/// `usual_s` is the time between two reads, in s, half of which widens the range.
 pub(super) fn of_utilisation(
     readings: &[TimedReading],
     power: &[TimedReading],
@@ -50,11 +51,13 @@ pub(super) fn of_utilisation(
     }
 }
 
-/// Returns whether [`of_utilisation`] found a lag.
+/// Returns whether a lag was found: the value is 0 otherwise.
 pub(super) fn is_found(lag_s: &Estimate) -> bool {
     lag_s.value > 0.0
 }
 
+/// Returns the lag of the strongest correlation, in s; none if the correlation is weak or the lag
+/// 0.
 fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
     let readings = &readings[..readings.len().min(MAX_READINGS)];
     let lags_s = (0..N_LAGS).map(|step| f64::from(step) * STEP_S);
@@ -66,7 +69,8 @@ fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
         return None;
     }
     let first = found.iter().position(|found| found.1 >= AS_GOOD * best)?;
-    // The top of a peak is flat, so the middle of the peak is more accurate than its maximum.
+    // The peak is flat, because readings hold for an interval, so its middle is the lag. The top of
+    // the first peak may be lower than the best correlation.
     let peak = found[first..].iter();
     let peak = peak.take_while(|found| found.1 >= AS_GOOD * best);
     let top = peak.clone().map(|found| found.1).fold(0.0, f64::max);
@@ -75,8 +79,8 @@ fn strongest(readings: &[TimedReading], power: &[TimedReading]) -> Option<f64> {
     Some(sum_s / n).filter(|&lag_s| lag_s > 0.0)
 }
 
-/// Returns Pearson's correlation of readings with power `lag_s` earlier; `None` if one of them is
-/// constant.
+/// Returns Pearson's correlation of readings with the mean power around a time `lag_s` earlier;
+/// none if readings or power are constant.
 fn correlation(readings: &[TimedReading], power: &[TimedReading], lag_s: f64) -> Option<f64> {
     let (first, last) = (power.first()?, power.last()?);
     let mut n = 0.0;
@@ -87,6 +91,7 @@ fn correlation(readings: &[TimedReading], power: &[TimedReading], lag_s: f64) ->
         if from_s < first.from_s || to_s > last.to_s {
             continue;
         }
+        // An energy serves as the mean power: the window is the same for all readings.
         let (pct, watts) = (reading.value, joules(power, from_s, to_s));
         n += 1.0;
         (x, y) = (x + pct, y + watts);

@@ -1,76 +1,83 @@
-//! Detection of a period of power.
+//! Detection of a period in the power of a device.
 //!
-//! Role: repeating idle gaps are typical of a device that waits for input. The driver averages
-//! utilisation over up to a second, which hides short gaps; power shows them.
-//! Method: an FFT of the evenly resampled series, with twofold zero padding and a Hann window.
-//! Noise of real devices has more power at low frequencies, so each line of the spectrum is
-//! compared with the medians of the lines on both sides and not with white noise. Under noise with
-//! a smooth spectrum, the ratio `r` of a line to its neighbours exceeds a value with probability
-//! `(1 + r/m)^−m` for `m` independent neighbours; times the number of lines, this is the
-//! probability of a false alarm. If 1/4, 1/3 or 1/2 of the strongest frequency is significant as
-//! well, it is the fundamental. The frequency is then refined on the sum of its first harmonics.
+//! Role: idle gaps that repeat are a sign of a bottleneck. The driver averages utilisation over up
+//! to a second, which hides short gaps; power shows them.
+//! Method:
+//! 1. The series is resampled to constant steps. Its spectrum is computed by FFT, with a Hann
+//!    window and zero padding to at least twice the length.
+//! 2. Noise of real devices is stronger at low frequencies. Each line is therefore compared with
+//!    the medians of the neighbouring lines on both sides, not with white noise. For noise with a
+//!    smooth spectrum, a ratio r to m independent neighbours is exceeded with a probability of
+//!    about (1 + r/m)^−m. This probability times the number of lines bounds the false-alarm rate.
+//! 3. The strongest significant peak may be a harmonic. If a quarter, a third or half of its
+//!    frequency is a significant peak as well, the lowest of them is the fundamental.
+//! 4. The frequency is refined by maximising the power of the first three harmonics.
+//!
 //! Limits: periods from four samples to a fifth of the trace.
 
 use crate::updates::{count, median, usual_gap_s};
 use std::f64::consts::{LN_2, TAU};
 
-/// A period of power.
+/// A period found in a series of power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Periodicity {
     /// Length of the period, in s.
     pub period_s: f64,
-    /// Share of time above the middle between low and high power, 0 to 1.
+    /// Duty cycle: share of time above the midpoint of low and high power, 0 to 1.
     pub duty: f64,
-    /// Mean power below and above that middle, in W.
+    /// Mean power below and above the midpoint, in W.
     pub levels_w: (f64, f64),
-    /// Upper bound on the probability that noise shows such a period.
+    /// Upper bound on the probability that noise without a period shows a peak as strong.
     pub chance: f64,
-    /// Length of the trace divided by the period.
+    /// Number of periods in the trace.
     pub n_periods: f64,
 }
 
-/// Maximum probability of a false alarm.
+/// Highest accepted probability of a false alarm.
 const MAX_CHANCE: f64 = 1e-3;
-/// Minimum number of samples per period, and of periods per trace.
+/// Fewest samples in a period.
 const MIN_SAMPLES: f64 = 4.0;
+/// Fewest periods in a trace.
 const MIN_PERIODS: f64 = 5.0;
-/// Minimum number of samples of a trace.
+/// Fewest samples of a series that is analysed.
 const MIN_LENGTH: usize = 64;
-/// Maximum number of samples that are transformed; a longer series is averaged down.
+/// Most samples of the resampled series; in longer series, neighbouring readings are averaged.
 const MAX_LENGTH: usize = 1 << 16;
-/// Width of a peak in lines of the spectrum, because of zero padding and the Hann window.
+/// Distance of independent lines in the padded spectrum: a factor of two for the padding, and of
+/// two for the Hann window.
 const LINE_WIDTH: usize = 4;
-/// Half width of the neighbourhood of a line, as a share of its frequency.
+/// Width of the neighbourhood on each side, as a share of the frequency.
 const NEIGHBOURHOOD: f64 = 0.4;
-/// Minimum and maximum number of independent neighbours on each side.
+/// Fewest and most independent neighbours on each side.
 const NEIGHBOURS: (usize, usize) = (5, 40);
-/// Statistical efficiency of a median of exponential variables: it is as accurate as a mean of this
-/// share of the variables.
+/// Statistical efficiency of the median of exponential variables, relative to the mean.
 const MEDIAN_WORTH: f64 = 0.48;
-/// Divisors of the strongest frequency that are tried for the fundamental.
+/// Divisors of a frequency that are tried to find its fundamental, the lowest frequency first.
 const PARTS: [f64; 3] = [4.0, 3.0, 2.0];
-/// Number of harmonics in the sum that the refinement maximises.
+/// Number of harmonics whose power the refinement sums.
 const N_HARMONICS: i32 = 3;
 
-/// Returns the period of a series of `(time in s, power in W)`, or `None` if there is no period
-/// with a probability of a false alarm below 1/1000.
+/// Finds the period of a series of (time in s, power in W).
 ///
-/// Times must ascend; the interval need not be constant.
+/// Times must rise; the interval need not be constant. Returns none if no period is significant
+/// (false-alarm probability below 0.001), and for fewer than 64 samples or values that are not
+/// finite.
 #[must_use]
 pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
     periodicity_of(series, 0.0)
 }
 
-/// Computes [`periodicity`] of a series whose usual sampling interval is `usual_s`, with additional
-/// readings in between.
+/// Finds the period of a series as [`periodicity`] does, with a resampling interval of at least
+/// `usual_s`, in s: a trace has additional rows where regions of code begin and end.
 pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Periodicity> {
     let (step_s, samples) = even(series, usual_s)?;
     let lines = spectrum(&samples);
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let (n, length) = (samples.len() as f64, lines.len() as f64 * 2.0);
-    // Lines count cycles per padded length.
+    // The index of a line is its number of cycles per padded length.
     let first = count(MIN_PERIODS * length / n).max(LINE_WIDTH);
     let last = count(length / MIN_SAMPLES).min(lines.len() - 1);
+    // Bonferroni: the unpadded spectrum has n/2 lines, each of which may raise a false alarm.
     let chance = |line: usize| {
         let trials = n * 0.5;
         (tail(&lines, line) * trials).min(1.0)
@@ -79,6 +86,7 @@ pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Peri
     let peaks = (first.max(1)..last).filter(is_peak);
     let candidates = peaks.filter(|&line| chance(line) < MAX_CHANCE);
     let strongest = candidates.max_by(|&a, &b| lines[a].total_cmp(&lines[b]))?;
+    // A peak of the padded spectrum may be one line off after the division.
     let mut found = strongest;
     for part in PARTS {
         #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
@@ -103,13 +111,13 @@ pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Peri
     })
 }
 
-/// Divides power, as `(W, weight)`, into low and high values. Returns the share of high values, and
-/// the means of low and of high values.
+/// Divides power, (W, weight), into two levels. Returns the share of the high level by weight, and
+/// the means of the low and of the high level, in W.
 pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
     let extremes = |f: fn(f64, f64) -> f64, from| watts.iter().map(|w| w.0).fold(from, f);
     let (mut low, mut high) = (extremes(f64::min, f64::INFINITY), extremes(f64::max, 0.0));
     let mut share = 1.0;
-    // Lloyd's algorithm for two means converges within a few rounds in one dimension.
+    // k-means (Lloyd's algorithm) with k = 2 converges within a few rounds in one dimension.
     for _ in 0..20 {
         let middle = 0.5 * (low + high);
         let mean = |is_high: bool| {
@@ -125,13 +133,15 @@ pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
     (share, (low, high))
 }
 
-/// Resamples a series to constant steps: each sample is the latest value or, for a series that is
-/// too long, the mean of the values of its step.
+/// Resamples a series to constant steps: returns the step, in s, and the samples, in W.
+///
+/// A value holds until the next one. If more than [`MAX_LENGTH`] samples were needed, a sample is
+/// the mean of the readings in its step. Returns none for a series that is too short or not finite.
 fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (series.first()?, series.last()?);
     let span_s = last.0 - first.0;
     let times_s = series.iter().map(|reading| reading.0);
-    // Larger intervals would give fewer than the minimum number of samples.
+    // A longer interval would leave fewer than `MIN_LENGTH` samples.
     let longest_s = span_s / (MIN_LENGTH - 1) as f64;
     let interval_s = usual_gap_s(times_s, longest_s).max(usual_s);
     if interval_s <= 0.0 || !interval_s.is_finite() {
@@ -147,6 +157,8 @@ fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
         let step_s = span_s / (n - 1) as f64;
         (step_s, move |i: usize| first.0 + (i as f64 + 0.5) * step_s)
     };
+    // `read` is the last reading at or before the middle of step i. While the series is not
+    // thinned, this reading is the sample; otherwise all readings of the step are averaged.
     let (mut read, mut samples) = (0, Vec::with_capacity(n));
     for i in 0..n {
         let (mut sum, mut parts) = (series[read].1, 1.0);
@@ -166,7 +178,7 @@ fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
         .then_some((step_s, samples))
 }
 
-/// Returns the power of each line of the spectrum up to half the sampling frequency.
+/// Computes the power spectrum up to half the sampling frequency, without the mean.
 fn spectrum(samples: &[f64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let n = samples.len() as f64;
@@ -182,10 +194,13 @@ fn spectrum(samples: &[f64]) -> Vec<f64> {
     x.iter().map(|(re, im)| re * re + im * im).collect()
 }
 
-/// Computes the Fourier transform in place, for a length that is a power of two (Cooley and Tukey
-/// 1965).
+/// Computes the discrete Fourier transform of (re, im) in place; the length is a power of two.
+///
+/// Source: Cooley and Tukey 1965, "An algorithm for the machine calculation of complex Fourier
+/// series".
 fn fourier(x: &mut [(f64, f64)]) {
     let n = x.len();
+    // Bit reversal of the indices puts the inputs of each butterfly next to each other.
     let shift = usize::BITS - n.trailing_zeros();
     for i in 0..n {
         let j = i.reverse_bits() >> shift;
@@ -193,6 +208,7 @@ fn fourier(x: &mut [(f64, f64)]) {
             x.swap(i, j);
         }
     }
+    // Transforms of length `half` are combined in pairs to transforms of twice the length.
     let mut half = 1;
     while half < n {
         #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
@@ -213,14 +229,16 @@ fn fourier(x: &mut [(f64, f64)]) {
     }
 }
 
-/// Returns the probability that noise at the level of the neighbours makes a line as strong.
+/// Returns the probability that noise as strong as the neighbouring lines makes a line as strong as
+/// this one; 1 if a side has no neighbours.
 ///
-/// The stronger side determines the level, because a line on the steep flank of a step or slope is
-/// not a period.
+/// The line is compared with the stronger side, so that the steep low-frequency flank of a step or
+/// a slope does not count as a peak.
 fn tail(lines: &[f64], line: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let reach = NEIGHBOURHOOD * line as f64 / LINE_WIDTH as f64;
     let reach = count(reach).clamp(NEIGHBOURS.0, NEIGHBOURS.1);
+    // The window spreads a line over its next neighbours, so the first two widths are left out.
     let away = (2..=reach + 1).map(|i| i * LINE_WIDTH);
     let below = away.clone().filter_map(|away| line.checked_sub(away));
     let below: Vec<f64> = below.filter(|&l| l > 0).map(|l| lines[l]).collect();
@@ -233,12 +251,13 @@ fn tail(lines: &[f64], line: usize) -> f64 {
     let (Some(below), Some(above)) = (median(below), median(above)) else {
         return 1.0;
     };
+    // The median of an exponential variable is ln 2 times its mean.
     let ratio = lines[line] * LN_2 / below.max(above).max(f64::MIN_POSITIVE);
     (1.0 + ratio / m).powf(-m)
 }
 
-/// Returns the frequency, in cycles per sample, with the strongest first harmonics, at most one
-/// line away from a guess.
+/// Finds the frequency near `guess`, in cycles per sample, at which the sum of the power of the
+/// first harmonics has a maximum. `width` is the distance of two lines of the spectrum.
 fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
@@ -256,6 +275,7 @@ fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
         };
         (1..=N_HARMONICS).map(harmonic).sum()
     };
+    // Hill climbing; the step is halved when neither side is stronger.
     let (mut best, mut step) = ((strength(guess), guess), 0.5 * width);
     while step > 1e-3 * width {
         let sides = [best.1 - step, best.1 + step].map(|cycles| (strength(cycles), cycles));
@@ -280,8 +300,8 @@ mod tests {
     use crate::synthetic::{PowerProfile, Sensor};
     use crate::testdata::Random;
 
-    /// Noise whose power goes like one over the frequency: steps that relax at rates an octave
-    /// apart.
+    /// Generates noise with a power spectrum of about 1/f: a sum of autoregressive processes whose
+    /// rates are an octave apart.
     fn pink(noise: &mut Random, n: usize) -> Vec<f64> {
         let mut states = [0.0; 10];
         let sample = |_| {
@@ -333,7 +353,7 @@ mod tests {
             for (period_s, duty) in [(1.7, 0.5), (2.93, 0.3), (5.0, 0.8), (7.77, 0.9)] {
                 let shorter_s = period_s * f64::min(duty, 1.0 - duty);
                 if class == SensorClass::LastSecond && shorter_s < 1.2 {
-                    // The average never reaches the low level.
+                    // The sensor averages over a second, so readings never reach the low level.
                     continue;
                 }
                 let load = PowerProfile::square(60.0, 260.0, period_s, duty);

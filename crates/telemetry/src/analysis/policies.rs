@@ -1,7 +1,7 @@
-//! Comparison of one job under two policies, such as power caps or locked clocks.
+//! Comparison of one job under two policies: power caps, locked clocks or other settings.
 //!
-//! Role: reports work per second and per joule of both policies, and the reasons that limited the
-//! clocks. The caller passes the amount of work, because energy alone cannot be compared.
+//! Role: reports which policy does more work per second and per joule, and the reasons that limited
+//! the clocks. The caller supplies the amount of work, because energy alone is not comparable.
 
 use crate::reasons::{self, Reason};
 use crate::updates::{held_s, quantile, row_interval_s};
@@ -10,27 +10,27 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A traced job.
+/// A traced job on one device.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// Position of the device in the trace.
+    /// Index of the device in the trace.
     pub device: usize,
-    /// Window of the job; `None` for the whole trace.
+    /// Time in which the job ran; none for all of the trace.
     pub window: Option<Range<Duration>>,
-    /// Amount of work done, in a unit that both jobs share.
+    /// Amount of work, in any unit that the compared jobs share; finite and above 0.
     pub items: f64,
 }
 
-/// Time and energy of a job under one policy.
+/// Measurements of a job under one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Duration, in s.
+    /// Duration of the job, in s.
     pub seconds: f64,
     /// Items per second.
     pub throughput: f64,
-    /// Energy.
+    /// Energy of the job, in J, with its range.
     pub energy: Energy,
     /// Energy per item, in J.
     pub joules_per_item: f64,
@@ -44,7 +44,8 @@ pub struct Policy {
     pub memory_clock_mhz: Option<f64>,
     /// The highest temperature, in °C.
     pub hottest_c: Option<f64>,
-    /// Reasons that limited the clocks, by descending share of time.
+    /// Reasons for low clocks in the order of falling share of time; reasons that never held are
+    /// left out.
     pub reasons: Vec<ReasonShare>,
 }
 
@@ -57,19 +58,19 @@ pub struct ReasonShare {
     pub share: f64,
 }
 
-/// The comparison of two policies.
+/// Two policies with their ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The first policy.
+    /// Measurements under the first policy.
     pub before: Policy,
-    /// The second policy.
+    /// Measurements under the second policy.
     pub after: Policy,
-    /// Throughput of the second policy divided by the throughput of the first.
+    /// Throughput under the second policy divided by the throughput under the first.
     pub speedup: f64,
-    /// Energy per item of the second policy divided by the energy per item of the first.
+    /// Energy per item under the second policy divided by the energy per item under the first.
     pub energy_ratio: f64,
-    /// Range of the energy ratio because of sampling. The tolerance of the sensor's gain is not
-    /// included, because it cancels if both traces are from one card.
+    /// Bounds on the energy ratio from sampling error alone. The sensor's gain is not included: it
+    /// cancels if both traces are of the same card.
     pub energy_ratio_range: (f64, f64),
 }
 
@@ -83,6 +84,7 @@ const OPERATION: &str = "compare_policies";
 pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison> {
     let (before_items, after_items) = (before.items, after.items);
     let (before, after) = (policy(before)?, policy(after)?);
+    // The ratio is least for the least energy after and the most energy before.
     let per_item = |policy: &Policy, items: f64| {
         let sampling = policy.energy.sampling;
         (sampling.low_j / items, sampling.high_j / items)
@@ -100,6 +102,7 @@ pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison>
     })
 }
 
+/// Measures one job.
 fn policy(job: &Job<'_>) -> Result<Policy> {
     if !(job.items > 0.0 && job.items.is_finite()) {
         return Err(Error::ParameterInvalid {
@@ -136,8 +139,8 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         .ok_or_else(unavailable)?;
     let usual_s = row_interval_s(job.trace, job.device);
     let (start_s, end_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
-    // Values with the times that they held: there are more rows where regions of code begin and
-    // end.
+    // Values are weighted by the time for which they held, because a trace has additional rows
+    // where regions of code begin and end.
     let values = |metric| {
         let mut series = job.trace.series(job.device, metric);
         series.retain(|&(time_s, _)| (start_s..end_s).contains(&time_s));
@@ -155,6 +158,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         joules_per_item: energy.joules / job.items,
         mean_w: energy.mean_w(),
         energy,
+        // Without readings of the limit, the limit at the start of the trace is used.
         power_limit_w: limit_w.or(device.limits.set_w),
         sm_clock_mhz: mean(values(Metric::SmClock).into_iter()),
         memory_clock_mhz: mean(values(Metric::MemoryClock).into_iter()),
@@ -163,7 +167,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
     })
 }
 
-/// Returns the weighted mean of values, or `None` if the sum of weights is 0.
+/// Returns the mean of (value, weight); none if the weights add up to 0.
 fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weights) = weighted.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
         (sum + weight * value, weights + weight)
@@ -171,6 +175,7 @@ fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (weights > 0.0).then(|| sum / weights)
 }
 
+/// Returns the share of time of each reason in (bit mask, time in s), the largest share first.
 fn shares(values: &[(f64, f64)]) -> Vec<ReasonShare> {
     let holds = |reason: Reason| {
         let is_held = |value| f64::from(u8::from(reasons::decode(value).any(|r| r == reason)));

@@ -1,4 +1,4 @@
-//! Analyses of traces with known activity.
+//! Analyses of synthetic traces with known results.
 
 use super::*;
 use crate::synthetic::{PowerProfile, PowerSegment, Sensor, Synthetic};
@@ -20,7 +20,7 @@ fn device() -> Device {
     }
 }
 
-/// Samples a load at 10 Hz for a minute; `more` sets further values of each row.
+/// Samples a load at 10 Hz for a minute; `more` adds values to each row, given the time in s.
 fn traced(load: &PowerProfile, more: impl Fn(f64, &mut Values)) -> Trace {
     let sensor = Sensor::for_class(SensorClass::FullTime);
     let row = |i: u32| {
@@ -137,7 +137,7 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
     let mut trace = traced(&PowerProfile::constant(80.0), |time_s, values| {
         values.set(Metric::GpuBusy, if time_s < 15.0 { 3.0 } else { 95.0 });
     });
-    // The last idle row is followed by half a minute without rows.
+    // After the last idle row, half a minute has no rows.
     let paused = |row: &Row| (14.95..45.0).contains(&row.time.as_secs_f64());
     trace.rows.retain(|row| !paused(row));
     let found = idle_periods(&trace, 0).unwrap();
@@ -158,8 +158,8 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
 
 #[test]
 fn joules_of_idle_time_are_those_of_the_trace() {
-    // A sensor that averages over the last second lags. By its readings, the first half has much of
-    // the energy of the second half.
+    // A sensor that averages over the last second lags: its readings alone would assign much of the
+    // energy of the second half to the first half.
     let load = PowerProfile {
         pieces: vec![
             PowerSegment::level(30.0, 60.0),
@@ -190,8 +190,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     }
 }
 
-/// Adds rows at the edges of regions of code: many within a millisecond, at the start of every
-/// second until a time.
+/// Adds rows as at the edges of regions of code: 99 rows, 10 µs apart, at the start of every second
+/// until a time.
 fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
     trace.interval = Duration::from_millis(100);
     let mut rows = vec![];
@@ -212,7 +212,7 @@ fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
 fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
     let load = PowerProfile::constant(100.0);
     let busy = |time_s: f64, values: &mut Values| {
-        // Each region begins with a short idle time that contains nearly all rows.
+        // Each region begins with a short wait; nearly all added rows are within these waits.
         let is_waiting = time_s.fract() < 0.05 && time_s < 30.0;
         values.set(Metric::GpuBusy, if is_waiting { 0.0 } else { 90.0 });
     };
@@ -235,7 +235,7 @@ fn rows_at_the_edges_of_regions_weigh_no_more_than_their_time() {
 
 #[test]
 fn levels_of_power_are_those_of_time() {
-    // Without utilisation, power is used: the threshold is the middle between its two levels.
+    // Without utilisation, time is cut by power, at the midpoint of its two levels.
     let load = PowerProfile::square(60.0, 260.0, 20.0, 0.5);
     let (plain, edged) = (
         traced(&load, |_, _| {}),
@@ -253,7 +253,10 @@ fn a_device_that_was_never_idle_wasted_nothing() {
     let found = idle_periods(&trace, 0).unwrap();
     assert!(found.wasted_j.value == 0.0 && found.wasted_j.value.is_sign_positive());
     let text = found.to_string();
-    assert!(text.contains("It took 12.00 J, 0 J [0, "), "{text}");
+    assert!(
+        text.contains("It used 12.00 J, of which 0 J [0, "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -330,9 +333,9 @@ fn a_power_cap_costs_speed_and_saves_energy() {
     assert!((found.energy_ratio - 150.0 / 0.9 / 250.0).abs() < 1e-6);
     let (low, high) = found.energy_ratio_range;
     assert!(low < found.energy_ratio && found.energy_ratio < high);
-    // 600 reads of a minute, as rare as updates, may miss 10 updates of 0.1 s if the clocks are off
-    // by 1.5 %. At 0 W to the ceiling of 360 W, energies are off by −1.7 % to +2.3 %, the ratio by
-    // 0.042; the rest is from the ends.
+    // The 600 reads of a minute are as rare as the updates, and may miss 10 updates of 0.1 s if the
+    // clocks differ by 1.5 %. With 0 W to the ceiling of 360 W in these updates, the energies are
+    // off by −1.7 % to +2.3 %, and the ratio by 0.042. The ends of the window add the rest.
     assert!((0.03..0.05).contains(&(high - low)), "{low} {high}");
     assert_eq!(found.after.power_limit_w, Some(160.0));
     assert!((found.after.sm_clock_mhz.unwrap() - 1600.0).abs() < 1e-6);

@@ -1,4 +1,4 @@
-//! Energies of traces that outgrew their memory, next to those of whole traces of the same time.
+//! Tests that compare the energies of thinned traces with those of complete traces.
 
 use super::*;
 use crate::Trace;
@@ -6,10 +6,10 @@ use crate::energy::Energy;
 use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
 use crate::{Calibration, Device, Reading, Region, Sampler, Source, SpanReport, Values};
 
-/// The interval of these tests, in which an hour is sampled quickly.
+/// The read interval of these tests: long, so that an hour is sampled quickly.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A board without a counter.
+/// A board without an energy counter.
 fn source() -> Synthetic {
     let mut gpu = Gpu::from_board(Board::Rtx3090);
     gpu.power = PowerProfile::square(50.0, 300.0, 7.3, 0.6);
@@ -32,8 +32,8 @@ fn share_wide(energy: &Energy) -> f64 {
 
 #[test]
 fn a_long_trace_is_as_well_known_in_memory_as_in_its_file() {
-    // 24 min, 1 h and 24 h in the default memory are 14,400, 36,000 and 864,000 rows of 16,384: the
-    // same overflow in a smaller memory takes less time.
+    // Rows are thinned above the default capacity of 16,384: 24 min, 1 h and 24 h have 14,400,
+    // 36,000 and 864,000 rows. A smaller capacity overflows by the same factors in less time.
     for (capacity, seconds) in [(1 << 14, 1440), (1 << 11, 450), (1 << 11, 10_800)] {
         let (thinned, whole) = (recorded(capacity, seconds), recorded(usize::MAX, seconds));
         let window = Duration::ZERO..Duration::from_secs(seconds);
@@ -111,7 +111,7 @@ fn a_device_that_was_lost_for_some_minutes_has_an_energy_in_memory_too() {
     assert!(wider < 1.5, "{wider} {of_memory} {of_file}");
 }
 
-/// Samples a region of a model that its caller's clock drives.
+/// Samples a region of a model whose time the caller's clock controls.
 fn with_regions(capacity: usize, seconds: u64, regions: &[(u64, u64)]) -> Trace {
     let sampler = Sampler::new(source()).interval(INTERVAL).capacity(capacity);
     let marks = regions.iter().map(|&(from_s, to_s)| Region {
@@ -196,7 +196,7 @@ fn slices_that_are_joined_keep_their_energies_and_the_time_without_any() {
     let (whole, missing_s) = summed(&[joined(slices)], 0, metric).unwrap();
     assert!(missing_s < 1e-9, "{missing_s}");
     assert_eq!(whole, apart);
-    // A metric that is absent from one slice, the shortest here, covers the others.
+    // A metric that is absent from one slice, here the shortest, still covers the others.
     let mut lost = slices.to_vec();
     let length = |&place: &usize| slices[place].window.end - slices[place].window.start;
     let shortest = (0..slices.len()).min_by_key(length).unwrap();

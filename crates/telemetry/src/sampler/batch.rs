@@ -1,9 +1,7 @@
 //! A copy of rows, to compute their energies before the rows are thinned.
 //!
-//! Method: [`Trace::batch`] copies rows while the sampler's lock is held. [`RowBatch::sum_up`]
-//! computes energies without the lock, and the sampler then replaces its ledger by the result.
-//! Cells of power, the expensive step, are computed once per device and metric of a batch,
-//! regardless of the number of slices and regions.
+//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`RowBatch::sum_up`] computes
+//! energies without the lock, and the sampler then replaces its ledger by the returned one.
 
 use crate::energy::PowerEstimate;
 use crate::ledger::EnergyEntry;
@@ -13,12 +11,11 @@ use crate::{Ledger, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Divisor of the capacity: at most this part of the rows is not thinned, because later energies
-/// need rows before them.
+/// Divisor of the capacity: at most this part of the rows is kept whole, because the energies of
+/// later windows need earlier rows.
 const WHOLE_SHARE: usize = 4;
-/// Maximum number of computations of cells for the counter of a device in one batch: one for the
-/// longest time without a reset of the counter, and others for windows before or after a reset.
-/// Power needs one computation.
+/// Most estimates for the counter of a device in one batch: one for the longest time without a
+/// reset of the counter, the others for windows before or after a reset. Power needs one estimate.
 const MAX_ESTIMATES: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
@@ -29,18 +26,18 @@ pub(crate) struct RowBatch {
     capacity: usize,
 }
 
-/// The cells of power computed so far for one metric of one device.
+/// Estimates of power computed so far for one metric of one device.
 #[derive(Default)]
 struct Cached {
     estimate: Vec<PowerEstimate>,
     n_tries: usize,
 }
 
-/// Computes reported energies of a trace from cached cells.
+/// Computes reported energies of a trace from cached estimates of power.
 struct Sums<'a> {
     trace: &'a Trace,
     all_s: (f64, f64),
-    /// The caches, by device and metric.
+    /// Cached estimates by device and metric.
     cached: Vec<[Cached; METRICS.len()]>,
     /// Time of the first row of each device.
     first_rows: Vec<Option<Duration>>,
@@ -48,7 +45,8 @@ struct Sums<'a> {
 }
 
 impl Trace {
-    /// Copies the rows whose energies are not in a slice yet, with the rows around these rows.
+    /// Copies the rows whose energies are not in the ledger, and the earlier whole rows before
+    /// them.
     pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> RowBatch {
         let mut ledger = self.ledger.clone();
         // Before the first thinning, the trace's interval is the requested one.
@@ -72,8 +70,8 @@ impl Trace {
 }
 
 impl RowBatch {
-    /// Returns the ledger with the energies of this batch, whose [`Ledger::complete_from`] is the
-    /// time before which rows may be thinned.
+    /// Computes the energies of this batch and returns the extended ledger. Rows before its
+    /// [`Ledger::complete_from`] may be thinned.
     pub(crate) fn sum_up(self) -> Ledger {
         let trace = &self.trace;
         let mut ledger = trace.ledger.clone();
@@ -109,8 +107,8 @@ impl RowBatch {
         ledger
     }
 
-    /// Returns the edges of the slices of a window: the ends of the window, and the starts of the
-    /// regions that end after the window.
+    /// Returns the edges of the slices of a window: its ends, and the starts of regions that end
+    /// after the window, so that such a region can later be summed from slices.
     fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
         let left = self
             .trace
@@ -127,7 +125,7 @@ impl RowBatch {
         edges
     }
 
-    /// Computes the energies of the regions that ended before a time and are not in the ledger yet.
+    /// Computes the energies of regions that ended before a time and are not in the ledger yet.
     fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<EnergyEntry> {
         let windows = self.trace.regions.iter().map(|mark| mark.start..mark.end);
         let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
@@ -138,8 +136,8 @@ impl RowBatch {
                 })
             })
         });
-        // If slices were joined, the start of a region may no longer be the edge of a slice. Its
-        // energy would need thinned rows, which the batch does not contain.
+        // After slices were joined, the start of a region may no longer be an edge of a slice. Its
+        // energy would need thinned rows, which this batch does not have.
         let is_known =
             |entry: &EnergyEntry| entry.energies.iter().any(|of_device| !of_device.is_empty());
         energies.filter(is_known).collect()
@@ -162,7 +160,7 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the entry of a window; `reported` computes its energies.
+    /// Creates the entry of a window; `reported` computes the energy of each device and metric.
     fn entry(
         &mut self,
         window: &Range<Duration>,
@@ -179,9 +177,10 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the reported energy of a window. Devices are read one after the other, so a window
-    /// that begins with the trace begins before the first row of most devices. The bounds allow any
-    /// power until the first row.
+    /// Returns the reported energy of a window.
+    ///
+    /// Devices are read in turn, so the first row of most devices is later than the start of the
+    /// trace. For a window from the start, the bounds allow for any power until the first row.
     fn reported(
         &mut self,
         device: usize,
@@ -197,6 +196,8 @@ impl<'a> Sums<'a> {
         Some(found.reshaped(0.0, gained_s, self.ceilings_w[device]))
     }
 
+    /// Returns the energy from a cached estimate that covers the window, or from a new estimate
+    /// while fewer than [`MAX_ESTIMATES`] were tried.
     fn by_cells(
         &mut self,
         device: usize,
@@ -205,6 +206,7 @@ impl<'a> Sums<'a> {
         to_s: f64,
     ) -> Option<Reported> {
         let place = METRICS.iter().position(|known| *known == metric)?;
+        // The first estimate covers all rows. Only a counter may be reset and need further ones.
         let cached = &mut self.cached[device][place];
         if cached.n_tries == 0 {
             cached

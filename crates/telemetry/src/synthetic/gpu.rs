@@ -208,7 +208,7 @@ impl Architecture {
 }
 
 impl Gpu {
-    /// Returns an error for the first value that is out of its range.
+    /// Checks all values, and returns an error for the first value out of its range.
     pub(super) fn check(&self) -> Result<()> {
         let static_w = self.clocks.static_w;
         let peak_w = self.power.peak_w();
@@ -218,8 +218,8 @@ impl Gpu {
             self.sensors.average,
             self.sensors.draw,
         ];
-        // The shortest update interval of the sensors that a scenario describes; 1 s stands for the
-        // others, whose intervals are known to be positive.
+        // The shortest update interval of the sensors that a scenario describes. The others have
+        // valid intervals and count as 1 s.
         let update_s = sensors
             .iter()
             .fold(1.0, |shortest: f64, sensor| match sensor {

@@ -159,8 +159,8 @@ pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Se
     }
 }
 
-/// Returns the energy counter, or `None` if the device does not have a counter. By default devices
-/// have a counter from Volta on.
+/// Returns the energy counter; none if the device does not have a counter. By default devices have
+/// a counter from Volta on.
 pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
     match gpu.counter {
         Reporting::By(counter) => Some(counter),

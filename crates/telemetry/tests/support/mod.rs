@@ -1,7 +1,7 @@
-//! Control of the fake NVML library in tests: its path, its scenario, and a log of the calls.
+//! Test helpers: loads and controls the fake NVML library.
 //!
-//! Role: every test that needs NVML loads the fake with [`Fake::play`]. The library has one state
-//! per process, so only one [`Fake`] exists at a time; other tests wait.
+//! Role: every test that needs NVML loads the fake library by [`Fake::play`]. The library has one
+//! state for the whole process, so only one [`Fake`] exists at a time; other tests wait.
 #![allow(dead_code, reason = "no test file needs all of it")]
 #![allow(unsafe_code, reason = "control symbols are called over the boundary")]
 
@@ -17,36 +17,42 @@ use telemetry::synthetic::{Action, Scenario};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The loaded fake library with a scenario; its clock is stopped.
+/// The loaded fake library. After [`Fake::play`], its time is fixed at zero.
 #[derive(Debug)]
 pub(crate) struct Fake {
     library: Library,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Reports that the running test was skipped, directly to standard error, so that `xtask verify`
-/// counts the skip.
+/// Reports on standard error that the running test was skipped, so that `xtask verify` counts the
+/// skip. The line bypasses the harness, which captures `eprintln!`.
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("test"));
-    io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error takes a line");
+    io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error is writable");
 }
 
-/// A shared buffer that implements [`io::Write`].
+/// An in-memory file whose content other owners can read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    /// Returns the bytes written so far.
+    /// Returns the bytes that were written so far.
     #[must_use]
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.0.lock().expect("nobody panics").clone()
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 }
 
 impl io::Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics").extend(bytes);
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .extend(bytes);
         Ok(bytes.len())
     }
 
@@ -55,7 +61,7 @@ impl io::Write for Shared {
     }
 }
 
-/// Keeps this thread busy for a time, as the measured work.
+/// Keeps the thread busy for a time, like a measured workload.
 pub(crate) fn work_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -68,11 +74,11 @@ pub(crate) fn work_for(time: Duration) {
 pub(crate) fn fake() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let name = format!("{DLL_PREFIX}fake_nvml{DLL_SUFFIX}");
-    let beside = test.with_file_name(&name);
-    if beside.exists() {
-        return beside;
+    let neighbour = test.with_file_name(&name);
+    if neighbour.exists() {
+        return neighbour;
     }
-    // Examples are in a sibling folder of `deps`.
+    // For an example, the library is in the sibling folder `deps`.
     let folder = test.parent().and_then(|folder| folder.parent());
     let path = folder
         .expect("a test is two folders deep")
@@ -83,7 +89,7 @@ pub(crate) fn fake() -> PathBuf {
 }
 
 impl Fake {
-    /// Loads the library with a scenario; its clock is stopped at zero.
+    /// Loads the library and starts a scenario, with the time fixed at zero.
     #[must_use]
     pub(crate) fn play(scenario: &Scenario) -> Self {
         let fake = Self::load();
@@ -91,8 +97,8 @@ impl Fake {
         fake
     }
 
-    /// Replaces the scenario, as if driver and GPUs were exchanged during the run; the clock is
-    /// stopped at zero.
+    /// Starts another scenario, as if driver and GPUs were replaced in mid-run, with the time fixed
+    /// at zero.
     pub(crate) fn replay(&self, scenario: &Scenario) {
         let json = scenario.to_json().expect("a scenario has no NaN");
         let json = CString::new(json).expect("JSON has no zeros");
@@ -107,7 +113,7 @@ impl Fake {
     #[must_use]
     pub(crate) fn load() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: loading the fake runs no code.
+        // SAFETY: the fake library has no initialisers that run when it is loaded.
         let library = unsafe { Library::new(fake()) }.expect("the fake loads");
         Self {
             library,
@@ -115,21 +121,21 @@ impl Fake {
         }
     }
 
-    /// Initialises the library through the wrapper.
+    /// Initialises the library through `nvml-wrapper`.
     ///
     /// # Errors
-    /// The error that the scenario defines for `nvmlInit_v2`.
+    /// The error that the scenario sets for `nvmlInit_v2`.
     pub(crate) fn init(&self) -> Result<Nvml, nvml_wrapper::error::NvmlError> {
         Nvml::builder().lib_path(fake().as_os_str()).init()
     }
 
-    /// Initialises the library through the wrapper; panics on an error.
+    /// Initialises the library through `nvml-wrapper`; panics on an error.
     #[must_use]
     pub(crate) fn nvml(&self) -> Nvml {
         self.init().expect("the fake is initialised")
     }
 
-    /// Stops the library's clock at a time.
+    /// Fixes the time of the library.
     pub(crate) fn set_time(&self, time: Duration) {
         let set: unsafe extern "C" fn(u64) -> u32 = self.symbol("fake_nvml_set_time_ns");
         let time_ns = u64::try_from(time.as_nanos()).expect("a time of less than 500 years");
@@ -137,19 +143,19 @@ impl Fake {
         assert_eq!(unsafe { set(time_ns) }, 0);
     }
 
-    /// Restarts the library's clock.
+    /// Lets the time of the library run on from its present value.
     pub(crate) fn use_real_time(&self) {
         let run: unsafe extern "C" fn() -> u32 = self.symbol("fake_nvml_use_real_time");
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call has no arguments.
         assert_eq!(unsafe { run() }, 0);
     }
 
-    /// Returns the time of the library's clock.
+    /// Returns the time of the library.
     #[must_use]
     pub(crate) fn time(&self) -> Duration {
         let get: unsafe extern "C" fn(*mut u64) -> u32 = self.symbol("fake_nvml_time_ns");
         let mut time_ns = 0;
-        // SAFETY: the argument is room for a number.
+        // SAFETY: the argument has room for a number.
         assert_eq!(unsafe { get(&raw mut time_ns) }, 0);
         Duration::from_nanos(time_ns)
     }
@@ -171,7 +177,7 @@ impl Fake {
     pub(crate) fn is_locked(&self, gpu: u32) -> bool {
         let get: unsafe extern "C" fn(u32, *mut u32) -> u32 = self.symbol("fake_nvml_is_locked");
         let mut is_locked = 2;
-        // SAFETY: the arguments are a number and room for one.
+        // SAFETY: the arguments are a number and a pointer to a number.
         assert_eq!(unsafe { get(gpu, &raw mut is_locked) }, 0);
         is_locked == 1
     }
@@ -182,20 +188,20 @@ impl Fake {
         let get: unsafe extern "C" fn(u32, f64, f64, *mut f64) -> u32 =
             self.symbol("fake_nvml_work");
         let mut work = f64::NAN;
-        // SAFETY: the arguments are numbers and room for one.
+        // SAFETY: the arguments are numbers and a pointer to a number.
         let code = unsafe { get(gpu, from.as_secs_f64(), to.as_secs_f64(), &raw mut work) };
         assert_eq!(code, 0);
         work
     }
 
-    /// Returns the privileged actions on GPUs, including failed attempts.
+    /// Returns the privileged actions on GPUs, failed attempts included.
     #[must_use]
     pub(crate) fn actions(&self) -> Vec<Action> {
         let json = self.text("fake_nvml_actions");
         serde_json::from_str(&json).expect("the fake writes JSON")
     }
 
-    /// Returns the reason of the last failure that has no NVML code of its own.
+    /// Returns the message of the last failure that has no NVML code of its own.
     #[must_use]
     pub(crate) fn why(&self) -> String {
         self.text("fake_nvml_why")
@@ -204,10 +210,11 @@ impl Fake {
     /// Returns a symbol of the library as a function of type `F`, which must be the symbol's type.
     ///
     /// # Panics
-    /// If the library has no such symbol.
+    /// If the library does not have the symbol.
     #[must_use]
     pub(crate) fn symbol<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: all callers are tests, and pass the type of the symbol in the fake's source.
+        // SAFETY: the callers are tests, and state the type that the symbol has in the fake
+        // library.
         let found = unsafe { self.library.get::<F>(name.as_bytes()) };
         *found.unwrap_or_else(|fault| panic!("{name}: {fault}"))
     }
@@ -215,11 +222,11 @@ impl Fake {
     fn text(&self, symbol: &str) -> String {
         let get: unsafe extern "C" fn(*mut c_char, *mut u32) -> u32 = self.symbol(symbol);
         let mut length = 0;
-        // SAFETY: null queries the length, and the second pointer points to a number.
+        // SAFETY: a null buffer requests the length only, for which there is room.
         let code = unsafe { get(std::ptr::null_mut(), &raw mut length) };
         assert_eq!(code, 7, "{symbol} reports the required size");
         let mut bytes = vec![0_u8; length as usize];
-        // SAFETY: the buffer has `length` bytes.
+        // SAFETY: the buffer has room for `length` characters.
         let code = unsafe { get(bytes.as_mut_ptr().cast(), &raw mut length) };
         assert_eq!(code, 0);
         bytes.pop();
@@ -228,7 +235,7 @@ impl Fake {
 }
 
 impl Drop for Fake {
-    /// Shuts the library down as often as a failed test had initialised it.
+    /// Shuts the library down as often as a failed test left it initialised.
     fn drop(&mut self) {
         // SAFETY: the symbol has this type in NVML.
         let found = unsafe {
@@ -236,7 +243,7 @@ impl Drop for Fake {
                 .get::<unsafe extern "C" fn() -> u32>(b"nvmlShutdown")
         };
         let Ok(shut_down) = found else { return };
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call has no arguments.
         while unsafe { shut_down() } == 0 {}
     }
 }

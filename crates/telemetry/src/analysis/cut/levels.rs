@@ -1,23 +1,22 @@
 //! The two levels of a device's power.
 //!
-//! Role: [`Levels::find`] finds the power of idle and of busy time. The cut by power compares each
-//! step with these levels.
-//! Method: a level is the median of the readings near the lowest or near the highest reading. A
-//! level is certain if power stays near it for three updates of the sensor, because the middle
-//! update then contains no other level, or if the sensor's window is short. Several reads of one
-//! update count as one reading, because a repeated mixture is not a level.
-//! Offset: the readings that show the levels may come from another sensor than the steps that
-//! contain the energy. The power of a level is therefore computed from the steps within the times
-//! at which readings stay at the level.
-//! Limits: power that alternates faster than the sensor is updated looks like a level if it does so
-//! for at least three updates. At a level at which readings do not stay for a whole step, an offset
-//! between both sensors is not corrected.
+//! Role: [`Levels::find`] finds the power of idle and of busy time, which the cut by power compares
+//! each step with.
+//! Method: a level is the median of the readings near the lowest or the highest reading. A level is
+//! certain if power stays near the level for three updates of the sensor, because the middle update
+//! is then no mixture, or if the sensor's window is short. Repeated reads of one update count as
+//! one reading, because a repeated mixture would look like a level.
+//! Offset: the readings that show the levels may come from another sensor than the steps that hold
+//! the energy, so the power of a level is that of the steps within the times at which readings stay
+//! at the level.
+//! Limits: power that alternates faster than the sensor is updated, for at least three updates,
+//! counts as a level. An offset between both sensors is not corrected at a level at which readings
+//! do not stay for a whole step.
 
 use super::{Estimate, TimedReading};
 use crate::updates::quantile;
 
-/// Threshold of the low level as a share of the high level. Above it, the low level is a lighter
-/// load and not a gap.
+/// Share of high power above which low power is a lighter load and not a gap.
 pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
 /// A reading belongs to a level if its distance from the level is at most this share of the
 /// difference between both levels.
@@ -30,7 +29,7 @@ const ALIKE: f64 = 0.1;
 const THIRD_LEVEL: f64 = 0.35;
 /// Minimum share of the time near either level; with less, power does not have two levels.
 const MIN_SHARE_NEAR: f64 = 0.5;
-/// Quantiles of power, weighted by time, that count as the lowest and the highest power.
+/// Quantiles, by time, that are taken as the lowest and the highest power.
 const EXTREMES: (f64, f64) = (0.01, 0.99);
 /// Minimum share of the time at a third level; a smaller share is ignored.
 const MIN_SHARE_THIRD: f64 = 0.05;
@@ -38,11 +37,10 @@ const MIN_SHARE_THIRD: f64 = 0.05;
 const REPAIR_TOLERANCE: f64 = 0.05;
 /// Number of steps within which a counter makes up for an update that a read missed.
 const REPAIR_REACH: usize = 4;
-/// Threshold of the share of hidden time above which two readings are not consecutive. It was
-/// chosen on one random load (a sensor that averages over the last second, read every 1.6 s).
+/// Share of hidden time above which two readings do not count as consecutive. An empirical value,
+/// chosen on one random load (a sensor of the last second, read every 1.6 s).
 const MOST_HIDDEN: f64 = 0.35;
-/// Number of consecutive updates near a level that make the level certain, because the middle
-/// update contains no other level.
+/// Consecutive updates near a level that make the level certain: the middle update is no mixture.
 const CERTAIN_RUN: usize = 3;
 
 /// Readings of power, in W, that show its levels: one step for each update of the sensor.
@@ -65,12 +63,14 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Finds two levels in readings of power, and returns their powers in the steps that contain
-    /// the energy. Returns `None` if power is between two levels for most of the time, or if the
-    /// levels are close.
+    /// Finds two levels in readings of power, and expresses them by the power of the steps that
+    /// hold the energy. Returns none if power is between the levels for most of the time, or if the
+    /// low level is above [`GAP_LEVEL`] of the high one.
     pub(super) fn find(readings: &Readings, steps: &[TimedReading]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
         let reach_w = NEAR * (shown.high_w - shown.low_w);
+        // Median of the steps during which the readings stay at a level; the level itself without
+        // such steps, or if their median is too far away to be the same level.
         let of_steps_w = |level_w| {
             let lasting = lasting(&readings.steps, level_w, reach_w);
             let times = lasting.map(|run| (run[0].from_s, run[run.len() - 1].to_s));
@@ -86,6 +86,7 @@ impl Levels {
         })
     }
 
+    /// Finds the levels in terms of the readings.
     fn shown_by(readings: &Readings) -> Option<Self> {
         let steps = &readings.steps;
         let weighted: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
@@ -102,10 +103,12 @@ impl Levels {
         };
         let time_s = |list: &[(f64, f64)]| list.iter().map(|reading| reading.1).sum::<f64>();
         let (low, high) = (near(least_w), near(most_w));
+        // With most of the time between the extremes, power has a continuous range and no levels.
         if time_s(&low) + time_s(&high) < MIN_SHARE_NEAR * time_s(&weighted) {
             return None;
         }
         let (near_low_w, near_high_w) = (quantile(low, 0.5)?, quantile(high, 0.5)?);
+        // Readings inside long runs are no mixtures, so their median is preferred.
         let lasting_w = |level_w| median_w(lasting(steps, level_w, reach_w).flatten());
         let (low_w, high_w) = (lasting_w(near_low_w), lasting_w(near_high_w));
         let levels = Self {
@@ -121,10 +124,12 @@ impl Levels {
         })
     }
 
-    /// Repairs steps below the low level, which a device always draws. Such a step occurs if a
-    /// counter is read at the moment of its update: the read misses the update, and a later step
-    /// contains its energy. The energy is moved back from the next step above the high level, down
-    /// to that level, and then from the next step above the low level.
+    /// Moves energy back to steps below the low level.
+    ///
+    /// A device always draws at least the low level. A lower step occurs if a counter is read at
+    /// the moment of its update: the energy of the update then appears in a later step. The energy
+    /// is taken from the next step above the high level, down to that level, and then from the next
+    /// step above the low level.
     pub(super) fn repaired(&self, steps: &[TimedReading]) -> Vec<TimedReading> {
         let mut steps = steps.to_vec();
         let tolerance_w = REPAIR_TOLERANCE * (self.high_w - self.low_w);
@@ -138,6 +143,7 @@ impl Levels {
                 let Some(j) = (i + 1..end).find(is_above) else {
                     continue;
                 };
+                // Move as much as this step lacks, but no more than the other step has in excess.
                 let needed_j = (level_w - steps[i].value) * steps[i].length_s();
                 let excess_j = (steps[j].value - level_w) * steps[j].length_s();
                 let moved_j = needed_j.min(excess_j);
@@ -148,6 +154,8 @@ impl Levels {
         steps
     }
 
+    /// Returns whether power stays at a third level, between both levels, for a share of the time
+    /// that counts.
     fn misses_a_level(&self, steps: &[TimedReading]) -> bool {
         let difference_w = self.high_w - self.low_w;
         let place = |step: &TimedReading| (step.value - self.low_w) / difference_w;
@@ -160,8 +168,8 @@ impl Levels {
         between.map(time_s).sum::<f64>() > MIN_SHARE_THIRD * time_s(steps)
     }
 
-    /// Estimates the idle share of a step; `neighbours` are the powers of the steps before and
-    /// after, in W.
+    /// Estimates the idle share of a step, 0 to 1; `neighbours` are the powers of the steps before
+    /// and after, in W.
     pub(super) fn idle_share(&self, step: &TimedReading, neighbours: [Option<f64>; 2]) -> Estimate {
         let difference_w = self.high_w - self.low_w;
         // 0 at the low level, 1 at the high level.
@@ -175,6 +183,8 @@ impl Levels {
             (true, false) => 0.0,
             (false, _) => mixture,
         };
+        // Near the low level at least the idle share of a mixture is idle, and near the high level
+        // at most that share. In between, the step may be anything from busy to idle.
         let share = Estimate {
             value,
             low: if place <= NEAR { mixture } else { 0.0 },
@@ -184,15 +194,15 @@ impl Levels {
     }
 }
 
-/// Returns the runs of steps that stay near a level for several updates, without the first and the
-/// last step of each run, which may be mixtures.
+/// Returns the runs of at least [`CERTAIN_RUN`] steps near a level, without the first and the last
+/// step of each run, which may be mixtures.
 fn lasting(
     steps: &[TimedReading],
     level_w: f64,
     reach_w: f64,
 ) -> impl Iterator<Item = &[TimedReading]> {
     let is_near = move |step: &TimedReading| (step.value - level_w).abs() <= reach_w;
-    // If most of the time between two readings is hidden, all of them may be mixtures.
+    // With much hidden time between readings, all of them may be mixtures.
     let follows = |a: &TimedReading, b: &TimedReading| {
         let hidden_s = b.from_s - a.to_s + b.hidden_s;
         hidden_s < MOST_HIDDEN * (b.to_s - a.to_s)
@@ -202,7 +212,7 @@ fn lasting(
     lasting.map(|run| &run[1..run.len() - 1])
 }
 
-/// Returns the steps that lie entirely within one of `times`; both are sorted.
+/// Returns the steps that are entirely within one of `times`; steps and times are sorted.
 fn within(steps: &[TimedReading], times: &[(f64, f64)]) -> Vec<TimedReading> {
     let is_within = |step: &&TimedReading| {
         let i = times.partition_point(|time| time.1 < step.to_s);

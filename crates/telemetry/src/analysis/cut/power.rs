@@ -1,31 +1,23 @@
 //! The cut of time by power, where power has two levels.
 //!
 //! Method: a step between two levels is a mixture of both, and `(high - w) / (high - low)` is the
-//! idle share of its time:
-//!
-//! ```text
-//!  high ────────┐                 busy
-//!               │    step: mean power w of busy and idle time
-//!  low          └─────────        idle
-//! ```
-//!
-//! The sum of these shares is exact for power with two levels, independently of the position of the
-//! edges within a step. A step that resembles a neighbour and is close to a level is not a mixture
-//! but a third level, and is idle or busy as a whole. One end of the range counts each mixture as
-//! busy, the other end as idle.
-//! Limits: the range of an uncertain level extends down to 0 W, or up to the highest power that the
-//! device can draw.
+//! idle share of its time. For power of exactly two levels the sum of idle time is exact, wherever
+//! the edges are within a step. A step that resembles a neighbour and is close to a level is no
+//! mixture, and counts as idle or busy as a whole. The range counts each mixture once as busy and
+//! once as idle.
+//! Limits: a low level that is not certain may be as low as 0 W, and a high level as high as the
+//! most power that the device can draw.
 
 use super::{Cut, Estimate, Levels, Readings, TimedReading};
 
-/// Power of a window, in steps that cover all of it.
+/// Power of a window, in steps that cover all of the window.
 #[derive(Clone, Debug, Default)]
 pub(in crate::analysis) struct Power {
     pub steps: Vec<TimedReading>,
     /// Sum of the bounds on the errors of the edges at both ends of the window, in s.
     pub slack_s: f64,
-    /// Whether the steps are differences of a counter. An error of an edge then changes the power
-    /// of a step but not its energy.
+    /// Whether the steps are differences of a counter: an error of an edge then changes the power
+    /// of a step, but not its energy.
     pub is_counted: bool,
     /// Error of the sensor's period, as a share of the period.
     pub period_error: f64,
@@ -33,7 +25,7 @@ pub(in crate::analysis) struct Power {
     pub most_w: f64,
 }
 
-/// Cuts steps of power at the two levels that readings show; returns `None` if power does not have
+/// Cuts steps of power by the two levels that `readings` show; returns none if power does not have
 /// two levels.
 pub(in crate::analysis) fn by_power(
     steps: &[TimedReading],
@@ -52,6 +44,7 @@ pub(in crate::analysis) fn by_power(
         let before = before.filter(|before| before.to_s >= step.from_s);
         let after = steps.get(i + 1).filter(|after| after.from_s <= step.to_s);
         let neighbours = [before.map(|b| b.value), after.map(|a| a.value)];
+        // A step between a high and a low neighbour has its busy part on the side of the high one.
         let share = levels.idle_share(step, neighbours);
         let falls = neighbours[0].unwrap_or(step.value) > neighbours[1].unwrap_or(step.value);
         add(&mut cut, step, share, &levels, !falls);
@@ -66,16 +59,16 @@ pub(in crate::analysis) fn by_power(
     Some(cut)
 }
 
-/// Adds a step to a cut.
+/// Adds the time and the energy of a step to a cut.
 fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_idle_first: bool) {
     let watts = step.value.max(0.0);
-    // The idle time of a mixture draws the low level.
+    // The idle part of a mixture draws the low level.
     let of_mixture_w = watts.min(levels.low_w);
     let is_whole = share.value >= 1.0;
     let idle_w = if is_whole { watts } else { of_mixture_w };
     let is_low = watts < 0.5 * (levels.low_w + levels.high_w);
     let most_idle_w = if is_low { watts } else { of_mixture_w };
-    // The power of hidden time is an estimate, so at least the low level is assumed.
+    // The power of hidden time is only an estimate, so it may be as high as the low level.
     let hidden_w = most_idle_w.max(levels.low_w);
     let hidden = step.hidden_share();
     let seen_high = (share.high - hidden).max(0.0);
@@ -95,8 +88,10 @@ fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_
     cut.split(step, share.value, is_idle_first, energies_j);
 }
 
-/// Widens the ranges for uncertain levels. The idle time of the observed steps is then the range of
-/// `(high · T − E) / (high − low)` over all possible levels, for their time `T` and energy `E`.
+/// Widens the ranges for levels that are not certain.
+///
+/// The idle time of two levels is `(high · T − E) / (high − low)`, where T and E are the time and
+/// the energy that are not hidden. The range covers this value for the extreme possible levels.
 fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_w: f64) {
     let seen_s: f64 = steps.iter().map(TimedReading::seen_s).sum();
     let hidden_s: f64 = steps.iter().map(|step| step.hidden_s).sum();
@@ -115,7 +110,7 @@ fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_
     }
 }
 
-/// Widens the ranges by the uncertainty of the times of the steps.
+/// Widens the ranges by the errors of the times of the steps.
 fn widen_by_times(
     cut: &mut Cut,
     steps: &[TimedReading],
@@ -124,14 +119,15 @@ fn widen_by_times(
     levels: &Levels,
 ) {
     let (low_w, high_w) = (levels.low_w, levels.high_w);
-    // An error of an edge moves energy between idle and busy time. With a counter the energy of the
-    // step stays, so its power, and with it the idle share, changes by more.
+    // An edge of a counter that is off by dt puts energy of up to high · dt into the wrong step.
+    // Over the difference of the levels this is an idle time of high / (high - low) · dt.
     let factor = if power.is_counted {
         high_w / (high_w - low_w)
     } else {
         1.0
     };
     let time_s: f64 = steps.iter().map(TimedReading::length_s).sum();
+    // An error of the period shifts shares that differ from the mean; equal shares cancel.
     let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
     let pairs = steps.iter().zip(shares);
     // A wrong period moves time between steps; only the difference from the mean share matters.
@@ -145,7 +141,7 @@ fn widen_by_times(
     cut.idle_j.high += off_s * low_w;
 }
 
-/// Returns the energy of a part of each step, in J.
+/// Returns the energy of steps, in J, counting `time_s` of each step.
 fn energy_j(steps: &[TimedReading], time_s: impl Fn(&TimedReading) -> f64) -> f64 {
     steps.iter().map(|step| step.value * time_s(step)).sum()
 }

@@ -1,26 +1,25 @@
 //! The cut of time by utilisation.
 //!
-//! Method: a reading below [`IDLE_PERCENT`] is idle time, and a reading next to an idle one is a
-//! mixture. Each reading describes an earlier time; [`lag`](crate::analysis::lag) measures the
-//! difference. Time without a reading is hidden, and its readings are estimated from the readings
-//! before and after.
+//! Method: a reading below [`IDLE_PERCENT`] is idle time; a reading next to an idle reading is a
+//! mixture. A reading describes an earlier time; [`lag`](crate::analysis::lag) measures the lag.
+//! Time without a reading is hidden, and its value is estimated from the neighbouring readings.
 
 use super::{Cut, Estimate, TimedReading, clipped, joules, without_gaps};
 use crate::updates::quantile;
 
-/// Threshold of utilisation, in %, below which a device is idle.
+/// Utilisation, in %, below which a device is idle.
 const IDLE_PERCENT: f64 = 10.0;
-/// Longest averaging window of a reading of utilisation, in s. NVML's documentation states 1/6 s to
-/// 1 s; the measured update interval of an A100 is 1.012 s.
+/// Longest averaging window of a reading of utilisation, in s: NVML's documentation states 1/6 s to
+/// 1 s, and the update of an A100 takes 1.012 s.
 pub(in crate::analysis) const LONGEST_WINDOW_S: f64 = 1.1;
-/// Quantile of utilisation, weighted by time, that counts as the utilisation of a busy device.
+/// Quantile of utilisation, by time, that is taken as the utilisation of busy time.
 const PEAK: f64 = 0.95;
 
-/// Cuts time by utilisation. `readings` are in %, with the times of their reads; they describe the
-/// device `lag_s` earlier. `spans` are the times to cut. `power`, in W, contains their energy.
+/// Cuts the time of `spans` by utilisation. `readings`, in %, have the times at which they were
+/// read, and lag behind the device by `lag_s`, in s. `power`, in W, is used for the energies.
 ///
-/// The lower end of the energy of an idle run is the energy of the time that is idle for every
-/// possible lag; the upper end is the energy of the time that is idle for some possible lag.
+/// The lower bound on the energy of an idle run counts the time that is idle for every possible
+/// lag; the upper bound counts the time that is idle for at least one possible lag.
 pub(in crate::analysis) fn by_utilisation(
     readings: &[TimedReading],
     lag_s: Estimate,
@@ -38,6 +37,7 @@ pub(in crate::analysis) fn by_utilisation(
         let inside = clipped(&[TimedReading::seen(from_s, to_s, 0.0)], spans).into_iter();
         inside.fold(0.0, |sum, part| sum + joules(power, part.from_s, part.to_s))
     };
+    // A smaller lag moves a run later, a larger one earlier.
     let (later_s, earlier_s) = (lag_s.value - lag_s.low, lag_s.high - lag_s.value);
     for (i, run) in runs.iter().enumerate() {
         let neighbours = [i.checked_sub(1).map(|i| runs[i]), runs.get(i + 1).copied()];
@@ -60,7 +60,7 @@ pub(in crate::analysis) fn by_utilisation(
     }
     let time_s: f64 = spans.iter().map(|span| span.1 - span.0).sum();
     let all_j = cut.joules();
-    // At both ends of the window, the readings that describe the device may be outside the trace.
+    // At both ends of the trace, readings of the time may be missing, by up to the lag's range.
     let ends_s = 2.0 * (lag_s.high - lag_s.low);
     cut.idle_s.low -= ends_s;
     cut.idle_s.high += ends_s;
@@ -73,8 +73,8 @@ fn is_idle(run: &TimedReading) -> bool {
     run.value < IDLE_PERCENT
 }
 
-/// Estimates the idle share of a run of equal readings; `neighbours` are the runs before and after,
-/// and `peak_pct` is the utilisation of busy time.
+/// Estimates the idle share of a run of equal readings, 0 to 1, from the run and its neighbours;
+/// `peak_pct` is the utilisation of busy time, in %.
 fn idle_share_of(
     run: &TimedReading,
     neighbours: [Option<TimedReading>; 2],
@@ -88,7 +88,7 @@ fn idle_share_of(
     if is_idle(run) {
         return of_one(1.0).with_hidden(run.hidden_share());
     }
-    // A run longer than the averaging window cannot be an average over the edge of an idle time.
+    // Only a run no longer than the averaging window can be a mean over the edge of an idle time.
     let is_next_to_idle = neighbours.iter().flatten().any(is_idle);
     let is_mixture = run.hidden_s > 0.0 || run.length_s() <= LONGEST_WINDOW_S;
     if is_next_to_idle && is_mixture {
@@ -98,8 +98,7 @@ fn idle_share_of(
             ..of_one(value)
         };
     }
-    // Utilisation below 100 % is either gaps between kernels, which count as busy, or gaps that are
-    // shorter than the averaging window, which count as idle.
+    // Utilisation below 100 % may be short gaps between kernels, which the average hides.
     let gaps = Estimate {
         high: (1.0 - run.value / 100.0).clamp(0.0, 1.0),
         ..Estimate::default()
@@ -107,8 +106,8 @@ fn idle_share_of(
     gaps.with_hidden(run.hidden_share())
 }
 
-/// Joins consecutive equal readings and moves them earlier by `lag_s`. The last run is extended to
-/// the end of the readings.
+/// Moves readings earlier by the lag, and joins consecutive equal readings. The last run is
+/// extended to the original end, because no later reading describes that time.
 fn runs(readings: &[TimedReading], lag_s: f64) -> Vec<TimedReading> {
     let mut runs: Vec<TimedReading> = vec![];
     for reading in readings {

@@ -1,4 +1,4 @@
-//! Idle times of simulated boards with known idle energy.
+//! Idle times of modelled devices with known idle energy.
 
 use super::*;
 use crate::synthetic::{
@@ -9,7 +9,7 @@ use crate::{Calibration, Region, Row, Sampler, SpanReport};
 
 mod sensors;
 
-/// Samples a board every 100 ms, with the given power and utilisation.
+/// Samples a board every 100 ms; `power` is its power and `busy` its utilisation over time.
 fn traced(board: Board, power: PowerProfile, busy: PowerProfile, seconds: u64) -> Trace {
     let mut gpu = Gpu::from_board(board);
     gpu.power = power;
@@ -32,7 +32,7 @@ fn squares(board: Board, period_s: f64, duty: f64, seconds: u64) -> Trace {
     )
 }
 
-/// Checks that a verdict is consistent with its numbers.
+/// Checks that the fields of a result are consistent with each other.
 fn assert_consistent(found: &Bottleneck) {
     let Shares {
         active,
@@ -114,7 +114,7 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
 
 #[test]
 fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
-    // Power alone, averaged over the last second, is less accurate than the counter.
+    // Without the counter, power averaged over the last second is less accurate.
     let truth_j = 15.0 * 0.5 * 60.0;
     let stuck = |_: usize, _: f64| 77.0;
     let misread_first = |row: usize, reported_j: f64| if row == 0 { 0.0 } else { reported_j + 1e6 };
@@ -139,22 +139,22 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
 struct Load {
     power: PowerProfile,
     busy: PowerProfile,
-    /// The power of the idle times alone.
+    /// Power during idle times, and 0 W during busy times.
     idle: PowerProfile,
-    /// 1 W in idle times.
+    /// 1 W during idle times, so that its energy is the idle time.
     is_idle: PowerProfile,
 }
 
-/// Bounds on the lengths of busy and of idle times, in s.
+/// Shortest and longest busy and idle times, in s.
 #[derive(Clone, Copy)]
 struct Lengths {
     busy_s: (f64, f64),
     idle_s: (f64, f64),
 }
 
-/// Returns a load with alternating busy and idle times of random lengths, at two levels of power.
+/// Returns a load with alternating busy and idle times of random length, at two levels of power.
 fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64) -> Load {
-    // Above the limit of a board, the model lowers its clocks and its power.
+    // Power stays below the board's limit; above it the model would lower clocks and power.
     let (idle_w, busy_w) = match board {
         Board::T4 => (random.between(8.0, 30.0), random.between(50.0, 69.0)),
         _ => (random.between(10.0, 60.0), random.between(120.0, 290.0)),
@@ -168,7 +168,7 @@ fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64
         } else {
             lengths.idle_s
         };
-        // As many short times as long ones.
+        // Lengths are log-uniform, so short times are as frequent as long times.
         let lasts_s = random.between(shortest_s.ln(), longest_s.ln()).exp();
         pieces.push((lasts_s, is_busy));
         (time_s, is_busy) = (time_s + lasts_s, !is_busy);
@@ -274,7 +274,7 @@ fn a_window_without_an_update_has_no_verdict() {
 
 #[test]
 fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
-    // A load that is limited by memory: half the power, but kernels run all the time.
+    // A load that waits for memory draws half the power, although kernels run all the time.
     let busy = PowerProfile::constant(100.0);
     let trace = traced(
         Board::A100,
@@ -325,7 +325,7 @@ fn utilisation_without_levels_of_power_is_moved_by_its_lag() {
     let found = idle_periods(&trace, 0).unwrap();
     let truth_j = 20.0 * 20.0;
     assert!(found.wasted_j.contains(truth_j), "{found}");
-    // Each of the five edges to 300 W is known within a read interval.
+    // The time of each of the five edges to 300 W is known to within a read interval.
     let edges_j = 5.0 * 0.1 * 300.0;
     let off_j = (found.wasted_j.value - truth_j).abs();
     assert!(off_j < edges_j, "{found}");

@@ -24,6 +24,7 @@ impl Bottleneck {
         let has_gaps = self
             .periodicity
             .is_some_and(|found| low_is_gap(found.levels_w));
+        // The order of the arms is the priority of the verdicts.
         match self.busy_percentiles {
             _ if self.evidence == Evidence::Neither => Verdict::Undecided,
             _ if idle > MOSTLY => Verdict::MostlyIdle,
@@ -72,8 +73,8 @@ impl fmt::Display for Bottleneck {
             write!(
                 f,
                 " Power repeats every {:.2} s, {:.0} times, and is high ({:.0} W) for {:.0} % of \
-                 each period and low ({:.0} W) for the rest; noise looks like that in at most \
-                 {:.0e} of all traces.",
+                 each period and low ({:.0} W) for the rest (probability of a false alarm: at most \
+                 {:.0e}).",
                 found.period_s,
                 found.n_periods,
                 found.levels_w.1,
@@ -96,6 +97,7 @@ impl fmt::Display for Bottleneck {
 }
 
 impl Bottleneck {
+    /// Writes the shares of the states; memory decides whether idle time is split in two.
     fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shares {
             active,
@@ -115,14 +117,15 @@ impl Bottleneck {
         }
     }
 
+    /// Writes the energy of the window and, if idle time is known, the energy of idle time.
     fn fmt_energy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, " It took {} J", digits(self.joules))?;
+        write!(f, " It used {} J", digits(self.joules))?;
         if self.evidence == Evidence::Neither {
             return f.write_str(".");
         }
         write!(
             f,
-            ", {} J [{}, {}] ({:.0} %) of them while idle.",
+            ", of which {} J [{}, {}] ({:.0} %) while idle.",
             digits(self.wasted_j.value),
             digits(self.wasted_j.low),
             digits(self.wasted_j.high),

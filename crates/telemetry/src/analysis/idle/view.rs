@@ -1,7 +1,7 @@
 //! The rows of a window: times that they cover, steps of power, and memory in use.
 //!
-//! Role: reads a trace for [`super::idle_periods`]; the cuts receive steps only.
-//! Method: power is the power of the cells from which [`Trace::energy`] is computed. Time that no
+//! Role: reads a trace for [`super::idle_periods`], so that the cuts work on steps only.
+//! Method: power is taken from the cells from which [`Trace::energy`] is computed. Time that no
 //! cell or no row describes is hidden.
 
 use super::{Activity, Period, shows_activity, unavailable};
@@ -14,17 +14,19 @@ use crate::{Calibration, Fault, Method, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Threshold of memory in use, in bytes, above which a program has allocated memory. The driver
-/// itself uses up to a few hundred MB.
+/// Memory in use, in bytes, above which a program has allocated memory: the driver itself uses up
+/// to a few hundred MB.
 const HELD_BYTES: f64 = 600e6;
-/// The same threshold as a share of all memory, because the driver uses more on large devices.
+/// Threshold of allocated memory as a share of all memory, for large devices, where the driver uses
+/// more.
 const HELD_SHARE: f64 = 0.02;
-/// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
+/// Longest window, in s, of a sensor whose readings are hardly ever mixtures of busy and idle time.
 const SHORT_WINDOW_S: f64 = 0.03;
-/// Two reads count as one update apart if their distance is at least this share of an update.
+/// Shortest distance of two reads of a counter, as a share of its slowest update: slightly below 1,
+/// so that jitter of the reads does not double the step.
 const SAME_UPDATE: f64 = 0.95;
-/// If the uncertainty of the times of a counter's updates is below this share of the slowest
-/// update, the reads determine the updates well enough.
+/// Uncertainty of the times of a counter's updates, as a share of the slowest update, below which
+/// these times are known well enough to be used as they are.
 const PLACED: f64 = 0.25;
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
@@ -41,6 +43,7 @@ pub(super) struct RowWindow<'a> {
 }
 
 impl<'a> RowWindow<'a> {
+    /// Creates the view, and joins the times that rows cover to spans within the window.
     pub(super) fn new(trace: &'a Trace, device: usize, window: &Range<Duration>) -> Result<Self> {
         let usual_s = row_interval_s(trace, device);
         let telling = trace.device_rows(device).filter(|row| shows_activity(row));
@@ -52,9 +55,11 @@ impl<'a> RowWindow<'a> {
         let mut spans: Vec<(f64, f64)> = vec![];
         for (pair, held_s) in times.windows(2).zip(held_s(&times, usual_s)) {
             let (from_s, next_s) = (pair[0].0, pair[1].0);
+            // After a pause of sampling a row holds for its usual time only.
             let is_pause = held_s < next_s - from_s;
             let to_s = if is_pause { from_s + held_s } else { next_s };
             let (from_s, to_s) = (from_s.max(window_s.0), to_s.min(window_s.1));
+            // Rows that follow each other without a pause are one span.
             match spans.last_mut() {
                 _ if to_s <= from_s => {}
                 Some(last) if last.1 >= from_s => last.1 = last.1.max(to_s),
@@ -74,12 +79,14 @@ impl<'a> RowWindow<'a> {
         (self.window_s.0..=self.window_s.1).contains(&time_s)
     }
 
+    /// Returns the finite values of a metric within the window, with their times in s.
     fn series(&self, metric: Metric) -> Vec<(f64, f64)> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(time_s, value)| self.is_within(time_s) && value.is_finite());
         series
     }
 
+    /// Returns whether the window has a value of a metric.
     pub(super) fn is_reported(&self, metric: Metric) -> bool {
         !self.series(metric).is_empty()
     }
@@ -91,22 +98,23 @@ impl<'a> RowWindow<'a> {
             .find(|&metric| self.is_reported(metric))
     }
 
-    /// Returns the values of a metric, each with the time in s for which it is valid.
+    /// Returns the values of a metric within the window, each with the time for which it holds, in
+    /// s.
     pub(super) fn weighted(&self, metric: Metric) -> Vec<(f64, f64)> {
         let series = self.series(metric);
         let held = held_s(&series, self.usual_s);
         series.iter().map(|point| point.1).zip(held).collect()
     }
 
-    /// Returns the readings of a metric in the whole trace, each with the time from its read to the
-    /// next read. Readings after the window are included, because they describe its end.
+    /// Returns the readings of a metric, each from its read to the next read. The readings are
+    /// those of the whole trace, because a reading after the window may describe the end of the
+    /// window.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         let held = held_s(&series, self.usual_s);
         let step = |(i, &(from_s, value)): (usize, &(f64, f64))| {
-            // The next time itself, because `from_s + held[i]` may differ from it by rounding and
-            // would leave a gap between two steps.
+            // The time of the next read is copied, not computed, so that rounding leaves no gaps.
             let to_s = match series.get(i + 1) {
                 Some(next) if held[i] >= next.0 - from_s => next.0,
                 _ => from_s + held[i],
@@ -116,8 +124,8 @@ impl<'a> RowWindow<'a> {
         series.iter().enumerate().map(step).collect()
     }
 
-    /// Returns the power of the window: the cells from which the energy is computed or, if there
-    /// are none, the updates of the sensor.
+    /// Returns the power of the window: the cells from which the energy is computed or, without
+    /// cells, the updates of the sensor.
     pub(super) fn power(&self) -> Power {
         let (from_s, to_s) = self.window_s;
         let power = match self.trace.best_cells(self.device, from_s, to_s) {
@@ -160,16 +168,17 @@ impl<'a> RowWindow<'a> {
     /// Returns steps of power by differences of the energy counter between reads that are at least
     /// the slowest update apart.
     ///
-    /// Steps are equally long if reads are. An update that a read missed leaves a step of 0 W,
-    /// which the cut by power repairs. Returns `None` if the reads determine the updates more
-    /// closely than such steps, or if the counter is absent, fell, or rose by more than the device
-    /// can draw.
+    /// Steps are equally long if reads are. A read that just missed an update leaves a step of too
+    /// little power, which the cut by power repairs (`Levels::repaired`). Returns none if the
+    /// times of the updates are known better than that, and if the counter is absent, fell, or rose
+    /// by more than the device can draw.
     fn counter_steps(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
             return None;
         }
         let series = self.trace.series(self.device, Metric::Energy);
+        // `last` is the read at which the next step begins; reads too close to it are skipped.
         let (mut last, mut steps) = (*series.first()?, vec![]);
         for &(to_s, reported_j) in &series[1..] {
             if reported_j < last.1 {
@@ -177,8 +186,7 @@ impl<'a> RowWindow<'a> {
             }
             if to_s - last.0 >= SAME_UPDATE * SLOWEST_COUNTER_S {
                 let value = (reported_j - last.1) / (to_s - last.0);
-                // Between two reads there may be one update more than their distance allows for,
-                // so up to twice the ceiling is plausible.
+                // Factor 2: one more update than expected may fall between two reads.
                 if value > 2.0 * ceiling_w {
                     return None;
                 }
@@ -189,10 +197,12 @@ impl<'a> RowWindow<'a> {
         (!steps.is_empty()).then_some(steps)
     }
 
-    /// Returns readings that show levels of power: the readings of a sensor that does not average
-    /// over several updates, or the observed steps of power if there is no such sensor.
+    /// Returns readings that show the levels of power: the updates of a sensor that does not
+    /// average over several updates or, without such a sensor, the steps of power that are not
+    /// hidden.
     pub(super) fn levels_shown_by(&self, power: &[TimedReading]) -> Readings {
         let window_s = |metric| self.update_and_window_s(metric).map(|of| of.1);
+        // Of an unknown sensor only the instant power is assumed not to be an average.
         let is_sharp = |metric: &Metric| {
             let is_average =
                 window_s(*metric).map_or(*metric != Metric::PowerInstant, |s| s > AVERAGE_S);
@@ -216,13 +226,15 @@ impl<'a> RowWindow<'a> {
         class.map(SensorClass::update_and_window_s)
     }
 
-    /// Returns one step for each update of a power sensor, in W, from the previous update to this
-    /// one. Several reads of one update are one step.
+    /// Returns one step for each update of a sensor of power, in W. A step begins at the update
+    /// before. Several reads of one update are one step.
     fn updates(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
         series.dedup_by(|next, last| next.0 <= last.0);
         let class = self.update_and_window_s(metric);
+        // The update interval of an unknown sensor is measured or, if that fails, assumed to be
+        // slow.
         let measured = || {
             let found = updates::period(&series, COUNTER_PERIODS_S.0, COUNTER_PERIODS_S.1);
             found.map_or(SLOWEST_COUNTER_S, |found| found.period_s)
@@ -231,6 +243,8 @@ impl<'a> RowWindow<'a> {
         let window_s = class.map_or(update_s, |class| class.1);
         let found = updates::of_power(&series, &PeriodBounds::new(update_s, CLOCK));
         let usual_s = update_s.max(self.usual_s);
+        // After a pause, the update before is unknown, so the step has the length of one update.
+        // The part of a step before the sensor's window is hidden.
         let mut last_s = f64::NEG_INFINITY;
         let step = |update: &Update| {
             let to_s = update.time_s;
@@ -245,16 +259,19 @@ impl<'a> RowWindow<'a> {
         found.iter().map(step).collect()
     }
 
-    /// Estimates the energy of the idle time of a cut with the tolerance of the device's
-    /// calibration, in J. The time that rows do not cover, with its energy in J, may be busy or
-    /// idle.
+    /// Estimates the energy of the idle time of a cut, in J, with the tolerance of the device's
+    /// calibration. The time that rows do not cover has the energy `unknown_j`, in J, and may be
+    /// busy or idle.
     pub(super) fn wasted_j(&self, cut: &Cut, unknown_j: f64) -> Estimate {
         let calibration = Calibration::for_device(&self.trace.devices[self.device]);
         let truth =
             |reported_j: f64, lasts_s: f64| calibration.interval((reported_j, reported_j), lasts_s);
         let unknown_s = (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0);
+        // If all unknown time were idle, it would have its own energy or that of other idle time.
         let idle_w = cut.idle_j.high / cut.idle_s.high.max(f64::MIN_POSITIVE);
         let high_j = cut.idle_j.high + unknown_j.max(idle_w * unknown_s);
+        // The calibration is applied to both ends, because its error grows with the energy and the
+        // time.
         let low = truth(cut.idle_j.low, cut.idle_s.low).low_j;
         let high = truth(high_j, cut.idle_s.high + unknown_s).high_j;
         Estimate {
@@ -264,7 +281,7 @@ impl<'a> RowWindow<'a> {
         }
     }
 
-    /// Returns the period of power, or `None` if power does not repeat.
+    /// Returns the period of power; none without power or without a significant period.
     pub(super) fn periodicity(&self) -> Option<Periodicity> {
         let series = self.series(self.metric()?);
         periodicity_of(&series, self.usual_s)
@@ -275,13 +292,14 @@ impl<'a> RowWindow<'a> {
         self.spans.iter().map(|span| span.1 - span.0).sum()
     }
 
-    /// Returns the share of the window that rows cover.
+    /// Returns the share of the window that rows cover, 0 to 1.
     pub(super) fn known(&self) -> f64 {
         let all_s = self.window_s.1 - self.window_s.0;
         (self.total_s() / all_s.max(self.total_s())).min(1.0)
     }
 
-    /// Returns the times, in s, at which memory becomes allocated (`true`) or free (`false`).
+    /// Returns the times, in s, at which the state of memory changes, each with whether memory is
+    /// held from then on. The first entry is the state at the start of the trace.
     fn held_changes(&self) -> Vec<(f64, bool)> {
         let mut changes: Vec<(f64, bool)> = vec![];
         for row in self.trace.device_rows(self.device) {
@@ -295,7 +313,7 @@ impl<'a> RowWindow<'a> {
         changes
     }
 
-    /// Returns the share of the known time in which memory is allocated.
+    /// Returns the share of the known time in which memory is held, 0 to 1.
     pub(super) fn held_share(&self) -> f64 {
         let changes = self.held_changes();
         let ends_s = changes.iter().skip(1).map(|change| change.0);
@@ -304,6 +322,7 @@ impl<'a> RowWindow<'a> {
             TimedReading::seen(from_s, to_s, f64::from(u8::from(is_held)))
         });
         let steps = clipped(&steps.collect::<Vec<_>>(), &self.spans);
+        // The value of a step is 1 while memory is held and 0 otherwise.
         let (held_s, all_s) = steps.iter().fold((0.0, 0.0), |(held_s, all_s), step| {
             let length_s = step.to_s - step.from_s;
             (held_s + step.value * length_s, all_s + length_s)
@@ -311,7 +330,8 @@ impl<'a> RowWindow<'a> {
         if all_s > 0.0 { held_s / all_s } else { 0.0 }
     }
 
-    /// Joins parts of the same state, and splits idle parts where memory was allocated or freed.
+    /// Converts the parts of a cut to periods: joins neighbours of the same state, and splits idle
+    /// parts where memory was allocated or freed.
     pub(super) fn periods(&self, cut: &Cut) -> Vec<Period> {
         let changes = self.held_changes();
         let mut periods: Vec<Period> = vec![];
@@ -329,6 +349,7 @@ impl<'a> RowWindow<'a> {
                     (true, true) => Activity::IdleHeld,
                     (true, false) => Activity::Idle,
                 };
+                // The energy of a part is split in proportion to time.
                 let share = (to_s - from_s) / (part.to_s - part.from_s);
                 push_period(&mut periods, activity, (from_s, to_s), share * part.joules);
                 from_s = to_s;
@@ -338,7 +359,7 @@ impl<'a> RowWindow<'a> {
     }
 }
 
-/// Returns the step of a cell.
+/// Converts a cell of the energy to a step; a cell that no update describes is hidden.
 fn step_of(cell: &Cell) -> TimedReading {
     let length_s = cell.to_s - cell.from_s;
     let hidden_s = match cell.visibility {
@@ -352,13 +373,14 @@ fn step_of(cell: &Cell) -> TimedReading {
     }
 }
 
-/// Returns the uncertainty of the edges of the cell at a time, in s; the larger of both edges.
+/// Returns the bound on the error of the edges of the cell at a time, in s; 0 after the last cell.
 fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     let at = cells.partition_point(|cell| cell.to_s < time_s);
     let slack_s = |cell: &Cell| cell.slack_s.0.max(cell.slack_s.1);
     cells.get(at).map_or(0.0, slack_s)
 }
 
+/// Appends a period, or extends the last one if the activity is the same and no pause is between.
 fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
     let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     let window = time(ends_s.0)..time(ends_s.1);
@@ -376,8 +398,8 @@ fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64)
     }
 }
 
-/// Joins observed steps so that each begins and ends at an update of the counter. A step of 0 W
-/// means that the counter was not updated, so its time belongs to the next step.
+/// Returns the steps of power that are not hidden, each from one update of a counter to the next. A
+/// step of 0 W means that the counter was not updated, so its time is joined to the next step.
 fn between_updates(power: &[TimedReading]) -> Vec<TimedReading> {
     let mut joined: Vec<TimedReading> = vec![];
     for &step in power.iter().filter(|step| step.hidden_s <= 0.0) {

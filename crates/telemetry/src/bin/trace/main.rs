@@ -1,7 +1,7 @@
 //! The trace command: samples power and utilisation while a command runs, or until it is stopped.
 //!
-//! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle carries it
-//! along.
+//! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle contains
+//! the program.
 //! Method: rows are written to the file while they are sampled, so that at most about a second of
 //! rows is lost if the program is killed. Ctrl-C and SIGTERM end the command, if there is one, and
 //! then sampling; the rest of the file, the energy and the report are still written.

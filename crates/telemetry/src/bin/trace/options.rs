@@ -44,7 +44,8 @@ pub(crate) struct Options {
     pub(crate) select: Select,
     pub(crate) interval: Duration,
     pub(crate) at_most: Option<Duration>,
-    /// None stands for [`OUT`], or for no file if the source is a recorded file.
+    /// File for the rows. Without this option the file is [`OUT`], or no file is written if the
+    /// source is a recorded file.
     pub(crate) out: Option<PathBuf>,
     pub(crate) dialect: Option<Dialect>,
     pub(crate) report: Option<PathBuf>,

@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_is_told_of_the_only_region_or_of_the_whole() {
+    fn energy_is_reported_of_the_only_region_or_of_the_whole() {
         let mut trace = recorded(&[Board::T4], Duration::from_secs(20));
         assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
         let mark = |from_s, to_s| telemetry::Region {

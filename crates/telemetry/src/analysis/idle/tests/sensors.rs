@@ -60,8 +60,8 @@ fn sampled(
     sampler.record(Duration::from_secs(seconds)).unwrap()
 }
 
-/// Relative errors of the estimates, and the ranges that do not contain the truth. An error is
-/// divided by the true idle energy or, if that is less, by 5 % of all energy.
+/// Errors of the estimates relative to the true idle energy, or to 5 % of all energy if that is
+/// larger, and the cases whose ranges do not contain the true values.
 #[derive(Default)]
 struct Errors {
     shares: Vec<f64>,
@@ -69,7 +69,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Adds the ranges of idle energy and of active time of a load from time zero on.
+    /// Adds the results of a load that was traced from time zero on.
     fn add(&mut self, found: &Bottleneck, load: &Load, trace: &Trace, case: &str) {
         assert_consistent(found);
         let lasts_s = trace.duration().as_secs_f64();
@@ -83,9 +83,9 @@ impl Errors {
         self.shares.push(off_j / truth_j.max(0.05 * found.joules));
     }
 
-    /// Checks the median error, and that the ranges contain the truth: all ranges, or 98 % of them
-    /// if there are more than 50. If power shows no levels, utilisation alone may be wrong about
-    /// short idle times.
+    /// Checks the median error, and that the ranges contain the true values in at least 98 % of the
+    /// cases: in all cases if there are fewer than 50. Where power shows no levels, utilisation
+    /// alone may be wrong about short idle times.
     fn check(&self, case: &str, most: f64) {
         let most_misses = self.shares.len() / 50;
         assert!(
@@ -98,13 +98,13 @@ impl Errors {
     }
 }
 
-/// Returns a number of random loads, or the larger one of a full run.
+/// Returns the number of random loads: `full` if `VERIFY_FULL` is 1, and `usual` otherwise.
 fn n_loads(usual: usize, full: usize) -> usize {
     let is_full = std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");
     if is_full { full } else { usual }
 }
 
-/// Lengths of idle times: some shorter than a window of 0.1 s, some long.
+/// Idle times shorter than a sensor window of 0.1 s, and long idle times.
 const LENGTHS: [Lengths; 3] = [
     Lengths {
         busy_s: (0.4, 1.5),
@@ -119,7 +119,7 @@ const LENGTHS: [Lengths; 3] = [
         idle_s: (0.5, 3.0),
     },
 ];
-/// Lengths of times: some that a part-time sensor may miss, some long.
+/// Times that a part-time sensor may miss, and long times.
 const SHORT_AND_LONG: [Lengths; 3] = [
     Lengths {
         busy_s: (0.1, 0.8),
@@ -165,8 +165,7 @@ fn time_that_no_sensor_sees_is_in_the_range() {
             class,
             has_counter: false,
         };
-        // The accuracy of the value is documented for whole traces; the range holds for every
-        // window.
+        // The accuracy of the value is documented for complete traces only; ranges hold for all.
         for (thinned, most) in [(1, 0.03), (4, f64::INFINITY), (16, f64::INFINITY)] {
             let mut random = Random(7);
             let mut errors = Errors::default();
@@ -199,7 +198,7 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
         (Board::V100, SensorClass::Fast, 5, 0.02, 100),
         (Board::T4, SensorClass::FullTime, 400, 0.4, 5),
     ] {
-        // Two seconds idle, then two seconds with gaps that the sensor does not observe.
+        // Two idle seconds, and two seconds with gaps that the sensor does not see.
         let mut pieces = vec![(2.0, false)];
         for _ in 0..n_rounds {
             pieces.extend([(0.45 * period_s, false), (0.55 * period_s, true)]);
@@ -225,7 +224,7 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
             has_counter: false,
         };
         let every = Duration::from_millis(every_ms);
-        // The observed window is in the busy part.
+        // The window of each read is within the busy part.
         let phase_s = 0.95 * class.update_and_window_s().0;
         let mut trace = sampled(phase_s, equipment, &load, every, 20);
         for row in &mut trace.rows {
@@ -257,7 +256,7 @@ fn time_without_a_counter_or_utilisation_is_not_active() {
         let phase_s = random_phase(&mut random, equipment);
         let mut trace = sampled(phase_s, equipment, &load, Duration::from_millis(100), 30);
         for (number, row) in trace.rows.iter_mut().enumerate() {
-            // The metric is read every second, and not at all for a third of the time.
+            // The metric is present once a second, and absent for a third of the time.
             let is_absent = number % 10 != 5 || (60..160).contains(&number);
             if is_absent {
                 row.values.set(metric, f64::NAN);
