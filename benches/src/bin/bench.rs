@@ -117,7 +117,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
     tasks.retain(|task| task.id().contains(pattern));
     if options.list {
         print(
-            &tasks
+            tasks
                 .iter()
                 .map(|task| task.id() + "\n")
                 .collect::<String>(),
@@ -138,7 +138,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
     if let Some(folder) = &options.sample {
         for task in &unlabelled {
             let left_out = without_labels(task);
-            print(&format!("not run: {}: {}\n", left_out.what, left_out.why))?;
+            print(format!("not run: {}: {}\n", left_out.what, left_out.why))?;
         }
         return sample(&tasks, &images, folder, &interrupted, &progress);
     }
@@ -201,7 +201,7 @@ fn sample(
         };
         let path = folder.join(format!("{}-{}.folded", task.name, task.size));
         replace_file(&path, &sampled.stacks.folded())?;
-        print(&format!(
+        print(format!(
             "{} in {}: {}",
             task.id(),
             path.display(),
@@ -375,13 +375,13 @@ impl Campaign {
                 .map(serde_json::to_string)
                 .collect::<Result<Vec<_>, _>>()?;
             print(
-                &lines
+                lines
                     .iter()
                     .map(|line| format!("{line}\n"))
                     .collect::<String>(),
             )?;
         } else {
-            print(&format!("{}\n", table::render(&self.record)))?;
+            print(format!("{}\n", table::render(&self.record)))?;
         }
         self.record.write(&self.path)?;
         eprintln!("record: {}", self.path.display());

@@ -138,7 +138,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         };
         let line = tuning::line(adapter, class, &tile);
         if !arguments.json {
-            output::print(&format!("{line}\n"))?;
+            output::print(format!("{line}\n"))?;
         }
         if arguments.writes {
             replace_file(path, &tuning::updated(&read()?, &[line]))?;

@@ -160,7 +160,7 @@ pub(crate) fn of_power(series: &[(f64, f64)], period_bounds: &PeriodBounds) -> V
 /// Returns the updates of a counter from its reads, (s, J): the update before the first read and
 /// each update that changed the counter.
 ///
-/// A reading is never older than `longest_s`. Without a period_bounds, brackets are not narrowed.
+/// A reading is never older than `longest_s`. Without a `period_bounds`, brackets are not narrowed.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     period_bounds: Option<&PeriodBounds>,
@@ -221,8 +221,8 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 
 /// Returns the time of each hold's update and the bound on its error, in s.
 ///
-/// With a period_bounds, brackets are narrowed forward and backward in time. Without a
-/// period_bounds, the times are the middles of the brackets.
+/// With a `period_bounds`, brackets are narrowed forward and backward in time. Without a
+/// `period_bounds`, the times are the middles of the brackets.
 fn places(holds: &[Hold], period_bounds: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
     let Some(period_bounds) = period_bounds else {
@@ -303,7 +303,7 @@ fn regular(ranges: &[Range], period_bounds: &PeriodBounds) -> Vec<f64> {
 }
 
 /// Returns the offset, in s, and the slope, in s per period, of the weighted least-squares line
-/// through points, (weight, steps, s). The slope is clamped to the bounds of the period_bounds.
+/// through points, (weight, steps, s). The slope is clamped to the bounds of the `period_bounds`.
 fn line(points: &[(f64, f64, f64)], period_bounds: &PeriodBounds) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();

@@ -26,7 +26,7 @@ pub(crate) fn conclude(options: &Options, trace: &Trace) -> Result<()> {
             (Some(_), None) => String::new(),
             _ => format!("rows: {}, ", options.rows().display()),
         };
-        output::print(&format!("{rows}report: {}\n", page.display()))?;
+        output::print(format!("{rows}report: {}\n", page.display()))?;
     }
     Ok(())
 }
