@@ -25,6 +25,20 @@ pub trait Source: Send {
     fn read(&mut self, device: usize, now: Duration) -> Reading;
 }
 
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn devices(&self) -> &[Device] {
+        (**self).devices()
+    }
+
+    fn read(&mut self, device: usize, now: Duration) -> Reading {
+        (**self).read(device, now)
+    }
+}
+
 /// The values and faults of one reading of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {

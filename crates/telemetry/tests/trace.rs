@@ -268,7 +268,7 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
     assert!(String::from_utf8_lossy(&same.stderr).contains("is also a file of rows"));
     let itself = convert(&first);
     assert_eq!(itself.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&itself.stderr).contains("over itself"));
+    assert!(String::from_utf8_lossy(&itself.stderr).contains("is the recorded file itself"));
 }
 
 #[test]

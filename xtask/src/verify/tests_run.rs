@@ -6,7 +6,8 @@
 //! they send events to the thread that owns the reporter. The build and the run of doc tests
 //! are checks too, so that each failure has an id that `--only` can select.
 //! Executables run in their package's folder, as under `cargo test`. Cargo runs the doc tests;
-//! their names begin with the path of their file, which leads to the package.
+//! their names begin with the path of their file, which leads to the package. An example is one
+//! check: it passes if it ends with exit code 0.
 //! Limits: targets must use Rust's own test harness; all targets of the workspace do.
 
 use std::collections::HashMap;
@@ -68,18 +69,23 @@ pub(super) fn run(
     if BUILD.contains(plan.pattern) {
         reporter.end(BUILD, Outcome::Passed)?;
     }
+    let job = |executable: Executable| match executable.kind.as_str() {
+        _ if executable.is_test => Some(Job::Tests(executable)),
+        "example" => Some(Job::Example(executable)),
+        _ => None,
+    };
     let executables = artifact::executables(&built.out).into_iter();
-    let tests = executables.filter(|executable| executable.is_test);
     // Doc tests come first: they take longer than most executables.
     let jobs = [Job::DocTests]
         .into_iter()
-        .chain(tests.map(Job::Executable));
+        .chain(executables.filter_map(job));
     run_jobs(workspace, plan, jobs.collect(), reporter)
 }
 
-/// A process that runs tests.
+/// The work of one process.
 enum Job {
-    Executable(Executable),
+    Tests(Executable),
+    Example(Executable),
     DocTests,
 }
 
@@ -110,9 +116,8 @@ fn run_jobs(
     let lane = |events: Sender<Event>| -> Result<()> {
         while let Some(job) = next() {
             match job {
-                Job::Executable(executable) => {
-                    run_executable(workspace, &executable, plan, &events)?;
-                }
+                Job::Tests(executable) => run_tests(workspace, &executable, plan, &events)?,
+                Job::Example(executable) => run_example(workspace, &executable, plan, &events)?,
                 Job::DocTests => run_doc_tests(workspace, plan, &events)?,
             }
         }
@@ -136,17 +141,44 @@ fn run_jobs(
     })
 }
 
-fn run_executable(
+/// Returns the package of an executable.
+fn package<'w>(workspace: &'w Workspace, executable: &Executable) -> Result<&'w Package> {
+    let mut packages = workspace.packages.iter();
+    packages
+        .find(|package| package.manifest == executable.manifest)
+        .context("cargo built an executable of a package that is not a workspace member")
+}
+
+/// Runs an example without arguments.
+fn run_example(
     workspace: &Workspace,
     executable: &Executable,
     plan: &Selection<'_>,
     events: &Sender<Event>,
 ) -> Result<()> {
-    let package = workspace
-        .packages
-        .iter()
-        .find(|package| package.manifest == executable.manifest)
-        .context("cargo built a test of a package that is not a workspace member")?;
+    let package = package(workspace, executable)?;
+    let id = prefix(package, executable);
+    if !id.contains(plan.pattern) {
+        return Ok(());
+    }
+    events.send(Event::Started(id.clone()))?;
+    let finished = watch(&mut command(executable, package, plan), |_| ())?;
+    let outcome = if finished.status.success() {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(tail(&(finished.out + &finished.err), TAIL_LINES))
+    };
+    events.send(Event::Ended(id, outcome))?;
+    Ok(())
+}
+
+fn run_tests(
+    workspace: &Workspace,
+    executable: &Executable,
+    plan: &Selection<'_>,
+    events: &Sender<Event>,
+) -> Result<()> {
+    let package = package(workspace, executable)?;
     let prefix = prefix(package, executable);
     let mut list = command(executable, package, plan);
     let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
