@@ -72,7 +72,7 @@ output_element!(bool, Bool);
 /// Something that does the work of a workload repeatedly and returns its result.
 pub trait Implementation {
     /// Does the work `times` times and returns the seconds of each run, measured by its own
-    /// [`Timer`].
+    /// [`Timer`](crate::record::Timer).
     ///
     /// # Errors
     /// Any failure during the work.

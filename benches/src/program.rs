@@ -3,8 +3,8 @@
 //! Role: the short way to define a [`Workload`]. It needs the distribution of each input, an
 //! oracle, plain loops and the tensor expression; variants, bytes, check and the rivals' jobs
 //! follow from these.
-//! Method: a [`Program`] is cheap to create and to list; its task draws the inputs and runs the
-//! oracle. A rival's script receives every input, and the length of every axis, under the same
+//! Method: a [`TensorWorkload`] is cheap to create and to list; its task draws the inputs and runs
+//! the oracle. A rival's script receives every input, and the length of every axis, under the same
 //! names as here.
 //! Shapes: inputs and result are row-major and contiguous.
 //! Limits: inputs are random and in f32, and all variants do the whole work.
@@ -148,7 +148,9 @@ impl Array {
     #[must_use]
     pub fn sides<const D: usize>(&self) -> [usize; D] {
         let sides = self.shape[..].try_into();
-        sides.expect("number of axes must be the one that oracle and loops were written for")
+        sides.expect(
+            "the number of axes must be the one for which the oracle and the loops were written",
+        )
     }
 
     /// Iterates over the items of the first axis: the rows of a matrix, the images of a batch.

@@ -1,7 +1,7 @@
 //! Rivals: other libraries on the same work, as long-running Python processes.
 //!
-//! Role: starts a rival on a [`Job`] and requests times and results. Any failure of a rival becomes
-//! a reason to show; a rival can neither stop nor block a run.
+//! Role: starts a rival on a [`BaselineArguments`] and requests times and results. Any failure of a
+//! rival becomes a reason to show; a rival can neither stop nor block a run.
 //! Method: requests and answers are defined in `rivals/protocol.py`; the module `process`
 //! transports them.
 //! Limits: the number of threads that a rival reports is not verified.

@@ -138,7 +138,7 @@ pub fn sample_host(mut workload: Workload<'_>) -> Result<Option<Sampled>> {
     contestant.run(1)?;
     (workload.check)(&contestant.result()?, part)?;
     let sampled = sample(contestant.as_mut(), SAMPLED_S)?;
-    (workload.check)(&contestant.result()?, part).context("after sampling")?;
+    (workload.check)(&contestant.result()?, part).context("the result after sampling is wrong")?;
     Ok(Some(sampled))
 }
 

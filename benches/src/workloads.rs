@@ -1,8 +1,8 @@
 //! The workloads of the bench command, one module per family.
 //!
-//! Role: the list that the bench command runs. Most workloads are a [`crate::program::Program`],
-//! some a [`crate::training::Recipe`]. To add one, write a module in this folder and the rivals'
-//! script in `rivals/`, and add the workload to [`all`].
+//! Role: the list that the bench command runs. Most workloads are a
+//! [`crate::program::TensorWorkload`], some a [`crate::training::Recipe`]. To add one, write a
+//! module in this folder and the rivals' script in `rivals/`, and add the workload to [`all`].
 
 use crate::workload::Task;
 

@@ -121,7 +121,7 @@ fn build_adapters() -> Result<PathBuf> {
         .path)
 }
 
-/// Removes symbols. If the tool `strip` is missing, the program is only larger.
+/// Removes symbols from a program. If the tool `strip` is missing, the program is left unchanged.
 fn strip(file: &Path) {
     let done = Command::new("strip").arg(file).status();
     if !done.is_ok_and(|status| status.success()) {

@@ -183,7 +183,7 @@ pub(crate) fn is_help_request(args: &[OsString]) -> bool {
         .any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Removes the first `--`, which separates this program's arguments from the program's.
+/// Removes the first `--`, which separates xtask's own arguments from those of the started program.
 pub(crate) fn drop_separator(args: &mut Vec<OsString>) {
     if let Some(place) = args.iter().position(|arg| arg == "--") {
         args.remove(place);

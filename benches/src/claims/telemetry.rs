@@ -243,7 +243,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let mut found = vec![];
             for said in [NVCC_NEW, NVCC_OLD] {
-                let toolkit = toolkit::from_nvcc(said).context("no release in `nvcc --version`")?;
+                let toolkit = toolkit::from_nvcc(said)
+                    .context("no release number in the output of `nvcc --version`")?;
                 let builds = toolkit::toolkit_builds(toolkit, FRAMEWORK.parse()?).is_ok();
                 found.extend([f64::from(builds), toolkit.to_string().parse()?]);
             }

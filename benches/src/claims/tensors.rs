@@ -205,7 +205,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// Returns a tensor of normal numbers.
+/// Returns a tensor of normally distributed random numbers.
 fn normal(shape: &[usize]) -> Tensor {
     let mut x = vec![0.0; shape.iter().product()];
     Philox::new(S3_SEED).fill_normal_f32(0, &mut x);

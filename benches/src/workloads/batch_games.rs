@@ -528,8 +528,8 @@ mod tests {
         numbers.into_iter().map(|number| number as f32).collect()
     }
 
-    /// Moves a probability larger than the tolerance from the row player's most likely action to the next
-    /// action.
+    /// Moves a probability larger than the tolerance from the row player's most likely action to
+    /// the next action.
     fn push(strategies: &mut [f32]) {
         let rows = &mut strategies[..N];
         let likeliest = (0..N).max_by(|&a, &b| rows[a].total_cmp(&rows[b])).unwrap();

@@ -126,7 +126,7 @@ impl Square {
                 return Ok(average.concat());
             }
         }
-        bail!("matrix-game: NashConv did not reach {ACCURACY:e} of the range in f32")
+        bail!("matrix-game: NashConv did not reach {ACCURACY:e} of the payoff range in f32")
     }
 
     fn check(&self, result: &[f64]) -> Result<()> {

@@ -30,7 +30,7 @@ pub enum Ink {
     Cpu,
     /// A result of another library.
     Rival,
-    /// Adapter with this hue, from 0 to [`ADAPTERS`] − 1.
+    /// Adapter with this hue, from 0 to 4.
     Adapter(u8),
 }
 
@@ -78,7 +78,7 @@ impl Ink {
         }
     }
 
-    /// Returns the marker colour that is used until [`themed`] replaces it.
+    /// Returns the marker colour that is used until [`picture`] replaces it.
     #[must_use]
     pub fn marker(self) -> RGBColor {
         RGBColor(1, 2, self.code())

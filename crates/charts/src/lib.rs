@@ -1,7 +1,7 @@
 //! SVG charts and self-contained HTML pages, for light and dark mode.
 //!
 //! Role: draws what `bench` and `trace` report. A [`Figure`] is plain data that a record can store;
-//! [`draw`] turns it into SVG. Programs with charts of their own draw with [`ink`] and [`axis`].
+//! [`draw`] turns it into SVG. Programs with charts of their own draw with [`Ink`] and [`axis`].
 //!
 //! # Examples
 //! ```

@@ -172,7 +172,8 @@ impl FirstPassage {
         0.0 - self.thinning.high
     }
 
-    /// Returns the distribution of the time given that the level is reached. The result has drift `|ν|`.
+    /// Returns the distribution of the time given that the level is reached. The result has drift
+    /// `|ν|`.
     #[must_use]
     pub fn given_hit(&self) -> Self {
         Self {

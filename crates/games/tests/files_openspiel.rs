@@ -24,7 +24,8 @@ fn exported_leduc() -> Tree {
     files::read_efg(text).expect("a readable file")
 }
 
-/// The probability of each of a player's sequences if it chooses all actions with equal probability.
+/// The probability of each of a player's sequences if it chooses all actions with equal
+/// probability.
 fn even_reaches(form: &Sequences, player: usize) -> Vec<Rational> {
     let one = || Rational::from_integer(1.into());
     let mut reaches = vec![one(); form.n_sequences(player)];

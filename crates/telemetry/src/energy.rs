@@ -669,8 +669,8 @@ enum AveragingWindow {
 ///           [------- around_s -------]
 /// ```
 /// `run_s` is the length of the longest run and `around_s` the shortest time from the last read
-/// before a run to the first read after it. Without a `period_bounds`, the bound is the period of the
-/// slowest known counter. It is `around_s` instead if several changes show that the counter is
+/// before a run to the first read after it. Without a `period_bounds`, the bound is the period of
+/// the slowest known counter. It is `around_s` instead if several changes show that the counter is
 /// faster, or if a run shows that it is slower. The bound is never shorter than `run_s`.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<PeriodBounds>, f64) {
     if device.kind == Kind::Rapl {

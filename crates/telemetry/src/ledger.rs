@@ -221,7 +221,7 @@ impl EnergyEntry {
 }
 
 /// Returns the sum of slices, and the length of the slices that the metric does not cover, in s;
-/// none if their share is above [`MOST_MISSING`].
+/// `None` if the share of the uncovered slices exceeds [`MOST_MISSING`].
 fn summed(slices: &[EnergyEntry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
     let found = slices
         .iter()

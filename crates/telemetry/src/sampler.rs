@@ -353,7 +353,7 @@ impl Running {
         self.shared.lock().failure()
     }
 
-    /// Returns [`Self::newest`] with all failures so far, for an HTTP endpoint.
+    /// Returns [`Self::latest`] with all failures so far, for an HTTP endpoint.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let trace = self.latest();

@@ -2,8 +2,8 @@
 //!
 //! Role: the meaning of a power query depends on architecture, field and driver. A reading is the
 //! mean over 25 ms of every 100 ms, over all of the time, or over the last second.
-//! [`Device::sensor_class`] looks the class up in a table; [`probe()`] and [`update_period`]
-//! measure the sensor.
+//! [`Device::sensor_class`] looks the class up in a table; [`probe`](mod@crate::probe) and
+//! [`update_period`](crate::probe::update_period) measure the sensor.
 //! Source: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of
 //! attention", with its table of measurements (`JimZeyuYang/GPU_Power_Benchmark`,
 //! `Overall_Results.xlsx`), which covers Pascal to Hopper and drivers before, at and after 530.

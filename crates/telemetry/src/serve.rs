@@ -167,7 +167,7 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
 /// A client's connection, read and written without blocking.
 struct Client {
     stream: TcpStream,
-    /// Time of the timeout.
+    /// Time at which the request times out.
     until: Instant,
     request: Vec<u8>,
     /// Response; empty until the request is complete.

@@ -28,7 +28,7 @@
 //!
 //! let adam = Adam::new(0.05)?;
 //! let mut at = vec![hidden, bias, out];
-//! at.extend(adam.start(&at.iter().collect::<Vec<_>>())?);
+//! at.extend(adam.init(&at.iter().collect::<Vec<_>>())?);
 //! let step = jit(|args: &[Tensor]| {
 //!     let [hidden, bias, out, state @ .., x, labels] = args else { unreachable!() };
 //!     let logits = (x.matmul(hidden) + bias).tanh().matmul(out);

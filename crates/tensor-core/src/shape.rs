@@ -54,7 +54,7 @@ fn bounded_count(operation: &'static str, shape: &[usize], element_bytes: usize)
     })
 }
 
-/// Returns the largest number of elements of a size in bytes that one allocation can hold.
+/// Returns the largest number of elements, of `element_bytes` each, that one allocation can hold.
 pub(crate) fn max_count(element_bytes: usize) -> usize {
     isize::MAX.unsigned_abs() / element_bytes.max(1)
 }

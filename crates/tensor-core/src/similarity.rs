@@ -20,12 +20,12 @@
 //!
 //! # Examples
 //! ```
-//! use tensor_core::similarity::{self, Count};
+//! use tensor_core::similarity::{self, PairCount};
 //! use tensor_core::{Host, Tensor};
 //!
 //! // Three columns, of which the first two are similar in both rows.
 //! let x = Tensor::from_vec(&[2, 3], vec![0.0_f32, 0.5, 2.0, 0.0, -0.5, 0.0]);
-//! let mut count = Count::default();
+//! let mut count = PairCount::default();
 //! similarity::all_pairs(&Host::new(), &x, &mut count)?;
 //! // Each column is similar to itself, and the first two columns to each other.
 //! assert_eq!((count.similar, count.pairs), (5, 9));

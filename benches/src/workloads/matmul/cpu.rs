@@ -20,7 +20,8 @@ const PLAIN_OPERATIONS: f64 = 0.8e9;
 const STRIDING_OPERATIONS: f64 = 0.2e9;
 /// Number of elements of a B that fits a core's cache: 1 MiB.
 const NEAR_LEN: usize = 1 << 18;
-/// Number of operations of the reference executor, which interprets the program for every value.
+/// Number of operations of the part that the reference executor computes. It is small, because this
+/// executor interprets the program for every value.
 const REFERENCE_OPERATIONS: f64 = 3e6;
 /// Number of operations of variants that walk along rows.
 const STREAMING_OPERATIONS: f64 = 20e9;

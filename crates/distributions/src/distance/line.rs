@@ -1,7 +1,7 @@
 //! The real line of two distributions, cut into pieces on which an integrand is smooth.
 //!
 //! Role: chooses the variable of integration on each piece ([`Chart`]) and converts a quadrature
-//! node to `x` ([`Place`]). Does not evaluate densities.
+//! node to `x` ([`Node`]). Does not evaluate densities.
 //! Method: the line is cut at landmarks (quantiles) of both distributions and at the finite ends of
 //! their supports. Next to an end, and on every piece that is far longer than its distance from an
 //! end, the variable is the logarithm of the distance `u` from the end. A density like `u^a` then

@@ -16,8 +16,8 @@ const BULK: f64 = 0.01;
 const FARTHER: [f64; 3] = [1.25, 2.0, 5.0];
 /// Tolerated ratio of the probability at a landmark to the requested probability.
 const FACTOR: f64 = 1.3;
-/// First step of a search over the bit patterns of floats: a sixteenth of the range between two powers
-/// of two.
+/// First step of a search over the bit patterns of floats: a sixteenth of the range between two
+/// powers of two.
 const FIRST_STEP: i64 = 1 << 48;
 
 /// The landmarks of a distribution.

@@ -1,6 +1,6 @@
 //! Evaluation of one distribution at the nodes of the integrals of a distance.
 //!
-//! Role: computes densities, their logarithms and probabilities at a [`Place`], with a bound on
+//! Role: computes densities, their logarithms and probabilities at a [`Node`], with a bound on
 //! their rounding error. Integrands of densities call a user's `pdf` and `ln_pdf` only here.
 //! Method: three cases need more than a call of the user's function.
 //! - Next to a finite end of a support the density may be unbounded, and `x` may have too few
@@ -20,7 +20,8 @@ const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded
 /// twice.
 const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
-/// Ratio of the distances from an end at which the exponent of a density is measured.
+/// The exponent of a density's power law near an end of its support is computed from two distances
+/// from this end; this is their ratio.
 const POWER_STEP: f64 = 64.0;
 /// Largest uncertainty of a usable exponent. Densities that are no power of the distance, such as
 /// `exp(-1/u)`, have a far larger uncertainty.

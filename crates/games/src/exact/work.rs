@@ -47,7 +47,7 @@ const WORDS_PER_LOOK: u64 = 1 << 20;
 /// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
 /// let solution = Prover::new().time_limit(Duration::from_secs(10)).exact(&game)?;
 /// assert_eq!(solution.value.to_string(), "0");
-/// let late = Prover::new().tolerance(Instant::now()).exact(&game);
+/// let late = Prover::new().deadline(Instant::now()).exact(&game);
 /// assert!(matches!(late, Err(Error::DeadlineReached { .. })));
 /// # Ok::<(), Error>(())
 /// ```

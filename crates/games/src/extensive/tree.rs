@@ -141,8 +141,8 @@ impl Tree {
         &self.children[first..first + self.n_children(self.nodes[node])]
     }
 
-    /// Returns the information sets in the order of their creation; for a tree from [`Self::of`],
-    /// in depth-first order.
+    /// Returns the information sets in the order of their creation; for a tree from
+    /// [`Self::from_game`], in depth-first order.
     #[must_use]
     pub fn information_sets(&self) -> &[InformationSet] {
         &self.information_sets

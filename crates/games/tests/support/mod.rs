@@ -21,7 +21,7 @@ pub(crate) fn reference() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Returns games `[games, rows, cols]` with gains between -1 and 1.
+/// Returns random payoffs `[games, rows, cols]` between -1 and 1.
 pub(crate) fn random_gains(shape: [usize; 3], key: u64) -> Array3<f64> {
     let mut uniform = vec![0.0; shape.iter().product()];
     Philox::new(key).fill_uniform_f64(0, &mut uniform);

@@ -153,8 +153,8 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
     }
 }
 
-/// Returns the WGSL expression of the maximum or minimum of two `f64`, which is NaN if an operand is
-/// NaN; `beyond` is the comparison `>` or `<`.
+/// Returns the WGSL expression of the maximum or minimum of two `f64`, which is NaN if an operand
+/// is NaN; `beyond` is the comparison `>` or `<`.
 fn extreme(a: &str, b: &str, beyond: &str) -> String {
     let (further, numbers) = (
         format!("{b} {beyond} {a}"),

@@ -143,8 +143,8 @@ fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     distributions.chain(sizes).collect()
 }
 
-/// Returns numbers around the mean for random values, and numbers on both sides of the support's
-/// end for large and small values.
+/// Returns the inputs of the kernel. `Values::Random` are numbers around the mean; the large and
+/// the small values are on both sides of the lower end of the support.
 fn inverse_gaussian_inputs(params: &InverseGaussianEvalParams, values: Values) -> Vec<Data> {
     let data = values.f32s(params.n as usize, 0);
     if values != Values::Random {

@@ -173,7 +173,7 @@ impl Calibration {
     /// nvidia-smi's lack of attention"). They are wider for architectures that were not compared.
     /// For compared architectures, reported power is off by −11 % to +13 % under full load and by
     /// up to 20 W at idle, so relative bounds are wide at idle. The offset bounds of cards with a
-    /// limit below 175 W are reduced in proportion. RAPL has no bounds; see [`Self::of_kind`].
+    /// limit below 175 W are reduced in proportion. RAPL has no bounds; see [`Self::for_kind`].
     #[must_use]
     pub fn for_device(device: &Device) -> Self {
         if device.kind == Kind::Rapl {
@@ -249,8 +249,8 @@ impl Calibration {
     /// window from the line.
     ///
     /// Otherwise the windows determine only the ratio of reported to true power at one power. The
-    /// bounds then allow any offset of [`Self::of_kind`], so intervals are narrow near the power of
-    /// the windows and wide at other powers.
+    /// bounds then allow any offset of [`Self::for_kind`], so intervals are narrow near the power
+    /// of the windows and wide at other powers.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] if:

@@ -110,7 +110,8 @@ fn device(model: &Model, gpu: usize) -> Device {
     }
 }
 
-/// Returns the NVML call that reports a metric, and the id of the field if the call queries field values.
+/// Returns the NVML call that reports a metric, and the id of the field if the call queries field
+/// values.
 fn call(model: &Model, metric: Metric) -> (&'static str, Option<u32>) {
     let memory = "nvmlDeviceGetMemoryInfo_v2";
     match metric {

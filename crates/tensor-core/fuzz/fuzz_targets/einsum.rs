@@ -61,7 +61,7 @@ fuzz_target!(|input: (u8, u8, &str)| {
     if all.is_none_or(|all| all > MAX_TERMS) {
         return;
     }
-    let one = View::contiguous(&[]).expect("a scalar is a view");
+    let one = View::contiguous(&[]).expect("the view of a scalar is valid");
     let views: Vec<View> = shapes
         .iter()
         .filter_map(|shape| one.broadcast_to(shape).ok())

@@ -127,7 +127,7 @@ impl Contraction {
     /// let spec = EinsumSpec::parse("ij,jk,k->i")?;
     /// let path = spec.resolve(&[&[50, 60], &[60, 70], &[70]])?.path();
     /// let [Step::Product(first), Step::Product(last)] = &path[..] else {
-    ///     panic!("three operands, two products");
+    ///     panic!("three operands need two products");
     /// };
     /// // The vector comes first: tensor 3 is `jk,k->j`, tensor 4 is `ij,j->i`.
     /// assert_eq!((first.left.id, first.right.id), (1, 2));

@@ -35,7 +35,7 @@ const NAME: &str = "adam";
 /// use tensor_core::{Host, Tensor, grad};
 /// let adam = Adam::new(1e-3)?.with_decoupled_weight_decay(0.01)?;
 /// let w = Tensor::scalar(2.0_f64);
-/// let state = adam.start(&[&w])?;
+/// let state = adam.init(&[&w])?;
 /// let gradients = grad(&w.square(), &[&w])?;
 /// let next = adam.step(&[&w], &gradients, &state)?;
 /// let moved = next.parameters[0].eval::<f64>(&Host::new())?[[]] - 2.0;

@@ -28,7 +28,7 @@ const NAME: &str = "sgd";
 /// use tensor_core::{Host, Tensor, grad};
 /// let sgd = Sgd::new(0.1)?.with_momentum(0.9)?.with_weight_decay(1e-4)?;
 /// let w = Tensor::scalar(3.0_f64);
-/// let state = sgd.start(&[&w])?;
+/// let state = sgd.init(&[&w])?;
 /// let gradients = grad(&w.square(), &[&w])?;
 /// let next = sgd.step(&[&w], &gradients, &state)?;
 /// assert_eq!(next.parameters[0].eval::<f64>(&Host::new())?[[]], 3.0 - 0.1 * (6.0 + 1e-4 * 3.0));

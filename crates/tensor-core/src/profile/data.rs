@@ -168,7 +168,8 @@ impl StepInfo {
         }
     }
 
-    /// Returns a description of the step in one line: operation, full path, loops and the number of operations.
+    /// Returns a description of the step in one line: operation, full path, loops and the number of
+    /// operations.
     pub(super) fn long(&self) -> String {
         let last = self.origins.last();
         let mut name = last.map_or_else(|| self.short(), operation_and_line);

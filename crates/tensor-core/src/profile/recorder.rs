@@ -413,9 +413,9 @@ impl Drop for Writing<'_> {
 }
 
 impl PlanCosts {
-    /// Returns `true` if this entry belongs to `plan`. The entry was found by the address of the
-    /// steps, which it holds itself, so no other list of steps can have this address. A plan with
-    /// changed buffers has a copy of the buffers at another address.
+    /// Returns `true` if this entry belongs to `plan`. The entry was found by the address of its
+    /// list of steps. The entry keeps this list alive, so no other list can have the same address.
+    /// The buffers are compared as well, because a plan with changed buffers shares the steps.
     fn is_of(&self, plan: &Plan) -> bool {
         Arc::ptr_eq(&self.plan.buffers, &plan.buffers)
     }

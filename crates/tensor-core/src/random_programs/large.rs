@@ -111,8 +111,8 @@ pub(super) struct Flags {
     with_other: bool,
 }
 
-/// Returns the strategies of the families. The number is the ratio: one program of the family for
-/// so many small programs.
+/// Returns the strategies of the families, each with a number `n`: one program of the family is
+/// generated for `n` small programs.
 pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
     let compare = prop::sample::select(vec![Compare::Lt, Compare::Le]);
     // Some bounds decide no comparison, and some decide all.

@@ -106,7 +106,7 @@ fn equilibria(game: &Bimatrix, options: &Options) -> games::Result<Found> {
     }
 }
 
-/// Solves a tree of two players: by its sequence form if the sum of payoffs is constant,
+/// Solves a two-player tree: by its sequence form if the sum of payoffs is constant,
 /// otherwise by its reduced strategic form.
 pub(super) fn extensive(tree: &Tree, form: &Sequences, options: &Options) -> games::Result<Answer> {
     let found = match options.prover().exact(form) {

@@ -22,7 +22,7 @@ const MIN_TILE: usize = LANES;
 /// its lanes.
 type Matrix = [Vector; LANES];
 
-/// A tile's other vector and its matrix.
+/// A tile: its payoff matrix, and the index of the opponent's vector that the matrix multiplies.
 #[derive(Clone, Copy, Debug)]
 struct PayoffTile {
     other: u32,

@@ -21,8 +21,8 @@ pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
 /// A reading belongs to a level if its distance from the level is at most this share of the
 /// difference between both levels.
 const NEAR: f64 = 0.2;
-/// A reading resembles a neighbour if they differ by at most this share of the difference between both
-/// levels.
+/// A reading resembles a neighbour if they differ by at most this share of the difference between
+/// both levels.
 const ALIKE: f64 = 0.1;
 /// A reading further from both levels than this share of their difference is a mixture, whatever
 /// its neighbours.

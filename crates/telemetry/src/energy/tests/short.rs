@@ -350,8 +350,8 @@ fn median_of(values: &[f64]) -> f64 {
     updates::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
-/// Limits of a cell: medians of widths, as shares of the truth, and the share of cases without an
-/// energy.
+/// Limits for one cell of the test's table: the median widths of the energy intervals, relative to
+/// the true energy, and the share of cases that report no energy.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     width: f64,

@@ -98,7 +98,7 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// Moves all positions in an input by some elements.
+    /// Moves all positions in an input by `by` elements.
     pub(super) fn shift_input(&mut self, input: usize, by: isize) {
         for access in &self.program.accesses {
             if access.input == input {
