@@ -14,10 +14,10 @@
     reason = "two of the libraries take raw pointers and strides"
 )]
 
-use benches::measure::{SETTLE, Timing, wall};
 use benches::mnist;
-use benches::workload::Portion;
 use benches::workloads::matmul::{Case, Product};
+use harness::measure::{SETTLE, Timing, wall};
+use harness::workload::Portion;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 

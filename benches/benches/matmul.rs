@@ -3,11 +3,11 @@
 //! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are measured by each
 //! variant's own timer.
 
-use benches::workload::{Problem, Workload};
 use benches::workloads::matmul::Product;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use gpu_wgsl::{Gpu, Select};
+use harness::workload::{Problem, Workload};
 use std::time::Duration;
 
 /// Side of the square product; a software driver takes about a second for it.
@@ -23,7 +23,7 @@ fn main() {
         .collect();
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
     let workload = product.workload(&gpus);
-    let mut group = criterion.benchmark_group(workload.name);
+    let mut group = criterion.benchmark_group("matmul");
     bench(&mut group, workload);
     group.finish();
     criterion.final_summary();
@@ -44,7 +44,7 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
             .expect("the result of the variant is correct");
         group.throughput(Throughput::Elements(operations));
         let adapter = variant.adapter.map_or("CPU", |adapter| &adapter.name);
-        let id = BenchmarkId::new(format!("{} on {adapter}", variant.executor), &workload.size);
+        let id = BenchmarkId::new(format!("{} on {adapter}", variant.executor), SIDE);
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|iterations| {
                 let times = usize::try_from(iterations).expect("the count fits a usize");

@@ -2,7 +2,7 @@
 //! verdict.
 //!
 //! Role: printed by `cargo xtask verify`. A claim consists of numbers as printed in a document
-//! ([`crate::sources`]); the measurement is code next to it; the verdict is computed from both.
+//! ([`harness::sources`]); the measurement is code next to it; the verdict is computed from both.
 //! Method: a number printed with `d` decimals claims a value within half a unit of the last
 //! decimal; a limit claims any smaller value. Each claim also states its expected verdict, the one
 //! found when it was entered. A run with another verdict indicates an error in our code or in the

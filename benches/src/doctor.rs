@@ -2,9 +2,10 @@
 //!
 //! Role: the content of `cargo xtask doctor`. Scripts match the ids; people read the details.
 
-use crate::{machine, mnist, rivals};
+use crate::mnist;
 use charts::units;
 use gpu_wgsl::{Adapter, Feature};
+use harness::{machine, rivals};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use telemetry::doctor::{Finding, Status, SystemPaths};

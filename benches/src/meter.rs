@@ -10,9 +10,9 @@
 //! without the CPU. A run on the CPU, including kernels of a software adapter, is metered by RAPL.
 //! Other devices are not metered.
 
-use crate::implementation::Implementation;
 use anyhow::Result;
-use gpu_wgsl::{Adapter, DeviceType};
+use harness::energy::{EnergyMeter, RunEnergy, Site};
+use harness::workload::Implementation;
 use std::fmt;
 use std::time::{Duration, Instant};
 use telemetry::nvml::Nvml;
@@ -22,20 +22,6 @@ use telemetry::{Device, Sampler, Source, measure_by};
 /// Duration for which a contestant runs for its energy: twenty updates of the slowest sensors.
 const METERED: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
-
-/// The device whose power a run draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Site {
-    /// The CPU.
-    Cpu,
-    /// An NVIDIA GPU.
-    NvidiaGpu,
-    /// A device without an energy sensor that is supported here.
-    Unmetered,
-}
-
-/// PCI vendor id of NVIDIA.
-const NVIDIA: u32 = 0x10DE;
 
 /// A function that opens a sampler for one measurement.
 type Open = dyn Fn() -> telemetry::Result<Sampler>;
@@ -47,28 +33,6 @@ pub struct Meter {
     gpu: Option<Box<Open>>,
     /// Sensor of the CPUs.
     cpu: Option<Box<Open>>,
-}
-
-/// Energy of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RunEnergy {
-    /// Estimate, in joules.
-    pub joules: f64,
-    /// Error interval of the estimate, in joules; for RAPL it covers the sampling error only.
-    pub interval: [f64; 2],
-}
-
-impl Site {
-    /// Returns the site of a variant that runs on `adapter`, or on the CPU without one.
-    #[must_use]
-    pub fn of_adapter(adapter: Option<&Adapter>) -> Self {
-        match adapter {
-            None => Self::Cpu,
-            Some(adapter) if adapter.device_type == DeviceType::Cpu => Self::Cpu,
-            Some(adapter) if adapter.vendor == NVIDIA => Self::NvidiaGpu,
-            Some(_) => Self::Unmetered,
-        }
-    }
 }
 
 impl Meter {
@@ -94,13 +58,10 @@ impl Meter {
             cpu: Some(Box::new(open)),
         }
     }
+}
 
-    /// Runs a contestant repeatedly and returns the energy of one run. Returns `None` if no meter
-    /// covers `site` or the meter reports no energy.
-    ///
-    /// # Errors
-    /// An error of the contestant.
-    pub(crate) fn measure(
+impl EnergyMeter for Meter {
+    fn measure(
         &self,
         contestant: &mut dyn Implementation,
         site: Site,
@@ -151,7 +112,7 @@ impl fmt::Debug for Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::implementation::Output;
+    use harness::workload::Output;
     use telemetry::synthetic::{PowerProfile, Synthetic};
 
     /// A contestant whose run takes at least a tenth of a second, counting its runs; a simulated
@@ -192,16 +153,6 @@ mod tests {
         assert!(found.interval[0] <= truth && truth <= found.interval[1]);
         for (meter, site) in [(Meter::default(), Site::Cpu), (meter, Site::Unmetered)] {
             assert_eq!(meter.measure(&mut worker, site).unwrap(), None);
-        }
-    }
-
-    #[test]
-    fn kernels_of_a_software_adapter_are_the_cpus() {
-        assert_eq!(Site::of_adapter(None), Site::Cpu);
-        for adapter in gpu_wgsl::adapters() {
-            let site = Site::of_adapter(Some(&adapter));
-            let is_software = adapter.device_type == DeviceType::Cpu;
-            assert_eq!(site == Site::Cpu, is_software, "{adapter:?}");
         }
     }
 }

@@ -9,6 +9,7 @@
 //! Handwritten Digits" (Alpaydin and Kaynak 1998, CC BY 4.0), see `testdata/README.md`.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use tensor_core::data::idx::{self, IdxArray};
 
@@ -57,6 +58,36 @@ pub struct Labelled {
     pub test_labels: Vec<u8>,
     /// Whether the images are MNIST's.
     pub is_mnist: bool,
+}
+
+/// The images of a run, loaded when the first task needs them.
+#[derive(Debug, Default)]
+pub struct LazyImages {
+    folder: Option<PathBuf>,
+    images: OnceCell<Images>,
+}
+
+impl LazyImages {
+    /// Creates the handle; `folder` is the folder given by the user, if any, as for [`load`].
+    #[must_use]
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self {
+            folder,
+            images: OnceCell::new(),
+        }
+    }
+
+    /// Returns the images, loaded by the first call.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn get(&self) -> Result<&Images> {
+        if let Some(images) = self.images.get() {
+            return Ok(images);
+        }
+        let images = load(self.folder.as_deref())?;
+        Ok(self.images.get_or_init(|| images))
+    }
 }
 
 /// Loads the images from `folder` if it is given; otherwise from the folders where `cargo xtask

@@ -15,19 +15,20 @@
 pub mod layer;
 pub mod oracle;
 
-use crate::on_cpu::OnCpu;
-use crate::on_gpu;
-use crate::program::InputDistribution;
-use crate::record::Timer;
-use crate::rivals::{BaselineArguments, Script};
-use crate::workload::{Extent, Output, OutputElement, Portion, Problem, Variant, Work, Workload};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::Gpu;
+use harness::on_gpu;
+use harness::program::InputDistribution;
+use harness::rivals::{BaselineArguments, Script};
+use harness::script;
+use harness::workload::{Extent, Output, OutputElement, Problem, Variant, Work, Workload};
 use layer::Layer;
 use tensor_core::compare::{Tolerance, compare};
 use tensor_core::optim::{Optimizer, Sgd};
 use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 
+/// The module with the training loop of the rivals, which their scripts import.
+const NET: Script = script!("training/training.py");
 /// Names of weights and biases in the rivals' scripts.
 const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
 /// Number of test images evaluated at once.
@@ -61,11 +62,7 @@ pub struct Stage {
 pub struct Recipe {
     /// Name of the workload, as in records: `train-mnist`.
     pub name: &'static str,
-    /// Id of the document that the training comes from: `S2`; [`crate::sources`] has the titles.
-    pub source: &'static str,
-    /// Size as one word.
-    pub size: String,
-    /// Script of the rivals.
+    /// Script of the rivals, which imports `training.py`.
     pub script: Script,
     /// Libraries of the rivals.
     pub libraries: &'static [&'static str],
@@ -242,11 +239,9 @@ impl Session {
         let a_sample = 3.0 * forward - first;
         let numbers = self.train.inputs.len() + self.train.answers.len();
         let parameters: usize = self.parameters.iter().map(Vec::len).sum();
-        Extent {
-            part: Portion::whole(1),
-            work: Work::Operations(a_sample * (self.n_losses() * self.recipe.batch) as f64),
-            bytes: ((numbers + 2 * parameters) * size_of::<f32>()) as f64,
-        }
+        let operations = a_sample * (self.n_losses() * self.recipe.batch) as f64;
+        let bytes = (numbers + 2 * parameters) * size_of::<f32>();
+        Extent::new(Work::Operations(operations), bytes as f64)
     }
 
     /// Splits samples into batches of tensors: inputs, and targets or classes. The last batch may
@@ -473,7 +468,11 @@ impl Session {
             .iter()
             .map(|(name, len)| (name.as_str(), *len))
             .collect();
-        BaselineArguments::each(self.recipe.libraries, self.recipe.script, &sizes, &arrays)
+        let script = Script {
+            imports: &[NET],
+            ..self.recipe.script
+        };
+        BaselineArguments::each(self.recipe.libraries, script, &sizes, &arrays)
     }
 }
 
@@ -490,47 +489,28 @@ fn classes(answers: &[f32]) -> Vec<u32> {
 impl Problem for Session {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let whole = self.whole();
-        let variant = |executor: &'static str, is_profiled: bool| Variant {
-            executor,
-            adapter: None,
-            timer: Timer::Wall,
-            extent: whole,
-            note: String::new(),
-            start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.host(is_profiled)?)))),
+        let on_host = |executor: &'static str, is_profiled: bool| {
+            Variant::started_on_cpu(executor, whole, 0, move || self.host(is_profiled))
         };
-        let profiled = self.recipe.is_profiled.then(|| variant("profiled", true));
-        let is_fit =
-            |gpu: &&Gpu| !on_gpu::is_software(gpu) || whole.work.amount() <= SOFTWARE_OPERATIONS;
-        let too_slow = |gpu: &Gpu| {
+        let profiled = self.recipe.is_profiled.then(|| on_host("profiled", true));
+        let (devices, left_out) = if whole.work.amount() <= SOFTWARE_OPERATIONS {
+            (gpus.iter().collect(), Vec::new())
+        } else {
             let why = format!(
                 "a training of more than {SOFTWARE_OPERATIONS:.0e} operations would take minutes on a software driver"
             );
-            on_gpu::too_slow(gpu, why)
+            on_gpu::hardware(gpus, &why)
         };
-        let on_devices = gpus.iter().filter(is_fit).map(|gpu| Variant {
-            executor: "wgsl",
-            adapter: Some(gpu.adapter()),
-            timer: Timer::Wall,
-            extent: whole,
-            note: String::new(),
-            start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.device(gpu)?)))),
-        });
-        let on_host = [variant("host", false)].into_iter().chain(profiled);
-        Workload {
-            name: self.recipe.name,
-            source: self.recipe.source,
-            size: self.recipe.size.clone(),
-            whole,
-            n_losses: self.n_losses(),
-            figure: None,
-            variants: on_host.chain(on_devices).collect(),
-            rivals: self.rivals(),
-            left_out: gpus
-                .iter()
-                .filter(|gpu| !is_fit(gpu))
-                .map(too_slow)
-                .collect(),
-            check: Box::new(|result, _| self.check(result)),
-        }
+        let on_device = |gpu: &'a Gpu| {
+            Variant::started_on_cpu("wgsl", whole, 0, move || self.device(gpu))
+                .with_adapter(gpu.adapter())
+        };
+        Workload::new(whole, |result, _| self.check(result))
+            .with_variants([on_host("host", false)])
+            .with_variants(profiled)
+            .with_variants(devices.into_iter().map(on_device))
+            .with_rivals(self.rivals())
+            .with_left_out(left_out)
+            .with_losses(self.n_losses())
     }
 }

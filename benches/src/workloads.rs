@@ -1,10 +1,10 @@
 //! The workloads of the bench command, one module per family.
 //!
-//! Role: the list that the bench command runs. Most workloads are a
-//! [`crate::program::TensorWorkload`], some a [`crate::training::Recipe`]. To add one, write a
-//! module in this folder and the rivals' script in `rivals/`, and add the workload to [`all`].
+//! Role: the list that the bench command runs; [`crate`] describes how to add a workload.
 
-use crate::workload::Task;
+use crate::mnist::LazyImages;
+use harness::workload::Task;
+use std::rc::Rc;
 
 pub mod batch_games;
 pub mod bimatrix_equilibria;
@@ -25,10 +25,10 @@ pub mod train_mnist;
 pub mod two_layer_net;
 
 /// Returns every task in order, at the sizes that are measured; the largest sizes only if there is
-/// a hardware GPU.
+/// a hardware GPU. No images are loaded before a task that needs them is prepared.
 #[must_use]
-pub fn all(real_gpu: bool) -> Vec<Task> {
-    let mut tasks: Vec<Task> = matmul::tasks(real_gpu).collect();
+pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
+    let mut tasks: Vec<Task> = matmul::tasks(real_gpu, images).collect();
     tasks.extend([
         similarity::sum(similarity::SHAPE).task(),
         similarity::all(similarity::SHAPE).task(),
@@ -46,7 +46,7 @@ pub fn all(real_gpu: bool) -> Vec<Task> {
     tasks.extend(matrix_game::tasks());
     tasks.extend(cfr::tasks());
     tasks.extend(bimatrix_equilibria::tasks());
-    tasks.extend(train_mnist::Net::ALL.map(train_mnist::Net::task));
+    tasks.extend(train_mnist::Net::ALL.map(|net| net.task(images)));
     tasks
 }
 
@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn no_two_tasks_share_an_id() {
-        let mut ids: Vec<String> = all(true).iter().map(Task::id).collect();
+        let tasks = all(true, &Rc::default());
+        let mut ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
         let n_tasks = ids.len();
         ids.sort();
         ids.dedup();

@@ -25,11 +25,7 @@ fn the_intermediate_of_the_similarity_is_never_in_memory() {
             // The first run also allocates what stays allocated: threads and their stacks.
             contestant.run(1).unwrap();
             let extra = contestant.peak_extra_bytes().unwrap().unwrap();
-            assert!(
-                extra < LIMIT,
-                "{} of {shape:?}: {extra} bytes",
-                workload.name
-            );
+            assert!(extra < LIMIT, "{shape:?}: {extra} bytes");
             (workload.check)(&contestant.result().unwrap(), workload.whole.part).unwrap();
         }
     }

@@ -4,18 +4,19 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use benches::mnist;
-use benches::program::InputDistribution;
-use benches::rivals::{Rival, python};
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
-use benches::workload::{Implementation, Output, Problem, Workload};
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
 use benches::workloads::{
-    chain, conv, matmul_pair, matmul_scale, similarity, softmax, train_mnist, two_layer_net,
+    chain, conv, matmul, matmul_pair, matmul_scale, similarity, softmax, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
+use harness::program::InputDistribution;
+use harness::rivals::{BaselineArguments, Rival, python};
+use harness::workload::{Implementation, Output, Problem, Workload};
+use std::time::Duration;
 
 /// Returns one problem of every workload; sizes are not multiples of vector or block sizes.
 fn problems() -> Vec<Box<dyn Problem>> {
@@ -124,14 +125,15 @@ fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
         let mut result = contestant.result().unwrap();
         (workload.check)(&result, part).unwrap();
         spoil(&mut result);
-        (workload.check)(&result, part).expect_err(workload.name);
+        let whole = format!("{:?}", workload.whole);
+        (workload.check)(&result, part).expect_err(&whole);
         for other in [
             Output::F32(vec![]),
             Output::F64(vec![0.0; 4]),
             Output::U32(vec![0; 4]),
             Output::Bool(vec![true; 4]),
         ] {
-            (workload.check)(&other, part).expect_err(workload.name);
+            (workload.check)(&other, part).expect_err(&whole);
         }
     }
 }
@@ -217,5 +219,40 @@ fn nets_learn_the_digits_that_ship_with_the_project() {
         let mut contestant = (host.start)().unwrap();
         contestant.run(1).unwrap();
         (workload.check)(&contestant.result().unwrap(), workload.whole.part).unwrap();
+    }
+}
+
+#[test]
+fn matmul_multiplies_or_says_what_is_missing() {
+    let Ok(python) = python() else {
+        return skip("no Python on this machine");
+    };
+    let on_cuda = ["torch-cuda", "torch-compile-cuda"];
+    for library in ["numpy", "torch", "torch-compile", "jax"]
+        .into_iter()
+        .chain(on_cuda)
+    {
+        let job = BaselineArguments {
+            library,
+            script: matmul::SCRIPT,
+            sizes: vec![("m", 2), ("k", 3), ("n", 1)],
+            arrays: vec![
+                ("a", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+                ("b", &[1.0, 0.5, -1.0]),
+            ],
+            patience: Duration::from_secs(60),
+            part: None,
+        };
+        match Rival::start(&python, &job) {
+            Ok(mut rival) => {
+                assert_eq!(rival.name, library);
+                assert_eq!(rival.run(3).unwrap().len(), 3);
+                assert_eq!(rival.result().unwrap(), Output::F32(vec![-1.0, 0.5]));
+            }
+            Err(missing) => {
+                assert!(missing.why.contains("No module"), "{}", missing.why);
+                skip(&missing.why);
+            }
+        }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
         let root = crate::workspace::root();
         let facts = build_facts(&root);
         assert!(facts["rustc"].as_str().unwrap().starts_with("rustc "));
-        let reader = fs::read_to_string(root.join("benches/src/machine.rs")).unwrap();
+        let reader = fs::read_to_string(root.join("crates/harness/src/machine.rs")).unwrap();
         assert!(reader.contains(&format!("\"{BUILD_FACTS}\"")));
         for key in facts.as_object().unwrap().keys() {
             assert!(

@@ -4,10 +4,12 @@
 //! Role: built and run by `cargo xtask explain`.
 
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
 use benches::workloads;
 use gpu_wgsl::{Gpu, Select, StepExplanation};
+use harness::workload::Task;
 use rspirv::binary::Disassemble as _;
 use serde::Serialize;
 use tensor_core::plan::Plan;
@@ -118,12 +120,12 @@ fn arguments() -> Result<Option<Arguments>> {
 
 /// Returns the first program whose workload matches the pattern.
 fn program(pattern: &str) -> Result<Tensor> {
-    let tasks = workloads::all(true).into_iter();
-    let mut fitting = tasks.filter(|task| task.id().contains(pattern));
-    let found = fitting.find_map(|task| task.program);
-    let program = found
-        .with_context(|| format!("no workload that is a single program matches {pattern:?}"))?;
-    Ok(program())
+    let tasks = workloads::all(true, &Rc::default());
+    let mut fitting = tasks
+        .iter()
+        .filter(|task| task.id.to_string().contains(pattern));
+    let found = fitting.find_map(Task::program);
+    found.with_context(|| format!("no workload that is a single program matches {pattern:?}"))
 }
 
 fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use benches::record::{Record, latest_in};
-use benches::report;
+use harness::record::{Record, latest_in};
+use harness::report;
 
 const RECORDS: &str = "target/bench";
 const PAGE: &str = "target/report/index.html";

@@ -6,12 +6,12 @@
 //! The note's `eps` is twice the largest sum of regrets divided by N.
 
 use super::{Claim, Correction, Reading, Verdict};
-use crate::program::InputDistribution;
 use crate::workloads::batch_games::{CRASH, Textbook};
 use anyhow::Result;
 use games::ndarray::{Array2, arr2};
 use games::{Bimatrix, MatrixGame, SolverConfig, Updates, best_response, exact};
 use games::{nash_conv, solve};
+use harness::program::InputDistribution;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use source_order::SourceOrder;

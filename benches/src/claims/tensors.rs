@@ -2,9 +2,10 @@
 //! notebook "matmul".
 
 use super::{Claim, Reading, Verdict};
+use crate::mnist;
 use crate::workloads::{matmul_pair, matmul_scale, similarity};
-use crate::{memory, mnist};
 use anyhow::Result;
+use harness::memory;
 use shaders::params::MatmulParams;
 use shaders::{layout, twin};
 use tensor_core::ndarray::{Array2, array};

@@ -29,7 +29,7 @@ enum Uses {
 const WGPU_OWNER: &str = "gpu-wgsl";
 
 /// The table. A crate may use only crates in rows before its own.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     Rule {
         name: "tensor-core",
         may: Uses::Only(&[]),
@@ -108,13 +108,20 @@ const RULES: [Rule; 12] = [
         modules: "",
     },
     Rule {
+        name: "harness",
+        may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
+        optional: &[],
+        never: &["games", "distributions", "telemetry"],
+        modules: "memory sources implementation energy record machine measure rivals on_cpu \
+            on_host on_gpu staged workload curve program comparison peak run columns table report \
+            sampling progress campaign",
+    },
+    Rule {
         name: "benches",
         may: Uses::All,
         optional: &[],
         never: &[],
-        modules: "mnist memory sources quadrature roundings implementation record machine \
-            meter measure rivals on_cpu on_host on_gpu staged workload curve program training \
-            workloads claims peak comparison run columns table report sampling doctor",
+        modules: "mnist quadrature roundings meter training workloads claims doctor",
     },
     Rule {
         name: "xtask",

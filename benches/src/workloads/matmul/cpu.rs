@@ -4,8 +4,8 @@
 //! rows.
 
 use super::Product;
-use crate::workload::{Portion, Variant};
 use anyhow::Result;
+use harness::workload::{Portion, Variant};
 use shaders::params::MatmulParams;
 use shaders::{layout, twin};
 use std::hint::black_box;

@@ -2,10 +2,9 @@
 //! a tensor program.
 
 use super::Product;
-use crate::on_gpu::{OnGpu, compiled, timer};
-use crate::workload::{Implementation, Portion, Variant};
 use anyhow::{Result, bail};
-use gpu_wgsl::{DeviceType, Gpu};
+use gpu_wgsl::{Buffer, DeviceType, Gpu};
+use harness::workload::{Portion, Variant};
 use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
 use tensor_core::Tensor;
@@ -22,30 +21,20 @@ pub fn variants<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Variant<'a>> {
     } else {
         f64::INFINITY
     });
-    let variants = [
-        ("wgsl-naive", Some(layout::MATMUL_NAIVE), slow.rows),
-        ("wgsl-tile", Some(layout::MATMUL_TILE), slow.rows),
-        ("wgsl", None, product.shape[0]),
-    ];
-    variants
-        .map(|(executor, kernel, rows)| {
-            let part = Portion {
-                rows: rows.min(fitting),
-                of: product.shape[0],
-            };
-            Variant {
-                executor,
-                adapter: Some(gpu.adapter()),
-                timer: timer(gpu),
-                extent: product.extent(part),
-                note: String::new(),
-                start: Box::new(move || match kernel {
-                    Some(kernel) => fixed(product, part, gpu, kernel),
-                    None => tensors(product, part, gpu),
-                }),
-            }
-        })
-        .into()
+    let part = |rows: usize| Portion {
+        rows: rows.min(fitting),
+        of: product.shape[0],
+    };
+    let fixed = |executor, kernel| {
+        let (part, extent) = (part(slow.rows), product.extent(part(slow.rows)));
+        Variant::called_on_gpu(gpu, extent, move || call(product, part, gpu, kernel))
+            .with_executor(executor)
+    };
+    vec![
+        fixed("wgsl-naive", layout::MATMUL_NAIVE),
+        fixed("wgsl-tile", layout::MATMUL_TILE),
+        generated(product, part(product.shape[0]), gpu),
+    ]
 }
 
 /// Returns the number of leading rows of A and C that fit the device's largest storage binding.
@@ -56,30 +45,26 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
     usize::try_from(fitting).map_or(rows, |fitting| fitting.min(rows))
 }
 
-/// Creates the contestant that runs the product as a tensor program.
-fn tensors<'a>(
-    product: &Product,
-    part: Portion,
-    gpu: &'a Gpu,
-) -> Result<Box<dyn Implementation + 'a>> {
+/// Returns the variant that runs the product as a tensor program.
+fn generated<'a>(product: &Product, part: Portion, gpu: &'a Gpu) -> Variant<'a> {
     let [_, inner, cols] = product.shape;
     let a = product.a[..part.rows * inner].to_vec();
     let arguments = vec![
         Tensor::from_vec(&[part.rows, inner], a),
-        Tensor::from_vec(&[inner, cols], product.b.to_vec()),
+        Tensor::from_vec(&[inner, cols], product.b.clone()),
     ];
-    let program = |args: &[Tensor]| Ok(vec![args[0].matmul(&args[1])]);
-    let call = compiled::<f32>(gpu, arguments, program)?;
-    Ok(Box::new(OnGpu::new(gpu, call)?))
+    Variant::on_gpu::<f32>(gpu, product.extent(part), arguments, |args| {
+        args[0].matmul(&args[1])
+    })
 }
 
-/// Creates the contestant that runs the product with a fixed kernel.
-fn fixed<'a>(
+/// Uploads the operands and returns the function that runs the product with a fixed kernel.
+fn call<'a>(
     product: &Product,
     part: Portion,
     gpu: &'a Gpu,
     kernel: Kernel,
-) -> Result<Box<dyn Implementation + 'a>> {
+) -> Result<impl Fn() -> Result<Buffer<f32>> + use<'a>> {
     let [_, inner, cols] = product.shape;
     let sides = [part.rows, inner, cols].map(u32::try_from);
     let [Ok(rows), Ok(terms), Ok(columns)] = sides else {
@@ -91,10 +76,9 @@ fn fixed<'a>(
     let params = MatmulParams::new(rows, terms, columns);
     let a = gpu.upload("a", &[part.rows, inner], &product.a[..part.rows * inner])?;
     let b = gpu.upload("b", &[inner, cols], &product.b)?;
-    let call = move || {
+    Ok(move || {
         let c = gpu.alloc::<f32>("c", &[part.rows, cols])?;
         gpu.dispatch(&kernel, &params, &[&a, &b, &c])?;
         Ok(c)
-    };
-    Ok(Box::new(OnGpu::new(gpu, call)?))
+    })
 }

@@ -11,7 +11,7 @@ use super::tree::{SourceFile, Tree, words};
 use crate::verify::edges;
 
 /// The sources of the crates whose modules have an order, by name.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("tensor-core", "crates/tensor-core/src/"),
     ("shaders", "shaders/src/"),
     ("charts", "crates/charts/src/"),
@@ -20,6 +20,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("distributions", "crates/distributions/src/"),
     ("games", "crates/games/src/"),
     ("telemetry", "crates/telemetry/src/"),
+    ("harness", "crates/harness/src/"),
     ("benches", "benches/src/"),
 ];
 

@@ -1,0 +1,276 @@
+//! A campaign: all tasks of a program, with the peaks of the machine measured before and after.
+//!
+//! Role: joins `peak`, `run` and `record` for a program such as the bench command, which chooses
+//! the tasks and shows the record.
+//! Method: the record is written to disk before the first task, so that a path that cannot be
+//! written is reported at once, and after every task, so that an interrupt loses only one of them.
+//! Each workload uses new devices: kernels compiled for an earlier workload would make a first call
+//! look cheap.
+
+use crate::energy::EnergyMeter;
+use crate::progress::Progress;
+use crate::record::{AdapterFacts, Check, Machine, NotRun, Record};
+use crate::run::{self, Setting};
+use crate::workload::Task;
+use crate::{machine, peak, rivals};
+use anyhow::Result;
+use gpu_wgsl::{Adapter, Feature, Gpu, Select};
+use std::path::{Path, PathBuf};
+
+/// Ratio of two measurements of the same peak above which the machine counts as disturbed.
+const DISTURBED: f64 = 1.15;
+/// Share of a measured peak above which the peak is reported as wrong: no result can exceed it.
+const ABOVE_PEAK: f64 = 1.15;
+
+/// Settings of a campaign, chosen by its program.
+#[allow(
+    missing_debug_implementations,
+    reason = "closures do not implement Debug"
+)]
+pub struct Settings<'a> {
+    /// Folder that receives the record.
+    pub folder: &'a Path,
+    /// Whether rivals take part.
+    pub with_rivals: bool,
+    /// Origin of the data that the tasks read, one line; `None` if they read none.
+    pub data_origin: Option<String>,
+    /// Energy meter of this machine.
+    pub meter: &'a dyn EnergyMeter,
+    /// Called before each step; `true` ends the campaign, and the rest is listed as not run.
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// Progress display.
+    pub progress: &'a Progress,
+}
+
+/// A run of many tasks, with its record.
+#[allow(
+    missing_debug_implementations,
+    reason = "closures do not implement Debug"
+)]
+pub struct Campaign<'a> {
+    settings: Settings<'a>,
+    record: Record,
+    path: PathBuf,
+    python: Option<PathBuf>,
+    adapters: Vec<Adapter>,
+}
+
+impl<'a> Campaign<'a> {
+    /// Describes the machine and writes the record for the first time.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn new(settings: Settings<'a>) -> Result<Self> {
+        let adapters = gpu_wgsl::adapters();
+        let mut record = Record::new(Machine {
+            data_origin: settings.data_origin.clone(),
+            adapters: adapters.iter().map(facts).collect(),
+            ..machine::describe()
+        });
+        if adapters.is_empty() {
+            record.not_run.push(no_adapter());
+        }
+        let python = if settings.with_rivals {
+            rivals::python().map_err(|absent| no_rivals(&absent.why, &absent.how))
+        } else {
+            Err(no_rivals("--no-rivals", "omit --no-rivals"))
+        };
+        let python = python.map_err(|absent| record.not_run.push(absent)).ok();
+        let path = settings.folder.join(record.file_name());
+        record.write(&path)?;
+        Ok(Self {
+            settings,
+            record,
+            path,
+            python,
+            adapters,
+        })
+    }
+
+    /// Returns the record as measured so far.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Returns the path to which the record is written after every task.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether a check failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let mut rows = self.record.rows.iter();
+        rows.any(|row| matches!(row.check, Check::Failed(_)))
+    }
+
+    /// Adds an entry to the list of parts not run, unless it is already listed.
+    pub fn leave_out(&mut self, absent: NotRun) {
+        if !self.record.not_run.contains(&absent) {
+            self.record.not_run.push(absent);
+        }
+    }
+
+    /// Measures the peaks, runs all tasks and measures the peaks again.
+    ///
+    /// # Errors
+    /// The inputs of a task cannot be created, or the record cannot be written.
+    pub fn run(&mut self, tasks: &[Task]) -> Result<()> {
+        let progress = self.settings.progress;
+        progress.say("measuring the peaks of this machine");
+        self.measure_peaks();
+        for task in tasks {
+            if (self.settings.interrupted)() || !self.run_task(task)? {
+                self.leave_out(aborted(task));
+            }
+        }
+        if !(self.settings.interrupted)() {
+            progress.say("measuring the peaks of this machine again");
+            self.measure_peaks();
+        }
+        progress.done();
+        self.record.write(&self.path)
+    }
+
+    /// Runs one task and writes the record; returns false if the task was aborted.
+    fn run_task(&mut self, task: &Task) -> Result<bool> {
+        let progress = self.settings.progress;
+        progress.say(&format!("{}: computing the oracle", task.id));
+        let problem = match task.prepare() {
+            Ok(problem) => problem,
+            Err(error) => {
+                self.leave_out(error.downcast::<NotRun>()?);
+                return Ok(true);
+            }
+        };
+        let gpus = self.open();
+        let setting = Setting {
+            python: self.python.as_deref(),
+            interrupted: self.settings.interrupted,
+            progress: &|message| progress.say(message),
+            meter: self.settings.meter,
+        };
+        let outcome = run::run(&task.id, problem.workload(&gpus), &setting);
+        let is_finished = !outcome.rows.is_empty();
+        self.record.rows.extend(outcome.rows);
+        for absent in outcome.not_run {
+            self.leave_out(absent);
+        }
+        self.record.fill_shares();
+        self.record.write(&self.path)?;
+        Ok(is_finished)
+    }
+
+    /// Measures the peaks and keeps the best values seen. If the CPU's peaks changed by more than
+    /// [`DISTURBED`], the machine is marked as disturbed, because the times of this run are less
+    /// reliable.
+    fn measure_peaks(&mut self) {
+        let machine = &mut self.record.machine;
+        let cpu = peak::cpu(machine.cores);
+        let before = machine.peaks.cpu();
+        let changes = [
+            ("arithmetic", before.flops.zip(cpu.flops)),
+            ("copy", before.copy_bytes_per_s.zip(cpu.copy_bytes_per_s)),
+        ];
+        let ratios = changes.into_iter().filter_map(|(what, both)| {
+            let (before, now) = both?;
+            Some((what, before.max(now) / before.min(now)))
+        });
+        let mut disturbed: Vec<String> = ratios
+            .filter(|(_, ratio)| *ratio > DISTURBED)
+            .map(|(what, ratio)| {
+                format!(
+                    "the CPU's {what} peak changed by a factor of {ratio:.2} during the run: the \
+                     times of this run are less reliable"
+                )
+            })
+            .collect();
+        let cpu = peak::better(before, cpu);
+        machine.peaks.cpu_flops = cpu.flops;
+        machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
+        for gpu in self.open() {
+            let name = &gpu.adapter().name;
+            match peak::gpu(&gpu) {
+                Ok(peaks) => {
+                    let adapters = &mut self.record.machine.peaks.adapters;
+                    let known = adapters.entry(name.clone()).or_default();
+                    *known = peak::better(*known, peaks);
+                }
+                Err(error) => self.leave_out(not_opened(name, &format!("peaks: {error:#}"))),
+            }
+        }
+        self.record.fill_shares();
+        let share = self.record.largest_share();
+        if let Some(share) = share.filter(|&share| share > ABOVE_PEAK) {
+            disturbed.push(format!(
+                "a result is {share:.2} times as fast as the measured peak: the peak is too low"
+            ));
+        }
+        let machine = &mut self.record.machine;
+        machine.disturbed = (!disturbed.is_empty()).then(|| disturbed.join("; "));
+    }
+
+    /// Opens a new device on every adapter; an adapter that cannot be opened is listed as not run.
+    fn open(&mut self) -> Vec<Gpu> {
+        let mut gpus = Vec::new();
+        for place in 0..self.adapters.len() {
+            let adapter = &self.adapters[place];
+            match Gpu::open(Select::Index(adapter.index)) {
+                Ok(gpu) => gpus.push(gpu),
+                Err(error) => self.leave_out(not_opened(&adapter.name, &error.to_string())),
+            }
+        }
+        gpus
+    }
+}
+
+fn aborted(task: &Task) -> NotRun {
+    NotRun {
+        what: task.id.to_string(),
+        why: "interrupted".to_owned(),
+        how: "run bench again".to_owned(),
+    }
+}
+
+fn no_rivals(why: &str, how: &str) -> NotRun {
+    NotRun {
+        what: "rivals".to_owned(),
+        why: why.to_owned(),
+        how: how.to_owned(),
+    }
+}
+
+fn not_opened(adapter: &str, why: &str) -> NotRun {
+    NotRun {
+        what: adapter.to_owned(),
+        why: why.to_owned(),
+        how: "see `cargo xtask doctor`".to_owned(),
+    }
+}
+
+fn no_adapter() -> NotRun {
+    NotRun {
+        what: "GPU executor (wgsl)".to_owned(),
+        why: "no Vulkan, Metal or DX12 adapter was found".to_owned(),
+        how: "install a driver; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1".to_owned(),
+    }
+}
+
+fn facts(adapter: &Adapter) -> AdapterFacts {
+    AdapterFacts {
+        name: adapter.name.clone(),
+        backend: adapter.backend.clone(),
+        driver: adapter.driver.clone(),
+        device_type: format!("{:?}", adapter.device_type),
+        limits: adapter
+            .limits
+            .named()
+            .map(|(name, limit)| (name.to_owned(), limit))
+            .into(),
+        features: Feature::ALL
+            .map(|feature| (feature.to_string(), adapter.features.contains(&feature)))
+            .into(),
+    }
+}

@@ -1,0 +1,687 @@
+//! Results of one run of the bench command, as JSON.
+//!
+//! Role: the only description of a result; the terminal table, the report and `--json` are produced
+//! from it.
+//! Method: unknown keys are ignored and missing keys take their defaults, so that records of older
+//! and newer programs can be read. `schema` is incremented only if a key changes its meaning.
+//! Limits: numbers that are not finite are written as `null` and read back as absent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use charts::Figure;
+use serde::{Deserialize, Serialize};
+use tool_io::replace_file;
+
+/// Schema version, written into every record and row.
+pub const SCHEMA: u32 = 1;
+
+/// Results of one run: the machine, the measurements, and what was left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// Schema version, [`SCHEMA`].
+    pub schema: u32,
+    /// Machine and time of the run.
+    pub machine: Machine,
+    /// Results in the order of measurement; the first row of a workload and size is its first
+    /// variant.
+    pub rows: Vec<Row>,
+    /// Parts that this run did not measure.
+    pub not_run: Vec<NotRun>,
+}
+
+/// Results of one executor for one workload at one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// Schema version, [`SCHEMA`]; present here because rows are also printed one by one.
+    pub schema: u32,
+    /// Name of the workload: `matmul`.
+    pub workload: String,
+    /// Id of the document that the workload comes from: `S3`; [`crate::sources`] has the titles.
+    pub source: String,
+    /// Size as one word: `50000x784x10`.
+    pub size: String,
+    /// `host`, `wgsl`, `reference`, or the name of a variant.
+    pub executor: String,
+    /// Adapter that ran the work; absent on the CPU.
+    pub adapter: Option<String>,
+    /// Outcome of the comparison with the oracle.
+    pub check: Check,
+    /// Median time of one run in seconds.
+    pub median_s: Option<f64>,
+    /// First quartile of the times in seconds; absent, as is the third, if the work was timed once.
+    pub low_s: Option<f64>,
+    /// Third quartile of the times in seconds.
+    pub high_s: Option<f64>,
+    /// Time of the first call in seconds, compilation included.
+    pub first_call_s: Option<f64>,
+    /// Clock that measured the time.
+    pub timer: Timer,
+    /// Median time of one run by the host's clock, in seconds, including submission and waiting;
+    /// absent if `timer` is that clock.
+    pub wall_s: Option<f64>,
+    /// Time to upload the inputs to the device, in seconds.
+    pub upload_s: Option<f64>,
+    /// Time to read the result back, in seconds.
+    pub read_back_s: Option<f64>,
+    /// Arithmetic operations of one run.
+    pub operations: Option<f64>,
+    /// Bytes of inputs and outputs of one run, each counted once.
+    pub bytes: Option<f64>,
+    /// Work per second at the median, in `rate_unit`.
+    pub rate: Option<f64>,
+    /// Unit of `rate`: `GFLOP/s`.
+    pub rate_unit: String,
+    /// Bytes moved per second at the median, in 10⁹ bytes: `bytes` divided by `median_s`.
+    pub gb_per_s: Option<f64>,
+    /// Rate divided by the rate of the first variant.
+    pub speedup_over_first: Option<f64>,
+    /// Rate as a fraction of the measured peak of the device that ran the work.
+    pub share_of_peak: Option<f64>,
+    /// Peak memory held in addition to inputs and outputs, in bytes.
+    pub peak_extra_bytes: Option<u64>,
+    /// Energy of one run in joules, including idle power; see [`crate::energy`].
+    pub energy_j: Option<f64>,
+    /// Error interval of the energy, in joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_interval_j: Option<[f64; 2]>,
+    /// Training losses of the steps 0, k, 2 k, …, where k is `loss_stride`; omitted if nothing is
+    /// trained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f32>,
+    /// Steps between entries of `losses`; absent if every step is stored, as for up to
+    /// [`crate::curve::MOST_LOSSES`] steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_stride: Option<usize>,
+    /// Fraction of the test data that the trained net classifies correctly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f32>,
+    /// Figure of the result, if the workload has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    /// Rivals measured in turns with this row, by name.
+    pub rivals: BTreeMap<String, RivalTiming>,
+    /// Remark for the reader: `rows 0..500 of 50000`, or the tolerance of `check` if the result was
+    /// not compared with the oracle element by element.
+    pub note: String,
+}
+
+/// Results of a rival on the same work, measured in turns with ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RivalTiming {
+    /// Version of the rival.
+    pub version: String,
+    /// Number of threads that the rival uses.
+    pub threads: usize,
+    /// Outcome of the comparison with the oracle, the same as for our result.
+    pub check: Check,
+    /// Median time of one run in seconds.
+    pub median_s: Option<f64>,
+    /// First quartile in seconds.
+    pub low_s: Option<f64>,
+    /// Third quartile in seconds.
+    pub high_s: Option<f64>,
+    /// Time of the first call in seconds.
+    pub first_call_s: Option<f64>,
+    /// Peak memory held in addition to inputs and result, in bytes.
+    pub peak_extra_bytes: Option<u64>,
+    /// Energy of one run in joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// Work per second at the median, in the row's `rate_unit`.
+    pub rate: Option<f64>,
+    /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.
+    pub gb_per_s: Option<f64>,
+    /// Rate divided by the rate of the first variant.
+    pub speedup_over_first: Option<f64>,
+    /// Rate as a fraction of the CPU's measured peak.
+    pub share_of_peak: Option<f64>,
+    /// Rival's time divided by ours, both by the host's clock; above 1, our executor is faster.
+    pub speedup: Option<f64>,
+    /// Lower end of the interval of `speedup`, as [`crate::measure::Ratio`] defines it.
+    pub low: Option<f64>,
+    /// Upper end of the interval of `speedup`; both ends are absent if one of the two was timed
+    /// once.
+    pub high: Option<f64>,
+    /// Training losses of the steps 0, k, 2 k, …, where k is `loss_stride`; omitted if nothing is
+    /// trained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f32>,
+    /// Steps between entries of `losses`; absent if every step is stored, as for up to
+    /// [`crate::curve::MOST_LOSSES`] steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_stride: Option<usize>,
+    /// Fraction of the test data that the trained net classifies correctly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f32>,
+    /// Remark for the reader: `one run`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// A part that this run left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NotRun {
+    /// Name of the part: `torch`.
+    pub what: String,
+    /// Reason: `No module named 'torch'`.
+    pub why: String,
+    /// Instructions to include it next time.
+    pub how: String,
+}
+
+impl fmt::Display for NotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+impl std::error::Error for NotRun {}
+
+/// Outcome of a comparison with the oracle; in JSON `ok`, `skipped: <reason>` or `failed:
+/// <reason>`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Check {
+    /// The result is within the tolerance.
+    Ok,
+    /// No comparison was made; holds the reason.
+    Skipped(String),
+    /// The result is wrong or missing; holds the reason.
+    Failed(String),
+}
+
+impl Default for Check {
+    /// Returns `Skipped`: a row without a check was not checked.
+    fn default() -> Self {
+        Self::Skipped("not compared".to_owned())
+    }
+}
+
+/// Clock that measured a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timer {
+    /// The host's clock around the call.
+    #[default]
+    #[serde(rename = "wall")]
+    Wall,
+    /// Timestamps that the GPU writes around each dispatch.
+    #[serde(rename = "gpu in-pass timestamps")]
+    GpuInPass,
+    /// Timestamps that the GPU writes at the ends of a compute pass.
+    #[serde(rename = "gpu pass timestamps")]
+    GpuPass,
+    /// A timer that this version of the program does not support.
+    #[serde(rename = "unknown", other)]
+    Unknown,
+}
+
+/// Machine and time of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Model of the CPU.
+    pub cpu: String,
+    /// Number of threads that this process may run at once.
+    pub cores: usize,
+    /// CPU instruction sets that matter to the kernels and are available.
+    pub cpu_features: Vec<String>,
+    /// Main memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Operating system.
+    pub os: String,
+    /// Architecture.
+    pub arch: String,
+    /// Version line of the compiler that built the program.
+    pub rustc: Option<String>,
+    /// Commit of the project, with `-dirty` if the working tree had changes.
+    pub commit: Option<String>,
+    /// Start of the run in UTC, RFC 3339.
+    pub date: String,
+    /// Origin of the image data: `MNIST`.
+    pub data_origin: Option<String>,
+    /// Measured peaks of the devices.
+    pub peaks: Peaks,
+    /// Warning if the peaks changed during the run, which indicates that another program was using
+    /// the machine.
+    pub disturbed: Option<String>,
+    /// Adapters of the machine.
+    pub adapters: Vec<AdapterFacts>,
+}
+
+/// Measured peaks, the denominators of every share of peak.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peaks {
+    /// Multiply-adds of all CPU threads, in operations per second.
+    pub cpu_flops: Option<f64>,
+    /// Copy of a large array on the CPU, in bytes read and written per second.
+    pub cpu_copy_bytes_per_s: Option<f64>,
+    /// Peaks of each adapter, by name.
+    pub adapters: BTreeMap<String, AdapterPeaks>,
+}
+
+impl Peaks {
+    /// Returns the peaks of the CPU in the form of an adapter's.
+    #[must_use]
+    pub fn cpu(&self) -> AdapterPeaks {
+        AdapterPeaks {
+            flops: self.cpu_flops,
+            copy_bytes_per_s: self.cpu_copy_bytes_per_s,
+        }
+    }
+}
+
+/// Measured peaks of one adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdapterPeaks {
+    /// Multiply-adds, in operations per second.
+    pub flops: Option<f64>,
+    /// Copy of a large buffer, in bytes read and written per second.
+    pub copy_bytes_per_s: Option<f64>,
+}
+
+/// An adapter, as described by its driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdapterFacts {
+    /// Name of the adapter, used by rows and peaks to refer to it.
+    pub name: String,
+    /// `Vulkan`, `Metal` or `Dx12`.
+    pub backend: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// `DiscreteGpu`, `IntegratedGpu`, `Cpu`, …
+    pub device_type: String,
+    /// Limits that matter to the kernels, by name.
+    pub limits: BTreeMap<String, u64>,
+    /// Features that matter to the kernels, and whether the adapter has them.
+    pub features: BTreeMap<String, bool>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            machine: Machine::default(),
+            rows: Vec::new(),
+            not_run: Vec::new(),
+        }
+    }
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            workload: String::new(),
+            source: String::new(),
+            size: String::new(),
+            executor: String::new(),
+            adapter: None,
+            check: Check::default(),
+            median_s: None,
+            low_s: None,
+            high_s: None,
+            first_call_s: None,
+            timer: Timer::Wall,
+            wall_s: None,
+            upload_s: None,
+            read_back_s: None,
+            operations: None,
+            bytes: None,
+            rate: None,
+            rate_unit: String::new(),
+            gb_per_s: None,
+            speedup_over_first: None,
+            share_of_peak: None,
+            peak_extra_bytes: None,
+            energy_j: None,
+            energy_interval_j: None,
+            losses: Vec::new(),
+            loss_stride: None,
+            accuracy: None,
+            figure: None,
+            rivals: BTreeMap::new(),
+            note: String::new(),
+        }
+    }
+}
+
+impl From<String> for Check {
+    /// Parses the text form. Text in another form counts as a failure, so that an unknown outcome
+    /// never passes as checked.
+    fn from(text: String) -> Self {
+        if text == "ok" {
+            Self::Ok
+        } else if let Some(why) = text.strip_prefix("skipped:") {
+            Self::Skipped(why.trim().to_owned())
+        } else {
+            let why = text.strip_prefix("failed:").unwrap_or(&text);
+            Self::Failed(why.trim().to_owned())
+        }
+    }
+}
+
+impl From<Check> for String {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Ok => "ok".to_owned(),
+            Check::Skipped(why) => format!("skipped: {why}"),
+            Check::Failed(why) => format!("failed: {why}"),
+        }
+    }
+}
+
+impl Record {
+    /// Creates an empty record of a run on this machine.
+    #[must_use]
+    pub fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            ..Self::default()
+        }
+    }
+
+    /// Sets every share of peak from the measured peaks; only rates in GFLOP/s have one.
+    pub fn fill_shares(&mut self) {
+        let peaks = &self.machine.peaks;
+        let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? * 1e9 / peak?);
+        for row in self
+            .rows
+            .iter_mut()
+            .filter(|row| row.rate_unit == "GFLOP/s")
+        {
+            let peak = match &row.adapter {
+                None => peaks.cpu_flops,
+                Some(adapter) => peaks.adapters.get(adapter).and_then(|peaks| peaks.flops),
+            };
+            row.share_of_peak = share(row.rate, peak);
+            for rival in row.rivals.values_mut() {
+                rival.share_of_peak = share(rival.rate, peaks.cpu_flops);
+            }
+        }
+    }
+
+    /// Returns the largest share of a measured peak that any row or rival reached; call it after
+    /// [`Self::fill_shares`].
+    #[must_use]
+    pub fn largest_share(&self) -> Option<f64> {
+        let rivals = self.rows.iter().flat_map(|row| row.rivals.values());
+        let rows = self.rows.iter().filter_map(|row| row.share_of_peak);
+        let shares = rows.chain(rivals.filter_map(|rival| rival.share_of_peak));
+        shares.max_by(f64::total_cmp)
+    }
+
+    /// Writes the record to a file, creating folders as needed.
+    ///
+    /// The text is written to a temporary file in the same folder that is then renamed, so an
+    /// interrupted run leaves either the complete old record or the complete new one.
+    ///
+    /// # Errors
+    /// Creating the folder, writing or renaming failed; the message contains the path.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text =
+            serde_json::to_string_pretty(self).context("record: cannot serialize as JSON")?;
+        Ok(replace_file(path, &text)?)
+    }
+
+    /// Reads a record that this or another version of the program wrote.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not JSON of this form, or has a schema above [`SCHEMA`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text =
+            fs::read_to_string(path).with_context(|| format!("record: cannot read {shown}"))?;
+        let record: Self = serde_json::from_str(&text)
+            .with_context(|| format!("record: {shown} is not a record"))?;
+        let schema = record.schema;
+        ensure!(
+            schema <= SCHEMA,
+            "record: {shown}: schema {schema} is not supported (newest supported: {SCHEMA})"
+        );
+        Ok(record)
+    }
+
+    /// Returns the default file name of the record: `2026-11-21t05-00-28z-amd-epyc-2.json`.
+    ///
+    /// Its parts are the start time of the run, the CPU model and the number of threads, so that no
+    /// run replaces the record of another.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let words = [
+            &self.machine.date,
+            &self.machine.cpu,
+            &self.machine.cores.to_string(),
+        ]
+        .map(|word| slug(word));
+        let present: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .filter(|word| !word.is_empty())
+            .collect();
+        format!("{}.json", present.join("-"))
+    }
+}
+
+/// Returns the most recently written record in a folder, or `None` if there is none.
+///
+/// # Errors
+/// The folder exists and cannot be listed.
+pub fn latest_in(folder: &Path) -> Result<Option<PathBuf>> {
+    if !folder.exists() {
+        return Ok(None);
+    }
+    let listing = fs::read_dir(folder)
+        .with_context(|| format!("record: cannot list {}", folder.display()))?;
+    let records = listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    Ok(records.max_by_key(|path| (modified(path), path.clone())))
+}
+
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    fs::metadata(path).and_then(|facts| facts.modified()).ok()
+}
+
+/// Converts text to lower case and replaces each run of other characters than letters and digits by
+/// one hyphen.
+fn slug(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("record-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_written_record_reads_back_equal() {
+        let folder = folder("round-trip");
+        let path = folder.join("deeper/record.json");
+        let record = sample::record();
+        record.write(&path).unwrap();
+        record.write(&path).unwrap();
+        assert!(
+            Record::read(&path).unwrap() == record,
+            "the record changed when it was written and read"
+        );
+        let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "the temporary file was not removed");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn rows_have_the_keys_that_outsiders_rely_on() {
+        let mut row = Row {
+            check: Check::Failed("off by one".into()),
+            ..Row::default()
+        };
+        row.rivals.insert("torch".into(), RivalTiming::default());
+        let value = serde_json::to_value(&row).unwrap();
+        for key in [
+            "schema",
+            "workload",
+            "source",
+            "size",
+            "executor",
+            "adapter",
+            "check",
+            "median_s",
+            "low_s",
+            "high_s",
+            "first_call_s",
+            "rate",
+            "rate_unit",
+            "share_of_peak",
+            "peak_extra_bytes",
+            "energy_j",
+            "rivals",
+        ] {
+            assert!(value.get(key).is_some(), "key {key} is missing");
+        }
+        for key in ["losses", "loss_stride", "accuracy"] {
+            let rival = &value["rivals"]["torch"];
+            let absent = value.get(key).is_none() && rival.get(key).is_none();
+            assert!(absent, "key {key} is there without a training");
+        }
+        assert_eq!(value["check"], "failed: off by one");
+        assert_eq!(value["timer"], "wall");
+        for key in ["version", "median_s", "speedup", "low", "high"] {
+            assert!(
+                value["rivals"]["torch"].get(key).is_some(),
+                "rival key {key} is missing"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_and_missing_keys_are_tolerated() {
+        let text = r#"{"schema":1,"colour":"red","rows":[{"workload":"matmul","weight":3,
+            "median_s":null,"timer":"sundial","check":"skipped: no oracle"}]}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        let row = &record.rows[0];
+        assert_eq!(row.workload, "matmul");
+        assert_eq!(row.median_s, None);
+        assert_eq!(row.timer, Timer::Unknown);
+        assert_eq!(row.check, Check::Skipped("no oracle".into()));
+        assert_eq!(record.machine, Machine::default());
+    }
+
+    #[test]
+    fn text_that_is_no_outcome_counts_as_failed() {
+        assert_eq!(Check::from("fine".to_owned()), Check::Failed("fine".into()));
+        assert_eq!(Check::from("ok".to_owned()), Check::Ok);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_become_absent() {
+        let row = Row {
+            median_s: Some(f64::NAN),
+            rate: Some(f64::INFINITY),
+            ..Row::default()
+        };
+        let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+        assert_eq!((back.median_s, back.rate), (None, None));
+    }
+
+    #[test]
+    fn a_later_schema_is_refused_by_number() {
+        let folder = folder("later");
+        let path = folder.join("later.json");
+        fs::write(&path, r#"{"schema":2}"#).unwrap();
+        let message = Record::read(&path).unwrap_err().to_string();
+        assert!(message.contains("schema 2 is not supported"), "{message}");
+        fs::write(&path, "[").unwrap();
+        assert!(Record::read(&path).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn shares_follow_from_the_measured_peaks() {
+        let rate = |rate: f64, adapter: Option<&str>| Row {
+            rate: Some(rate),
+            rate_unit: "GFLOP/s".into(),
+            adapter: adapter.map(Into::into),
+            ..Row::default()
+        };
+        let torch = RivalTiming {
+            rate: Some(5.0),
+            ..RivalTiming::default()
+        };
+        let mut host = rate(10.0, None);
+        host.rivals.insert("torch".into(), torch);
+        let draws = Row {
+            rate_unit: "draws/s".into(),
+            ..rate(10.0, None)
+        };
+        let mut record = Record {
+            rows: vec![
+                host,
+                rate(10.0, Some("gpu")),
+                rate(10.0, Some("unmeasured")),
+                draws,
+            ],
+            ..Record::default()
+        };
+        record.machine.peaks.cpu_flops = Some(20e9);
+        let gpu = AdapterPeaks {
+            flops: Some(40e9),
+            copy_bytes_per_s: None,
+        };
+        record.machine.peaks.adapters.insert("gpu".into(), gpu);
+        record.fill_shares();
+        let shares: Vec<_> = record.rows.iter().map(|row| row.share_of_peak).collect();
+        assert_eq!(shares, [Some(0.5), Some(0.25), None, None]);
+        assert_eq!(record.rows[0].rivals["torch"].share_of_peak, Some(0.25));
+        assert_eq!(record.largest_share(), Some(0.5));
+    }
+
+    #[test]
+    fn file_names_hold_start_machine_and_threads() {
+        let machine = Machine {
+            cpu: "Some CPU (R) 9000 @ 3.1 GHz".into(),
+            cores: 2,
+            date: "2026-11-21T03:53:00Z".into(),
+            ..Machine::default()
+        };
+        assert_eq!(
+            Record::new(machine).file_name(),
+            "2026-11-21t03-53-00z-some-cpu-r-9000-3-1-ghz-2.json"
+        );
+    }
+
+    #[test]
+    fn the_newest_record_of_a_folder_is_found() {
+        let folder = folder("newest");
+        assert_eq!(latest_in(&folder.join("absent")).unwrap(), None);
+        assert_eq!(latest_in(&folder).unwrap(), None);
+        for (name, second) in [("b.json", 20), ("c.json", 10), ("d.txt", 30)] {
+            let file = fs::File::create(folder.join(name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second))
+                .unwrap();
+        }
+        assert_eq!(latest_in(&folder).unwrap(), Some(folder.join("b.json")));
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

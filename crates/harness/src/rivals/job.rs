@@ -1,0 +1,172 @@
+//! The job of a rival: a script, a library, sizes and arrays.
+//!
+//! Role: the only place that passes these to a process. Scripts are embedded in the executable, so
+//! it needs no other files; scripts and inputs are written to a temporary folder that is removed
+//! with the rival.
+
+use crate::energy::Site;
+use crate::implementation::Portion;
+use crate::machine::temporary_folder;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Longest wait for one answer.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A Python script that implements the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// File name.
+    pub name: &'static str,
+    /// Text.
+    pub text: &'static str,
+    /// Modules that it imports, besides `protocol`.
+    pub imports: &'static [Self],
+}
+
+/// Creates the [`Script`](crate::rivals::Script) of a Python file next to the Rust file.
+#[macro_export]
+macro_rules! script {
+    ($file:literal) => {
+        $crate::rivals::Script {
+            name: $file,
+            text: include_str!($file),
+            imports: &[],
+        }
+    };
+}
+
+/// The module that every script imports.
+const PROTOCOL: Script = script!("protocol.py");
+
+/// Arguments of a rival.
+#[derive(Clone, Debug)]
+pub struct BaselineArguments<'a> {
+    /// Library to measure, or a way to use it, passed as `--library`; also the rival's name until
+    /// its first answer.
+    pub library: &'a str,
+    /// Script to run.
+    pub script: Script,
+    /// Integers, passed as `--name value`.
+    pub sizes: Vec<(&'a str, usize)>,
+    /// Arrays, written as raw little-endian f32 and passed as `--name path`.
+    pub arrays: Vec<(&'a str, &'a [f32])>,
+    /// Longest wait for one answer after the start.
+    pub patience: Duration,
+    /// Leading rows that the rival does, if not all of them, because the whole would take minutes
+    /// per run.
+    pub part: Option<Portion>,
+}
+
+impl<'a> BaselineArguments<'a> {
+    /// Returns the device whose power the rival draws.
+    #[must_use]
+    pub fn site(&self) -> Site {
+        if self.library.ends_with("-cuda") {
+            Site::NvidiaGpu
+        } else {
+            Site::Cpu
+        }
+    }
+
+    /// Returns the jobs of one script, one for each library. On a machine with an NVIDIA GPU, each
+    /// way to use PyTorch has a second job that runs on the GPU.
+    #[must_use]
+    pub fn each(
+        libraries: &[&'a str],
+        script: Script,
+        sizes: &[(&'a str, usize)],
+        arrays: &[(&'a str, &'a [f32])],
+    ) -> Vec<Self> {
+        let job = |&library| Self {
+            library,
+            script,
+            sizes: sizes.to_vec(),
+            arrays: arrays.to_vec(),
+            patience: TIMEOUT,
+            part: None,
+        };
+        let on_cuda = libraries.iter().filter_map(|library| match *library {
+            "torch" => Some(&"torch-cuda"),
+            "torch-compile" => Some(&"torch-compile-cuda"),
+            _ => None,
+        });
+        let on_cuda = on_cuda.filter(|_| has_nvidia());
+        libraries.iter().chain(on_cuda).map(job).collect()
+    }
+
+    /// Writes scripts and arrays to `folder`, and returns the command line.
+    pub(super) fn write(&self, folder: &Folder) -> Result<Vec<OsString>> {
+        for script in [PROTOCOL, self.script].iter().chain(self.script.imports) {
+            let path = folder.file(script.name);
+            fs::write(&path, script.text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let script = folder.file(self.script.name).into_os_string();
+        let mut arguments = vec![script, "--library".into(), self.library.into()];
+        for (name, size) in &self.sizes {
+            arguments.extend([format!("--{name}").into(), size.to_string().into()]);
+        }
+        for (name, array) in &self.arrays {
+            let path = array_path(folder, name);
+            write_array(&path, array)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            arguments.extend([format!("--{name}").into(), path.into_os_string()]);
+        }
+        Ok(arguments)
+    }
+
+    /// Removes the arrays, because large ones should not occupy the disk for the whole run.
+    pub(super) fn remove_arrays(&self, folder: &Folder) {
+        for (name, _) in &self.arrays {
+            let _ = fs::remove_file(array_path(folder, name));
+        }
+    }
+}
+
+/// Returns whether one of the adapters is an NVIDIA card.
+fn has_nvidia() -> bool {
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        let is_nvidia = |adapter| Site::from_adapter(Some(adapter)) == Site::NvidiaGpu;
+        gpu_wgsl::adapters().iter().any(is_nvidia)
+    });
+    *FOUND
+}
+
+fn array_path(folder: &Folder, name: &str) -> PathBuf {
+    folder.file(&format!("{name}.f32"))
+}
+
+fn write_array(path: &Path, array: &[f32]) -> std::io::Result<()> {
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    for number in array {
+        file.write_all(&number.to_le_bytes())?;
+    }
+    file.flush()
+}
+
+/// A temporary folder that is removed when dropped.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(temporary_folder("rival")?))
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Errors are ignored: a leftover folder among the system's temporary files does no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
