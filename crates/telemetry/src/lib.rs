@@ -5,7 +5,7 @@
 //!
 //! | step | content | items |
 //! |---|---|---|
-//! | read | readings from NVML, RAPL, a recorded trace or a model | [`Source`], [`nvml`], [`rapl`], [`replay`], [`synthetic`] |
+//! | read | readings from NVML, RAPL, a recorded trace or a model | [`Source`], [`nvml`], [`rapl`], [`replay`], module `synthetic` (feature `synthetic`) |
 //! | sample | readings at fixed times, on a separate thread | [`Sampler`] |
 //! | store | rows with their devices | [`Trace`], [`format`](mod@format) |
 //! | integrate | energy of a window or of a region of code, with an error interval | [`Energy`], [`Span`], [`measure`] |
@@ -41,6 +41,7 @@ mod snapshot;
 mod source;
 mod span;
 mod sweep;
+#[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
 #[cfg(test)]
 mod testdata;

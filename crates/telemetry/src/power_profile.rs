@@ -19,8 +19,7 @@ pub struct PowerProfile {
 pub struct PowerSegment {
     /// Duration, in s; above 0.
     pub lasts_s: f64,
-    /// Power at the start, in W. Files may use `from`, for quantities other than power
-    /// ([`Quantity`](crate::synthetic::Quantity)).
+    /// Power at the start, in W. Files may use `from`, for quantities other than power.
     #[serde(alias = "from")]
     pub from_w: f64,
     /// Power at the end, in W. Files may use `to`.
@@ -39,8 +38,8 @@ impl PowerProfile {
     }
 
     /// Creates a square wave: `high_w` for the fraction `duty` of each period, then `low_w`. The
-    /// values are not checked here; [`Model::new`](crate::synthetic::Model::new) rejects a period
-    /// that is not above 0 and a `duty` outside 0 to 1.
+    /// values are not checked here; a simulated machine rejects a period that is not above 0 and a
+    /// `duty` outside 0 to 1.
     #[must_use]
     pub fn square(low_w: f64, high_w: f64, period_s: f64, duty: f64) -> Self {
         let parts = [(duty, high_w), (1.0 - duty, low_w)];

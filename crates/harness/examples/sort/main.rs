@@ -12,6 +12,7 @@ use harness::run::{Setting, run};
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};
 use harness::{machine, script, table};
 use tensor_core::compare::Tolerance;
+use tool_io::output;
 
 /// Random numbers, and the same numbers in ascending order.
 struct Numbers {
@@ -80,6 +81,5 @@ fn main() -> Result<()> {
     let outcome = run(&task.id, problem.workload(&[]), &setting);
     let mut record = Record::new(machine::describe());
     (record.rows, record.not_run) = (outcome.rows, outcome.not_run);
-    println!("{}", table::render(&record));
-    Ok(())
+    Ok(output::print(table::render(&record) + "\n")?)
 }
