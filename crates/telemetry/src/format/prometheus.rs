@@ -2,16 +2,13 @@
 //!
 //! Source: Prometheus documentation, "Exposition formats", version 0.0.4.
 
-use super::{Read, refused};
 use crate::device::{Device, Kind};
 use crate::trace::{Row, Trace};
-use crate::{Failure, Metric, Result, Snapshot, Unit, Values};
+use crate::{Failure, Metric, Snapshot, Unit};
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// Content type of the response to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-const NAME: &str = "Prometheus";
 const PREFIX: &str = "telemetry_";
 
 /// Names and help texts of the metrics of the sampler's state, which have no labels.
@@ -103,97 +100,6 @@ fn escaped(text: &str) -> String {
     text.replace('\\', r"\\")
         .replace('"', "\\\"")
         .replace('\n', r"\n")
-}
-
-/// Parses the output of [`write()`] into one row per device, at time zero.
-///
-/// # Errors
-/// [`crate::Error::Text`] if no line contains a metric of this crate.
-pub fn read(bytes: &[u8]) -> Result<Read> {
-    let text = String::from_utf8_lossy(bytes);
-    let (mut trace, mut skipped) = (Trace::default(), vec![]);
-    for (index, line) in text.lines().enumerate() {
-        let names = STATES.iter().map(|state| state.0).chain([LAST_SAMPLE]);
-        let is_state = |line: &str| names.clone().any(|name| line.starts_with(name));
-        if line.trim().is_empty() || !line.starts_with(PREFIX) || is_state(line) {
-            continue;
-        }
-        if read_line(line, &mut trace).is_none() {
-            skipped.push(refused(NAME, index + 1, "unknown or malformed metric"));
-        }
-    }
-    if trace.devices.is_empty() {
-        return Err(refused(NAME, 1, "no metrics written by this crate"));
-    }
-    trace.source = "prometheus".to_owned();
-    Ok(Read { trace, skipped })
-}
-
-/// Adds the value of one line to the row of its device; `None` if the line cannot be parsed.
-fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
-    let (name_of_line, rest) = line.split_once('{')?;
-    let (labels, value) = rest.rsplit_once('}')?;
-    let metric = Metric::ALL
-        .into_iter()
-        .find(|&metric| name(metric) == name_of_line)?;
-    let value: f64 = value.split_whitespace().next()?.parse().ok()?;
-    let labels = read_labels(labels)?;
-    let label = |key: &str| {
-        labels
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, text)| text.clone())
-    };
-    let index: usize = label("device")?.parse().ok()?;
-    let known = trace
-        .devices
-        .iter()
-        .position(|device| device.index == index);
-    let device = known.unwrap_or_else(|| {
-        let kind = if label("kind").as_deref() == Some("rapl") {
-            Kind::Rapl
-        } else {
-            Kind::Gpu
-        };
-        trace.devices.push(Device {
-            index,
-            uuid: label("uuid"),
-            driver: label("driver"),
-            ..Device::new(kind, label("name").unwrap_or_default())
-        });
-        trace.rows.push(Row {
-            device: trace.devices.len() - 1,
-            time: Duration::ZERO,
-            values: Values::none(),
-        });
-        trace.devices.len() - 1
-    });
-    trace.rows[device].values.set(metric, value);
-    Some(())
-}
-
-/// Parses labels into names and unescaped values; `None` if a quote is not closed.
-fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
-    let mut labels = vec![];
-    let mut rest = text;
-    while !rest.trim_matches([',', ' ']).is_empty() {
-        let (name, after) = rest.trim_start_matches([',', ' ']).split_once("=\"")?;
-        let mut label = String::new();
-        let mut letters = after.char_indices();
-        let end = loop {
-            match letters.next()? {
-                (at, '"') => break at + 1,
-                (_, '\\') => match letters.next()?.1 {
-                    'n' => label.push('\n'),
-                    other => label.push(other),
-                },
-                (_, letter) => label.push(letter),
-            }
-        };
-        labels.push((name.to_owned(), label));
-        rest = &after[end..];
-    }
-    Some(labels)
 }
 
 /// Returns the Prometheus name of a metric, with the unit spelled out and `_total` for counters.
