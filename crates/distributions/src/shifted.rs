@@ -165,7 +165,7 @@ impl ShiftedInverseGaussian {
         (self.shift + self.unshifted.sample(rng)).min(f64::MAX)
     }
 
-    /// Fills a slice with independent draws, the same as so many calls of [`Self::sample`].
+    /// Fills a slice with independent draws, the same as one call of [`Self::sample`] per element.
     pub fn sample_into<R: Rng + ?Sized>(&self, rng: &mut R, out: &mut [f64]) {
         self.unshifted.sample_into(rng, out);
         for x in out {

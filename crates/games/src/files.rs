@@ -135,7 +135,7 @@ pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
 
 /// Reads the text of an `.efg` file.
 ///
-/// Payoffs at inner nodes are added to the payoffs of the ends below them. Names of nodes and
+/// Payoffs at inner nodes are added to the payoffs of the leaves below them. Names of nodes and
 /// outcomes, and the comment, are ignored.
 ///
 /// # Errors

@@ -74,7 +74,7 @@ fn signals(n_signals: usize) -> Tree {
     builder.finish().unwrap()
 }
 
-/// Fractions of so many decimal digits.
+/// Returns a square matrix of random fractions with `n_digits` decimal digits.
 fn long_fractions(side: usize, n_digits: usize, key: u64) -> Array2<Rational> {
     let random = Philox::new(key);
     let number = |first: usize| -> String {

@@ -53,7 +53,7 @@ fn even_value(form: &Sequences) -> Rational {
     form.leaves().iter().enumerate().map(worth).sum()
 }
 
-/// Returns the first player's payoff at each end, with the probability of the chance moves on the
+/// Returns the first player's payoff at each leaf, with the probability of the chance moves on the
 /// path.
 fn weighted_gains(form: &Sequences) -> Vec<Rational> {
     let gain = |leaf: &games::extensive::Leaf| {

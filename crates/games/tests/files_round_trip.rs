@@ -93,7 +93,7 @@ fn draft() -> impl Strategy<Value = Draft> {
     )
 }
 
-/// Grows a tree from drafts; what is open when they run out becomes an end.
+/// Grows a tree from drafts; what is open when they run out becomes a leaf.
 fn tree_of(title: String, players: Vec<String>, drafts: Vec<Draft>) -> Tree {
     let n_players = players.len();
     let mut builder = TreeBuilder::new(title, players);

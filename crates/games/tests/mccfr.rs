@@ -43,7 +43,8 @@ fn samples_learn_kuhn() {
     comes_near(&Kuhn, OUTCOME, 200_000, 0.018); // 0.0121
 }
 
-/// Of ranks alone chance deals pairs half as often as others: it is not uniform.
+/// In the game without suits, chance is not uniform: a pair of equal ranks is half as likely as a
+/// pair of different ranks.
 #[test]
 fn samples_learn_leduc_of_ranks() {
     let game = Leduc::isomorphic();

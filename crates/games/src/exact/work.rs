@@ -311,7 +311,7 @@ impl<'a> Work<'a> {
         self.count(OVERHEAD + words(bits).saturating_mul(words(other_bits)))
     }
 
-    /// Counts an operation that creates or copies fractions of so many bits together.
+    /// Counts an operation that creates or copies fractions with this total number of bits.
     pub(super) fn count_fraction(&self, bits: u64) -> std::result::Result<(), LimitReached> {
         self.count(FRACTION_OVERHEAD + bits / u64::from(u64::BITS))
     }

@@ -52,10 +52,10 @@ pub struct CompiledGame {
 struct Roundings {
     /// The largest absolute value of a centred payoff.
     size: f64,
-    /// Number of roundings between an end's payoff and the value of a set, without those of the
+    /// Number of roundings between a leaf's payoff and the value of a set, without those of the
     /// other player's probabilities.
     n: f64,
-    /// The largest number of the player's own sets on the path to an end.
+    /// The largest number of the player's own sets on the path to a leaf.
     depth: f64,
 }
 

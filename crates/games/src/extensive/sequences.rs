@@ -87,7 +87,7 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
-/// Largest number of chance moves on the path to an end: the number of digits of the product of
+/// Largest number of chance moves on the path to a leaf: the number of digits of the product of
 /// their probabilities grows with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
@@ -211,16 +211,16 @@ impl Sequences {
         &self.leaves
     }
 
-    /// Returns each player's sequence at an end.
+    /// Returns each player's sequence at a leaf.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// If there is no such leaf.
     #[must_use]
     pub fn leaf_sequences(&self, leaf: usize) -> &[u32] {
         &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
     }
 
-    /// Returns the probability that chance makes the moves on the path to an end, as a product of
+    /// Returns the probability that chance makes the moves on the path to a leaf, as a product of
     /// rounded factors.
     ///
     /// # Panics
@@ -230,7 +230,7 @@ impl Sequences {
         self.reaches[reach as usize].probability
     }
 
-    /// Returns the probability that chance makes the moves on the path to an end, as a fraction.
+    /// Returns the probability that chance makes the moves on the path to a leaf, as a fraction.
     ///
     /// Cost: a product of one fraction for each of these moves; it may have as many digits as all
     /// factors together.
@@ -299,7 +299,7 @@ impl Sequences {
         Centred::of_outcomes(&payoffs)
     }
 
-    /// Returns a player's centred payoff at each end, times the probability of the chance moves on
+    /// Returns a player's centred payoff at each leaf, times the probability of the chance moves on
     /// the path.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
@@ -308,7 +308,7 @@ impl Sequences {
         self.leaves.iter().map(weighted).collect()
     }
 
-    /// Returns the largest number of a player's information sets on the path to an end.
+    /// Returns the largest number of a player's information sets on the path to a leaf.
     #[must_use]
     pub(crate) fn depth(&self, player: usize) -> u32 {
         let mut depths = vec![0; self.n_sequences[player]];
@@ -320,8 +320,8 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions between an end and the value of a player's set:
-    /// those over the ends of its sequence and the sets behind it, and so on for all preceding
+    /// Returns the largest number of additions between a leaf and the value of a player's set:
+    /// those over the leaves of its sequence and the sets behind it, and so on for all preceding
     /// sequences.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {

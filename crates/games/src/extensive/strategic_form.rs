@@ -128,7 +128,7 @@ impl StrategicForm {
         &self.plans[player]
     }
 
-    /// Returns the behaviour strategy that leads to each end as often as a mixture of plans does: a
+    /// Returns the behaviour strategy that leads to each leaf as often as a mixture of plans does: a
     /// probability for each action of each information set, in the order of
     /// [`Sequences::decisions`].
     ///
@@ -242,7 +242,7 @@ fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
     })
 }
 
-/// Returns the limit of the bits of a payoff over the common denominator in a game of so many
+/// Returns the limit of the bits of a payoff over the common denominator in a game of `n_cells`
 /// cells.
 fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
@@ -283,7 +283,7 @@ impl<'a> Ends<'a> {
         Ok(ends)
     }
 
-    /// Returns each player's plans that lead to an end.
+    /// Returns each player's plans that lead to a leaf.
     fn plans(&self, leaf: usize) -> Vec<&[usize]> {
         let own = self.sequences.leaf_sequences(leaf).iter();
         let own = own.zip(&self.leading);
@@ -291,7 +291,7 @@ impl<'a> Ends<'a> {
             .collect()
     }
 
-    /// Returns the number of cells that lead to an end.
+    /// Returns the number of cells that lead to a leaf.
     fn n_cells(&self, leaf: usize) -> usize {
         self.plans(leaf).iter().map(|plans| plans.len()).product()
     }
@@ -320,7 +320,7 @@ impl<'a> Ends<'a> {
         Ok(array.expect("there is a sum for each cell"))
     }
 
-    /// Returns a player's payoff at each end times the probability that chance leads to the end,
+    /// Returns a player's payoff at each leaf times the probability that chance leads to the leaf,
     /// over the common denominator, and this denominator.
     fn values(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
         let limit = max_bits(self.shape.iter().product());
@@ -353,13 +353,13 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Returns the number of words of so many bits.
+/// Returns the number of words that hold `bits` bits.
 fn words(bits: u64) -> usize {
     usize::try_from(bits / u64::from(u64::BITS)).map_or(usize::MAX, |words| words.saturating_add(1))
 }
 
-/// Returns the operations on words that the greatest common divisor of two integers of so many bits
-/// takes: one pass over the words for each bit.
+/// Returns the number of operations on words for the greatest common divisor of two integers of
+/// `bits` bits: one pass over the words for each bit.
 fn words_of_gcd(bits: u64) -> usize {
     OVERHEAD.saturating_add(words(bits).saturating_mul(words(bits)).saturating_mul(64))
 }

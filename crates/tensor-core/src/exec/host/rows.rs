@@ -120,8 +120,8 @@ impl Machine<'_> {
         rows.split_at_mut(n_paired)
     }
 
-    /// Exchanges the accumulators for those of a row. Moves all positions to the row (`step` adds)
-    /// or back (`step` subtracts).
+    /// Exchanges the accumulators with those of a row, and moves all positions by the row's
+    /// distances: to the row if `step` adds, back if `step` subtracts.
     fn swap_row(&mut self, row: &mut Row, step: impl Fn(isize, isize) -> isize) {
         for (position, &distance) in self.positions.iter_mut().zip(&row.distances) {
             *position = step(*position, distance);
