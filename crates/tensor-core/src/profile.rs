@@ -3,13 +3,14 @@
 //! Role: a [`Profiler`] wraps another executor and is an executor itself. It counts every step,
 //! traces the time at which the step ran, and follows every array from its allocation to its
 //! release. [`Profiler::profile`] returns a [`Profile`] with [tables](Profile::table), the arrays
-//! in [memory](Profile::memory) at its peak, a [trace](Profile::trace_json) for Perfetto and an
-//! [icicle graph](Profile::icicle_svg). Without a profiler, no code of this module runs.
+//! in [memory](Profile::memory) at its peak, a [trace](Profile::trace_json) for Perfetto and
+//! [folded stacks](Profile::folded_stacks) for flame graphs. Without a profiler, no code of this
+//! module runs.
 //! Method: `recorder` stores `data` behind one lock, which is held briefly at the end of each step
 //! and of the life of each array. The bytes and operations of a step are computed once per plan.
 //! The lookup uses the plan's address; the recorder holds a clone of the plan, so that no other
 //! plan can get this address. Each array is wrapped in a storage that records its release
-//! (`tracked`). `table`, `memory`, `trace` and `icicle` are views of the recorded data.
+//! (`tracked`). `table`, `memory`, `trace` and `folded` are views of the recorded data.
 //! Time: nanoseconds of [`Instant`]'s monotonic clock since [`Profiler::new`]. The time of a step
 //! is the time of [`Executor::run`] on its thread, including the query of the executor's memory. If
 //! an executor only queues work and supports device times ([`Executor::device_times`]), the time of
@@ -74,7 +75,7 @@ pub use memory::{Memory, MemoryRow};
 pub use table::{By, Column, Peak, Row, Table};
 
 mod data;
-mod icicle;
+mod folded;
 mod memory;
 mod recorder;
 mod table;
@@ -446,10 +447,11 @@ impl Profile {
         trace::json(self)
     }
 
-    /// Returns the tree of spans as a picture: box widths are times, parts are below the span that
-    /// contains them, and equal paths are merged.
+    /// Returns the tree of spans as folded stacks, from which tools such as inferno and speedscope
+    /// draw flame and icicle graphs: one line `outermost;…;innermost nanoseconds` for each path of
+    /// names, with the time that its spans took without their parts.
     #[must_use]
-    pub fn icicle_svg(&self) -> String {
-        icicle::svg(self)
+    pub fn folded_stacks(&self) -> String {
+        folded::stacks(self)
     }
 }

@@ -1,5 +1,4 @@
-//! Formats of a profile for other programs: the trace follows Chrome's format, and the icicle graph
-//! is valid SVG.
+//! Formats of a profile for other programs: Chrome's trace format, and folded stacks.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +21,7 @@ fn a_profile_of_nothing_is_sensible() {
         assert!(memory.starts_with("arrays: peak 0 B"), "{memory}");
     }
     check_trace(&profile);
-    assert!(!profile.icicle_svg().contains("NaN"));
+    assert_eq!(profile.folded_stacks(), "");
 }
 
 #[test]
@@ -196,23 +195,21 @@ fn spans_from_elsewhere_are_shown_whatever_their_times_and_names() {
     let tracks: Vec<&Value> = events.iter().filter(|event| event["ph"] == "M").collect();
     assert_eq!(tracks[1]["args"]["name"], "gpu <0>");
     assert_eq!(tracks[2]["args"]["name"], "gpu <0> (2)");
-    let svg = profile.icicle_svg();
-    assert!(
-        svg.contains("a &lt; b &amp;&amp; &quot;c&quot; \u{fffd}"),
-        "{svg}"
-    );
-    for tag in ["svg", "g", "title", "text", "style"] {
-        let count = |text: &str| svg.matches(text).count();
-        assert_eq!(
-            count(&format!("<{tag}>")) + count(&format!("<{tag} ")),
-            count(&format!("</{tag}>")),
-            "{tag}"
-        );
+    // Separators and control characters in names are replaced.
+    let stacks = profile.folded_stacks();
+    let name = "a < b && \"c\"   ";
+    for line in [
+        format!("{name} 8000000\n"),
+        format!("{name};a part 2000000\n"),
+        "overlaps 10000000\n".to_owned(),
+        "ends before it starts 0\n".to_owned(),
+    ] {
+        assert!(stacks.contains(&line), "{line:?} is not in {stacks:?}");
     }
 }
 
 #[test]
-fn boxes_of_the_icicle_lie_within_what_they_are_a_part_of() {
+fn a_span_whose_parallel_parts_take_longer_has_no_time_of_its_own() {
     let host = Host::new();
     let profiler = Profiler::new(&host);
     let span = |name: &str, track: &str, parent: Option<SpanId>, ms: u64| {
@@ -220,52 +217,48 @@ fn boxes_of_the_icicle_lie_within_what_they_are_a_part_of() {
             name: name.into(),
             track: track.into(),
             start_ns: 0,
-            end_ns: ms * 1_000_000,
+            end_ns: ms,
             parent,
             args: Vec::new(),
         };
         profiler.record(span)
     };
-    // Two parallel parts together take longer than the span that contains them.
-    let whole = span("whole", "a", None, 10);
-    span("left", "a", whole, 10);
-    span("right", "b", whole, 5);
+    for _ in 0..2 {
+        let whole = span("whole", "a", None, 10);
+        span("left;", "a", whole, 10);
+        span("right", "b", whole, 5);
+    }
+    let outer = span("outer", "a", None, 15);
+    span("inner", "a", outer, u64::MAX);
     span("other", "a", None, 15);
-    let svg = profiler.profile().icicle_svg();
-    let box_of = |name: &str| -> (f64, f64) {
-        let line = svg
-            .lines()
-            .find(|line| line.starts_with(&format!("<g><title>{name}")));
-        // The title has two lines; the box follows after the second.
-        let at = svg.find(line.unwrap()).unwrap();
-        let number = |key: &str| {
-            let from = &svg[at..][svg[at..].find(&format!("{key}=\"")).unwrap() + key.len() + 2..];
-            from[..from.find('"').unwrap()].parse().unwrap()
-        };
-        (number(" x"), number(" width"))
-    };
-    assert_eq!(box_of("whole"), (8.0, 592.0));
-    assert_eq!(box_of("other"), (600.0, 592.0));
-    let (left, right) = (box_of("left"), box_of("right"));
-    assert_eq!(left.0, 8.0);
-    assert!((right.0 + right.1 - 600.0).abs() < 0.02, "{right:?}");
+    assert_eq!(
+        profiler.profile().folded_stacks(),
+        format!(
+            "whole 0\nwhole;left, 20\nwhole;right 10\nouter 0\nouter;inner {}\nother 15\n",
+            u64::MAX
+        )
+    );
 }
 
 #[test]
-fn the_longest_spans_and_the_oddest_names_make_a_picture() {
+fn stacks_of_deeply_nested_spans_stay_short() {
     let profiler = Profiler::new(&Reference);
-    let start = Span {
-        name: "\u{fffe}\u{ffff}\u{1}odd <&> name".into(),
-        track: "elsewhere".into(),
-        start_ns: 0,
-        end_ns: u64::MAX,
-        parent: None,
-        args: Vec::new(),
-    };
-    for _ in 0..3 {
-        profiler.record(start.clone());
+    let mut parent = None;
+    for depth in 0..100_000 {
+        let span = Span {
+            name: "deep".into(),
+            track: "a".into(),
+            start_ns: depth,
+            end_ns: 200_000,
+            parent,
+            args: Vec::new(),
+        };
+        parent = profiler.record(span);
     }
-    let svg = profiler.profile().icicle_svg();
-    let forbidden = ['\u{fffe}', '\u{ffff}', '\u{1}'];
-    assert!(svg.contains("odd &lt;&amp;&gt; name") && !svg.contains(forbidden));
+    let stacks = profiler.profile().folded_stacks();
+    assert_eq!(stacks.lines().count(), 128);
+    let values = stacks
+        .lines()
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!(values.sum::<u64>(), 200_000);
 }
