@@ -14,15 +14,23 @@
 //! NaN: arithmetic, `maximum`, `minimum` and every function except `is_nan` return NaN for NaN;
 //! comparisons with NaN are false, except `ne`. Infinity follows IEEE 754. Tests compare every
 //! executor with these rules.
+//! Adding an operation of one argument, such as `erf`: a row in the table in `unary`, its functions
+//! of f32 and f64 in [`math`](crate::math), an arm in `exec/host/lanes`, and a method in
+//! `tensor/elementwise`; for devices a function in `shaders/wgsl/shared/float.wgsl`, its twin in
+//! `shaders/src/twin/float.rs`, and an arm in `crates/gpu-wgsl/src/nest/expression.rs`. The compiler
+//! demands every field of the row and every arm. The tests read [`Unary::ALL`] and fail until the
+//! operation has a case in `math/verify`, a line of `NumPy` in `testdata/tensor.py`, and an entry in
+//! the twins' list `UNARY`; random programs and their gradients use it without a change.
 //! Source: `NumPy` 2 for every case that IEEE 754 leaves open.
-//! Derivatives: defined next to the operations. At points without a derivative (the corner of
+//! Derivatives: defined in the same tables. At points without a derivative (the corner of
 //! `abs`, a tie of `maximum`, the steps of `floor`) the documentation of each operation states the
 //! value that is used. Only floats have gradients.
 
 pub use binary::Binary;
 pub use compare::Compare;
 pub use reduce::Reduce;
-pub use unary::Unary;
+pub(crate) use unary::Spread;
+pub use unary::{Rounding, Unary};
 
 pub(crate) mod calculus;
 

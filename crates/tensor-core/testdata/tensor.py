@@ -1,5 +1,6 @@
 """Writes tensor.txt: what NumPy gives for the programs below, one a line."""
 
+import math
 import warnings
 
 import numpy as np
@@ -83,6 +84,8 @@ def elementwise():
             ("tanh", np.tanh), ("is_nan", np.isnan), ("square", np.square),
             ("relu", lambda y: np.maximum(y, dtype(0))), ("sign", np.sign),
             ("sigmoid", lambda y: (1 / (1 + np.exp(-y.astype(F64)))).astype(dtype)),
+            ("erf", lambda y: np.vectorize(math.erf, otypes=[F64])(y).astype(dtype)),
+            ("erfc", lambda y: np.vectorize(math.erfc, otypes=[F64])(y).astype(dtype)),
         ]:
             case(name, function, y)
         angles = np.array([NAN, INF, -INF, 0.0, -0.0, 0.5, -1.0, 3.0, 22.0, -100.0, 1e4], dtype)

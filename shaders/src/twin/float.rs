@@ -14,8 +14,7 @@
 //! linear programming on 1500 Chebyshev points of the interval. Each coefficient is rounded to f32,
 //! from the lowest power on, before the remaining coefficients are fitted again. Reduction of large
 //! angles: Payne and Hanek 1983, "Radian reduction for trigonometric functions".
-//! Limits: results below the smallest normal number are accurate to one unit of 2^-149, and zero on
-//! a
+//! Limits: results below the smallest normal number are accurate to one unit of 2^-149, and zero on a
 //! device that flushes them. A compiler that reassociates products may make the largest results of
 //! `exp` and `pow` infinite, and one that factors `k * a + k * b` loses the low part of reduced
 //! arguments; the tests of `gpu-wgsl` detect both on an adapter.
@@ -32,10 +31,28 @@ pub const SIN_COS_ULPS: f64 = 1.7;
 pub const TANH_ULPS: f64 = 1.5;
 /// Maximum error of [`sigmoid`].
 pub const SIGMOID_ULPS: f64 = 2.0;
+/// Maximum error of [`erf`].
+pub const ERF_ULPS: f64 = 1.3;
+/// Maximum error of [`erfc`].
+pub const ERFC_ULPS: f64 = 4.0;
 /// Maximum error of [`pow`].
 pub const POW_ULPS: f64 = 1.5;
 /// Maximum error of [`floor_div`]; quotients below 2^24 are exact.
 pub const FLOOR_DIV_ULPS: f64 = 1.1;
+
+/// A function of one argument: name, as in `float_<name>`, twin, and maximum error.
+pub type UnaryFunction = (&'static str, fn(f32) -> f32, f64);
+/// The functions of one argument, for the tests of twins and of devices.
+pub const UNARY: [UnaryFunction; 8] = [
+    ("exp", exp, EXP_ULPS),
+    ("ln", ln, LN_ULPS),
+    ("sin", sin, SIN_COS_ULPS),
+    ("cos", cos, SIN_COS_ULPS),
+    ("tanh", tanh, TANH_ULPS),
+    ("sigmoid", sigmoid, SIGMOID_ULPS),
+    ("erf", erf, ERF_ULPS),
+    ("erfc", erfc, ERFC_ULPS),
+];
 
 pub(super) const INFINITY: u32 = 0x7f80_0000;
 const NAN: u32 = 0x7fc0_0000;
@@ -164,6 +181,73 @@ pub fn tanh(x: f32) -> f32 {
     f32::from_bits(value.to_bits() | (x.to_bits() & SIGN))
 }
 
+/// Returns the error function.
+#[must_use]
+pub fn erf(x: f32) -> f32 {
+    let magnitude = x.abs();
+    // Above the limit the complement is at most 0.21, so the subtraction reduces its error.
+    let value = if magnitude < 0.9 {
+        erf_near(magnitude)
+    } else {
+        1.0 - erfc_far(magnitude)
+    };
+    if is_nan(x) {
+        x
+    } else {
+        f32::from_bits(value.to_bits() | (x.to_bits() & SIGN))
+    }
+}
+
+/// Returns the complementary error function.
+#[must_use]
+pub fn erfc(x: f32) -> f32 {
+    let magnitude = x.abs();
+    let far = erfc_far(magnitude);
+    let near = erf_near(magnitude);
+    // Below the limit erf is at most 1/2, so the subtraction does not magnify its error.
+    let is_near = magnitude < 0.46875;
+    let above = if is_near { 1.0 - near } else { far };
+    let below = if is_near { 1.0 + near } else { 2.0 - far };
+    if is_nan(x) {
+        x
+    } else if x < 0.0 {
+        below
+    } else {
+        above
+    }
+}
+
+/// Returns the error function for `x` from 0 to 0.9.
+fn erf_near(x: f32) -> f32 {
+    let z = x * x;
+    // Minimax polynomial of erf(x) / x - 1 for |x| <= 0.9, in z = x^2; error weight x / erf(x).
+    let p = 0.005_191_765 + z * (-8.039_978e-4 + z * 7.944_478_4e-5);
+    let p = 0.112_836_24 + z * (-0.026_855_562 + z * p);
+    let p = 0.128_379_17 + z * (-0.376_126_3 + z * p);
+    x + x * p
+}
+
+/// Returns the complementary error function for `x` from 0.46 on: the scale e^(-x²), with x² as the
+/// sum of an exact square and a rest, times a slowly varying function.
+fn erfc_far(x: f32) -> f32 {
+    // The result is 0 beyond this limit.
+    let size = x.min(10.2);
+    let high = head(size);
+    let square = -(high * high);
+    let rest = -((size - high) * (size + high));
+    // The leading 20 bits of the sum, and what is left: a compiler cannot cancel a mask.
+    let sum = f32::from_bits((square + rest).to_bits() & 0xffff_fff0);
+    let (significand, exponent) = exp_of_sum(sum, (square - sum) + rest);
+    let t = 1.0 - 2.0 * inverse_of_one_plus(0.5 * size);
+    // Minimax polynomial of (1 + 2 x) e^(x^2) erfc(x) - 1.25
+    // for 0.46 <= x <= 10.2, in t = (x - 2) / (x + 2); error weight 1 / (value + 1.25).
+    let p = 0.008_649_173 + t * (0.001_164_029_2 + t * (-0.001_250_562_7 + t * -2.501_429e-4));
+    let p = 0.164_049_1 + t * (-0.054_209_21 + t * (-0.008_009_789 + t * p));
+    let p = 0.026_978_387 + t * (-0.092_763_774 + t * (-0.166_030_96 + t * p));
+    let product = (1.25 + p) * inverse_of_one_plus(2.0 * size);
+    scaled(product * significand, exponent)
+}
+
 /// Returns the sine of an angle in radians; NaN for infinity.
 #[must_use]
 pub fn sin(x: f32) -> f32 {
@@ -287,8 +371,8 @@ pub(super) fn binade(bits: u32) -> (f32, f32) {
     ((exponent - if is_subnormal { 149 } else { 0 }) as f32, m)
 }
 
-/// Returns `1 / (1 + e)` for e from 0 to 1, with an error slightly above half a unit: a quotient of
-/// 12 bits, corrected by its residual.
+/// Returns `1 / (1 + e)` for e from 0 to 32, with an error slightly above half a unit: a quotient
+/// of 12 bits, corrected by its residual.
 fn inverse_of_one_plus(e: f32) -> f32 {
     let e_head = head(e);
     let q = head(1.0 / (1.0 + e));

@@ -123,6 +123,8 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
         | Unary::Cos
         | Unary::Tanh
         | Unary::Sigmoid
+        | Unary::Erf
+        | Unary::Erfc
         | Unary::IsNan => format!("float_{}({x})", op.name()),
     }
 }

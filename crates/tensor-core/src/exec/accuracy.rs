@@ -2,7 +2,7 @@
 
 use super::analysis::{self, Approximate, FoldError, certain_if, spacing};
 use crate::dtype::Scalar;
-use crate::op::{Binary, Compare, Unary};
+use crate::op::{Binary, Compare, Rounding, Unary};
 
 /// The accuracy of an executor's floats. On every executor integers, comparisons of exact numbers,
 /// sums, differences, products, NaN and infinities are as defined in [`crate::op`].
@@ -24,7 +24,7 @@ impl Accuracy {
     };
 
     pub(crate) fn unary(self, op: Unary, x: Approximate, result: Scalar) -> f64 {
-        let is_quotient = matches!(op, Unary::Recip | Unary::Sqrt);
+        let is_quotient = op.rounding() == Rounding::Ieee;
         let error = analysis::unary(op, x, result) + self.more(is_quotient, result);
         self.allowed(&[x], result, error)
     }

@@ -21,7 +21,7 @@
 //! Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.3 and 4.3.
 
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Compare, Unary};
+use crate::op::{Binary, Compare, Rounding, Spread, Unary};
 
 pub(crate) use fold::FoldError;
 
@@ -183,19 +183,21 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if result.to_f64().is_infinite() {
         return certain_if(is_surely_infinite(op, x, result.dtype()));
     }
-    let ulps = match op {
-        Unary::Neg | Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 0.0,
-        Unary::Sqrt | Unary::Recip => BASIC_ULPS,
-        _ => FUNCTION_ULPS,
+    let ulps = match op.rounding() {
+        Rounding::Exact => 0.0,
+        Rounding::Ieee => BASIC_ULPS,
+        Rounding::Function => FUNCTION_ULPS,
     };
     let own = ulps * spacing(result.dtype(), result.to_f64());
     // The interval's ends, evaluated in f64: exact for monotone functions.
     let at = |shift: f64| op.eval(Scalar::F64(x.float() + shift)).to_f64();
-    let spread = match op {
+    let spread = match op.spread() {
         _ if x.error == 0.0 => 0.0,
-        Unary::Sin | Unary::Cos => x.error,
-        Unary::Recip if x.float().abs() <= x.error => f64::INFINITY,
-        _ => reach(at(x.error), at(0.0)).max(reach(at(-x.error), at(0.0))),
+        Spread::Slope => x.error,
+        Spread::Pole if x.float().abs() <= x.error => f64::INFINITY,
+        Spread::Ends | Spread::Pole => {
+            reach(at(x.error), at(0.0)).max(reach(at(-x.error), at(0.0)))
+        }
     };
     settled(result, spread + own)
 }

@@ -1,4 +1,4 @@
-//! The functions of f64: those of the standard library, one element at a time.
+//! The functions of f64: those of the standard library and of `libm`, one element at a time.
 
 use super::Math;
 
@@ -34,6 +34,16 @@ impl Math for f64 {
         // their accuracy.
         let e = (-x.abs()).exp();
         (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    }
+
+    #[inline(always)]
+    fn erf(x: Self) -> Self {
+        libm::erf(x)
+    }
+
+    #[inline(always)]
+    fn erfc(x: Self) -> Self {
+        libm::erfc(x)
     }
 
     #[inline(always)]

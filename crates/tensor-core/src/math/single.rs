@@ -77,6 +77,16 @@ impl Math for f32 {
     }
 
     #[inline(always)]
+    fn erf(x: Self) -> Self {
+        rounded(wide::erf(x.into()))
+    }
+
+    #[inline(always)]
+    fn erfc(x: Self) -> Self {
+        rounded(wide::erfc(x.into()))
+    }
+
+    #[inline(always)]
     fn sin(x: Self) -> Self {
         rounded(wide::sin(x.into()))
     }

@@ -5,6 +5,7 @@
 //! which takes about ten minutes on two cores.
 
 use super::Math;
+use crate::op::{Rounding, Unary};
 use rayon::prelude::*;
 use std::f32::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 
@@ -12,13 +13,15 @@ use std::f32::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 /// states.
 type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     ("exp", Math::exp, f64::exp, 1.02),
     ("exp_m1", Math::exp_m1, f64::exp_m1, 0.505),
     ("ln", Math::ln, f64::ln, 0.92),
     ("ln_1p", Math::ln_1p, f64::ln_1p, 0.501),
     ("tanh", Math::tanh, f64::tanh, 0.504),
     ("sigmoid", Math::sigmoid, <f64 as Math>::sigmoid, 1.66),
+    ("erf", Math::erf, <f64 as Math>::erf, 0.501),
+    ("erfc", Math::erfc, <f64 as Math>::erfc, 0.502),
     ("sin", Math::sin, f64::sin, 0.501),
     ("cos", Math::cos, f64::cos, 0.501),
 ];
@@ -28,11 +31,11 @@ const POW_BOUND: f64 = 0.502;
 /// arguments with the largest errors among all 2^32. The sample includes every number around these
 /// arguments and their negatives.
 #[rustfmt::skip]
-const TURNING_POINTS: [f32; 28] = [
+const TURNING_POINTS: [f32; 32] = [
     0.0, f32::MIN_POSITIVE, 1.0 / 16_777_216.0, 0.5, 0.6875, 1.0, 1.375, 2.0, f32::INFINITY,
-    LN_2 / 2.0, 9.0, 20.0, 87.33655, 88.72284, 103.97208,
+    LN_2 / 2.0, 9.0, 9.194, 10.0538, 20.0, 87.33655, 88.72284, 103.97208,
     FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, FROM, FROM * STEP, FROM * STEP * STEP,
-    27.377993, 5.858424, 1.1205679, 1.2724477, 1.1137725, 0.031193217,
+    27.377993, 5.858424, 1.1205679, 1.2724477, 1.1137725, 0.031193217, 3.3797116e-6, 6.367763,
 ];
 /// The magnitude at which the reduction of sine and cosine first skips a group of bits of 1/π, and
 /// the factor to the next such magnitude.
@@ -92,6 +95,17 @@ fn worst<A: Send>(
 }
 
 #[test]
+fn every_function_of_the_table_of_operations_has_a_case() {
+    let functions = Unary::ALL
+        .into_iter()
+        .filter(|op| op.rounding() == Rounding::Function);
+    for op in functions {
+        let has_case = CASES.iter().any(|(name, ..)| *name == op.name());
+        assert!(has_case, "{} has no case", op.name());
+    }
+}
+
+#[test]
 fn functions_of_f32_keep_the_bounds_in_their_docs() {
     let stride = if is_full() { 1 } else { 4099 };
     for (name, function, exact, bound) in CASES {
@@ -131,6 +145,8 @@ fn special_values_are_those_of_c99() {
         ("ln_1p", Math::ln_1p, [0.0, -0.0, INF, NAN]),
         ("tanh", Math::tanh, [0.0, -0.0, 1.0, -1.0]),
         ("sigmoid", Math::sigmoid, [0.5, 0.5, 1.0, 0.0]),
+        ("erf", Math::erf, [0.0, -0.0, 1.0, -1.0]),
+        ("erfc", Math::erfc, [1.0, 1.0, 0.0, 2.0]),
         ("sin", Math::sin, [0.0, -0.0, NAN, NAN]),
         ("cos", Math::cos, [1.0, 1.0, NAN, NAN]),
     ] {
@@ -157,6 +173,12 @@ fn special_values_are_those_of_c99() {
     assert_same(Math::ln(tiny), -103.27893, "ln of the smallest number");
     assert_same(Math::ln_1p(-1.0_f32), -INF, "ln_1p of -1");
     assert_same(Math::sin(tiny), tiny, "sin of the smallest number");
+    assert_same(Math::erf(tiny), tiny, "erf of the smallest number");
+    assert_same(
+        Math::erfc(10.05_f32),
+        tiny,
+        "erfc equal to the smallest number",
+    );
 }
 
 #[test]
@@ -266,6 +288,8 @@ impl pulp::NullaryFnOnce for ByName<'_> {
             "ln_1p" => lanes.for_each(|(y, x)| *y = Math::ln_1p(*x)),
             "tanh" => lanes.for_each(|(y, x)| *y = Math::tanh(*x)),
             "sigmoid" => lanes.for_each(|(y, x)| *y = Math::sigmoid(*x)),
+            "erf" => lanes.for_each(|(y, x)| *y = Math::erf(*x)),
+            "erfc" => lanes.for_each(|(y, x)| *y = Math::erfc(*x)),
             "sin" => lanes.for_each(|(y, x)| *y = Math::sin(*x)),
             "cos" => lanes.for_each(|(y, x)| *y = Math::cos(*x)),
             _ => panic!("{name} has no case in this match"),

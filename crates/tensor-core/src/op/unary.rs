@@ -1,101 +1,334 @@
-//! Unary operations: evaluation, supported types and derivatives.
+//! Unary operations: one table with name, types, evaluation, error, cost and derivative of each.
 
 use super::calculus::Calculus;
 use super::{Binary, Compare};
 use crate::dtype::{DType, Scalar};
+use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// An operation on one argument, whose result has the same type; the result of [`Unary::IsNan`] is
-/// a `bool`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Unary {
+/// The rounding error that an executor may make in a float result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// None: the result is a number of the type.
+    Exact,
+    /// That of an operation of IEEE 754, which every executor rounds correctly unless its
+    /// [`Accuracy`](crate::exec::Accuracy) states otherwise.
+    Ieee,
+    /// That of a library function: some units in the last place, different for each executor.
+    Function,
+}
+
+/// The way in which an error of the argument changes a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// No more than at the ends of the interval of arguments: monotone functions and `abs`.
+    Ends,
+    /// By at most the error of the argument: a slope between -1 and 1.
+    Slope,
+    /// As [`Spread::Ends`], but without limit if the interval contains 0.
+    Pole,
+}
+
+/// Creates the enum of the operations and its table. Each row has every field, so an operation
+/// without one of them does not compile.
+macro_rules! unary_operations {
+    ($(
+        $(#[$doc:meta])*
+        $op:ident {
+            name: $name:literal,
+            accepts: $accepts:expr,
+            rounding: $rounding:ident,
+            spread: $spread:ident,
+            cost: $cost:literal,
+            on_float: $on_float:expr,
+            derivative: |$x:pat_param, $y:pat_param| $derivative:expr,
+        }
+    )*) => {
+        /// An operation on one argument, whose result has the same type; the result of
+        /// [`Unary::IsNan`] is a `bool`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Unary {
+            $($(#[$doc])* $op,)*
+        }
+
+        impl Unary {
+            /// All operations.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$op),*];
+
+            /// Returns the name of the tensor method that applies the operation.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$op => $name,)*
+                }
+            }
+
+            /// Returns whether the operation is defined on a type.
+            #[must_use]
+            pub fn accepts(self, dtype: DType) -> bool {
+                let accepts: fn(DType) -> bool = match self {
+                    $(Self::$op => $accepts,)*
+                };
+                accepts(dtype)
+            }
+
+            /// Returns the rounding error of the operation on floats.
+            #[must_use]
+            pub fn rounding(self) -> Rounding {
+                match self {
+                    $(Self::$op => Rounding::$rounding,)*
+                }
+            }
+
+            /// Returns the way in which an error of the argument changes the result.
+            pub(crate) fn spread(self) -> Spread {
+                match self {
+                    $(Self::$op => Spread::$spread,)*
+                }
+            }
+
+            /// Returns the estimated cost of one evaluation, in additions.
+            #[must_use]
+            pub fn cost(self) -> usize {
+                match self {
+                    $(Self::$op => $cost,)*
+                }
+            }
+
+            fn on_float(self, x: f64) -> f64 {
+                match self {
+                    $(Self::$op => {
+                        let on_float: fn(f64) -> f64 = $on_float;
+                        on_float(x)
+                    })*
+                }
+            }
+
+            /// Returns the derivative at `x`, given the value `y`; `None` if it is 0 everywhere.
+            ///
+            /// The derivative of `abs` at 0 is 0, the midpoint of its subdifferential. The
+            /// derivatives of `floor`, `ceil`, `round` and `trunc` are 0 at their steps as well.
+            pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
+                match self {
+                    $(Self::$op => {
+                        let ($x, $y) = (x, y);
+                        $derivative
+                    })*
+                }
+            }
+        }
+    };
+}
+
+unary_operations! {
     /// `-x`; integers wrap.
-    Neg,
+    Neg {
+        name: "neg",
+        accepts: is_signed,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: |x| -x,
+        derivative: |x, _| Some(x.number(-1.0)),
+    }
     /// `|x|`; `i32::MIN` is unchanged.
-    Abs,
+    Abs {
+        name: "abs",
+        accepts: is_signed,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: f64::abs,
+        derivative: |x, _| Some(sign(x)),
+    }
     /// The largest integer not above `x`.
-    Floor,
+    Floor {
+        name: "floor",
+        accepts: DType::is_float,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: f64::floor,
+        derivative: |_, _| None,
+    }
     /// The smallest integer not below `x`.
-    Ceil,
+    Ceil {
+        name: "ceil",
+        accepts: DType::is_float,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: f64::ceil,
+        derivative: |_, _| None,
+    }
     /// The nearest integer; ties round to even.
-    Round,
+    Round {
+        name: "round",
+        accepts: DType::is_float,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: f64::round_ties_even,
+        derivative: |_, _| None,
+    }
     /// The integer part, rounded towards zero.
-    Trunc,
+    Trunc {
+        name: "trunc",
+        accepts: DType::is_float,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: f64::trunc,
+        derivative: |_, _| None,
+    }
     /// The square root; NaN below zero, -0.0 for -0.0.
-    Sqrt,
+    Sqrt {
+        name: "sqrt",
+        accepts: DType::is_float,
+        rounding: Ieee,
+        spread: Ends,
+        cost: 4,
+        on_float: f64::sqrt,
+        derivative: |x, y| Some(x.number(0.5).binary(Binary::Div, y)),
+    }
     /// `1 / x`.
-    Recip,
+    Recip {
+        name: "recip",
+        accepts: DType::is_float,
+        rounding: Ieee,
+        spread: Pole,
+        cost: 4,
+        on_float: f64::recip,
+        derivative: |_, y| Some(y.binary(Binary::Mul, y).unary(Self::Neg)),
+    }
     /// `e^x`.
-    Exp,
+    Exp {
+        name: "exp",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 16,
+        on_float: f64::exp,
+        derivative: |_, y| Some(y.clone()),
+    }
     /// The natural logarithm: NaN below zero, minus infinity at zero.
-    Ln,
+    Ln {
+        name: "ln",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 16,
+        on_float: f64::ln,
+        derivative: |x, _| Some(x.unary(Self::Recip)),
+    }
     /// The sine of an angle in radians; NaN for infinity.
-    Sin,
+    Sin {
+        name: "sin",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Slope,
+        cost: 16,
+        on_float: f64::sin,
+        derivative: |x, _| Some(x.unary(Self::Cos)),
+    }
     /// The cosine of an angle in radians; NaN for infinity.
-    Cos,
+    Cos {
+        name: "cos",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Slope,
+        cost: 16,
+        on_float: f64::cos,
+        derivative: |x, _| Some(x.unary(Self::Sin).unary(Self::Neg)),
+    }
     /// The hyperbolic tangent.
-    Tanh,
+    Tanh {
+        name: "tanh",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 16,
+        on_float: f64::tanh,
+        derivative: |x, y| Some(x.number(1.0).binary(Binary::Sub, &y.binary(Binary::Mul, y))),
+    }
     /// `1 / (1 + e^-x)`.
-    Sigmoid,
+    Sigmoid {
+        name: "sigmoid",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 16,
+        // Two forms of one function: below zero the first does not overflow and keeps the relative
+        // accuracy of small results; above zero the second does.
+        on_float: |x| {
+            if x < 0.0 {
+                x.exp() / (1.0 + x.exp())
+            } else {
+                1.0 / (1.0 + (-x).exp())
+            }
+        },
+        derivative: |x, y| Some(y.binary(Binary::Mul, &x.number(1.0).binary(Binary::Sub, y))),
+    }
+    /// The error function `2/√π ∫₀ˣ e^(-t²) dt`.
+    Erf {
+        name: "erf",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 32,
+        on_float: libm::erf,
+        derivative: |x, _| Some(gaussian(x, FRAC_2_SQRT_PI)),
+    }
+    /// The complementary error function `1 - erf(x)`, without cancellation for large `x`.
+    Erfc {
+        name: "erfc",
+        accepts: DType::is_float,
+        rounding: Function,
+        spread: Ends,
+        cost: 32,
+        on_float: libm::erfc,
+        derivative: |x, _| Some(gaussian(x, -FRAC_2_SQRT_PI)),
+    }
     /// True if `x` is NaN.
-    IsNan,
+    IsNan {
+        name: "is_nan",
+        accepts: DType::is_float,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: |_| panic!("is_nan does not return a float"),
+        derivative: |_, _| None,
+    }
     /// Logical not of a `bool`, or bitwise not of an integer.
-    Not,
+    Not {
+        name: "not",
+        accepts: |dtype| dtype.is_integer() || dtype == DType::Bool,
+        rounding: Exact,
+        spread: Ends,
+        cost: 1,
+        on_float: |_| panic!("not is not defined on floats"),
+        derivative: |_, _| None,
+    }
+}
+
+fn is_signed(dtype: DType) -> bool {
+    dtype.is_float() || dtype == DType::I32
+}
+
+/// Returns -1, 0 or 1. It is composed of two selections, so that the sign of 0 is 0.
+fn sign<V: Calculus>(x: &V) -> V {
+    let (zero, one) = (x.number(0.0), x.number(1.0));
+    let not_above = V::choose(Compare::Lt, x, &zero, &x.number(-1.0), &zero);
+    V::choose(Compare::Lt, &zero, x, &one, &not_above)
+}
+
+/// Returns `height e^(-x²)`.
+fn gaussian<V: Calculus>(x: &V, height: f64) -> V {
+    let exponent = x.binary(Binary::Mul, x).unary(Unary::Neg);
+    x.number(height)
+        .binary(Binary::Mul, &exponent.unary(Unary::Exp))
 }
 
 impl Unary {
-    /// All operations.
-    pub const ALL: [Self; 16] = [
-        Self::Neg,
-        Self::Abs,
-        Self::Floor,
-        Self::Ceil,
-        Self::Round,
-        Self::Trunc,
-        Self::Sqrt,
-        Self::Recip,
-        Self::Exp,
-        Self::Ln,
-        Self::Sin,
-        Self::Cos,
-        Self::Tanh,
-        Self::Sigmoid,
-        Self::IsNan,
-        Self::Not,
-    ];
-
-    /// Returns the name of the tensor method that applies the operation.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Neg => "neg",
-            Self::Abs => "abs",
-            Self::Floor => "floor",
-            Self::Ceil => "ceil",
-            Self::Round => "round",
-            Self::Trunc => "trunc",
-            Self::Sqrt => "sqrt",
-            Self::Recip => "recip",
-            Self::Exp => "exp",
-            Self::Ln => "ln",
-            Self::Sin => "sin",
-            Self::Cos => "cos",
-            Self::Tanh => "tanh",
-            Self::Sigmoid => "sigmoid",
-            Self::IsNan => "is_nan",
-            Self::Not => "not",
-        }
-    }
-
-    /// Returns whether the operation is defined on a type.
-    #[must_use]
-    pub fn accepts(self, dtype: DType) -> bool {
-        match self {
-            Self::Neg | Self::Abs => dtype.is_float() || dtype == DType::I32,
-            Self::Not => dtype.is_integer() || dtype == DType::Bool,
-            _ => dtype.is_float(),
-        }
-    }
-
     /// Returns the type of the result for an argument of type `dtype`.
     #[must_use]
     pub fn result(self, dtype: DType) -> DType {
@@ -111,20 +344,7 @@ impl Unary {
     /// between an executor and a constant that the planner folded.
     #[must_use]
     pub fn is_correctly_rounded(self) -> bool {
-        !matches!(
-            self,
-            Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh | Self::Sigmoid
-        )
-    }
-
-    /// Returns the estimated cost of one evaluation, in additions.
-    #[must_use]
-    pub fn cost(self) -> usize {
-        match self {
-            Self::Sqrt | Self::Recip => 4,
-            Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh | Self::Sigmoid => 16,
-            _ => 1,
-        }
+        self.rounding() != Rounding::Function
     }
 
     /// Evaluates the operation by its definition.
@@ -150,56 +370,5 @@ impl Unary {
             Scalar::Bool(x) if self == Self::Not => Scalar::Bool(!x),
             _ => panic!("{} is not defined on {}", self.name(), x.dtype()),
         }
-    }
-
-    fn on_float(self, x: f64) -> f64 {
-        match self {
-            Self::Neg => -x,
-            Self::Abs => x.abs(),
-            Self::Floor => x.floor(),
-            Self::Ceil => x.ceil(),
-            Self::Round => x.round_ties_even(),
-            Self::Trunc => x.trunc(),
-            Self::Sqrt => x.sqrt(),
-            Self::Recip => x.recip(),
-            Self::Exp => x.exp(),
-            Self::Ln => x.ln(),
-            Self::Sin => x.sin(),
-            Self::Cos => x.cos(),
-            Self::Tanh => x.tanh(),
-            // Two forms of one function: below zero the first does not overflow and keeps the
-            // relative accuracy of small results; above zero the second does.
-            Self::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
-            Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-            Self::IsNan | Self::Not => panic!("{} does not return a float", self.name()),
-        }
-    }
-
-    /// Returns the derivative at `x`, given the value `y`; `None` if it is 0 everywhere.
-    ///
-    /// The derivative of `abs` at 0 is 0, the midpoint of its subdifferential. The derivatives of
-    /// `floor`, `ceil`, `round` and `trunc` are 0 at their steps as well.
-    pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
-        let number = |value| x.number(value);
-        Some(match self {
-            Self::Neg => number(-1.0),
-            Self::Abs => {
-                let (zero, one) = (number(0.0), number(1.0));
-                // Composed of two selections, so that the derivative at 0 is 0.
-                let not_above = V::choose(Compare::Lt, x, &zero, &number(-1.0), &zero);
-                V::choose(Compare::Lt, &zero, x, &one, &not_above)
-            }
-            Self::Sqrt => number(0.5).binary(Binary::Div, y),
-            Self::Recip => y.binary(Binary::Mul, y).unary(Self::Neg),
-            Self::Exp => y.clone(),
-            Self::Ln => x.unary(Self::Recip),
-            Self::Sin => x.unary(Self::Cos),
-            Self::Cos => x.unary(Self::Sin).unary(Self::Neg),
-            Self::Tanh => number(1.0).binary(Binary::Sub, &y.binary(Binary::Mul, y)),
-            Self::Sigmoid => y.binary(Binary::Mul, &number(1.0).binary(Binary::Sub, y)),
-            Self::Floor | Self::Ceil | Self::Round | Self::Trunc | Self::IsNan | Self::Not => {
-                return None;
-            }
-        })
     }
 }

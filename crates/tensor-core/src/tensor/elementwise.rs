@@ -23,8 +23,10 @@ use crate::op::{Binary, Compare, Unary};
 use crate::shape::broadcast_all;
 
 impl Tensor {
+    /// Applies an operation of the table [`Unary`]; the method of the same name does so, too.
+    #[must_use]
     #[track_caller]
-    pub(crate) fn unary(&self, op: Unary) -> Self {
+    pub fn unary(&self, op: Unary) -> Self {
         let dtype = self.0.dtype;
         if self.check().is_ok() && !op.accepts(dtype) {
             return Self::error(Error::DTypeUnsupported {
@@ -348,6 +350,11 @@ unary_methods! {
     tanh Tanh;
     /// Returns the logistic function `1 / (1 + e^-x)`.
     sigmoid Sigmoid;
+    /// Returns the error function `2/√π ∫₀ˣ e^(-t²) dt`, from -1 to 1.
+    erf Erf;
+    /// Returns the complementary error function `1 - erf(x)`, from 2 to 0; the relative error is
+    /// small also where the result is close to 0.
+    erfc Erfc;
     /// Returns whether each element is NaN, as `bool`.
     is_nan IsNan;
     /// Returns the logical not of `bool`s or the bitwise not of integers; also `!a`.

@@ -114,6 +114,8 @@ macro_rules! float_lane {
                     Unary::Cos => map(d, a, |x| Math::cos(x)),
                     Unary::Tanh => map(d, a, |x| Math::tanh(x)),
                     Unary::Sigmoid => map(d, a, |x| Math::sigmoid(x)),
+                    Unary::Erf => map(d, a, |x| Math::erf(x)),
+                    Unary::Erfc => map(d, a, |x| Math::erfc(x)),
                     Unary::IsNan | Unary::Not => unreachable!("{op:?} does not return a float"),
                 }
             }
