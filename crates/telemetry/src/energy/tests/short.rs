@@ -379,8 +379,8 @@ fn limits(kind: usize, lasts_s: f64) -> Limits {
 /// Returns the report line of a cell, and whether the results of the cell are within its limits.
 fn judged(kind: usize, lasts_s: f64, n: usize) -> (String, bool) {
     let (found, limits) = (tally(KINDS[kind], lasts_s, n), limits(kind, lasts_s));
-    let n_estimates = (found.n - found.n_without).max(1) as f64;
-    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_estimates);
+    let n_with_energy = (found.n - found.n_without).max(1) as f64;
+    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_with_energy);
     let without = found.n_without as f64 / found.n as f64;
     let (width, likely) = (median_of(&found.widths), median_of(&found.likely_widths));
     let line = format!(
