@@ -12,13 +12,12 @@
 //! applications", 11.
 
 use crate::distribution::quantile_solver::{QuantileArgument, Target, solve};
-use crate::distribution::{Distribution, functions, quantiles, traits};
+use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Evaluation, Exponent, Point, Ratios, product, quotient};
 use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
 use crate::{InverseGaussian, Levy};
 use rand::{Rng, RngExt};
-use statrs::statistics::{self, Mode};
 use std::f64::consts::LN_2;
 
 /// The name of the distribution in errors.
@@ -437,23 +436,5 @@ functions!(FirstPassage, at infinity:
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
-/// Skewness and entropy are `None`, because `T` can be ∞.
-impl statistics::Distribution<f64> for FirstPassage {
-    fn mean(&self) -> Option<f64> {
-        Some(self.mean())
-    }
-
-    fn variance(&self) -> Option<f64> {
-        Some(self.variance())
-    }
-
-    fn std_dev(&self) -> Option<f64> {
-        Some(self.std_dev())
-    }
-}
-
-impl Mode<Option<f64>> for FirstPassage {
-    fn mode(&self) -> Option<f64> {
-        Some(self.mode())
-    }
-}
+// `statrs` gets no skewness and no entropy, because `T` can be ∞.
+moments!(FirstPassage: mean variance std_dev);

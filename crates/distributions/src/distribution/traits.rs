@@ -62,31 +62,18 @@ macro_rules! traits {
     };
 }
 
-/// Implements `Distribution` and `Mode` of `statrs` for a distribution with finite mean, variance,
-/// entropy and skewness, and with a mode.
+/// Implements `Distribution` and `Mode` of `statrs` for a distribution with a mode and the listed
+/// moments; without a list, for all moments.
 macro_rules! moments {
     ($distribution:ident) => {
-        impl statrs::statistics::Distribution<f64> for $distribution {
-            fn mean(&self) -> Option<f64> {
-                Some(self.mean())
+        crate::distribution::moments!($distribution: mean variance std_dev entropy skewness);
+    };
+    ($distribution:ident: $($moment:ident)+) => {
+        impl statrs::statistics::Distribution<f64> for $distribution {$(
+            fn $moment(&self) -> Option<f64> {
+                Some(self.$moment())
             }
-
-            fn variance(&self) -> Option<f64> {
-                Some(self.variance())
-            }
-
-            fn std_dev(&self) -> Option<f64> {
-                Some(self.std_dev())
-            }
-
-            fn entropy(&self) -> Option<f64> {
-                Some(self.entropy())
-            }
-
-            fn skewness(&self) -> Option<f64> {
-                Some(self.skewness())
-            }
-        }
+        )+}
 
         impl statrs::statistics::Mode<Option<f64>> for $distribution {
             fn mode(&self) -> Option<f64> {
