@@ -432,18 +432,7 @@ fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
 #[test]
 fn methods_that_contradict_each_other_are_joined() {
     let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
-    let mut trace = sampled(
-        &load,
-        Reported::Power(SensorClass::FullTime),
-        0.0,
-        0.02,
-        30.0,
-    );
-    let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
-    for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
-        let counted = other.values.get(Metric::Energy).unwrap();
-        row.values.set(Metric::Energy, 0.6 * counted);
-    }
+    let trace = sampled_with_counter(&load, 0.6);
     let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
     let check = energy.check.unwrap();
     assert_eq!(energy.method, Method::Counter);
