@@ -11,14 +11,13 @@
 //! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
 //! applications", 11.
 
-use crate::distribution::quantile_solver::Target;
-use crate::distribution::{Distribution, functions, quantiles, traits};
+use crate::distribution::quantile_solver::{QuantileArgument, Target, solve};
+use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
-use crate::point::{Exponent, Point, Ratios, product, quotient};
+use crate::point::{Evaluation, Exponent, Point, Ratios, product, quotient};
 use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
 use crate::{InverseGaussian, Levy};
 use rand::{Rng, RngExt};
-use statrs::statistics::{self, Mode};
 use std::f64::consts::LN_2;
 
 /// The name of the distribution in errors.
@@ -271,6 +270,8 @@ impl FirstPassage {
 }
 
 impl Distribution for FirstPassage {
+    type Point = Point;
+
     /// Returns the point of the distribution given that the level is reached.
     #[inline(always)]
     fn point(&self, t: f64) -> Point {
@@ -295,7 +296,7 @@ impl Distribution for FirstPassage {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         let speed = self.drift / self.volatility;
         if self.drift > 0.0 {
             0.5 * speed * speed
@@ -313,6 +314,10 @@ impl Distribution for FirstPassage {
         InverseGaussian::new_unchecked(self.level / self.drift.abs(), shape)
             .start(target)
             .min(latest)
+    }
+
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        solve(self, ps, argument).map(|quantile| quantile.x)
     }
 
     #[inline(always)]
@@ -382,7 +387,7 @@ impl Distribution for FirstPassage {
     }
 
     #[inline(always)]
-    fn probability_at_infinity(&self, of_upper: bool) -> f64 {
+    fn probability_at_high(&self, of_upper: bool) -> f64 {
         if of_upper {
             self.never
         } else {
@@ -391,7 +396,7 @@ impl Distribution for FirstPassage {
     }
 
     #[inline(always)]
-    fn ln_probability_at_infinity(&self, of_upper: bool) -> f64 {
+    fn ln_probability_at_high(&self, of_upper: bool) -> f64 {
         let never = if self.never < 0.5 {
             ln_parts(self.never).plus(0.0, 0.0)
         } else {
@@ -431,23 +436,5 @@ functions!(FirstPassage, at infinity:
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
-/// Skewness and entropy are `None`, because `T` can be ∞.
-impl statistics::Distribution<f64> for FirstPassage {
-    fn mean(&self) -> Option<f64> {
-        Some(self.mean())
-    }
-
-    fn variance(&self) -> Option<f64> {
-        Some(self.variance())
-    }
-
-    fn std_dev(&self) -> Option<f64> {
-        Some(self.std_dev())
-    }
-}
-
-impl Mode<Option<f64>> for FirstPassage {
-    fn mode(&self) -> Option<f64> {
-        Some(self.mode())
-    }
-}
+// `statrs` gets no skewness and no entropy, because `T` can be ∞.
+moments!(FirstPassage: mean variance std_dev);

@@ -4,7 +4,7 @@
 //! computed there become `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, where `erf` is not computed
 //! as `1 - erfc` and therefore accurate for large `x`.
 
-use crate::distribution::quantile_solver::{Target, normal_quantile};
+use crate::distribution::quantile_solver::{QuantileArgument, Target, normal_quantile, solve};
 use crate::distribution::{Distribution, functions, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Point, Ratios, quotient};
@@ -120,6 +120,8 @@ impl Levy {
 }
 
 impl Distribution for Levy {
+    type Point = Point;
+
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let ratios = Ratios {
@@ -137,7 +139,7 @@ impl Distribution for Levy {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         0.0
     }
 
@@ -153,6 +155,10 @@ impl Distribution for Levy {
         };
         let root = self.scale.sqrt() / z;
         root * root
+    }
+
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        solve(self, ps, argument).map(|quantile| quantile.x)
     }
 }
 

@@ -37,6 +37,27 @@ const MEDIAN_SHIFT: f64 = 0.571;
 /// The limit in the same test as [`MEDIAN_SHIFT`].
 const MEDIAN_AREA: f64 = -0.5;
 
+/// The values of a distribution's functions at one `x` within the support.
+///
+/// Implementors mark the methods `#[inline(always)]`, like those of
+/// [`Distribution`](crate::distribution::Distribution).
+pub(crate) trait Evaluation {
+    /// Returns the density.
+    fn density(&self) -> f64;
+
+    /// Returns the logarithm of the density.
+    fn ln_density(&self) -> f64;
+
+    /// Returns `P(X > x)` if `of_upper`, otherwise `P(X <= x)`.
+    fn probability(&self, of_upper: bool) -> f64;
+
+    /// Returns the logarithm of [`Self::probability`].
+    fn ln_probability(&self, of_upper: bool) -> f64;
+
+    /// Returns the density divided by the probability of the upper tail.
+    fn hazard(&self) -> f64;
+}
+
 /// The exponent and the scaled roots at one `x`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
@@ -178,45 +199,6 @@ impl Point {
         }
     }
 
-    /// Returns the density.
-    #[inline(always)]
-    pub(crate) fn density(&self) -> f64 {
-        let decay = self.exponent.decay();
-        // The density is exp(-E) s / (sqrt(2π) x). Each factor is multiplied by one of the two
-        // scales, because s/x alone can overflow although the density does not.
-        let [first, second] = decay.scales;
-        (INV_SQRT_2PI * decay.significand) * (self.s * first) * (second / self.x).min(f64::MAX)
-    }
-
-    /// Returns the logarithm of the density.
-    #[inline(always)]
-    pub(crate) fn ln_density(&self) -> f64 {
-        // Divide by the significand of x and subtract the exponent from the logarithm, because s/x
-        // may leave f64's range.
-        let (significand, exponent) = binade(self.x);
-        ln_parts(INV_SQRT_2PI * self.s / significand)
-            .shifted(-exponent)
-            .plus(-self.exponent.high, -self.exponent.low)
-    }
-
-    /// Returns the density divided by the probability of the upper tail.
-    #[inline(always)]
-    pub(crate) fn hazard(&self) -> f64 {
-        let tail = self.tail();
-        if tail.is_upper {
-            let rate = if self.is_reciprocal {
-                self.rate(&tail, true)
-            } else {
-                // Density and tail are both proportional to s, which can be 0; the quotient uses
-                // the slope alone.
-                INV_SQRT_PI / tail.slope
-            };
-            rate / self.x
-        } else {
-            self.density() / (1.0 - tail.value())
-        }
-    }
-
     /// Returns `x f(x) / P(X > x)` if `of_upper`, otherwise `x f(x) / P(X <= x)`.
     ///
     /// If the denominator is the computed tail, the factor `exp(-E)` of density and tail cancels
@@ -242,6 +224,54 @@ impl Point {
             (-slope, curvature)
         } else {
             (slope, curvature)
+        }
+    }
+}
+
+impl Evaluation for Point {
+    #[inline(always)]
+    fn density(&self) -> f64 {
+        let decay = self.exponent.decay();
+        // The density is exp(-E) s / (sqrt(2π) x). Each factor is multiplied by one of the two
+        // scales, because s/x alone can overflow although the density does not.
+        let [first, second] = decay.scales;
+        (INV_SQRT_2PI * decay.significand) * (self.s * first) * (second / self.x).min(f64::MAX)
+    }
+
+    #[inline(always)]
+    fn ln_density(&self) -> f64 {
+        // Divide by the significand of x and subtract the exponent from the logarithm, because s/x
+        // may leave f64's range.
+        let (significand, exponent) = binade(self.x);
+        ln_parts(INV_SQRT_2PI * self.s / significand)
+            .shifted(-exponent)
+            .plus(-self.exponent.high, -self.exponent.low)
+    }
+
+    #[inline(always)]
+    fn probability(&self, of_upper: bool) -> f64 {
+        self.tail().probability(of_upper)
+    }
+
+    #[inline(always)]
+    fn ln_probability(&self, of_upper: bool) -> f64 {
+        self.tail().ln_probability(of_upper)
+    }
+
+    #[inline(always)]
+    fn hazard(&self) -> f64 {
+        let tail = self.tail();
+        if tail.is_upper {
+            let rate = if self.is_reciprocal {
+                self.rate(&tail, true)
+            } else {
+                // Density and tail are both proportional to s, which can be 0; the quotient uses
+                // the slope alone.
+                INV_SQRT_PI / tail.slope
+            };
+            rate / self.x
+        } else {
+            self.density() / (1.0 - tail.value())
         }
     }
 }

@@ -6,7 +6,7 @@
 //! keeps its digits near the mean.
 
 use crate::InverseGaussian;
-use crate::distribution::quantile_solver::Target;
+use crate::distribution::quantile_solver::{QuantileArgument, Target, solve};
 use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::Error;
 use crate::point::{Point, Ratios, product, quotient};
@@ -170,6 +170,8 @@ impl ReciprocalInverseGaussian {
 }
 
 impl Distribution for ReciprocalInverseGaussian {
+    type Point = Point;
+
     #[inline(always)]
     fn point(&self, y: f64) -> Point {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
@@ -196,7 +198,7 @@ impl Distribution for ReciprocalInverseGaussian {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         0.5 * self.reciprocal.shape()
     }
 
@@ -208,6 +210,10 @@ impl Distribution for ReciprocalInverseGaussian {
             ..target
         };
         1.0 / self.reciprocal.start(mirrored)
+    }
+
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        solve(self, ps, argument).map(|quantile| quantile.x)
     }
 }
 

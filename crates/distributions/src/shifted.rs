@@ -175,6 +175,8 @@ impl ShiftedInverseGaussian {
 }
 
 impl Distribution for ShiftedInverseGaussian {
+    type Point = Point;
+
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let (mean, shape) = (self.unshifted.mean(), self.unshifted.shape());
@@ -205,7 +207,7 @@ impl Distribution for ShiftedInverseGaussian {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         self.unshifted.mgf_end()
     }
 

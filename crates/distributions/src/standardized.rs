@@ -187,6 +187,8 @@ impl Standardized {
 }
 
 impl Distribution for Standardized {
+    type Point = Point;
+
     #[inline(always)]
     fn point(&self, y: f64) -> Point {
         let k = self.k;
@@ -219,7 +221,7 @@ impl Distribution for Standardized {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         0.5 * self.k
     }
 

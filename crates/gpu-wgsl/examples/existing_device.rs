@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let found = instance.enumerate_adapters(wgpu::Backends::all()).await;
         let Some(adapter) = found.into_iter().next() else {
-            println!("no adapter");
+            eprintln!("skipped: existing_device: no adapter");
             return Ok(());
         };
         // The application chooses limits and features; only enabled ones are used.

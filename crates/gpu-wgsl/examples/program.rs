@@ -17,7 +17,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     if adapters().is_empty() {
-        println!("no adapter: install a Vulkan driver, such as Mesa's llvmpipe");
+        eprintln!(
+            "skipped: program: no adapter (install a Vulkan driver, such as Mesa's llvmpipe)"
+        );
         return Ok(());
     }
     let gpu = Gpu::open(Select::Best)?;

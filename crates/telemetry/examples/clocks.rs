@@ -1,7 +1,7 @@
 //! Finds the clock with the least energy per item of work, from a sweep of clocks.
 //!
-//! Run it with `cargo run -p telemetry --example clocks`. On a machine whose GPU clocks may be set,
-//! the points come from `telemetry::sweep`; here they are a published sweep of a V100.
+//! Run it with `cargo run -p telemetry --example clocks`. The points are a published sweep of a
+//! V100; the example `sweep` measures points with `telemetry::sweep`.
 #![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::error::Error;

@@ -260,16 +260,16 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
         ))
     });
     let missing: Vec<String> = missing.collect();
-    let n_estimates = device.capabilities.len() - missing.len();
+    let n_reported = device.capabilities.len() - missing.len();
     if missing.is_empty() {
         return Finding::new(
             id,
             Status::Found,
-            format!("all {n_estimates} metrics are reported"),
+            format!("all {n_reported} metrics are reported"),
         );
     }
     let detail = format!(
-        "{n_estimates} metrics are reported; missing: {}",
+        "{n_reported} metrics are reported; missing: {}",
         missing.join("; ")
     );
     // Energy needs either the energy counter or a power metric to integrate.

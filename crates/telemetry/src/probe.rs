@@ -285,18 +285,16 @@ mod tests {
     use crate::{Row, SensorClass, Values, testdata};
     use std::time::Duration;
 
+    /// Reads a sensor, in whole mW as NVML does.
     fn read(
         sensor: &Sensor,
         program: &PowerProfile,
         every_s: f64,
         until_s: f64,
     ) -> Vec<(f64, f64)> {
-        let mut series = vec![];
-        let mut time_s = 0.0;
-        while time_s < until_s {
-            let rounded = (sensor.reported_w(program, time_s) * 1000.0).round() / 1000.0;
-            series.push((time_s, rounded));
-            time_s += every_s;
+        let mut series = testdata::read(sensor, program, every_s, until_s);
+        for (_, watts) in &mut series {
+            *watts = (*watts * 1000.0).round() / 1000.0;
         }
         series
     }

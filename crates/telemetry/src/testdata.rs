@@ -1,6 +1,6 @@
-//! Shared test helpers: the recordings in `testdata/power-traces`, and random numbers.
+//! Shared test helpers: recordings in `testdata/power-traces`, reads of sensors, random numbers.
 
-use crate::synthetic::{PowerProfile, PowerSegment};
+use crate::synthetic::{PowerProfile, PowerSegment, Sensor};
 
 /// Length of a bin of the meter's files, in s.
 const BIN_S: f64 = 0.005;
@@ -34,6 +34,23 @@ pub(crate) fn meter_program(name: &str) -> PowerProfile {
         pieces,
         repeats: false,
     }
+}
+
+/// Reads a sensor every `every_s` from 0 s to `until_s`; returns pairs of the time, in s, and the
+/// reading, in W.
+pub(crate) fn read(
+    sensor: &Sensor,
+    program: &PowerProfile,
+    every_s: f64,
+    until_s: f64,
+) -> Vec<(f64, f64)> {
+    let mut series = vec![];
+    let mut time_s = 0.0;
+    while time_s < until_s {
+        series.push((time_s, sensor.reported_w(program, time_s)));
+        time_s += every_s;
+    }
+    series
 }
 
 /// Random numbers by `SplitMix64` (Steele, Lea and Flood 2014).

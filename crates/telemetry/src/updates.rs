@@ -341,22 +341,7 @@ pub(crate) fn count(number: f64) -> usize {
 mod tests {
     use super::*;
     use crate::synthetic::{PowerProfile, Sensor};
-    use crate::testdata::Random;
-
-    fn read(
-        sensor: &Sensor,
-        program: &PowerProfile,
-        every_s: f64,
-        until_s: f64,
-    ) -> Vec<(f64, f64)> {
-        let mut series = vec![];
-        let mut time_s = 0.0;
-        while time_s < until_s {
-            series.push((time_s, sensor.reported_w(program, time_s)));
-            time_s += every_s;
-        }
-        series
-    }
+    use crate::testdata::{Random, read};
 
     #[test]
     fn reads_in_any_rhythm_find_the_grid() {

@@ -73,8 +73,8 @@ const RULES: [Rule; 13] = [
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu", "ndarray"],
         modules: "error root quadrature lanes special point distribution inverse_gaussian \
-            standardized reciprocal shifted levy first_passage distance estimate sprt normality \
-            gpu",
+            standardized reciprocal shifted levy first_passage custom distance estimate sprt \
+            normality gpu",
     },
     Rule {
         name: "games",

@@ -7,7 +7,8 @@
 //! are checks too, so that each failure has an id that `--only` can select.
 //! Executables run in their package's folder, as under `cargo test`. Cargo runs the doc tests;
 //! their names begin with the path of their file, which leads to the package. An example is one
-//! check: it passes if it ends with exit code 0.
+//! check: it passes if it ends with exit code 0, and is skipped if it also writes
+//! `skipped: <name>: <why>` to standard error.
 //! Limits: targets must use Rust's own test harness; all targets of the workspace do.
 
 use std::collections::HashMap;
@@ -163,13 +164,17 @@ fn run_example(
     }
     events.send(Event::Started(id.clone()))?;
     let finished = watch(&mut command(executable, package, plan), |_| ())?;
-    let outcome = if finished.status.success() {
-        Outcome::Passed
-    } else {
-        Outcome::Failed(tail(&(finished.out + &finished.err), TAIL_LINES))
-    };
-    events.send(Event::Ended(id, outcome))?;
+    events.send(Event::Ended(id, example_outcome(&finished)))?;
     Ok(())
+}
+
+fn example_outcome(finished: &Finished) -> Outcome {
+    if !finished.status.success() {
+        let said = format!("{}{}", finished.out, finished.err);
+        return Outcome::Failed(tail(&said, TAIL_LINES));
+    }
+    let skip = libtest::skips(&finished.err).pop();
+    skip.map_or(Outcome::Passed, |skip| Outcome::Skipped(skip.why))
 }
 
 fn run_tests(
@@ -429,6 +434,17 @@ mod tests {
             outcomes[3],
             ("elsewhere".into(), Outcome::Skipped("odd".into()))
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_example_without_an_adapter_is_skipped_unless_it_fails() {
+        let err = "skipped: program: no adapter (none found)\n";
+        let skipped = Outcome::Skipped("no adapter (none found)".into());
+        assert_eq!(example_outcome(&finished(0, "", err)), skipped);
+        assert_eq!(example_outcome(&finished(0, "done\n", "")), Outcome::Passed);
+        let failed = example_outcome(&finished(1 << 8, "", err));
+        assert!(matches!(failed, Outcome::Failed(_)), "{failed:?}");
     }
 
     #[test]

@@ -190,7 +190,8 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
     }
 
     /// Returns the probability between an edge and a place below the resolution of `x`: the
-    /// integral of the power distribution.
+    /// integral of `exp(ln) (u/delta)^exponent`, the [`Power`] of the edge, over the distances `u`
+    /// from 0 to `delta exp(-depth)`.
     pub(super) fn mass_below(&self, edge: usize, ln_delta: f64, depth: f64) -> f64 {
         let power = self.powers[edge];
         let order = power.exponent + 1.0;

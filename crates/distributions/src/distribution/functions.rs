@@ -6,8 +6,8 @@
 /// Defines the public functions of a distribution at an `x`. The literals are the values of `cdf`,
 /// `sf` and `hazard` at ∞, for the doc comments.
 macro_rules! functions {
-    ($distribution:ident, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
-        crate::distribution::functions! {$distribution,
+    ($distribution:ty $(, where $parameter:ident: $bound:ident)?, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
+        crate::distribution::functions! {$distribution $(, where $parameter: $bound)?;
             pdf, pdf_into, par_pdf_into: Pdf,
                 "Returns the density `f(x)`: 0 outside the support, NaN for NaN. The documentation of the type \
                 has the formula.";
@@ -33,8 +33,8 @@ macro_rules! functions {
                     "analytically. The hazard is therefore accurate even where both underflow.");
         }
     };
-    ($distribution:ident, $($one:ident, $into:ident, $par_into:ident: $lane:ident, $doc:expr;)+) => {
-        impl $distribution {$(
+    ($distribution:ty $(, where $parameter:ident: $bound:ident)?; $($one:ident, $into:ident, $par_into:ident: $lane:ident, $doc:expr;)+) => {
+        impl$(<$parameter: $bound>)? $distribution {$(
             #[doc = $doc]
             ///
             /// Accuracy: see the documentation of the type and the [front page](crate).

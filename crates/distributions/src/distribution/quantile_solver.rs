@@ -1,4 +1,5 @@
-//! Quantiles for either tail, from probabilities or their logarithms.
+//! Quantiles of the inverse Gaussian and its relatives, for either tail, from probabilities or
+//! their logarithms.
 //!
 //! Method: solves `L(y) = ln p` in `y = ln x`, where `L` is the logarithm of the smaller tail, by
 //! Householder's method of fourth order within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the
@@ -13,6 +14,7 @@
 
 use crate::distribution::Distribution;
 use crate::lanes;
+use crate::point::Point;
 use crate::special::elementary::{exp, ln};
 use std::f64::consts::LN_2;
 
@@ -102,7 +104,7 @@ pub(crate) struct Quantile {
 /// Returns the quantiles of `N` probabilities or logarithms of probabilities, computed side by side
 /// in SIMD lanes; 0 and ∞ at the ends.
 pub(crate) fn solve<const N: usize>(
-    distribution: &impl Distribution,
+    distribution: &impl Distribution<Point = Point>,
     ps: &[f64; N],
     argument: QuantileArgument,
 ) -> [Quantile; N] {
@@ -144,7 +146,7 @@ struct Searches<const N: usize> {
     n_steps: [f64; N],
 }
 
-impl<L: Distribution, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
+impl<L: Distribution<Point = Point>, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
     type Output = [Quantile; N];
 
     #[inline(always)]
@@ -213,7 +215,7 @@ impl<const N: usize> Searches<N> {
     /// All values are computed in every lane and then selected, because branches would prevent
     /// vectorization.
     #[inline(always)]
-    fn step(&mut self, distribution: &impl Distribution) {
+    fn step(&mut self, distribution: &impl Distribution<Point = Point>) {
         for i in 0..N {
             let target = Target {
                 is_upper: self.side[i] < 0.0,
@@ -275,7 +277,7 @@ fn between(low: f64, high: f64) -> f64 {
 
 /// Returns the error `ln P(x) - ln p`, and the step in `ln x` that corrects the error.
 #[inline(always)]
-fn step(distribution: &impl Distribution, target: Target, x: f64) -> (f64, f64) {
+fn step(distribution: &impl Distribution<Point = Point>, target: Target, x: f64) -> (f64, f64) {
     let point = distribution.point(x);
     let tail = point.tail();
     let by_logarithms = tail.ln_probability(target.is_upper) - target.ln_p;
@@ -340,7 +342,9 @@ mod tests {
 
     /// Computes the quantile of each level in both tails. Returns the numbers of evaluations and of
     /// quantiles.
-    fn evaluations(distribution: &(impl Distribution + std::fmt::Debug)) -> [u32; 2] {
+    fn evaluations(
+        distribution: &(impl Distribution<Point = Point> + std::fmt::Debug),
+    ) -> [u32; 2] {
         let (mut total, mut count) = (0, 0);
         for (ln_p, is_upper) in levels().flat_map(|ln_p| [(ln_p, false), (ln_p, true)]) {
             let argument = QuantileArgument {

@@ -7,8 +7,8 @@ use crate::{Error, Real};
 
 /// Defines the quantile functions of a distribution.
 macro_rules! quantiles {
-    ($distribution:ident) => {
-        crate::distribution::quantiles! {$distribution,
+    ($distribution:ty $(, where $parameter:ident: $bound:ident)?) => {
+        crate::distribution::quantiles! {$distribution $(, where $parameter: $bound)?;
             inverse_cdf, try_inverse_cdf, inverse_cdf_into, par_inverse_cdf_into:
                 false, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
                 "Returns the `x` with `P(X <= x) = p`.";
@@ -23,9 +23,9 @@ macro_rules! quantiles {
                 "Returns the `x` with `ln P(X > x) = ln_p`.";
         }
     };
-    ($distribution:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
+    ($distribution:ty $(, where $parameter:ident: $bound:ident)?; $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
         $is_log:literal, $is_upper:literal, $check:ident, $error:literal, $input:literal, $fault:literal, $doc:literal;)+) => {
-        impl $distribution {$(
+        impl$(<$parameter: $bound>)? $distribution {$(
             #[doc = $doc]
             ///
             /// If `P(X <= x)` is 0 the result is the lower end of the support, and if it is 1 the
@@ -33,7 +33,7 @@ macro_rules! quantiles {
             ///
             /// Accuracy: see the documentation of the type and the [front page](crate). Cost:
             /// usually two evaluations of the tail, at most 8 on the supported plane of parameters;
-            /// for [`crate::Standardized`] up to two more.
+            /// for [`crate::Standardized`] up to two more. [`crate::Custom`] has its own cost.
             ///
             /// # Panics
             #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as in statrs. [`Self::", stringify!($try_one), "`] returns an error instead.")]

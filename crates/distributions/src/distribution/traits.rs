@@ -3,8 +3,8 @@
 /// Implements the traits that every distribution has: density, distribution function, support,
 /// median and sampling.
 macro_rules! traits {
-    ($distribution:ident) => {
-        impl statrs::distribution::Continuous<f64, f64> for $distribution {
+    ($distribution:ty $(, where $parameter:ident: $bound:ident)?) => {
+        impl$(<$parameter: $bound>)? statrs::distribution::Continuous<f64, f64> for $distribution {
             fn pdf(&self, x: f64) -> f64 {
                 self.pdf(x)
             }
@@ -14,7 +14,7 @@ macro_rules! traits {
             }
         }
 
-        impl statrs::distribution::ContinuousCDF<f64, f64> for $distribution {
+        impl$(<$parameter: $bound>)? statrs::distribution::ContinuousCDF<f64, f64> for $distribution {
             fn cdf(&self, x: f64) -> f64 {
                 self.cdf(x)
             }
@@ -36,25 +36,25 @@ macro_rules! traits {
             }
         }
 
-        impl statrs::statistics::Min<f64> for $distribution {
+        impl$(<$parameter: $bound>)? statrs::statistics::Min<f64> for $distribution {
             fn min(&self) -> f64 {
                 crate::distribution::Distribution::low(self)
             }
         }
 
-        impl statrs::statistics::Max<f64> for $distribution {
+        impl$(<$parameter: $bound>)? statrs::statistics::Max<f64> for $distribution {
             fn max(&self) -> f64 {
-                f64::INFINITY
+                crate::distribution::Distribution::high(self)
             }
         }
 
-        impl statrs::statistics::Median<f64> for $distribution {
+        impl$(<$parameter: $bound>)? statrs::statistics::Median<f64> for $distribution {
             fn median(&self) -> f64 {
                 self.median()
             }
         }
 
-        impl rand::distr::Distribution<f64> for $distribution {
+        impl$(<$parameter: $bound>)? rand::distr::Distribution<f64> for $distribution {
             fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> f64 {
                 self.sample(rng)
             }
@@ -62,31 +62,18 @@ macro_rules! traits {
     };
 }
 
-/// Implements `Distribution` and `Mode` of `statrs` for a distribution with finite mean, variance,
-/// entropy and skewness, and with a mode.
+/// Implements `Distribution` and `Mode` of `statrs` for a distribution with a mode and the listed
+/// moments; without a list, for all moments.
 macro_rules! moments {
     ($distribution:ident) => {
-        impl statrs::statistics::Distribution<f64> for $distribution {
-            fn mean(&self) -> Option<f64> {
-                Some(self.mean())
+        crate::distribution::moments!($distribution: mean variance std_dev entropy skewness);
+    };
+    ($distribution:ident: $($moment:ident)+) => {
+        impl statrs::statistics::Distribution<f64> for $distribution {$(
+            fn $moment(&self) -> Option<f64> {
+                Some(self.$moment())
             }
-
-            fn variance(&self) -> Option<f64> {
-                Some(self.variance())
-            }
-
-            fn std_dev(&self) -> Option<f64> {
-                Some(self.std_dev())
-            }
-
-            fn entropy(&self) -> Option<f64> {
-                Some(self.entropy())
-            }
-
-            fn skewness(&self) -> Option<f64> {
-                Some(self.skewness())
-            }
-        }
+        )+}
 
         impl statrs::statistics::Mode<Option<f64>> for $distribution {
             fn mode(&self) -> Option<f64> {

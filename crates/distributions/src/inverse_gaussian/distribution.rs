@@ -8,7 +8,7 @@
 
 use super::InverseGaussian;
 use crate::distribution::Distribution;
-use crate::distribution::quantile_solver::{Target, normal_quantile};
+use crate::distribution::quantile_solver::{QuantileArgument, Target, normal_quantile, solve};
 use crate::point::{Point, Ratios, quotient};
 use crate::special::elementary::{ln, two_sum};
 use std::f64::consts::LN_2;
@@ -21,6 +21,8 @@ const NEAR_MEDIAN: f64 = 1e-3;
 const LEAST_ROOT: f64 = 0.5;
 
 impl Distribution for InverseGaussian {
+    type Point = Point;
+
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
         let Self { mean, shape } = *self;
@@ -39,7 +41,7 @@ impl Distribution for InverseGaussian {
     }
 
     #[inline(always)]
-    fn hazard_at_infinity(&self) -> f64 {
+    fn hazard_at_high(&self) -> f64 {
         self.mgf_end()
     }
 
@@ -65,6 +67,10 @@ impl Distribution for InverseGaussian {
             let z = normal_quantile(target.ln_p - LN_2);
             self.shape / (z * z)
         }
+    }
+
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], argument: QuantileArgument) -> [f64; N] {
+        solve(self, ps, argument).map(|quantile| quantile.x)
     }
 }
 

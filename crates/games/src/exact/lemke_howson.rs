@@ -122,6 +122,8 @@ impl Paths {
         label: usize,
         work: &Work<'_>,
     ) -> Result<Equilibrium> {
+        // `None` is an overflow of the words or a limit of the work. A limit stays reached, so the
+        // second run then ends at its first step, and the check returns the error.
         let in_words = || follow(self.words.clone()?, label, work);
         let in_integers = || follow(self.integers.clone()?, label, work);
         let found = in_words().or_else(in_integers);
@@ -132,24 +134,31 @@ impl Paths {
     }
 }
 
+/// Returns the tableaux of both polytopes at their origins, or `None` if an entry overflows.
 fn origins<T: TableauNumber>(polytopes: &[Polytope; 2]) -> Option<[Tableau<T>; 2]> {
     let [rows, cols] = polytopes;
     Some([Tableau::from_polytope(rows)?, Tableau::from_polytope(cols)?])
 }
 
+/// Follows the path that drops a label, and returns the strategies at its end; `None` at an
+/// overflow or a limit of the work.
 fn follow<T: TableauNumber + Into<BigInt>>(
     mut tableaux: [Tableau<T>; 2],
     dropped: usize,
     work: &Work<'_>,
 ) -> Option<[Vec<Rational>; 2]> {
+    // A label is tight in a polytope where its variable is nonbasic. At the origins each label is
+    // tight once: in the polytope of the player who owns it, where the path begins.
     let mut player = usize::from(!tableaux[0].owns(dropped));
     let mut entering = dropped;
     loop {
         let leaving = tableaux[player].enter(entering, work)?;
+        // Each label is tight again in one of the polytopes, as at an equilibrium.
         if leaving == dropped {
             let [rows, cols] = &tableaux;
             return Some([rows.strategy(work)?, cols.strategy(work)?]);
         }
+        // This label is now tight in both polytopes, so its twin enters in the other one.
         entering = leaving;
         player = 1 - player;
     }

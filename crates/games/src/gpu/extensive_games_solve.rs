@@ -89,10 +89,12 @@ pub fn solve_variants(
         payoffs.push(other.payoffs);
     }
     let n = tree.sequences.len();
+    // The state and the payoffs are the largest buffers; games run together as far as both fit.
     let n_together = (PART_LEN / tree.n_state().max(tree.others.len()).max(1)).max(1);
     let mut sums = vec![];
     for part in payoffs.chunks(n_together) {
         if iterations == 0 {
+            // Sums of 0 become uniform strategies.
             sums.resize(sums.len() + part.len() * n, 0.0);
         } else {
             sums.extend(tree.learn(gpu, part, config, asked)?);
@@ -146,12 +148,15 @@ impl Flat {
         }
         places.sort_unstable();
         let n_depths = places.last().map_or(0, |last| last.0 + 1);
+        // Level `2 depth + player` starts at the number of decisions in lower levels.
         for level in 0..2 * n_depths {
             let before = |place: &(usize, usize, u32, u32, u32)| 2 * place.0 + place.1 < level;
             self.levels.push(places.partition_point(before) as u32);
         }
         self.levels.push(places.len() as u32);
         for (i, (_, _, parent, first, n_actions)) in (0..).zip(places) {
+            // The sort makes the decisions of a parent contiguous. An end of 0 marks a parent
+            // without decisions so far.
             let [_, _, from, to] = &mut self.sequences[parent as usize];
             if *to == 0 {
                 *from = i;
@@ -174,6 +179,7 @@ impl Flat {
                 *pairs.entry((at(player), at(1 - player))).or_default() += payoff / unit;
             }
         }
+        // In the order of keys, the pairs of a sequence are contiguous.
         for (i, ((own, other), payoff)) in (0..).zip(pairs) {
             let [from, to, ..] = &mut self.sequences[own as usize];
             if *to == 0 {
@@ -219,6 +225,8 @@ impl Flat {
         let payoffs = floats("payoffs", &payoffs.concat())?;
         let state = gpu.alloc::<f32>("state", &[n_games * self.n_state()])?;
         let averages = gpu.alloc::<f32>("averages", &[n_games * n])?;
+        // An estimate of the numbers that an iteration reads: each pair once, and about eight for
+        // each sequence.
         let work = n_games as u64 * (self.others.len() + 8 * n) as u64;
         let most = (DISPATCH_WORK / work).clamp(1, DISPATCH_ITERATIONS);
         let iterations = config.stop.iterations;
@@ -267,6 +275,7 @@ impl Flat {
                 let first = player * self.first_sequences + decision.first as usize;
                 let own = &sums[first..first + decision.n_actions as usize];
                 let total: f64 = own.iter().map(|&sum| f64::from(sum)).sum();
+                // A strategy has no number for the empty sequence, which is sequence 0.
                 let place = decision.first as usize - 1;
                 for (p, &sum) in strategy[place..].iter_mut().zip(own) {
                     *p = if total > 0.0 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensor_core::compare::{self, Tolerance};
 use tensor_core::exec::{Executor, Storage};
-use tensor_core::plan::{Step, Target};
+use tensor_core::plan::{Plan, Step, Target};
 use tensor_core::{DType, Host, HostData, Tensor};
 
 #[test]
@@ -444,6 +444,26 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             compare::assert_close(again, &expected, Tolerance::relative(300));
         }
         assert!(n_lost >= 2, "{n_lost}");
+    }
+}
+
+#[test]
+fn a_step_that_the_device_rejects_is_an_error_if_it_is_run() {
+    for gpu in every_adapter() {
+        // WGSL has no exponential of f64, and many devices have no f64 at all.
+        let x = Tensor::from_vec(&[2], vec![0.0_f64, 1.0]);
+        let (plan, _) = Plan::new(&[&x.exp()], &gpu.target()).unwrap();
+        let step = &plan.steps[0];
+        assert!(!gpu.accepts(step, &[2]));
+        let input = Executor::upload(gpu, HostData::F64(vec![0.0, 1.0])).unwrap();
+        let error = gpu.run(step, &[input]).unwrap_err();
+        let told = told(&error);
+        assert!(
+            matches!(told, Some(Error::Device { operation: "run", message }) if message.contains("f64")),
+            "{error}"
+        );
+        // The same program runs on the host.
+        assert_eq!(x.exp().eval::<f64>(gpu).unwrap()[[0]], 1.0);
     }
 }
 

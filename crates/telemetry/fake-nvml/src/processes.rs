@@ -39,64 +39,27 @@ struct ProcessBusy {
 /// The instance id of a process on a GPU that is not in MIG mode.
 const NO_INSTANCE: u32 = u32::MAX;
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetComputeRunningProcesses(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV1>,
-) -> Code {
-    let symbol = "nvmlDeviceGetComputeRunningProcesses";
-    running(symbol, device, false, v1, n_processes, processes)
+/// Exports the lists of running processes: whether of graphics, and the form of an element.
+macro_rules! running {
+    ($($symbol:ident: $is_graphics:literal, $info:ident, $process:ty;)+) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $symbol(
+            device: Handle,
+            n_processes: Out<u32>,
+            processes: Out<$process>,
+        ) -> Code {
+            running(stringify!($symbol), device, $is_graphics, $info, n_processes, processes)
+        }
+    )+};
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV2>,
-) -> Code {
-    let symbol = "nvmlDeviceGetComputeRunningProcesses_v2";
-    running(symbol, device, false, v2, n_processes, processes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV2>,
-) -> Code {
-    let symbol = "nvmlDeviceGetComputeRunningProcesses_v3";
-    running(symbol, device, false, v2, n_processes, processes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetGraphicsRunningProcesses(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV1>,
-) -> Code {
-    let symbol = "nvmlDeviceGetGraphicsRunningProcesses";
-    running(symbol, device, true, v1, n_processes, processes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v2(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV2>,
-) -> Code {
-    let symbol = "nvmlDeviceGetGraphicsRunningProcesses_v2";
-    running(symbol, device, true, v2, n_processes, processes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
-    device: Handle,
-    n_processes: Out<u32>,
-    processes: Out<ProcessV2>,
-) -> Code {
-    let symbol = "nvmlDeviceGetGraphicsRunningProcesses_v3";
-    running(symbol, device, true, v2, n_processes, processes)
+running! {
+    nvmlDeviceGetComputeRunningProcesses: false, v1, ProcessV1;
+    nvmlDeviceGetComputeRunningProcesses_v2: false, v2, ProcessV2;
+    nvmlDeviceGetComputeRunningProcesses_v3: false, v2, ProcessV2;
+    nvmlDeviceGetGraphicsRunningProcesses: true, v1, ProcessV1;
+    nvmlDeviceGetGraphicsRunningProcesses_v2: true, v2, ProcessV2;
+    nvmlDeviceGetGraphicsRunningProcesses_v3: true, v2, ProcessV2;
 }
 
 #[unsafe(no_mangle)]

@@ -235,13 +235,13 @@ fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
 /// Reads the scenario of the environment variable: JSON if the value begins with a brace, and else
 /// the path of a file. Without the variable, the default scenario is used.
 fn scenario_of_environment() -> Result<Scenario, String> {
-    let Ok(reported) = std::env::var(VARIABLE) else {
+    let Ok(setting) = std::env::var(VARIABLE) else {
         return Ok(Scenario::default());
     };
-    let text = if reported.trim_start().starts_with('{') {
-        reported
+    let text = if setting.trim_start().starts_with('{') {
+        setting
     } else {
-        std::fs::read_to_string(&reported).map_err(|fault| format!("{reported}: {fault}"))?
+        std::fs::read_to_string(&setting).map_err(|fault| format!("{setting}: {fault}"))?
     };
     Scenario::from_json(&text).map_err(|fault| fault.to_string())
 }

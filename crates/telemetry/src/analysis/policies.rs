@@ -127,6 +127,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
     };
     let window = match &job.window {
         Some(window) => window.clone(),
+        // All of the trace: from the first row of the device to the last.
         None => {
             let mut rows = job.trace.device_rows(job.device);
             let first = rows.next().ok_or_else(unavailable)?;
@@ -177,6 +178,7 @@ fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
 
 /// Returns the share of time of each reason in (bit mask, time in s), the largest share first.
 fn shares(values: &[(f64, f64)]) -> Vec<ReasonShare> {
+    // The mean of 1 where the reason applies and 0 elsewhere, weighted by time, is a share of time.
     let holds = |reason: Reason| {
         let is_held = |value| f64::from(u8::from(reasons::decode(value).any(|r| r == reason)));
         let share = mean(

@@ -200,21 +200,22 @@ fn without_power_or_energy_there_is_none() {
     assert_eq!(trace.energy(0, seconds(1.0, 2.0)), None);
 }
 
+/// Samples the power of a load for 30 s, and a counter that counts `gain` times the energy.
+fn sampled_with_counter(load: &PowerProfile, gain: f64) -> Trace {
+    let reported = Reported::Power(SensorClass::FullTime);
+    let mut trace = sampled(load, reported, 0.0, 0.02, 30.0);
+    let counter = sampled(load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
+    for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
+        let counted = other.values.get(Metric::Energy).unwrap();
+        row.values.set(Metric::Energy, gain * counted);
+    }
+    trace
+}
+
 #[test]
 fn the_counter_comes_first_and_the_integral_checks_it() {
     let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
-    let mut trace = sampled(
-        &load,
-        Reported::Power(SensorClass::FullTime),
-        0.0,
-        0.02,
-        30.0,
-    );
-    let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
-    for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
-        let reported = other.values.get(Metric::Energy).unwrap();
-        row.values.set(Metric::Energy, 1.05 * reported);
-    }
+    let mut trace = sampled_with_counter(&load, 1.05);
     let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
     assert_eq!(
         (energy.method, energy.metric),

@@ -207,15 +207,19 @@ impl CompiledGame {
         let (weight, step) = (config.weight(t), config.step(t, self.ranges[player]));
         let learner = &mut state.players[player];
         let (plan, values) = (&mut scratch.plans[player], &mut scratch.values[player]);
+        // Add the strategy that was played in this iteration, before the update replaces it.
         for (sum, p) in learner.sum.iter_mut().zip(flat(plan)) {
             *sum += weight * p;
         }
         let regrets = learner.regrets.vectors_mut();
         let strategy = learner.strategy.vectors_mut();
         let chunks = &self.sides[player].layout.chunks;
+        // Deepest chunks first: the value of a set is part of the values of the actions before it.
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();
             let mut worth = Vector::default();
+            // A vector of the layout is several SIMD vectors on CPUs with fewer lanes. Number `at`
+            // of each action belongs to the same sets, so these sets are updated together.
             for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth))
                 .iter_mut()
                 .enumerate()
@@ -264,6 +268,7 @@ impl CompiledGame {
         let excess = |player: usize| {
             let decisions = self.sequences.decisions(player).iter();
             let excesses = decisions.map(|decision| {
+                // The second term is the rounding error of the sum itself.
                 let sum: f64 = profile[player][decision.actions()].iter().sum();
                 (sum - 1.0).abs() / UNIT + f64::from(decision.n_actions)
             });
@@ -276,6 +281,8 @@ impl CompiledGame {
             // that may not sum exactly to 1.
             n_roundings: n + self.roundings[other].depth * (1.0 + excess(other)),
             depth,
+            // Each sequence contributes one addition, and its probability has the errors of the
+            // player's own sets on the path, as above.
             n_relative: self.sequences.n_sequences(player) as f64 + depth * (1.0 + excess(player)),
         }
     }
@@ -283,6 +290,7 @@ impl CompiledGame {
     /// Converts a strategy's numbers to the compiled game's order.
     fn vectors(&self, player: usize, strategy: &[f64]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
+        // Sequence 0 is the empty sequence, which is no action of a strategy.
         let mut vectors = vec![Vector::default(); layout.n_vectors];
         for (&slot, &p) in layout.slots[1..].iter().zip(strategy) {
             flat_mut(&mut vectors)[slot as usize] = p;
@@ -308,6 +316,8 @@ impl Chunk {
 #[inline(always)]
 fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [Vector]) {
     for chunk in chunks {
+        // The parents of a chunk's sets are anywhere before the chunk, so their probabilities are
+        // loaded one by one. The products below are SIMD.
         let reach = chunk.parents.map(|slot| flat(plan)[slot as usize]);
         let reach = Vector(reach);
         let reach = split::<S>(std::slice::from_ref(&reach));
@@ -329,11 +339,13 @@ fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [V
 #[inline(always)]
 fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
     let values = flat_mut(values);
+    // One by one, because several sets of a chunk can have the same parent.
     for (&slot, worth) in chunk.parents.iter().zip(worth.0) {
         values[slot as usize] += worth;
     }
 }
 
+/// Returns the sum over sequences of probability times value.
 fn inner(plan: &[Vector], values: &[Vector]) -> f64 {
     let pairs = flat(plan).iter().zip(flat(values));
     pairs.map(|(p, value)| p * value).sum()

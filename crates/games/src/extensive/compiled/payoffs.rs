@@ -22,7 +22,8 @@ const MIN_TILE: usize = LANES;
 /// its lanes.
 type Matrix = [Vector; LANES];
 
-/// A tile: its payoff matrix, and the index of the opponent's vector that the matrix multiplies.
+/// A tile: the index of a vector of the other player, and the index of the matrix that multiplies
+/// the vector.
 #[derive(Clone, Copy, Debug)]
 struct PayoffTile {
     other: u32,

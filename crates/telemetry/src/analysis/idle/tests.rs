@@ -145,6 +145,32 @@ struct Load {
     is_idle: PowerProfile,
 }
 
+impl Load {
+    /// Creates a load from the lengths, in s, of busy and idle times, and the power of both, in W.
+    fn new(
+        pieces: &[(f64, bool)],
+        [busy_w, idle_w]: [f64; 2],
+        busy_pct: f64,
+        repeats: bool,
+    ) -> Self {
+        let program = |of_busy: f64, of_idle: f64| {
+            let level = |&(lasts_s, is_busy): &(f64, bool)| {
+                PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
+            };
+            PowerProfile {
+                pieces: pieces.iter().map(level).collect(),
+                repeats,
+            }
+        };
+        Self {
+            power: program(busy_w, idle_w),
+            busy: program(busy_pct, 0.0),
+            idle: program(0.0, idle_w),
+            is_idle: program(0.0, 1.0),
+        }
+    }
+}
+
 /// Shortest and longest busy and idle times, in s.
 #[derive(Clone, Copy)]
 struct Lengths {
@@ -173,21 +199,7 @@ fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64
         pieces.push((lasts_s, is_busy));
         (time_s, is_busy) = (time_s + lasts_s, !is_busy);
     }
-    let program = |of_busy: f64, of_idle: f64| PowerProfile {
-        pieces: pieces
-            .iter()
-            .map(|&(lasts_s, is_busy)| {
-                PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
-            })
-            .collect(),
-        repeats: false,
-    };
-    Load {
-        power: program(busy_w, idle_w),
-        busy: program(busy_pct, 0.0),
-        idle: program(0.0, idle_w),
-        is_idle: program(0.0, 1.0),
-    }
+    Load::new(&pieces, [busy_w, idle_w], busy_pct, false)
 }
 
 #[test]

@@ -20,6 +20,8 @@ impl Bottleneck {
     /// Returns the first verdict that applies to the shares of time, the period and utilisation.
     pub(super) fn first_fitting_verdict(&self) -> Verdict {
         let idle = 1.0 - self.shares.active.value;
+        // A job that alternates between two loads has a period as well, but its low level is not
+        // idle.
         let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;
         let has_gaps = self
             .periodicity
@@ -80,6 +82,7 @@ impl fmt::Display for Bottleneck {
                 found.levels_w.1,
                 100.0 * found.duty,
                 found.levels_w.0,
+                // Smaller bounds, 0 included, are reported as 1e-9.
                 found.chance.max(1e-9),
             )?;
         }

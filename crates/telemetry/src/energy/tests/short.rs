@@ -379,8 +379,8 @@ fn limits(kind: usize, lasts_s: f64) -> Limits {
 /// Returns the report line of a cell, and whether the results of the cell are within its limits.
 fn judged(kind: usize, lasts_s: f64, n: usize) -> (String, bool) {
     let (found, limits) = (tally(KINDS[kind], lasts_s, n), limits(kind, lasts_s));
-    let n_estimates = (found.n - found.n_without).max(1) as f64;
-    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_estimates);
+    let n_with_energy = (found.n - found.n_without).max(1) as f64;
+    let [outside, unlikely] = [found.n_outside, found.n_unlikely].map(|n| n as f64 / n_with_energy);
     let without = found.n_without as f64 / found.n as f64;
     let (width, likely) = (median_of(&found.widths), median_of(&found.likely_widths));
     let line = format!(
@@ -432,18 +432,7 @@ fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
 #[test]
 fn methods_that_contradict_each_other_are_joined() {
     let load = PowerProfile::square(50.0, 250.0, 0.73, 0.6);
-    let mut trace = sampled(
-        &load,
-        Reported::Power(SensorClass::FullTime),
-        0.0,
-        0.02,
-        30.0,
-    );
-    let counter = sampled(&load, Reported::Counter(0.1), 0.03, 0.02, 30.0);
-    for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
-        let counted = other.values.get(Metric::Energy).unwrap();
-        row.values.set(Metric::Energy, 0.6 * counted);
-    }
+    let trace = sampled_with_counter(&load, 0.6);
     let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
     let check = energy.check.unwrap();
     assert_eq!(energy.method, Method::Counter);

@@ -203,21 +203,7 @@ fn gaps_in_step_with_a_sensor_that_does_not_see_them_are_in_the_range() {
         for _ in 0..n_rounds {
             pieces.extend([(0.45 * period_s, false), (0.55 * period_s, true)]);
         }
-        let program = |of_busy: f64, of_idle: f64| PowerProfile {
-            pieces: pieces
-                .iter()
-                .map(|&(lasts_s, is_busy)| {
-                    PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
-                })
-                .collect(),
-            repeats: true,
-        };
-        let load = Load {
-            power: program(65.0, 20.0),
-            busy: program(90.0, 0.0),
-            idle: program(0.0, 20.0),
-            is_idle: program(0.0, 1.0),
-        };
+        let load = Load::new(&pieces, [65.0, 20.0], 90.0, true);
         let equipment = Equipment {
             board,
             class,
