@@ -17,10 +17,10 @@
 //! Adding an operation of one argument, such as `erf`: a row in the table in `unary`, its functions
 //! of f32 and f64 in [`math`](crate::math), an arm in `exec/host/lanes`, and a method in
 //! `tensor/elementwise`; for devices a function in `shaders/wgsl/shared/float.wgsl`, its twin in
-//! `shaders/src/twin/float.rs`, and an arm in `crates/gpu-wgsl/src/nest/expression.rs`. The compiler
-//! demands every field of the row and every arm. The tests read [`Unary::ALL`] and fail until the
-//! operation has a case in `math/verify`, a line of `NumPy` in `testdata/tensor.py`, and an entry in
-//! the twins' list `UNARY`; random programs and their gradients use it without a change.
+//! `shaders/src/twin/float.rs`, and an arm in `crates/gpu-wgsl/src/nest/expression.rs`. The
+//! compiler demands every field of the row and every arm. The tests read [`Unary::ALL`] and fail
+//! until the operation has a case in `math/verify`, a line of `NumPy` in `testdata/tensor.py`, and
+//! an entry in the twins' list `UNARY`; random programs and their gradients need no change.
 //! Source: `NumPy` 2 for every case that IEEE 754 leaves open.
 //! Derivatives: defined in the same tables. At points without a derivative (the corner of
 //! `abs`, a tie of `maximum`, the steps of `floor`) the documentation of each operation states the

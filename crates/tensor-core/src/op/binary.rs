@@ -63,7 +63,7 @@ macro_rules! binary_operations {
                 }
             }
 
-            // Each arm calls a known function, so that a loop over one operation is compiled for it.
+            // Each arm calls a known function, so a loop over one operation is compiled for it.
             pub(crate) fn on_float(self, a: f64, b: f64) -> f64 {
                 match self {
                     $(Self::$op => self.defined::<fn(f64, f64) -> f64>($on_float, "floats")(a, b),)*

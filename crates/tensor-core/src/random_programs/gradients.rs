@@ -368,8 +368,8 @@ const CASES_IN_FULL: u32 = 40_000;
 /// The number of programs of first derivatives per program of second derivatives.
 const SECOND_ONE_IN: u32 = 2;
 
-/// The kinds that propagate a slope, and the minimum number of each in 1,000 programs. Operations on
-/// one and two arguments that are not among [`DECISIONS`] are of this kind, too.
+/// The kinds that propagate a slope, and the minimum number of each in 1,000 programs. Operations
+/// on one and two arguments that are not among [`DECISIONS`] propagate a slope, too.
 const SLOPES: (usize, &str) = (
     2,
     "unary binary outer repeated with_number reduce max mean min prod sum matmul softmax select concat gather take_along_axis view broadcast_to expand_dims \
