@@ -6,10 +6,10 @@
 //! loop over them into SIMD code for the enabled instruction set. `exp`, `ln` and `sigmoid` are
 //! computed in f32, the fastest way; the others are computed in f64 and rounded once. The functions
 //! of f64 are those of the standard library, one element at a time, except `sigmoid`, which is
-//! composed of its `exp`, and `erf` and `erfc`, which are those of `libm`. Dispatch such a loop by `pulp::Arch::dispatch`, as a struct that
-//! implements `pulp::NullaryFnOnce` with an `#[inline(always)]` method. A closure of that size is
-//! not always inlined; it then runs without the instructions for which it was dispatched, ten times
-//! slower.
+//! composed of its `exp`, and `erf` and `erfc`, which are those of `libm`. Dispatch such a loop by
+//! `pulp::Arch::dispatch`, as a struct that implements `pulp::NullaryFnOnce` with an
+//! `#[inline(always)]` method. A closure of that size is not always inlined; it then runs without
+//! the instructions for which it was dispatched, ten times slower.
 //! Accuracy: for f32, the documentation of each function states the worst error over all arguments,
 //! found by testing all 2^32 of them (for `pow`, which has two arguments, by a sample). A unit in
 //! the last place (ulp) is the distance between adjacent numbers around the exact result, and
@@ -34,7 +34,7 @@ mod single;
 mod wide;
 
 #[cfg(test)]
-mod verify;
+pub(crate) mod verify;
 
 /// The elementary functions of `f32` and `f64`.
 ///

@@ -15,9 +15,9 @@
 //! from the lowest power on, before the remaining coefficients are fitted again. Reduction of large
 //! angles: Payne and Hanek 1983, "Radian reduction for trigonometric functions".
 //! Limits: results below the smallest normal number are accurate to one unit of 2^-149, and zero
-//! on a device that flushes them. A compiler that reassociates products may make the largest results of
-//! `exp` and `pow` infinite, and one that factors `k * a + k * b` loses the low part of reduced
-//! arguments; the tests of `gpu-wgsl` detect both on an adapter.
+//! on a device that flushes them. A compiler that reassociates products may make the largest
+//! results of `exp` and `pow` infinite, and one that factors `k * a + k * b` loses the low part of
+//! reduced arguments; the tests of `gpu-wgsl` detect both on an adapter.
 
 use std::f32::consts::{FRAC_2_PI, LN_2, LOG2_E};
 

@@ -128,8 +128,8 @@ impl StrategicForm {
         &self.plans[player]
     }
 
-    /// Returns the behaviour strategy that leads to each leaf as often as a mixture of plans does: a
-    /// probability for each action of each information set, in the order of
+    /// Returns the behaviour strategy that leads to each leaf as often as a mixture of plans does:
+    /// a probability for each action of each information set, in the order of
     /// [`Sequences::decisions`].
     ///
     /// At sets that the mixture's own choices exclude, all actions have the same probability.

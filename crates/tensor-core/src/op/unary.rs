@@ -372,3 +372,20 @@ impl Unary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::verify::CASES;
+
+    #[test]
+    fn every_function_of_the_table_is_compared_with_f64() {
+        let functions = Unary::ALL
+            .into_iter()
+            .filter(|op| op.rounding() == Rounding::Function);
+        for op in functions {
+            let has_case = CASES.iter().any(|(name, ..)| *name == op.name());
+            assert!(has_case, "{} has no case in math/verify", op.name());
+        }
+    }
+}
