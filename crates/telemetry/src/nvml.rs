@@ -12,7 +12,7 @@
 //! the library is opened has neither a name nor limits when it comes back.
 
 mod clocks;
-mod lookout;
+mod backoff;
 mod metrics;
 mod query;
 mod raw;
@@ -23,7 +23,7 @@ pub use query::{Query, bandwidth, cores_per_multiprocessor};
 use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::source::{Reading, Source};
 use crate::{Error, Fault, Metric, Result, Values};
-use lookout::Backoff;
+use backoff::Backoff;
 use metrics::{PER_MILLI, ask, field};
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::error::NvmlError;
@@ -61,7 +61,7 @@ pub struct Nvml {
     reported: Vec<[bool; Metric::COUNT]>,
     handles: Vec<Opened>,
     /// Times of the next attempts to find each lost device.
-    lookouts: Vec<Backoff>,
+    backoffs: Vec<Backoff>,
 }
 
 /// The handle of a device, or the fault because of which there is no handle.
@@ -108,7 +108,7 @@ impl Nvml {
             reported: devices.iter().map(reported).collect(),
             devices,
             handles,
-            lookouts: vec![Backoff::default(); count as usize],
+            backoffs: vec![Backoff::default(); count as usize],
         })
     }
 
@@ -187,7 +187,7 @@ impl Source for Nvml {
     }
 
     fn read(&mut self, device: usize, now: Duration) -> Reading {
-        if is_lost(&self.handles[device]) && self.lookouts[device].is_due(now) {
+        if is_lost(&self.handles[device]) && self.backoffs[device].is_due(now) {
             self.reconnect();
         }
         let reported = &self.reported[device];
@@ -229,9 +229,9 @@ impl Source for Nvml {
                 } else {
                     Fault::Lost
                 });
-                self.lookouts[device].lost(now);
+                self.backoffs[device].lost(now);
             }
-            None => self.lookouts[device] = Backoff::default(),
+            None => self.backoffs[device] = Backoff::default(),
         }
         Reading { values, faults }
     }

@@ -44,45 +44,45 @@ const SHOWN: u64 = 2000;
 
 /// The work to do in a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+enum Job {
     /// A number of iterations of CFR, or of CFR+.
-    Learn { iterations: usize, plus: bool },
+    Iterate { iterations: usize, plus: bool },
     /// DCFR until NashConv is at most [`TARGET`].
-    Reach,
+    Converge,
     /// NashConv of the uniform profile.
-    Judge,
+    NashConv,
 }
 
 /// Returns the tasks.
 #[must_use]
 pub fn tasks() -> Vec<Task> {
-    const ASKS: [(&str, &str, usize, Ask); 4] = [
+    const JOBS: [(&str, &str, usize, Job); 4] = [
         (
             "leduc-cfr",
             "936x100",
             0,
-            Ask::Learn {
+            Job::Iterate {
                 iterations: 100,
                 plus: false,
             },
         ),
-        ("leduc-cfr", "936-to-1e-3", 0, Ask::Reach),
+        ("leduc-cfr", "936-to-1e-3", 0, Job::Converge),
         (
             "liars-dice-cfr",
             "24576x10",
             6,
-            Ask::Learn {
+            Job::Iterate {
                 iterations: 10,
                 plus: true,
             },
         ),
-        ("liars-dice-nash-conv", "24576", 6, Ask::Judge),
+        ("liars-dice-nash-conv", "24576", 6, Job::NashConv),
     ];
-    let task = |(name, size, faces, ask): (&'static str, &'static str, _, _)| {
+    let task = |(name, size, faces, job): (&'static str, &'static str, _, _)| {
         let n_sets = size.split(['x', '-']).next().unwrap_or_default();
-        Task::new(name, "S0", size, move || Cfr::new(n_sets, faces, ask))
+        Task::new(name, "S0", size, move || Cfr::new(n_sets, faces, job))
     };
-    ASKS.map(task).into()
+    JOBS.map(task).into()
 }
 
 /// A game in all representations that are needed.
@@ -124,7 +124,7 @@ impl Board {
 #[derive(Debug)]
 pub struct Cfr {
     faces: usize,
-    ask: Ask,
+    job: Job,
     /// The game itself, followed by equivalent games.
     boards: Vec<Board>,
     /// NashConv computed by the oracle. For learning there are two values, with alternating and
@@ -135,7 +135,7 @@ pub struct Cfr {
 impl Cfr {
     /// Computes the expected result; `n_sets` is the number of information sets, as in the task's
     /// size. `faces` is the number of faces of a die, or 0 for Leduc poker.
-    fn new(n_sets: &str, faces: usize, ask: Ask) -> Result<Self> {
+    fn new(n_sets: &str, faces: usize, job: Job) -> Result<Self> {
         let boards = if faces == 0 {
             vec![
                 Board::new("host", &Leduc::new())?,
@@ -150,20 +150,20 @@ impl Cfr {
             "the game has {} information sets (size of the task: {n_sets})",
             plain.n_sets()
         );
-        let truth = match ask {
-            Ask::Learn { iterations, plus } => [Updates::Alternating, Updates::Simultaneous]
+        let truth = match job {
+            Job::Iterate { iterations, plus } => [Updates::Alternating, Updates::Simultaneous]
                 .map(|updates| {
                     let mut learning = Learning::new(plain, plus, updates);
                     learning.advance(iterations);
                     learning.nash_conv()
                 })
                 .into(),
-            Ask::Reach => vec![TARGET],
-            Ask::Judge => vec![plain.uniform_nash_conv()],
+            Job::Converge => vec![TARGET],
+            Job::NashConv => vec![plain.uniform_nash_conv()],
         };
         Ok(Self {
             faces,
-            ask,
+            job,
             boards,
             truth,
         })
@@ -178,9 +178,9 @@ impl Cfr {
             .map(|player| compiled.choices(player).iter().sum())
             .iter()
             .sum();
-        let work = match self.ask {
-            Ask::Learn { iterations, .. } => Work::Iterations(iterations as f64),
-            Ask::Reach | Ask::Judge => Work::Games(1.0),
+        let work = match self.job {
+            Job::Iterate { iterations, .. } => Work::Iterations(iterations as f64),
+            Job::Converge | Job::NashConv => Work::Games(1.0),
         };
         // Payoffs of the terminal nodes, and a profile.
         let bytes = (plain.n_ends() + n_actions) * size_of::<f64>();
@@ -191,8 +191,8 @@ impl Cfr {
     /// not do.
     fn loops(&self) -> Option<Variant<'_>> {
         let plain = &self.boards[0].plain;
-        match self.ask {
-            Ask::Learn { iterations, plus } => Some(Variant::scored(
+        match self.job {
+            Job::Iterate { iterations, plus } => Some(Variant::scored(
                 "loops",
                 self.extent(),
                 move || Ok(Learning::new(plain, plus, Updates::Alternating)),
@@ -202,8 +202,8 @@ impl Cfr {
                 },
                 |learning| Ok(vec![learning.nash_conv()]),
             )),
-            Ask::Reach => None,
-            Ask::Judge => Some(Variant::on_cpu("loops", self.extent(), 1, |out| {
+            Job::Converge => None,
+            Job::NashConv => Some(Variant::on_cpu("loops", self.extent(), 1, |out| {
                 out[0] = plain.uniform_nash_conv();
                 Ok(())
             })),
@@ -212,8 +212,8 @@ impl Cfr {
 
     fn variant<'a>(&'a self, board: &'a Board) -> Variant<'a> {
         let (executor, extent, compiled) = (board.executor, self.extent(), &board.compiled);
-        match self.ask {
-            Ask::Learn { iterations, plus } => Variant::scored(
+        match self.job {
+            Job::Iterate { iterations, plus } => Variant::scored(
                 executor,
                 extent,
                 move || {
@@ -230,7 +230,7 @@ impl Cfr {
                 },
                 |run| board.judged(&run.average()),
             ),
-            Ask::Reach => Variant::scored(
+            Job::Converge => Variant::scored(
                 executor,
                 extent,
                 || Ok(None),
@@ -241,7 +241,7 @@ impl Cfr {
                 },
                 |solution| board.judged(&solution.as_ref().context("no solution")?.strategies),
             ),
-            Ask::Judge => {
+            Job::NashConv => {
                 let uniform = board.uniform();
                 Variant::on_cpu(executor, extent, 1, move |out| {
                     out[0] = nash_conv(compiled, &uniform)?;
@@ -252,7 +252,7 @@ impl Cfr {
     }
 
     fn rivals(&self) -> Vec<BaselineArguments<'_>> {
-        let job = |library, iterations: usize, plus: bool| {
+        let run = |library, iterations: usize, plus: bool| {
             let sizes = [
                 ("faces", self.faces),
                 ("iterations", iterations),
@@ -260,18 +260,18 @@ impl Cfr {
             ];
             BaselineArguments::each(&[library], script!("cfr.py"), &sizes, &[])
         };
-        match self.ask {
+        match self.job {
             // The CFR+ of `cfr` uses other weights, so it is not comparable.
-            Ask::Learn { iterations, plus } if plus => job("open_spiel", iterations, true),
-            Ask::Learn { iterations, .. } => ["open_spiel", "cfr"]
-                .map(|library| job(library, iterations, false))
+            Job::Iterate { iterations, plus } if plus => run("open_spiel", iterations, true),
+            Job::Iterate { iterations, .. } => ["open_spiel", "cfr"]
+                .map(|library| run(library, iterations, false))
                 .concat(),
-            Ask::Reach => [
-                job("open_spiel", OPEN_SPIEL_STEPS, true),
-                job("cfr", CFR_STEPS, true),
+            Job::Converge => [
+                run("open_spiel", OPEN_SPIEL_STEPS, true),
+                run("cfr", CFR_STEPS, true),
             ]
             .concat(),
-            Ask::Judge => job("open_spiel", 0, false),
+            Job::NashConv => run("open_spiel", 0, false),
         }
     }
 
@@ -284,7 +284,7 @@ impl Cfr {
             Ok(())
         };
         match self.truth[..] {
-            [target] if self.ask == Ask::Reach => ensure!(
+            [target] if self.job == Job::Converge => ensure!(
                 (0.0..=target).contains(found),
                 "NashConv is {found} (at most {target})"
             ),
@@ -326,7 +326,7 @@ impl Problem for Cfr {
         })
         .with_variants(variants)
         .with_rivals(self.rivals());
-        if self.ask == Ask::Reach {
+        if self.job == Job::Converge {
             workload.with_figure(|_| self.figure())
         } else {
             workload
@@ -340,8 +340,8 @@ mod tests {
     use harness::workload::Portion;
 
     /// Runs every variant of a workload once and checks its result.
-    fn check_variants(ask: Ask, faces: usize, sets: &str) {
-        let cfr = Cfr::new(sets, faces, ask).unwrap();
+    fn check_variants(job: Job, faces: usize, sets: &str) {
+        let cfr = Cfr::new(sets, faces, job).unwrap();
         let workload = cfr.workload(&[]);
         assert!(workload.variants.len() >= 2);
         for variant in workload.variants {
@@ -354,20 +354,20 @@ mod tests {
 
     #[test]
     fn all_variants_end_where_the_oracle_does() {
-        let ask = |iterations, plus| Ask::Learn { iterations, plus };
-        check_variants(ask(10, false), 0, "936");
-        check_variants(ask(10, true), 3, "192");
-        check_variants(Ask::Judge, 3, "192");
-        check_variants(Ask::Reach, 0, "936");
+        let job = |iterations, plus| Job::Iterate { iterations, plus };
+        check_variants(job(10, false), 0, "936");
+        check_variants(job(10, true), 3, "192");
+        check_variants(Job::NashConv, 3, "192");
+        check_variants(Job::Converge, 0, "936");
     }
 
     #[test]
     fn other_results_are_refused() {
-        let ask = Ask::Learn {
+        let job = Job::Iterate {
             iterations: 3,
             plus: false,
         };
-        let cfr = Cfr::new("192", 3, ask).unwrap();
+        let cfr = Cfr::new("192", 3, job).unwrap();
         let [alternating, simultaneous] = cfr.truth[..] else {
             panic!("expected two values of NashConv")
         };
@@ -381,7 +381,7 @@ mod tests {
             assert_eq!(cfr.check(&[found]).is_ok(), is_right, "{found}");
         }
         assert!(cfr.check(&[]).is_err());
-        let target = Cfr::new("936", 0, Ask::Reach).unwrap();
+        let target = Cfr::new("936", 0, Job::Converge).unwrap();
         assert!(target.check(&[TARGET]).is_ok());
         assert!(target.check(&[1.01 * TARGET]).is_err() && target.check(&[f64::NAN]).is_err());
     }

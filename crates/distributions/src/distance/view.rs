@@ -40,7 +40,7 @@ const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
 struct Power {
     /// The logarithm of the density at the distance `delta`; `-inf` where the density is 0.
     ln: f64,
-    /// NaN if the density is not integrable, so that the integral is NaN as well.
+    /// The exponent of `u/delta`. NaN if the density is not integrable, so that its integral is NaN.
     exponent: f64,
     /// The uncertainty of the exponent.
     doubt: f64,

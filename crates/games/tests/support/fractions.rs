@@ -4,7 +4,7 @@ use games::extensive::Sequences;
 use games::{Profile, Rational, StrategicGame};
 use num_traits::{One, Zero};
 
-/// Returns the fraction that a float is.
+/// Converts a finite float to a fraction of the same value.
 pub(crate) fn exact(float: f64) -> Rational {
     Rational::from_float(float).unwrap()
 }

@@ -344,7 +344,8 @@ impl<'a> Undone<'a> {
         }
     }
 
-    /// Converts the axes of one coordinate to the axis of the source.
+    /// Merges the axes of the gradient that step along one axis of the source into that axis, of
+    /// the source's length; elements that no step reaches are 0.
     fn restore(&mut self, source: usize) -> Result<()> {
         if self.axes.contains(&Axis::Source(source)) {
             return Ok(());
