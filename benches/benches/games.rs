@@ -13,8 +13,9 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use tensor_core::rng::Philox;
 
-/// Number of games in a batch, and of iterations in each.
+/// Number of games in a batch.
 const N_GAMES: usize = 1024;
+/// Number of iterations in each game.
 const STEPS: u64 = 500;
 /// Sides of the matrix games.
 const SIDES: [usize; 2] = [100, 1000];

@@ -39,7 +39,7 @@ pub enum Verdict {
 pub struct Entry {
     /// Stable id: `s3.wichmann-hill`.
     pub id: &'static str,
-    /// Statement of the document, in our words.
+    /// Statement of the source document ([`harness::sources`]), in our words.
     pub claim: &'static str,
     /// Statement that is true instead, if the claim does not hold as it is.
     #[serde(skip_serializing_if = "Option::is_none")]

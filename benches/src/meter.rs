@@ -21,6 +21,7 @@ use telemetry::{Device, Sampler, Source, measure_by};
 
 /// Duration for which a contestant runs for its energy: twenty updates of the slowest sensors.
 const METERED: Duration = Duration::from_secs(2);
+/// Interval between two readings of the sensors during the run.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// A function that opens a sampler for one measurement.

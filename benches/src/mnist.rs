@@ -15,6 +15,7 @@ use tensor_core::data::idx::{self, IdxArray};
 
 /// Pixels per image, 28 × 28.
 pub const N_PIXELS: usize = SIDE * SIDE;
+/// Width and height of an image, in pixels.
 const SIDE: usize = 28;
 /// Number of training images: the notebook trains on the first 50 000 and keeps the rest for
 /// validation.
@@ -30,6 +31,7 @@ const DIGITS: &[u8] = include_bytes!("../testdata/digits-images.idx.gz");
 const DIGITS_LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
 /// Number of the project's digits to train with; the rest is for tests.
 const N_DIGITS_TO_TRAIN: usize = 1500;
+/// Width and height of the project's digits, in pixels.
 const DIGITS_SIDE: usize = 8;
 /// Factor for the project's digits: their 17 levels, 0 to 16, times 16 cover the range of MNIST's
 /// pixels.

@@ -18,15 +18,17 @@ use source_order::SourceOrder;
 
 mod source_order;
 
-/// Number of iterations in the note's example, and its upper limit for `eps`.
+/// Number of iterations in the note's example.
 const STEPS: u64 = 500;
+/// Upper limit of `eps` in the note's example.
 const EPS: f64 = 0.03;
 /// Number of iterations that are searched for the first ones with `eps` below the limit.
 const LONG: u64 = 40_000;
 /// Number of seeds of the stochastic variant.
 const SEEDS: u64 = 200;
-/// Number of random games, and the maximum number of rows and columns.
+/// Number of random games.
 const GAMES: usize = 400;
+/// Maximum number of rows and of columns of a random game.
 const MOST_ACTIONS: usize = 8;
 
 pub(super) const CLAIMS: &[Claim] = &[

@@ -19,19 +19,22 @@ use telemetry::synthetic::{
     Board, BoardLimits, Driver, Gpu, Model, PowerField, PowerProfile, PowerSegment, Scenario,
 };
 
-/// The notes' table of a P100: clocks in MHz, power in W, images per second.
+/// Clocks of the notes' table of a P100, in MHz.
 const CLOCKS_MHZ: [f64; 7] = [544.0, 683.0, 810.0, 936.0, 1063.0, 1202.0, 1328.0];
+/// Power at each clock, in W.
 const WATTS: [f64; 7] = [57.0, 62.0, 65.0, 70.0, 78.0, 88.0, 115.0];
+/// Images per second at each clock.
 const RATES: [f64; 7] = [60.0, 75.0, 85.0, 95.0, 105.0, 115.0, 120.0];
-/// Rounding error of the table: its values were read from a figure, power to 1 W and rates to five
-/// images per second.
+/// Rounding error of the powers, which were read from a figure to 1 W.
 const WATTS_ROUNDING: f64 = 0.5;
+/// Rounding error of the rates, which were read from a figure to five images per second.
 const RATES_ROUNDING: f64 = 2.5;
 
-/// Output of `nvcc --version` in the two images of the notes, and the CUDA version of the notes'
-/// frameworks.
+/// Output of `nvcc --version` in the first image of the notes.
 const NVCC_NEW: &str = "Cuda compilation tools, release 12.1, V12.1.105";
+/// Output of `nvcc --version` in the second image.
 const NVCC_OLD: &str = "Cuda compilation tools, release 11.8, V11.8.89";
+/// CUDA version of the notes' frameworks.
 const FRAMEWORK: &str = "11.8";
 /// The notes' driver version, as printed by `nvidia-smi`.
 const DRIVER: &str = "510.47.03";

@@ -22,26 +22,31 @@ use crate::{Result, units};
 
 const SIZE: (u32, u32) = (960, 380);
 const SMALL: u32 = 11;
-/// Margin around a plot, height of the x axis, and width of the right axis, in pixels.
+/// Margin around a plot, in pixels.
 const MARGIN: u32 = 16;
+/// Height of the x axis, in pixels.
 const ACROSS: u32 = 46;
+/// Width of the right axis, in pixels.
 const RIGHT: u32 = 66;
+/// Width of a line, in pixels.
 const WIDTH: u32 = 2;
 /// Dash and gap of a dashed line, in pixels.
 const DASH: (i32, i32) = (6, 4);
-/// Maximum number of points of a line whose points are drawn as discs, and the radius of a disc.
+/// Maximum number of points of a line whose points are drawn as discs.
 const MOST_DOTS: usize = 40;
+/// Radius of a disc, in pixels.
 const DOT: i32 = 3;
-/// Distance between the names of the legend, and from the edge of the plot to the first name, in
-/// pixels.
+/// Distance between the names of the legend, in pixels.
 const NAME_HEIGHT: i32 = 15;
+/// Distance from the edge of the plot to the first name, in pixels.
 const GAP: i32 = 8;
 /// Approximate width of a character of a name, in pixels.
 const LETTER: i32 = 6;
 /// Additional height for names above a plot, in pixels.
 const ABOVE: u32 = 18;
-/// Margin around a map, for the names of its points, and height of the caption below it, in pixels.
+/// Margin around a map, for the names of its points, in pixels.
 const MAP_MARGIN: u32 = 34;
+/// Height of the caption below a map, in pixels.
 const MAP_TITLE: u32 = 20;
 /// Distance from a point to the middle of its name, in pixels.
 const LIFT: i32 = 14;

@@ -27,8 +27,8 @@ pub struct Panel {
     pub right: String,
     /// Whether both axes are logarithmic.
     pub is_log: bool,
-    /// Whether the plane is a map: both axes have the same scale and are not drawn; `x` is shown as
-    /// a caption below.
+    /// Whether the panel is a map: both axes have one scale and are not drawn, and the label
+    /// [`x`](Self::x) is shown as a caption below.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_map: bool,
     /// Marked points.

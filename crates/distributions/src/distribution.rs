@@ -161,7 +161,8 @@ mod tests {
             assert_eq!(plain.to_bits(), dispatched.to_bits(), "{name} at {x}");
         }
         for phi in [1e-12, 1e-3, 0.5, 1e3, 1e7] {
-            let distribution = InverseGaussian::new(1.0, 1.0 / phi).expect("valid parameters");
+            let distribution =
+                InverseGaussian::new(1.0, 1.0 / phi).expect("the parameters are valid");
             for x in (-40..=40).map(|i| (f64::from(i) / 10.0).exp()) {
                 check("pdf", Pdf(distribution), x);
                 check("ln_pdf", LnPdf(distribution), x);

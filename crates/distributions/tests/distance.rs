@@ -8,7 +8,7 @@ use tensor_core::compare::{Tolerance, assert_close};
 /// Checks that a distance is within its own error estimate of the exact value.
 #[track_caller]
 fn check(found: Result<Estimate, Error>, truth: f64) {
-    let Estimate { value, error } = found.expect("a distance");
+    let Estimate { value, error } = found.expect("the distance converges");
     assert_close([value], [truth], Tolerance::exact().or_absolute(error));
     assert!(error <= 1e-10 * truth || error < 1e-13, "{error}");
 }

@@ -156,7 +156,8 @@ fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
     for pair in 0..200 {
         let normals = Normals::random(&random, 6 * pair);
         let [p, q] = [0, 1].map(|i| {
-            Normal::new(normals.means[i], normals.deviations[i]).expect("random parameters")
+            Normal::new(normals.means[i], normals.deviations[i])
+                .expect("the random parameters are valid")
         });
         let unit = normals.deviations[0].max(normals.deviations[1]);
         let cases = [
@@ -164,7 +165,7 @@ fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
             (distance::wasserstein1(&p, &q), normals.wasserstein1(), unit),
         ];
         for (found, truth, unit) in cases {
-            let found = found.expect("smooth densities");
+            let found = found.expect("the integrals of smooth densities converge");
             assert!(
                 (found.value - truth).abs() <= found.error + ROUNDING * unit,
                 "{p:?} {q:?}: {found:?}, truth {truth:e}"

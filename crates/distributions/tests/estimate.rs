@@ -71,7 +71,8 @@ fn ends_of_intervals_meet_their_golden_values() {
 /// the statistics of both parts.
 fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatistic {
     if xs.len() < 3 {
-        return SufficientStatistic::from_sample(xs).expect("a sample");
+        return SufficientStatistic::from_sample(xs)
+            .expect("the sample has positive finite numbers");
     }
     let (left, right) = xs.split_at(rng.random_range(1..xs.len()));
     let mut statistic = merged_anyhow(left, rng);

@@ -14,7 +14,8 @@ use tensor_core::compare::{Tolerance, assert_close};
 
 /// Returns the distribution from which a golden sample was drawn.
 fn true_distribution(sample: &Sample) -> InverseGaussian {
-    InverseGaussian::new(sample.number("mu"), sample.number("lambda")).expect("golden parameters")
+    InverseGaussian::new(sample.number("mu"), sample.number("lambda"))
+        .expect("golden parameters are valid")
 }
 
 #[test]

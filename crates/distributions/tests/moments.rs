@@ -17,7 +17,8 @@ fn number(row: &HashMap<String, String>, name: &str) -> f64 {
 
 /// Returns the distribution of a golden row.
 fn distribution(row: &HashMap<String, String>) -> InverseGaussian {
-    InverseGaussian::new(number(row, "mean"), number(row, "shape")).expect("golden parameters")
+    InverseGaussian::new(number(row, "mean"), number(row, "shape"))
+        .expect("golden parameters are valid")
 }
 
 #[test]

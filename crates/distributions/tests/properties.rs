@@ -12,7 +12,8 @@ const TWO_GATES: usize = 36;
 fn distribution_and_point() -> impl Strategy<Value = (InverseGaussian, f64)> {
     (-14.0..8.0, -20.0..20.0, -30.0..30.0).prop_map(|(phi, scale, w): (f64, f64, f64)| {
         let (phi, mean) = (10_f64.powf(phi), 10_f64.powf(scale));
-        let distribution = InverseGaussian::new(mean, mean / phi).expect("valid parameters");
+        let distribution =
+            InverseGaussian::new(mean, mean / phi).expect("the parameters are valid");
         (distribution, mean * ratio(w * phi.sqrt() / 2.0))
     })
 }

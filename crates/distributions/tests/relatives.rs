@@ -69,15 +69,17 @@ fn distribution(row: &Row) -> Box<dyn Functions> {
         "levy" => Box::new(Levy::new(first).expect("a golden scale")),
         "reciprocal" => Box::new(
             ReciprocalInverseGaussian::new(first, number(row, "second"))
-                .expect("golden parameters"),
+                .expect("golden parameters are valid"),
         ),
         "shifted" => Box::new(
             ShiftedInverseGaussian::new(number(row, "third"), first, number(row, "second"))
-                .expect("golden parameters"),
+                .expect("golden parameters are valid"),
         ),
         _ => {
             let (drift, volatility) = (number(row, "second"), number(row, "third"));
-            Box::new(FirstPassage::new(first, drift, volatility).expect("golden parameters"))
+            Box::new(
+                FirstPassage::new(first, drift, volatility).expect("golden parameters are valid"),
+            )
         }
     }
 }

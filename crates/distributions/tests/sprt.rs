@@ -24,7 +24,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 fn test(row: &HashMap<String, String>) -> Sprt {
     let [null, alternative, std_dev, alpha, beta] =
         ["null", "alternative", "std_dev", "alpha", "beta"].map(|name| number(row, name));
-    Sprt::new(null, alternative, std_dev, alpha, beta).expect("golden parameters")
+    Sprt::new(null, alternative, std_dev, alpha, beta).expect("golden parameters are valid")
 }
 
 /// A result of a test, from the true mean and the argument `u` of the transform.

@@ -23,12 +23,12 @@ fn config(name: &str) -> SolverConfig {
         "lcfr" => SolverConfig::linear(),
         "dcfr" => SolverConfig::discounted(1.5, 0.0, 2.0),
         "pcfr+" => SolverConfig::predictive_regret_matching_plus(),
-        other => panic!("the reference has an algorithm {other}"),
+        other => panic!("unknown algorithm in the reference: {other}"),
     };
     config.updates(match updates {
         "alternating" => Updates::Alternating,
         "simultaneous" => Updates::Simultaneous,
-        other => panic!("the reference has updates {other}"),
+        other => panic!("unknown updates in the reference: {other}"),
     })
 }
 

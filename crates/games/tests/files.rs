@@ -20,10 +20,14 @@ fn column(game: &NormalForm, player: usize) -> Vec<String> {
 /// Returns the message of a file error, without the operation.
 #[track_caller]
 fn fault<T: std::fmt::Debug>(read: games::Result<T>) -> String {
-    let error = read.expect_err("a fault");
+    let error = read.expect_err("the file is invalid");
     assert!(matches!(error, Error::FileInvalid { .. }), "{error:?}");
     let message = error.to_string();
-    message.split_once(": ").expect("an operation").1.to_owned()
+    message
+        .split_once(": ")
+        .expect("the message begins with the operation")
+        .1
+        .to_owned()
 }
 
 #[test]

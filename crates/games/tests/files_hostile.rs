@@ -170,7 +170,7 @@ fn braces_without_end_are_an_error_of_one_line() {
 /// Files to damage.
 fn golden() -> Vec<Vec<u8>> {
     let kuhn = include_bytes!("../testdata/openspiel-kuhn.efg");
-    let strict = files::write_efg(&files::read_efg(kuhn).expect("a tree"));
+    let strict = files::write_efg(&files::read_efg(kuhn).expect("the golden file is valid"));
     let listed = "NFG 1 R \"a \\\"t\\\"\" { \"A\" \"B\" \"C\" } { 2 1 3 } \"c\" 1 2 3/4 -5 .6 7e1 8 9 10 1e-2 2 3 4 5 6 7 8 9";
     let outcomes = "NFG 1 R \"t\" { \"A\" \"B\" } { { \"a\" \"b\" } { \"c\" } } { { \"o\" 1, 2 } { 1/2 0.5 } } 0 2";
     let stages = "EFG 2 R \"t\" { \"A\" \"B\" } \"c\" c \"\" 1 { 0.3333333333 0.6666666666 } 1 { 1 1 } p 1 1 { \"a\" } 1 t 1 p 1 1 0 t 2 \"x\" { 1/3, 7 }";

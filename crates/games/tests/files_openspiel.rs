@@ -65,9 +65,9 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
 /// Compares a game from a file with the same game by its rules: both deal and bet in one order, so
 /// all but names agrees.
 fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
-    let file = Sequences::new(file).expect("perfect recall");
-    let rules = Tree::from_game(rules).expect("a game");
-    let ours = Sequences::new(&rules).expect("perfect recall");
+    let file = Sequences::new(file).expect("the game has perfect recall");
+    let rules = Tree::from_game(rules).expect("the rules form a valid tree");
+    let ours = Sequences::new(&rules).expect("the game has perfect recall");
     for player in 0..2 {
         assert_eq!(file.decisions(player), ours.decisions(player));
         assert_eq!(file.n_sequences(player), ours.n_sequences(player));

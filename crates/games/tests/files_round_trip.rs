@@ -21,8 +21,10 @@ fn number() -> impl Strategy<Value = Rational> {
         (-9..10_i128).prop_map(|integer| Rational::from_integer(integer.into())),
         (-99..100_i128, 1..100_i128).prop_map(fraction),
         (any::<i128>(), 1..i128::MAX).prop_map(fraction),
-        (-1e150..1e150_f64).prop_map(|float| Rational::from_float(float).expect("finite")),
-        (-1e-150..1e-150_f64).prop_map(|float| Rational::from_float(float).expect("finite")),
+        (-1e150..1e150_f64)
+            .prop_map(|float| Rational::from_float(float).expect("the float is finite")),
+        (-1e-150..1e-150_f64)
+            .prop_map(|float| Rational::from_float(float).expect("the float is finite")),
     ]
 }
 
@@ -54,10 +56,12 @@ fn normal_form() -> impl Strategy<Value = NormalForm> {
         _,
         Vec<String>,
     )| {
-        let array =
-            |payoffs| ArrayD::from_shape_vec(shape.clone(), payoffs).expect("one for each cell");
-        let game =
-            NormalForm::new(shape.len(), payoffs.into_iter().map(array).collect()).expect("a game");
+        let array = |payoffs| {
+            ArrayD::from_shape_vec(shape.clone(), payoffs)
+                .expect("there is one payoff for each cell")
+        };
+        let game = NormalForm::new(shape.len(), payoffs.into_iter().map(array).collect())
+            .expect("all players have payoffs of one shape");
         let actions = if actions.is_empty() {
             vec![]
         } else {
@@ -71,7 +75,7 @@ fn normal_form() -> impl Strategy<Value = NormalForm> {
             players,
             actions,
         })
-        .expect("valid")
+        .expect("the names match the shape")
     };
     vec(1..4_usize, 1..5)
         .prop_flat_map(with_shape)
@@ -107,29 +111,35 @@ fn tree_of(title: String, players: Vec<String>, drafts: Vec<Draft>) -> Tree {
                 let weights: Vec<Rational> = weights[..n_children].iter().map(weight).collect();
                 builder
                     .chance(&weights, || names[..n_children].to_vec())
-                    .expect("valid");
+                    .expect("the weights sum to 1");
             }
             3 | 4 if !sets.is_empty() => {
                 let (set, n_actions) = sets[usize::from(kind) % sets.len()];
-                builder.decision(set, n_actions).expect("valid");
+                builder
+                    .decision(set, n_actions)
+                    .expect("the set has these actions");
             }
             3..=6 => {
                 let player = usize::from(kind / 8) % n_players;
                 let set = builder
                     .information_set(player, &names[3], names[..n_children].to_vec())
-                    .expect("valid");
+                    .expect("the player exists");
                 sets.push((set, n_children));
-                builder.decision(set, n_children).expect("valid");
+                builder
+                    .decision(set, n_children)
+                    .expect("the set has these actions");
             }
             _ => {
                 let numbers = numbers.into_iter().cycle().take(n_players);
                 let mut payoffs: Vec<Rational> = numbers.collect();
                 payoffs.resize(n_players, Rational::default());
-                builder.terminal(&payoffs).expect("one for each cell");
+                builder
+                    .terminal(&payoffs)
+                    .expect("there is one payoff for each player");
             }
         }
     }
-    builder.finish().expect("a tree")
+    builder.finish().expect("the drafts form a valid tree")
 }
 
 fn tree() -> impl Strategy<Value = Tree> {

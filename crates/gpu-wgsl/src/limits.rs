@@ -20,8 +20,9 @@ pub(crate) struct KernelLimits {
     /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
     /// watchdog.
     pub(crate) operations: f64,
-    /// Maximum workgroup memory in bytes, and maximum invocations of a workgroup.
+    /// Maximum memory of a workgroup, in bytes.
     pub(crate) workgroup_bytes: u32,
+    /// Maximum number of invocations of a workgroup.
     pub(crate) invocations: u32,
     /// Whether the device supports `f64`.
     pub(crate) has_f64: bool,

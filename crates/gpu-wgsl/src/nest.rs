@@ -40,8 +40,9 @@ const GROUP: u32 = 256;
 pub(crate) struct NestParams {
     /// Always 0. Kernels use the word where the compiler must not know a value.
     zero: u32,
-    /// Always 0, and a second word that the compiler does not know.
+    /// Always 0; the compiler cannot know its value.
     nothing: u32,
+    /// Padding to 16 bytes.
     pad: [u32; 2],
 }
 

@@ -11,8 +11,8 @@
 //! Limits: a partitioned GPU (MIG) is read as a whole, not per instance. A GPU that is lost while
 //! the library is opened has neither a name nor limits when it comes back.
 
-mod clocks;
 mod backoff;
+mod clocks;
 mod metrics;
 mod query;
 mod raw;

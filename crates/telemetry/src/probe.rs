@@ -64,8 +64,9 @@ const PERIODS_S: (f64, f64) = (0.004, 2.0);
 const MAX_WINDOW_S: f64 = 2.5;
 /// Longest delay. The least is less than nothing by what the times of updates may be late.
 const MAX_DELAY_S: f64 = 0.2;
-/// Lengths of the first search, and delays.
+/// Number of window lengths in the first search.
 const N_WINDOWS: u32 = 60;
+/// Number of delays in the first search.
 const N_DELAYS: u32 = 12;
 /// Halvings of the step of the search.
 const N_HALVINGS: u32 = 14;

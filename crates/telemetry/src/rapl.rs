@@ -30,7 +30,9 @@ use std::time::Duration;
 
 /// Linux's folder of the domains.
 const ROOT: &str = "/sys/class/powercap";
+/// Microjoules in a joule.
 const UJ_PER_J: f64 = 1e6;
+/// Microwatts in a watt.
 const UW_PER_W: f64 = 1e6;
 /// Threshold, in W, from which a limit means "no limit": firmware removes a limit by setting all 15
 /// bits of the register, in units of 1/8 W.

@@ -44,7 +44,9 @@ pub struct SensorRule {
 /// Major driver versions after 530, which have NVML's power fields 185 and 186. The rules hold as
 /// far as these versions were measured; newer versions are assumed to behave in the same way.
 const AFTER_530: (u32, u32) = (531, u32::MAX);
+/// Major driver versions up to 529.
 const BEFORE_530: (u32, u32) = (0, 529);
+/// All driver versions.
 const ANY: (u32, u32) = (0, u32::MAX);
 
 /// The table of known sensors. A device and metric without a matching rule have no known class.

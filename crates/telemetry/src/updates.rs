@@ -206,8 +206,9 @@ struct GridSegment {
 struct Phase {
     /// Number of periods from the first to the last change.
     step: f64,
-    /// Bounds on the time of the first update, in s, from all changes so far.
+    /// Earliest possible time of the first update, in s, according to all changes so far.
     low_s: f64,
+    /// Latest possible time of the first update, in s.
     high_s: f64,
 }
 

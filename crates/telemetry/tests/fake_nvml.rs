@@ -335,7 +335,7 @@ fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError
     let expected_w = 56.18 + 1.776e-11 * 936_f64.powi(4);
     assert_eq!(
         u64::from(device.power_usage()?),
-        milli(expected_w).expect("a number")
+        milli(expected_w).expect("the power fits")
     );
     let images = fake.work(0, Duration::from_secs(1), Duration::from_secs(2));
     assert!((images - 1.0 / (2.346e-3 + 7.677 / 936.0)).abs() < 1e-9);

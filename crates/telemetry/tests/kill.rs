@@ -15,6 +15,7 @@ use telemetry::{Region, Row, Sampler, Trace};
 
 /// The environment variable with the output folder, set for the child process that is killed.
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
+/// The name of the test that starts itself as the child process.
 const SELF: &str = "a_killed_process_leaves_all_but_the_last_second";
 /// The read interval: so long that rows are written once a second, not because a buffer of rows is
 /// full.

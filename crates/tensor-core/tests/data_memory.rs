@@ -149,7 +149,9 @@ fn a_written_tensor_takes_a_chunk_of_memory() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let len = 1 << 20;
     let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
-    let realized = Tensor::arange(len).realize(&Host::new()).expect("4 MB");
+    let realized = Tensor::arange(len)
+        .realize(&Host::new())
+        .expect("4 MB fit into memory");
     let flags = Tensor::from_vec(&[2, len / 2], vec![true; len]);
     for tensor in [&x, &realized, &flags] {
         frugal(|| npy::write_to(Nowhere, tensor)).expect("the sink cannot fail");

@@ -104,14 +104,16 @@ fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
 
 /// Intermediate results at one `x`, shared by the functions.
 struct Intermediates {
-    /// `x 2^-lift` and its inverse.
+    /// `x 2^-lift`.
     x: f32,
+    /// The reciprocal of the field `x`.
     inverse: Sum,
     lift: i32,
     /// `sqrt(λ/x)`.
     s: f32,
-    /// `w/√2` and `v/√2`.
+    /// `w/√2`.
     a: f32,
+    /// `v/√2`.
     b: f32,
     exponent: Sum,
     is_far: bool,

@@ -6,7 +6,7 @@
 
 use crate::workspace::{Dependency, Package};
 
-/// The row of a crate.
+/// The allowed dependencies of a crate: one row of [`RULES`].
 pub(super) struct Rule {
     name: &'static str,
     /// Crates of the workspace that the crate may use.

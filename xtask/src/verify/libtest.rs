@@ -164,7 +164,7 @@ fn cut_list_of_failures(last: Option<&mut Report>) {
 mod tests {
     use super::*;
 
-    /// Output of a run with failures whose output imitates results.
+    /// Output of a run in which a failed test printed lines that look like libtest's result lines.
     const UNIT: &str = include_str!("../../testdata/unit.txt");
     /// Output of `cargo test --doc` in a workspace with two crates.
     const DOC: &str = include_str!("../../testdata/doc.txt");

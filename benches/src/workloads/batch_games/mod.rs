@@ -31,8 +31,9 @@ use tensor_core::compare::{Tolerance, compare};
 
 /// Number of actions of each player.
 const N: usize = 3;
-/// Number of games, and of those that the slow rival does.
+/// Number of games.
 const N_GAMES: usize = 100_000;
+/// Number of games that the slow rival solves.
 const N_FEW: usize = 5;
 /// Iterations in each game, as in the note.
 const STEPS: usize = 500;

@@ -26,16 +26,18 @@ use rand::rngs::Xoshiro256PlusPlus;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use tensor_core::compare::{Tolerance, compare};
 
-/// Mean and shape of the distribution in all four workloads; the mean is that of the note.
+/// Mean of the distribution in all four workloads, as in the note.
 const MEAN: f64 = 0.5;
+/// Shape of the distribution in all four workloads.
 const SHAPE: f64 = 1.0;
-/// Lowest value and width of the range of inputs, which covers both tails.
+/// Lowest input, in the left tail.
 const LOW: f32 = 0.01;
+/// Width of the range of inputs, which covers both tails.
 const WIDTH: f32 = 3.0;
 /// Seed of the draws.
 const SEED: u64 = 1;
-/// Tolerance in epsilons: the textbook formula multiplies the rounding error of an exponent below
-/// 50, and the library's `erfcx` adds a few roundings.
+/// Tolerance in epsilons. In the textbook formula, `exp` magnifies the rounding error of its
+/// exponent by the exponent's size, which is below 50; the library's `erfcx` adds a few roundings.
 const BOUND: usize = 200;
 /// Limit of Kolmogorov's statistic `sqrt(n) D`, which is exceeded once in 10⁸ samples.
 const WORST_STATISTIC: f64 = 3.1;

@@ -37,9 +37,9 @@ const MANY: u64 = 1_000_000;
 /// Maximum number of iterations in f32. Beyond it rounding errors exceed the progress of learning,
 /// so more iterations would not help.
 const MANY_IN_F32: u64 = 100_000;
-/// Number of iterations on a device between evaluations of the strategies: this constant plus one
-/// eighth of the iterations done.
+/// Smallest number of iterations on a device between two evaluations of the strategies.
 const STRETCH: u64 = 64;
+/// The iterations done divided by this number are added to [`STRETCH`].
 const STRETCH_SHARE: u64 = 8;
 /// Number of iterations in the figure, for the smallest game.
 const SHOWN: u64 = 10_000;

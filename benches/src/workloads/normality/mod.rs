@@ -24,8 +24,9 @@ use tensor_core::compare::Tolerance;
 
 /// Name of the workload.
 pub const NAME: &str = "ig-normality";
-/// Number of ratios, which start at 1, and their number per decade.
+/// Number of ratios, of which the first is 1.
 const N_RATIOS: usize = 25;
+/// Number of ratios per decade.
 const PER_DECADE: f64 = 4.0;
 /// Values of `μ/λ` whose densities the note shows.
 const SHOWN: [f64; 5] = [0.2, 0.1, 0.05, 0.01, 0.0001];

@@ -44,13 +44,16 @@ const LIMIT: f32 = 1.0;
 /// Operations per value: one each for subtraction, absolute value, comparison and the step of the
 /// reduction.
 const OPERATIONS_PER_VALUE: f64 = 4.0;
-/// Distance of the columns that are made close to another one.
+/// Every column with a multiple of this number is made similar to another column, its partner.
 const EVERY: usize = 5;
-/// Number of squares in the sample, their side, and the number of pairs in them.
+/// Number of squares in the sample.
 const SQUARES: usize = 48;
+/// Rows and columns of a square, in pairs.
 const SIDE: usize = 16;
+/// Number of pairs in all squares.
 const N_IN_SQUARES: usize = SQUARES * SIDE * SIDE;
-/// Largest distance of columns that are made close; below the limit.
+/// Largest distance, in any row, between a column that is made similar and its partner; less than
+/// [`LIMIT`].
 const NEAR: f32 = 0.6;
 
 /// Returns the tasks: the largest only with a hardware GPU.
@@ -160,8 +163,8 @@ impl Pairs {
     }
 }
 
-/// Returns the column that `col` is made close to. It is not itself close to another column, except
-/// if there is only one column.
+/// Returns the partner of a column, to which the column is made similar. The partner has no partner
+/// itself, unless there is only one column.
 fn partner(col: usize, n_cols: usize) -> usize {
     const SPREAD: usize = 7919;
     let other = (col + 1 + col * SPREAD) % n_cols;
@@ -245,6 +248,8 @@ struct Streamed<'e> {
     sample: Arc<[(usize, usize)]>,
     /// Sampled pairs in each tile, determined in the first run.
     asked: Vec<Vec<(usize, usize, usize)>>,
+    /// For each pair of the sample, 1 if the pair is similar, else 0; `None` until the pair's tile
+    /// was computed.
     answers: Vec<Option<u32>>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn distributions(n: u64) -> Vec<InverseGaussian> {
     };
     let distribution = |(ratio, mean): (f64, f64)| {
         InverseGaussian::new(10_f64.powf(mean), 10_f64.powf(mean - ratio))
-            .expect("positive parameters")
+            .expect("positive parameters are valid")
     };
     drawn
         .chain(corners)

@@ -32,7 +32,8 @@ impl Row {
 
     /// Returns the distribution with the parameters of the row.
     pub(crate) fn distribution(&self) -> InverseGaussian {
-        InverseGaussian::new(self.number("mu"), self.number("lambda")).expect("golden parameters")
+        InverseGaussian::new(self.number("mu"), self.number("lambda"))
+            .expect("golden parameters are valid")
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("golden data is in the crate");
     let mut lines = text.lines().map(|line| line.split(','));
-    let names: Vec<&str> = lines.next().expect("a heading").collect();
+    let names: Vec<&str> = lines.next().expect("the table has a heading").collect();
     let row = |fields: std::str::Split<'_, char>| {
         let named = names.iter().zip(fields);
         named

@@ -52,7 +52,7 @@ pub(crate) fn check(column: &str, bound: Tolerance, figure: impl Fn(&Sample, &Fi
 pub(crate) fn draws(phi: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let mut xs = vec![0.0; n];
     InverseGaussian::new(1.0, 1.0 / phi)
-        .expect("valid parameters")
+        .expect("the parameters are valid")
         .sample_into(rng, &mut xs);
     xs
 }

@@ -239,8 +239,9 @@ fn fractions(
     cells.map(copied).collect()
 }
 
-/// Returns the common denominator and the most bits of a numerator over it; beyond [`MAX_BITS`], a
-/// divisor of the common denominator and a lower bound of the bits.
+/// Returns the common denominator of fractions, and the largest number of bits of a numerator when
+/// the fractions are written over it. If that number must exceed [`MAX_BITS`], stops early and
+/// returns a divisor of the common denominator and a lower bound of the number.
 fn common_denominator(
     fractions: &[Rational],
     work: &Work<'_>,

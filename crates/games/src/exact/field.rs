@@ -17,6 +17,7 @@ use num_traits::ToPrimitive;
 pub(super) const GAPS: [u64; 4] = [1, 31, 45, 229];
 /// Bits of a prime.
 const BITS: u32 = 61;
+/// The largest number of [`BITS`] bits.
 const MASK: u64 = (1 << BITS) - 1;
 
 /// The integers modulo `2^61 - gap`, each as its least representative.

@@ -18,8 +18,9 @@ const WORD_BITS: u64 = 63;
 /// Columns of short integers.
 #[derive(Debug)]
 pub(super) struct ShortColumns {
-    /// The index of each column's first entry, and the number of entries.
+    /// The index of each column's first entry; after the last column, the number of entries.
     starts: Vec<usize>,
+    /// The row of each entry.
     rows: Vec<u32>,
     entries: Entries,
 }

@@ -46,8 +46,9 @@ pub(super) struct Run {
     /// Number of operations; 0 if unknown.
     operations: f64,
     grid: [u32; 2],
-    /// The thread that recorded the run, and the step number under which it did.
+    /// The thread that recorded the run.
     pub(super) thread: ThreadId,
+    /// The step number under which the thread recorded the run.
     pub(super) number: Option<usize>,
 }
 

@@ -143,7 +143,8 @@ fn a_fault_in_a_text_is_found() {
         let (x, y) = (normal(&[70, 37], 2), normal(&[37, 75], 3));
         let product = x.matmul(&y);
         let close = (x.expand_dims(1) - &x).abs().lt(2.0);
-        /// Number of lanes for a sum of 37 terms.
+        /// Lanes per output element in the programs that do not run in blocks. The texts of
+        /// `x.sum(1)` below, a sum of rows of 37 elements, are those of this number.
         const LANES: u32 = 8;
         let faults = [
             (&product, "start = 0u", "start = 16u"),

@@ -41,12 +41,14 @@ pub(crate) struct Block {
 /// The role of each value of a nest whose output is computed in blocks.
 #[derive(Debug)]
 pub(super) struct Roles {
-    /// For rows and for columns: the values staged in workgroup memory, and all values needed
-    /// to compute the staged values.
+    /// The values staged in workgroup memory: those of the rows, then those of the columns.
     pub(super) staged: [Vec<usize>; 2],
+    /// For rows and for columns: for each value of the nest, whether it is needed to compute the
+    /// staged values.
     pub(super) before: [Vec<bool>; 2],
-    /// Values computed for each term, and values computed before the first term.
+    /// For each value of the nest, whether it is computed for each term.
     pub(super) inner: Vec<bool>,
+    /// For each value of the nest, whether it is computed once, before the first term.
     pub(super) outer: Vec<bool>,
 }
 
@@ -85,9 +87,9 @@ impl Block {
     pub(super) fn new(nest: &LoopNest, limits: &KernelLimits) -> Option<Self> {
         /// Minimum number of reduced terms.
         const LONG: usize = 2;
-        /// Maximum number of values of the nest, and maximum number of statements per term in one
-        /// invocation.
+        /// Maximum number of values of the nest.
         const MAX_VALUES: usize = 32;
+        /// Maximum number of statements per term in one invocation.
         const MAX_STATEMENTS: u32 = 512;
         /// Maximum number of values per element and term for which an invocation computes the many
         /// elements of a large tile.

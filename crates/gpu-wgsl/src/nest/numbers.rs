@@ -17,8 +17,9 @@ use half::f16;
 use tensor_core::Scalar;
 use tensor_core::ir::{IndexMap, LoopNest, Value};
 
-/// Words (or `f64`s) per element of a uniform array: elements must be aligned to 16 bytes.
+/// Words per element of a uniform array, whose elements must be aligned to 16 bytes.
 const WORDS: usize = 4;
+/// `f64`s per element of a uniform array.
 const WIDES: usize = 2;
 
 /// The numbers of a nest, in the order of their parameter indices.

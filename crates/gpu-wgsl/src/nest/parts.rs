@@ -28,9 +28,10 @@ use super::contiguous;
 pub(crate) struct SplitReduction {
     /// The folds, each with the indices of its inputs among the inputs of the nest.
     pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
-    /// The nest that combines the partial results. Its inputs are some inputs of the original nest
-    /// (`rest_inputs`), then the results of the folds.
+    /// The nest that combines the partial results. Its inputs are the original inputs
+    /// `rest_inputs`, then the results of the folds.
     pub(crate) rest: Arc<LoopNest>,
+    /// Indices of the original inputs that `rest` reads.
     pub(crate) rest_inputs: Vec<usize>,
 }
 
@@ -95,9 +96,11 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
 
 struct Cut<'n> {
     nest: &'n LoopNest,
-    /// The index of the reduced axis, the length of a piece, and the number of pieces.
+    /// The index of the reduced axis.
     axis: usize,
+    /// The length of a piece.
     piece: usize,
+    /// The number of pieces.
     n_parts: usize,
 }
 

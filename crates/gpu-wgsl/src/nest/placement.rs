@@ -11,9 +11,9 @@ pub(super) struct Placement {
     pub(super) levels: Vec<usize>,
     /// For each value: whether it changes along the rows and along the columns of a block.
     pub(super) spread: Vec<[bool; 2]>,
-    /// For each value: whether the result needs it, and whether it is needed inside of the
-    /// reduction (`body`).
+    /// For each value, whether the result needs it.
     pub(super) needed: Vec<bool>,
+    /// For each value, whether it is needed inside of the reduction.
     pub(super) body: Vec<bool>,
     /// Products whose only use is a sum. They have no variable of their own, because `fma` takes
     /// both factors.

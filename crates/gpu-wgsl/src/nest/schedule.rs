@@ -84,9 +84,9 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
 fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<SplitReduction> {
-    /// A split is considered if an invocation has more than `LONG` iterations; it leaves about
-    /// `LEFT` iterations per invocation.
+    /// A split is considered if an invocation has more iterations.
     const LONG: u64 = 1024;
+    /// Number of iterations per invocation after a split, approximately.
     const LEFT: u64 = 256;
     /// Number of invocations that keeps any device busy.
     const BUSY: u64 = 1 << 17;
@@ -160,8 +160,8 @@ fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Divi
     parts::cut(nest, n_parts).map(Division::Parts)
 }
 
-/// Returns whether the loops of all kernels stay within the driver's limit, and their workgroups
-/// within the device.
+/// Returns whether no kernel's loop exceeds the driver's maximum number of iterations, and every
+/// workgroup fits the device's limits on invocations and memory.
 fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLimits) -> bool {
     let ends = |nest: &LoopNest| {
         let schedule = schedule(nest, limits);

@@ -30,8 +30,9 @@ pub(super) struct Statements<'n> {
     sides: [Vec<usize>; 2],
     /// If arrays are bound in part: the last axis whose loop may start at an index other than 0.
     window: Option<usize>,
-    /// Elements of the tile along each side, and the element that is being written.
+    /// Number of elements of the tile along each side.
     extent: [usize; 2],
+    /// Index within the tile of the element that is being written.
     at: [usize; 2],
 }
 

@@ -24,8 +24,9 @@ use super::access::{WORD_BITS, bits};
 use super::contiguous;
 use crate::limits::Binding;
 
-/// Maximum number of output axes with a loop start, and maximum number of inputs with a base.
+/// Length of [`WindowParams::starts`]: only the first axes of an output can be split into windows.
 pub(crate) const MAX_AXES: usize = 8;
+/// Length of [`WindowParams::bases`]: the maximum number of inputs of a nest that is split.
 pub(crate) const MAX_INPUTS: usize = 24;
 
 /// The first bytes of the parameters of a kernel that binds chunks of arrays.

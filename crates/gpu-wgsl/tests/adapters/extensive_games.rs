@@ -225,8 +225,9 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
     }
 }
 
-/// A run of some iterations, and its division into dispatches.
+/// Number of iterations of a run.
 const WHOLE: u32 = 60;
+/// The same number of iterations, divided into dispatches.
 const CHUNKS: [u32; 3] = [1, 20, 39];
 
 /// Returns the parameters of the successive dispatches.

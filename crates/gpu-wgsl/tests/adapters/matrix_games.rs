@@ -51,7 +51,7 @@ fn shapes(most: u32, group: u32) -> Vec<MatrixGamesParams> {
             rows,
             cols,
             done: 0,
-            iterations: 1 + u32::try_from(place % 9).expect("a digit"),
+            iterations: 1 + u32::try_from(place % 9).expect("the remainder is below 9"),
             keep: keep as u32,
             alternating,
             predictive,

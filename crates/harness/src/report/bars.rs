@@ -28,10 +28,13 @@ const RATE_FROM_RIGHT: i32 = 76;
 /// Distance of the right end of names from the bars, in pixels; the numbers of the variants are
 /// between them.
 const NAME_FROM_BARS: i32 = 34;
+/// Size of text, in pixels.
 const TEXT: u32 = 13;
+/// Size of secondary text, in pixels.
 const SMALL: u32 = 11;
-/// Maximum length of a name and of a reason, in characters.
+/// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 32;
+/// Maximum length of a reason, in characters.
 const LONGEST_REASON: usize = 64;
 
 /// A row of the chart: a heading or a bar.

@@ -19,16 +19,19 @@ use charts::units;
 use charts::{Canvas, Ink, drawing, picture};
 
 const SIZE: (u32, u32) = (960, 380);
-/// Width reserved for the names to the right of the plot.
+/// Width reserved for the names to the right of the plot, in pixels.
 const NAMES: u32 = 270;
+/// Size of text, in pixels.
 const SMALL: u32 = 11;
-/// Line width of the first place, in pixels, and the additional width per further place.
+/// Line width of the first place, in pixels.
 const THINNEST: u32 = 2;
+/// Additional line width per further place, in pixels.
 const WIDER: u32 = 2;
 /// Radius of the disc behind a number.
 const RADIUS: i32 = 8;
-/// Horizontal distance from the plot to the names.
+/// Horizontal distance from the plot to the names, in pixels.
 const TIE: i32 = 36;
+/// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 20;
 
 /// Losses of a contestant, prepared for drawing.

@@ -21,14 +21,15 @@ use charts::{Canvas, Ink, drawing, picture};
 const SIZE: (u32, u32) = (960, 520);
 const SMALL: u32 = 11;
 const RADIUS: i32 = 5;
-/// Vertical distance between two numbers, and horizontal distance from a point to its number, in
-/// pixels.
+/// Vertical distance between two numbers, in pixels.
 const LINE_STEP: i32 = 13;
+/// Horizontal distance from a point to its number, in pixels.
 const LABEL_SHIFT: i32 = 13;
 /// Horizontal distance in pixels below which points share one column of numbers.
 const COLUMN_WIDTH: i32 = 34;
-/// Width of a character of a size label, and height of a lane of size labels, in pixels.
+/// Width of a character of a size label, in pixels.
 const LETTER: i32 = 7;
+/// Height of a lane of size labels, in pixels.
 const LANE: i32 = 14;
 
 /// A variant at one size.

@@ -10,6 +10,7 @@ use telemetry::synthetic::Control;
 const REASONS_TOLD: u64 = 1 | 2 | 4 | 32;
 /// Number of clock types in NVML: graphics, multiprocessors, memory, video.
 const N_KINDS: u32 = 4;
+/// NVML's number of the memory clock.
 const MEMORY: u32 = 2;
 
 #[unsafe(no_mangle)]

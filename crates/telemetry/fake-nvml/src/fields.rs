@@ -23,9 +23,10 @@ struct FieldValue {
     value: u64,
 }
 
-/// Value types `unsigned int` and `unsigned long long`; on little-endian machines their low bytes
-/// coincide in the union.
+/// Value type `unsigned int`.
 const UNSIGNED_INT: u32 = 1;
+/// Value type `unsigned long long`. On little-endian machines its low bytes coincide with an
+/// `unsigned int` in the union.
 const UNSIGNED_LONG_LONG: u32 = 3;
 /// One more than the largest field number.
 const N_FIELDS: u32 = 274;

@@ -11,8 +11,9 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSe
 use nvml_wrapper::error::NvmlError;
 use std::borrow::Borrow;
 
-/// NVML field ids of the instantaneous power and of the average over one second.
+/// NVML's field id of the instantaneous power.
 const POWER_INSTANT: u32 = 186;
+/// NVML's field id of the average power over one second.
 const POWER_AVERAGE: u32 = 185;
 /// Metrics that are queried together in one call, with field id and scope.
 const FIELDS: [(Metric, u32, Scope); 4] = [

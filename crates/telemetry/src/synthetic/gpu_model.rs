@@ -11,10 +11,13 @@ use crate::Fault;
 
 /// NVML's return code `NVML_ERROR_INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: u32 = 2;
-/// NVML's bits of the reasons for low clocks: idle, a user setting, the power limit, temperature.
+/// NVML's bit for clocks that are low because the device is idle.
 const REASON_IDLE: u64 = 1;
+/// NVML's bit for clocks that are low because of a user's setting.
 const REASON_USER: u64 = 2;
+/// NVML's bit for clocks that are low because of the power limit.
 const REASON_POWER: u64 = 4;
+/// NVML's bit for clocks that are low because of the temperature.
 const REASON_HEAT: u64 = 32;
 
 /// A GPU with its sensors and the history of its settings.

@@ -80,8 +80,9 @@ struct Hold {
     first_s: f64,
     /// Time of the last read, in s.
     last_s: f64,
-    /// Bounds on the time of the update that produced the value, in s.
+    /// Earliest possible time of the update that produced the value, in s.
     low_s: f64,
+    /// Latest possible time of that update, in s.
     high_s: f64,
     /// Time from the last read of the previous hold to the first read of this hold, in s; infinite
     /// for the first hold.
@@ -418,15 +419,16 @@ fn hull(ranges: &[Range]) -> Range {
     })
 }
 
-/// Adds the later updates of a hold, which did not change its value.
+/// Adds the updates of a hold (a run of equal reads) after its first update. These updates did not
+/// change the value.
 ///
-/// The updates are added at equal distances after the update at `place`, (time, bound on its
-/// error). The distance is the period, or the closest value for which the update of the next hold
-/// is a whole number of steps away:
+/// `place` is the first update: its time and a bound on the error of that time. The others follow
+/// at equal distances. The distance is the period, or the closest value for which the first update
+/// of the next hold is a whole number of steps away:
 /// ```text
 /// reads      x   x   x   x   x     x
 /// value      1   1   1   1   1     2
-/// updates  ^      +      +      ^        ^ from `places`, + filled in
+/// updates  ^      +      +      ^        ^ given (`place`, `next`), + filled in
 /// ```
 /// An update is added only if a read of the hold certainly saw the update, or if the reads before
 /// the next hold are too close together to miss an update.

@@ -165,7 +165,7 @@ impl Fake {
     pub(crate) fn calls(&self, symbol: &str) -> u64 {
         let get: unsafe extern "C" fn(*const c_char, *mut u64) -> u32 =
             self.symbol("fake_nvml_calls");
-        let symbol = CString::new(symbol).expect("a symbol has no zeros");
+        let symbol = CString::new(symbol).expect("a symbol name has no NUL byte");
         let mut n_calls = 0;
         // SAFETY: the arguments are text that ends with a zero, and room for a number.
         assert_eq!(unsafe { get(symbol.as_ptr(), &raw mut n_calls) }, 0);

@@ -155,6 +155,7 @@ fn ln_of_positive(x: f32) -> f32 {
     /// The smallest 1 + f. With 11/16 the small term `less` is below 1/16 at both ends of the
     /// interval; with the usual √½ it is not.
     const LEAST: u32 = 0.6875_f32.to_bits();
+    /// The bits of the mantissa of an `f32`.
     const MANTISSA: u32 = (1 << 23) - 1;
 
     let (x, lifted) = if x < f32::MIN_POSITIVE {

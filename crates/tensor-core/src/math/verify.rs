@@ -36,10 +36,11 @@ const TURNING_POINTS: [f32; 32] = [
     FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, FROM, FROM * STEP, FROM * STEP * STEP,
     27.377993, 5.858424, 1.1205679, 1.2724477, 1.1137725, 0.031193217, 3.3797116e-6, 6.367763,
 ];
-/// The magnitude at which the reduction of sine and cosine first skips a group of bits of 1/π, and
-/// the factor to the next such magnitude.
+/// The magnitude at which the reduction of sine and cosine first skips a group of bits of 1/π.
 const FROM: f32 = 1_125_899_906_842_624.0;
+/// The factor to the next magnitude at which the reduction skips a group.
 const STEP: f32 = 67_108_864.0;
+/// The number of arguments that are compared on each side of such a magnitude.
 const NEIGHBOURS: u32 = 2000;
 
 fn is_full() -> bool {

@@ -19,8 +19,9 @@ struct Node {
     /// The path of names, each followed by a semicolon.
     path: String,
     depth: usize,
-    /// The time of the spans, and of their parts, in nanoseconds.
+    /// The time of the spans, in nanoseconds.
     time: u64,
+    /// The time of the spans' parts, in nanoseconds.
     of_parts: u64,
 }
 

@@ -26,21 +26,21 @@ pub(super) struct Coverage {
     pub(super) folds_near_a_block: usize,
     /// Reductions with so much work for so few outputs that they are split into parts.
     pub(super) parts: usize,
-    /// Reductions over all pairs of plain inputs with at least 4 rows and 64 lanes; and such
-    /// reductions with at least [`LANES`] lanes.
+    /// Reductions over all pairs of plain inputs with at least 4 rows and 64 lanes.
     pub(super) pairs: usize,
+    /// Reductions over all pairs of plain inputs with at least 4 rows and [`LANES`] lanes.
     pub(super) wide_pairs: usize,
     /// Wide pairs that reduce comparisons.
     pub(super) compared_pairs: usize,
-    /// Products with an epilogue whose leading rows exceed one range; and products with rows on
-    /// both sides of the columns.
+    /// Products with an epilogue whose leading rows exceed one range.
     pub(super) cut_products: usize,
+    /// Products with rows on both sides of the columns.
     pub(super) split_products: usize,
     /// Products with a factor that is padded or reads elements twice.
     pub(super) window_products: usize,
-    /// Reductions that may stop early: over several blocks; and over many points for each block of
-    /// lanes.
+    /// Reductions over several blocks that may stop early.
     pub(super) stops_in_blocks: usize,
+    /// Reductions over many points for each block of lanes that may stop early.
     pub(super) stops_in_points: usize,
 }
 

@@ -22,6 +22,7 @@ const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
 /// The increments of the key: the fractional parts of the golden ratio and of the square root of 3,
 /// in 32 bits.
 const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
+/// The number of rounds.
 const ROUNDS: usize = 10;
 
 /// Maps a counter to four random words; for a fixed key the map is a bijection.

@@ -39,11 +39,11 @@ pub(super) struct Fact {
     /// The equilibrium, from 1; 0 for all.
     pub(super) equilibrium: usize,
     pub(super) name: &'static str,
-    pub(super) known: Known,
+    pub(super) value: FactValue,
 }
 
-/// The content of a fact.
-pub(super) enum Known {
+/// The value of a [`Fact`].
+pub(super) enum FactValue {
     Fractions(Vec<Rational>),
     Floats(Vec<f64>),
     Count(u64),
@@ -71,11 +71,11 @@ impl Answer {
         self.shortfall.is_none()
     }
 
-    pub(super) fn push_fact(&mut self, equilibrium: usize, name: &'static str, known: Known) {
+    pub(super) fn push_fact(&mut self, equilibrium: usize, name: &'static str, value: FactValue) {
         self.facts.push(Fact {
             equilibrium,
             name,
-            known,
+            value,
         });
     }
 
@@ -88,15 +88,15 @@ impl Answer {
             Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
             _ => "",
         };
-        self.push_fact(0, "reason", Known::Text(format!("{reason}{hint}")));
+        self.push_fact(0, "reason", FactValue::Text(format!("{reason}{hint}")));
     }
 
     /// Adds the first player's value, and the payoffs of both players if their sum is not 0.
     pub(super) fn push_value(&mut self, value: &Rational, sum: &Rational) {
-        self.push_fact(0, "value", Known::Fractions(vec![value.clone()]));
+        self.push_fact(0, "value", FactValue::Fractions(vec![value.clone()]));
         if !sum.is_zero() {
             let payoffs = vec![value.clone(), sum - value];
-            self.push_fact(0, "payoffs", Known::Fractions(payoffs));
+            self.push_fact(0, "payoffs", FactValue::Fractions(payoffs));
         }
     }
 

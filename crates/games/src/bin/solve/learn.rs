@@ -10,7 +10,7 @@ use games::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::answer::{Action, Answer, Known, actions};
+use super::answer::{Action, Answer, FactValue, actions};
 use super::options::Options;
 
 /// Default NashConv at which learning ends, relative to the range of payoffs.
@@ -96,14 +96,14 @@ fn judged(solution: &Solution, title: &str, tolerance: f64) -> Answer {
         "average of learning by regret"
     };
     let mut answer = Answer::new(title, method);
-    answer.push_fact(0, "payoffs", Known::Floats(solution.values.clone()));
-    answer.push_fact(0, "NashConv", Known::Floats(vec![solution.nash_conv]));
-    answer.push_fact(0, "rounding", Known::Floats(vec![solution.rounding]));
-    answer.push_fact(0, "iterations", Known::Count(solution.iterations));
+    answer.push_fact(0, "payoffs", FactValue::Floats(solution.values.clone()));
+    answer.push_fact(0, "NashConv", FactValue::Floats(vec![solution.nash_conv]));
+    answer.push_fact(0, "rounding", FactValue::Floats(vec![solution.rounding]));
+    answer.push_fact(0, "iterations", FactValue::Count(solution.iterations));
     if let StopReason::AtRounding { bound } = solution.stopped {
         let note =
             format!("rounding errors hide a NashConv below {bound:.3e} (target {tolerance:.3e})");
-        answer.push_fact(0, "limit", Known::Text(note));
+        answer.push_fact(0, "limit", FactValue::Text(note));
     }
     let Solution {
         nash_conv,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::answer::{Action, Answer, Fact, Known, Row, float};
+use super::answer::{Action, Answer, Fact, FactValue, Row, float};
 
 const CSV_HEADER: &str =
     "equilibrium,player,set,action,player_name,set_name,action_name,probability,fraction\n";
@@ -96,20 +96,20 @@ impl Row {
 
 impl Fact {
     fn text(&self, exact: bool) -> String {
-        format!("{} {}", self.name, self.known.text(exact))
+        format!("{} {}", self.name, self.value.text(exact))
     }
 
     fn json(&self) -> Value {
         json!({
             "equilibrium": if self.equilibrium == 0 { Value::Null } else { json!(self.equilibrium) },
             "name": self.name,
-            "fact": self.known.json(),
-            "fractions": self.known.fractions(),
+            "fact": self.value.json(),
+            "fractions": self.value.fractions(),
         })
     }
 }
 
-impl Known {
+impl FactValue {
     pub(super) fn text(&self, exact: bool) -> String {
         match self {
             Self::Fractions(fractions) if exact => joined(fractions),

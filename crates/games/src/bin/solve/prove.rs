@@ -10,7 +10,7 @@ use games::exact::Equilibrium;
 use games::extensive::{Sequences, StrategicForm, Tree};
 use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as _};
 
-use super::answer::{Answer, Known};
+use super::answer::{Answer, FactValue};
 use super::options::Options;
 
 /// Equilibria of a game whose sum is not constant.
@@ -53,7 +53,7 @@ fn one_player(game: &NormalForm) -> Answer {
     for (number, (action, _)) in (1..).zip(best_actions) {
         let mut strategy = vec![Rational::default(); payoffs.len()];
         strategy[action] = Rational::from_integer(1.into());
-        let payoff = Known::Fractions(vec![payoffs[action].clone()]);
+        let payoff = FactValue::Fractions(vec![payoffs[action].clone()]);
         answer.push_fact(number, "payoffs", payoff);
         answer.push_strategic(number, labels, &[strategy]);
     }
@@ -68,7 +68,7 @@ fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {
         .map(|unique| if unique { "unique" } else { "one of several" });
     let mut answer = Answer::new(&labels.title, "linear program, proved");
     answer.push_value(&found.value, game.sum());
-    answer.push_fact(0, "strategies", Known::Text(unique.join(", ")));
+    answer.push_fact(0, "strategies", FactValue::Text(unique.join(", ")));
     answer.push_strategic(1, labels, &found.strategies);
     Ok(answer)
 }
@@ -84,7 +84,7 @@ fn general_sum(game: &Bimatrix, options: &Options) -> games::Result<Answer> {
     let mut answer = Answer::new(&labels.title, method);
     answer.push_reason(found.reason);
     for (number, equilibrium) in (1..).zip(found.equilibria) {
-        let payoffs = Known::Fractions(equilibrium.payoffs.to_vec());
+        let payoffs = FactValue::Fractions(equilibrium.payoffs.to_vec());
         answer.push_fact(number, "payoffs", payoffs);
         answer.push_strategic(number, labels, &equilibrium.strategies);
     }
@@ -152,7 +152,7 @@ fn push_behaviours(
             continue;
         }
         let number = known.len() + 1;
-        let payoffs = Known::Fractions(equilibrium.payoffs.to_vec());
+        let payoffs = FactValue::Fractions(equilibrium.payoffs.to_vec());
         answer.push_fact(number, "payoffs", payoffs);
         answer.push_behaviour(number, tree, form, &strategies);
         known.insert(strategies);

@@ -1,6 +1,6 @@
 //! Games given as text, solved and printed.
 
-use super::answer::Known;
+use super::answer::FactValue;
 use super::options::parse;
 use super::print::decimal;
 use super::*;
@@ -19,9 +19,9 @@ fn solved(text: &str, args: &[&str]) -> Answer {
     answer(files::parse(text).unwrap(), &parsed(args).unwrap().unwrap()).unwrap()
 }
 
-fn fact<'a>(answer: &'a Answer, name: &str) -> &'a Known {
+fn fact<'a>(answer: &'a Answer, name: &str) -> &'a FactValue {
     let fact = answer.facts.iter().find(|fact| fact.name == name);
-    &fact.unwrap_or_else(|| panic!("no {name}")).known
+    &fact.unwrap_or_else(|| panic!("no {name}")).value
 }
 
 #[test]

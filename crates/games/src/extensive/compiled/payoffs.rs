@@ -41,7 +41,8 @@ struct Single {
 /// The payoffs of one player, times the probabilities of chance.
 #[derive(Clone, Debug)]
 pub(super) struct Payoffs {
-    /// Start and end of the tiles of each of the player's vectors.
+    /// For each of the player's vectors, the index of its first tile; after the last vector, the
+    /// number of tiles.
     starts: Vec<u32>,
     tiles: Vec<PayoffTile>,
     matrices: Vec<Matrix>,

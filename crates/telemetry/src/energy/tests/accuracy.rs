@@ -5,13 +5,17 @@ use super::*;
 
 /// Statistics over random phases, read intervals and windows.
 struct Trial {
-    /// Shares of intervals and of likely intervals that contain the truth.
+    /// Share of intervals that contain the truth.
     covered: f64,
+    /// Share of likely intervals that contain the truth.
     likely_covered: f64,
-    /// Median and 95th percentile of the error, and median widths, in % of the energy.
+    /// Median error, in % of the energy.
     error: f64,
+    /// 95th percentile of the error, in % of the energy.
     error_p95: f64,
+    /// Median width of the interval, in % of the energy.
     width: f64,
+    /// Median width of the likely interval, in % of the energy.
     likely_width: f64,
 }
 

@@ -15,35 +15,41 @@ pub(crate) struct FoldError {
     op: Reduce,
     /// The number of elements.
     n: f64,
-    /// The sum of the elements' errors, and the largest; without NaN and infinities.
+    /// The sum of the elements' errors, without NaN and infinities.
     errors: f64,
+    /// The largest error of an element, without NaN and infinities.
     worst: f64,
-    /// The sum of the positive elements, the sum of the magnitudes of the negative ones, and a
-    /// power of two that divides every element.
+    /// The sum of the positive elements.
     up: f64,
+    /// The sum of the magnitudes of the negative elements.
     down: f64,
+    /// A power of two that divides every element.
     granule: f64,
     /// The bits of the terms of a sum that are not 0.
     terms: Vec<u64>,
-    /// The product of the magnitudes; the same product with the error added to each factor; and the
-    /// logarithm of the product with the error subtracted from each factor.
+    /// The product of the magnitudes.
     product: f64,
+    /// The product of the magnitudes, with the error added to each factor.
     product_and_error: f64,
+    /// The logarithm of the product of the magnitudes, with the error subtracted from each factor.
     least_exponent: f64,
-    /// The largest and the smallest magnitude that a product of any subset of the elements may
-    /// have, without elements that may be 0.
+    /// The largest magnitude that a product of any subset of the elements may have, without
+    /// elements that may be 0.
     most: f64,
+    /// The smallest such magnitude.
     least: f64,
     /// Whether some element is surely NaN.
     has_nan: bool,
     /// Whether some element is subnormal.
     has_subnormal: bool,
-    /// Whether some element is +infinity, and whether some element is -infinity.
+    /// Whether some element is +infinity.
     has_above: bool,
+    /// Whether some element is -infinity.
     has_below: bool,
     /// Whether one of these infinities is a product that overflowed.
     has_overflowed: bool,
-    /// Whether some element may or may not be 0.
+    /// Whether it is uncertain for some element if it is 0: its error is positive and at least its
+    /// magnitude.
     may_vanish: bool,
     /// Whether some element alone determines the result, for example `false` in `All`.
     is_decided: bool,

@@ -70,8 +70,8 @@ type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
 pub(super) struct Kernels(Cache<Key, Kernel>);
 
 impl Kernels {
-    /// Returns the kernel of a nest for such inputs, and compiles the nest if the cache has no such
-    /// kernel.
+    /// Returns the kernel of a nest for inputs of these types and lengths. Compiles the nest if the
+    /// cache does not contain the kernel.
     ///
     /// # Errors
     /// [`Error::BadStep`] for a nest that breaks a rule of the intermediate representation.
