@@ -29,8 +29,9 @@ const REDUCTION: f64 = 8.0;
 /// A continuous distribution in terms of logarithms, which [`Custom`] extends to all functions of
 /// the distributions of this crate.
 ///
-/// All functions are called with an `x` strictly inside the support, and are trusted: an error in
-/// `ln_pdf` or `ln_tails` is an error of the results. A distribution whose parameters are not
+/// `ln_pdf` and `ln_tails` are called with an `x` strictly inside the support. All functions are
+/// trusted: an error in `ln_pdf` or `ln_tails` is an error of the results, and the lower end of the
+/// support must be below the upper end. A distribution whose parameters are not
 /// `Copy` implements the trait for a reference to the parameters.
 ///
 /// # Examples
@@ -92,18 +93,19 @@ pub trait CustomDistribution: Copy + Sync {
 ///
 /// Every function is the exponential of a logarithm, a difference of two logarithms, or the
 /// solution of an equation with logarithms. Relative to the given functions, `pdf`, `cdf`, `sf` and
-/// `hazard` have an error of an epsilon times the size of the logarithms. `inverse_ln_cdf` and
-/// `inverse_ln_sf` lead back to `ln_p` with an error of a few epsilons of `1 + |ln_p|`, if f64 has
-/// a number so close to the quantile. A quantile usually costs 10 to 16 evaluations of density and
-/// tails without a first guess, and fewer with a good guess.
+/// `hazard` have an error of an epsilon times the size of the logarithms.
+/// `ln_cdf(inverse_ln_cdf(ln_p))` equals `ln_p` up to a few epsilons of `1 + |ln_p|`, if f64 has a
+/// number so close to the quantile; `inverse_ln_sf` likewise. On the tested distributions a
+/// quantile without a first guess costs at most 16 evaluations of density and tails on average, and
+/// never more than 64; a good guess saves evaluations.
 ///
 /// The moments are those of [`statrs::statistics::Distribution`], if the inner type implements this
 /// trait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
-pub struct Custom<L> {
-    inner: L,
+pub struct Custom<D> {
+    inner: D,
 }
 
 /// The logarithms of density and tails at one `x`.
@@ -140,16 +142,16 @@ impl Evaluation for Logarithms {
     }
 }
 
-impl<L: CustomDistribution> Custom<L> {
+impl<D: CustomDistribution> Custom<D> {
     /// Creates the distribution.
     #[must_use]
-    pub fn new(inner: L) -> Self {
+    pub fn new(inner: D) -> Self {
         Self { inner }
     }
 
     /// Returns the type that defines the distribution.
     #[must_use]
-    pub fn inner(&self) -> L {
+    pub fn inner(&self) -> D {
         self.inner
     }
 
@@ -218,7 +220,7 @@ impl<L: CustomDistribution> Custom<L> {
     }
 }
 
-impl<L: CustomDistribution> Distribution for Custom<L> {
+impl<D: CustomDistribution> Distribution for Custom<D> {
     type Point = Logarithms;
 
     #[inline(always)]
@@ -275,14 +277,14 @@ fn middle(low: f64, high: f64) -> f64 {
     f64::from_bits(map(low.midpoint(high)).cast_unsigned())
 }
 
-functions!(Custom<L>, where L: CustomDistribution, at infinity:
+functions!(Custom<D>, where D: CustomDistribution, at infinity:
     "1", "0", "the result of [`CustomDistribution::hazard_limit`]");
-quantiles!(Custom<L>, where L: CustomDistribution);
-traits!(Custom<L>, where L: CustomDistribution);
+quantiles!(Custom<D>, where D: CustomDistribution);
+traits!(Custom<D>, where D: CustomDistribution);
 
-impl<L> statistics::Distribution<f64> for Custom<L>
+impl<D> statistics::Distribution<f64> for Custom<D>
 where
-    L: CustomDistribution + statistics::Distribution<f64>,
+    D: CustomDistribution + statistics::Distribution<f64>,
 {
     fn mean(&self) -> Option<f64> {
         self.inner.mean()
@@ -305,7 +307,7 @@ where
     }
 }
 
-impl<L: CustomDistribution + Mode<Option<f64>>> Mode<Option<f64>> for Custom<L> {
+impl<D: CustomDistribution + Mode<Option<f64>>> Mode<Option<f64>> for Custom<D> {
     fn mode(&self) -> Option<f64> {
         self.inner.mode()
     }

@@ -53,6 +53,8 @@ pub struct Campaign<'a> {
     path: PathBuf,
     python: Option<PathBuf>,
     adapters: Vec<Adapter>,
+    /// Whether the inputs or the expected result of a task could not be computed.
+    has_unprepared: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -73,7 +75,7 @@ impl<'a> Campaign<'a> {
         let python = if settings.with_rivals {
             rivals::python().map_err(|absent| no_rivals(&absent.why, &absent.how))
         } else {
-            Err(no_rivals("--no-rivals", "omit --no-rivals"))
+            Err(no_rivals("excluded by --no-rivals", "omit --no-rivals"))
         };
         let python = python.map_err(|absent| record.not_run.push(absent)).ok();
         let path = settings.folder.join(record.file_name());
@@ -84,6 +86,7 @@ impl<'a> Campaign<'a> {
             path,
             python,
             adapters,
+            has_unprepared: false,
         })
     }
 
@@ -99,11 +102,11 @@ impl<'a> Campaign<'a> {
         &self.path
     }
 
-    /// Returns whether a check failed.
+    /// Returns whether a check failed, or the inputs of a task could not be computed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut rows = self.record.rows.iter();
-        rows.any(|row| matches!(row.check, Check::Failed(_)))
+        self.has_unprepared || rows.any(|row| matches!(row.check, Check::Failed(_)))
     }
 
     /// Adds an entry to the list of parts not run, unless it is already listed.
@@ -115,8 +118,11 @@ impl<'a> Campaign<'a> {
 
     /// Measures the peaks, runs all tasks and measures the peaks again.
     ///
+    /// A task whose inputs or expected result cannot be computed is listed as not run, and the
+    /// others go on.
+    ///
     /// # Errors
-    /// The inputs of a task cannot be created, or the record cannot be written.
+    /// The record cannot be written.
     pub fn run(&mut self, tasks: &[Task]) -> Result<()> {
         let progress = self.settings.progress;
         progress.say("measuring the peaks of this machine");
@@ -141,7 +147,11 @@ impl<'a> Campaign<'a> {
         let problem = match task.prepare() {
             Ok(problem) => problem,
             Err(error) => {
-                self.leave_out(error.downcast::<NotRun>()?);
+                let absent = error.downcast::<NotRun>().unwrap_or_else(|error| {
+                    self.has_unprepared = true;
+                    not_prepared(task, &error)
+                });
+                self.leave_out(absent);
                 return Ok(true);
             }
         };
@@ -234,6 +244,14 @@ fn aborted(task: &Task) -> NotRun {
     }
 }
 
+fn not_prepared(task: &Task, error: &anyhow::Error) -> NotRun {
+    NotRun {
+        what: task.id.to_string(),
+        why: format!("the inputs or the expected result cannot be computed: {error:#}"),
+        how: "see the error".to_owned(),
+    }
+}
+
 fn no_rivals(why: &str, how: &str) -> NotRun {
     NotRun {
         what: "rivals".to_owned(),
@@ -272,5 +290,55 @@ fn facts(adapter: &Adapter) -> AdapterFacts {
         features: Feature::ALL
             .map(|feature| (feature.to_string(), adapter.features.contains(&feature)))
             .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::NoMeter;
+    use crate::workload::{Problem, Workload};
+    use anyhow::bail;
+
+    /// A problem that is never created.
+    struct Absent;
+
+    impl Problem for Absent {
+        fn workload<'a>(&'a self, _: &'a [Gpu]) -> Workload<'a> {
+            unreachable!("`prepare` fails")
+        }
+    }
+
+    #[test]
+    fn a_task_that_cannot_be_prepared_is_listed_and_the_others_go_on() {
+        let folder = machine::temporary_folder("campaign").unwrap();
+        let (progress, interrupted) = (Progress::new(), || false);
+        let mut campaign = Campaign::new(Settings {
+            folder: &folder,
+            with_rivals: false,
+            data_origin: None,
+            meter: &NoMeter,
+            interrupted: &interrupted,
+            progress: &progress,
+        })
+        .unwrap();
+        let left_out: Task = Task::new("sort", "S2", "10", || -> Result<Absent> {
+            Err(no_rivals("no data", "fetch it").into())
+        });
+        assert!(campaign.run_task(&left_out).unwrap());
+        assert!(!campaign.has_failed());
+        let broken = Task::new("sort", "S2", "20", || -> Result<Absent> {
+            bail!("the file ends early")
+        });
+        assert!(campaign.run_task(&broken).unwrap());
+        assert!(campaign.has_failed());
+        let listed = campaign.record().not_run.last().unwrap();
+        assert_eq!(listed.what, "sort/20");
+        assert!(
+            listed.why.ends_with("the file ends early"),
+            "{}",
+            listed.why
+        );
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

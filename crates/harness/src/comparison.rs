@@ -302,10 +302,10 @@ fn around(row: &Row) -> String {
         ("upload", row.upload_s),
         ("read-back", row.read_back_s),
     ];
-    let told = parts
+    let known = parts
         .into_iter()
         .filter_map(|(what, seconds)| Some((what, positive(seconds)?)));
-    let times = told.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)));
+    let times = known.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)));
     times
         .chain(energy(row.energy_j, row.energy_interval_j))
         .collect::<Vec<_>>()

@@ -1,7 +1,6 @@
 //! The training curve of a result: losses per step, and the accuracy on test data.
 //!
-//! Role: the only place that knows where losses and accuracy are in a result and how many of them a
-//! record stores.
+//! Role: defines where losses and accuracy are in a result and how many of them a record stores.
 //! Limits: a record stores at most [`MOST_LOSSES`] losses. Of a longer curve it stores every k-th
 //! loss, beginning with the first, for the smallest sufficient k, together with k; the last step
 //! may then be missing. The curve ends before the first loss that is not finite, because JSON

@@ -1,7 +1,7 @@
 //! Energy of a run: the interface of a meter, and the devices whose power a run draws.
 //!
 //! Role: `run` meters every contestant through an [`EnergyMeter`]; the program that measures
-//! provides the meter, because this crate knows no sensors.
+//! provides the meter, because this crate does not depend on sensors.
 
 use crate::implementation::Implementation;
 use anyhow::Result;

@@ -1,8 +1,8 @@
 //! The parts of a workload that its runners share: an implementation, its result and the amount of
 //! its work.
 //!
-//! Role: the floor below the runners (`on_cpu`, `on_host`, `on_gpu`, `staged`, `rivals`), which
-//! [`workload`](crate::workload) joins.
+//! Role: the types that the runners (`on_cpu`, `on_host`, `on_gpu`, `staged`, `rivals`) use;
+//! [`workload`](crate::workload) builds on the runners.
 
 use anyhow::{Result, bail};
 use tensor_core::{Element, compare};

@@ -11,8 +11,8 @@
 //! *rival* is another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is
 //! either. The *oracle* is the plain reference computation, usually in f64, that every result is
 //! compared with.
-//! Limits: no workload, and nothing about games, distributions or sensors; a program that can
-//! measure energy implements [`energy::EnergyMeter`].
+//! Limits: contains no workload, and does not depend on the crates of games, distributions or
+//! sensors; a program that can measure energy implements [`energy::EnergyMeter`].
 
 pub mod campaign;
 pub mod columns;

@@ -3,7 +3,7 @@
 //!
 //! Role: the denominators of every share of peak, and the roofs of the roofline.
 //! Method: independent chains of fused multiply-adds in registers on all cores, and copies of
-//! arrays far larger than any cache. The best of several runs counts, because a limit is what the
+//! arrays larger than most caches (256 MiB on the CPU). The best of several runs counts, because a limit is what the
 //! undisturbed machine can do.
 //! Limits: the CPU's rate uses the widest vectors that `pulp` supports on it. A copy counts the
 //! bytes read and written, but not the extra read of a cache line before its first write.
@@ -31,9 +31,11 @@ const LONG_ENOUGH_S: f64 = 0.02;
 /// below the number of iterations after which any known driver ends a loop.
 const MAX_ROUNDS: u32 = 1 << 15;
 
-/// Measures the CPU: operations per second, and bytes copied per second, of `n_threads` threads.
+/// Measures the CPU: operations per second, and bytes copied per second, of `n_threads` threads (at
+/// least one).
 #[must_use]
 pub fn cpu(n_threads: usize) -> AdapterPeaks {
+    let n_threads = n_threads.max(1);
     AdapterPeaks {
         flops: best(|| cpu_flops(n_threads)),
         copy_bytes_per_s: best(|| cpu_copy(n_threads)),

@@ -85,7 +85,7 @@ pub struct Truth {
     /// Expected result; integers and truth values (0 or 1) are exact in f64.
     pub expected: Vec<f64>,
     /// Tolerance for a result.
-    pub bound: Tolerance,
+    pub tolerance: Tolerance,
     /// Arithmetic operations of the program, including comparisons and selections.
     pub operations: f64,
 }
@@ -262,7 +262,7 @@ fn called<const N: usize>(expression: Expression<N>) -> impl Fn(&[Tensor]) -> Te
 
 impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
-        let (expected, tolerance) = (&self.truth.expected, self.truth.bound.clone());
+        let (expected, tolerance) = (&self.truth.expected, self.truth.tolerance.clone());
         Workload::with_expected::<T>(self.whole(), expected, tolerance)
             .with_variants(self.variants(gpus))
             .with_rivals(self.rivals())

@@ -119,6 +119,9 @@ pub struct RivalTiming {
     pub version: String,
     /// Number of threads that the rival uses.
     pub threads: usize,
+    /// Whether the rival runs on a GPU rather than on the CPU.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_gpu: bool,
     /// Outcome of the comparison with the oracle, the same as for our result.
     pub check: Check,
     /// Median time of one run in seconds.
@@ -140,7 +143,8 @@ pub struct RivalTiming {
     pub gb_per_s: Option<f64>,
     /// Rate divided by the rate of the first variant.
     pub speedup_over_first: Option<f64>,
-    /// Rate as a fraction of the CPU's measured peak.
+    /// Rate as a fraction of the CPU's measured peak; absent for a rival on a GPU, whose units
+    /// (tensor cores, for example) our peak does not measure.
     pub share_of_peak: Option<f64>,
     /// Rival's time divided by ours, both by the host's clock; above 1, our executor is faster.
     pub speedup: Option<f64>,
@@ -245,12 +249,12 @@ pub struct Machine {
     pub commit: Option<String>,
     /// Start of the run in UTC, RFC 3339.
     pub date: String,
-    /// Origin of the image data: `MNIST`.
+    /// Origin of the data that the tasks read, for example `MNIST`.
     pub data_origin: Option<String>,
     /// Measured peaks of the devices.
     pub peaks: Peaks,
     /// Warning if the peaks changed during the run, which indicates that another program was using
-    /// the machine.
+    /// the machine, or if a result exceeds a peak.
     pub disturbed: Option<String>,
     /// Adapters of the machine.
     pub adapters: Vec<AdapterFacts>,
@@ -406,7 +410,8 @@ impl Record {
             };
             row.share_of_peak = share(row.rate, peak);
             for rival in row.rivals.values_mut() {
-                rival.share_of_peak = share(rival.rate, peaks.cpu_flops);
+                let peak = peaks.cpu_flops.filter(|_| !rival.on_gpu);
+                rival.share_of_peak = share(rival.rate, peak);
             }
         }
     }
@@ -629,8 +634,14 @@ mod tests {
             rate: Some(5.0),
             ..RivalTiming::default()
         };
+        let on_gpu = RivalTiming {
+            rate: Some(5000.0),
+            on_gpu: true,
+            ..RivalTiming::default()
+        };
         let mut host = rate(10.0, None);
         host.rivals.insert("torch".into(), torch);
+        host.rivals.insert("torch-cuda".into(), on_gpu);
         let draws = Row {
             rate_unit: "draws/s".into(),
             ..rate(10.0, None)
@@ -654,6 +665,7 @@ mod tests {
         let shares: Vec<_> = record.rows.iter().map(|row| row.share_of_peak).collect();
         assert_eq!(shares, [Some(0.5), Some(0.25), None, None]);
         assert_eq!(record.rows[0].rivals["torch"].share_of_peak, Some(0.25));
+        assert_eq!(record.rows[0].rivals["torch-cuda"].share_of_peak, None);
         assert_eq!(record.largest_share(), Some(0.5));
     }
 

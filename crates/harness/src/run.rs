@@ -67,11 +67,12 @@ pub struct Outcome {
     pub not_run: Vec<NotRun>,
 }
 
-/// Name, version and number of threads, as reported by a rival.
+/// Name, version and number of threads, as reported by a rival, and the device it runs on.
 struct Identity {
     name: String,
     version: String,
     threads: usize,
+    on_gpu: bool,
 }
 
 /// Runs all variants and rivals of a workload.
@@ -94,7 +95,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         sites.push(Site::from_adapter(variant.adapter));
         entries.push(ReadyEntry::new(
             variant.extent,
-            stands_for_us(variant.executor),
+            is_user_executor(variant.executor),
             variant.start,
             &workload,
         ));
@@ -102,7 +103,12 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
     // `entries` holds our variants first, then the rivals; `sites` and `identities` follow the same
     // order.
     let mut identities = Vec::new();
-    for (job, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
+    // Without Python there are no rivals.
+    for (job, python) in setting
+        .python
+        .iter()
+        .flat_map(|python| workload.rivals.iter().map(move |job| (job, python)))
+    {
         if (setting.interrupted)() {
             return outcome;
         }
@@ -115,6 +121,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
                     name,
                     version,
                     threads,
+                    on_gpu: job.site() != Site::Cpu,
                 });
                 let start = || Ok(Box::new(rival) as Box<dyn Implementation>);
                 let whole = workload.whole;
@@ -149,9 +156,9 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));
     for (row, entry) in rows.iter_mut().zip(variants) {
         fill(row, entry, first);
-        if stands_for_us(&row.executor) {
-            let beside = rivals.iter().zip(&identities);
-            row.rivals = beside
+        if is_user_executor(&row.executor) {
+            let named = rivals.iter().zip(&identities);
+            row.rivals = named
                 .map(|(rival, identity)| {
                     (
                         identity.name.clone(),
@@ -167,7 +174,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
 
 /// Returns whether an executor is one that users of this project run; only such variants are
 /// compared with rivals.
-pub(crate) fn stands_for_us(executor: &str) -> bool {
+pub(crate) fn is_user_executor(executor: &str) -> bool {
     matches!(executor, "host" | "wgsl")
 }
 
@@ -241,6 +248,7 @@ fn timing_of(
     RivalTiming {
         version: identity.version.clone(),
         threads: identity.threads,
+        on_gpu: identity.on_gpu,
         check: rival.check.clone(),
         median_s,
         low_s,

@@ -253,7 +253,7 @@ impl Games {
         }
         let result = f64::from_output(result)?;
         ensure_len(result.len(), part)?;
-        compare(result, &self.truth[..result.len()], &bound())?;
+        compare(result, &self.truth[..result.len()], &tolerance())?;
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Games {
         let truths = self.truth.chunks_exact(2 * N);
         let mut n_near = 0;
         for (game, (found, truth)) in result.chunks_exact(2 * N).zip(truths).enumerate() {
-            match compare(found, truth, &bound()) {
+            match compare(found, truth, &tolerance()) {
                 Ok(_) => n_near += 1,
                 Err(mismatch) if game == 0 => return Err(mismatch).context("game 0"),
                 Err(_) => (),
@@ -304,7 +304,7 @@ impl Games {
     }
 }
 
-fn bound() -> Tolerance {
+fn tolerance() -> Tolerance {
     Tolerance::exact().or_absolute(BOUND)
 }
 
@@ -472,8 +472,8 @@ mod tests {
             for (player, key) in ["row", "col"].into_iter().enumerate() {
                 let expected = row[key].as_array().unwrap();
                 let expected: Vec<f64> = expected.iter().filter_map(|p| p.as_f64()).collect();
-                let bound = Tolerance::exact().or_absolute(1e-12);
-                assert_close(learning.average()[player], expected, bound);
+                let tolerance = Tolerance::exact().or_absolute(1e-12);
+                assert_close(learning.average()[player], expected, tolerance);
             }
         }
     }

@@ -49,7 +49,7 @@ fn truth([e]: &[Array; 1]) -> Result<Truth> {
     let sums: usize = e.sides::<2>().map(roundings::of_sum).iter().sum();
     Ok(Truth {
         expected: vec![e.elements.iter().map(term).sum()],
-        bound: Tolerance::relative(TERM_EPSILONS + sums),
+        tolerance: Tolerance::relative(TERM_EPSILONS + sums),
         operations: OPERATIONS_PER_ELEMENT * e.elements.len() as f64,
     })
 }

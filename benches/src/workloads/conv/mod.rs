@@ -68,7 +68,7 @@ fn truth([x, kernels]: &[Array; 2]) -> Result<Truth> {
     let (expected, magnitudes) = sums(x, kernels);
     Ok(Truth {
         operations: 2.0 * expected.len() as f64 * kernel_len as f64,
-        bound: Tolerance::relative(roundings::of_sum(kernel_len)).scaled_by(magnitudes),
+        tolerance: Tolerance::relative(roundings::of_sum(kernel_len)).scaled_by(magnitudes),
         expected,
     })
 }

@@ -240,7 +240,7 @@ impl Values {
 
     /// Returns the tolerance of results in f32, which is the documented accuracy of the device's
     /// functions.
-    fn f32_bound(&self) -> Tolerance {
+    fn f32_tolerance(&self) -> Tolerance {
         let function = match self.function {
             Function::Pdf => gpu::Function::Pdf,
             _ => gpu::Function::Cdf,
@@ -257,9 +257,12 @@ impl Values {
 
     fn check(&self, result: &Output) -> Result<()> {
         // Results of a device are in f32.
-        let (result, bound): (Vec<f64>, _) = match result {
+        let (result, tolerance): (Vec<f64>, _) = match result {
             Output::F64(values) => (values.clone(), Tolerance::relative(BOUND)),
-            Output::F32(values) => (values.iter().map(|&x| x.into()).collect(), self.f32_bound()),
+            Output::F32(values) => (
+                values.iter().map(|&x| x.into()).collect(),
+                self.f32_tolerance(),
+            ),
             other => bail!("result must be floats (got {other:?})"),
         };
         ensure!(
@@ -273,7 +276,7 @@ impl Values {
             Function::Quantile => result.into_iter().map(textbook_cdf).collect(),
             Function::Sample => return goodness(result),
         };
-        compare(found, &self.truth, &bound)?;
+        compare(found, &self.truth, &tolerance)?;
         Ok(())
     }
 }

@@ -146,8 +146,8 @@ impl Product {
         let [_, inner, cols] = self.shape;
         let len = part.rows * cols;
         let magnitudes = self.oracle.magnitudes[..len].iter().copied();
-        let bound = Tolerance::relative(roundings::of_sum(inner)).scaled_by(magnitudes);
-        compare(result, &self.oracle.product[..len], &bound).map(drop)
+        let tolerance = Tolerance::relative(roundings::of_sum(inner)).scaled_by(magnitudes);
+        compare(result, &self.oracle.product[..len], &tolerance).map(drop)
     }
 }
 

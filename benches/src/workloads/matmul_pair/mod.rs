@@ -56,7 +56,7 @@ fn truth([x, y, z]: &[Array; 3]) -> Result<Truth> {
     let n = side as f64;
     Ok(Truth {
         expected: sum(first.product, second.product),
-        bound: Tolerance::relative(roundings::of_sum(side) + 3).scaled_by(magnitudes),
+        tolerance: Tolerance::relative(roundings::of_sum(side) + 3).scaled_by(magnitudes),
         operations: n * n * (4.0 * n + 3.0),
     })
 }

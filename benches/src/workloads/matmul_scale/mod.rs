@@ -51,7 +51,7 @@ fn truth([x, y]: &[Array; 2]) -> Result<Truth> {
     let n = side as f64;
     Ok(Truth {
         expected: oracle.product.into_iter().map(epilogue).collect(),
-        bound: Tolerance::relative(roundings::of_sum(side) + 2).scaled_by(magnitudes),
+        tolerance: Tolerance::relative(roundings::of_sum(side) + 2).scaled_by(magnitudes),
         operations: n * n * (2.0 * n + 2.0),
     })
 }

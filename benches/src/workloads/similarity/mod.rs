@@ -141,7 +141,7 @@ fn pairs(x: &Array) -> Pairs {
 fn truth(expected: &[usize], n_values: usize) -> Truth {
     Truth {
         expected: expected.iter().map(|&count| count as f64).collect(),
-        bound: Tolerance::exact(),
+        tolerance: Tolerance::exact(),
         operations: OPERATIONS_PER_VALUE * n_values as f64,
     }
 }

@@ -46,7 +46,7 @@ fn truth([x]: &[Array; 1]) -> Result<Truth> {
     }
     Ok(Truth {
         operations: OPERATIONS_PER_ELEMENT * expected.len() as f64,
-        bound: Tolerance::relative(ELEMENT_EPSILONS + roundings::of_sum(cols)),
+        tolerance: Tolerance::relative(ELEMENT_EPSILONS + roundings::of_sum(cols)),
         expected,
     })
 }

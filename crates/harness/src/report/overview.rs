@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
-use crate::run::stands_for_us;
+use crate::run::is_user_executor;
 use charts::escape;
 use charts::units;
 
@@ -18,7 +18,7 @@ pub(super) fn table(record: &Record, adapters: &[String]) -> String {
         record
             .rows
             .iter()
-            .filter(|row| stands_for_us(&row.executor))
+            .filter(|row| is_user_executor(&row.executor))
     };
     if ours().next().is_none() {
         return String::new();

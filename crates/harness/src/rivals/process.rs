@@ -32,12 +32,13 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start")?;
-        let stdout = child.stdout.take().context("has no standard output")?;
-        let stderr = child
-            .stderr
-            .take()
-            .context("the rival's process has no pipe for standard error")?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        let no_pipe = || format!("{program} has no pipe for its output");
+        let stdout = child.stdout.take().with_context(no_pipe)?;
+        let stderr = child.stderr.take().with_context(no_pipe)?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
@@ -57,7 +58,7 @@ impl Process {
     }
 
     pub(super) fn request(&mut self, request: &Value, patience: Duration) -> Result<Value> {
-        let pipe = self.requests.as_mut().context("has ended")?;
+        let pipe = self.requests.as_mut().context("the process has ended")?;
         let sent = writeln!(pipe, "{request}").and_then(|()| pipe.flush());
         match sent {
             Ok(()) => self.answer(patience),

@@ -3,7 +3,7 @@
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
 use crate::energy::{EnergyMeter, RunEnergy, Site};
-use crate::measure::{Ratio, Timing, wall};
+use crate::measure::{Ratio, Timing};
 use crate::record::Check;
 use crate::workload::{Extent, Implementation, Output, Workload};
 use anyhow::{Context, Result};
@@ -86,9 +86,9 @@ impl<'a> ReadyEntry<'a> {
         start: impl FnOnce() -> Result<Box<dyn Implementation + 'a>>,
         workload: &Workload<'_>,
     ) -> Result<()> {
-        let mut contestant = None;
-        let upload_s = wall(|| contestant = Some(start()));
-        let mut contestant = contestant.context("start: no contestant was created")??;
+        let clock = Instant::now();
+        let mut contestant = start()?;
+        let upload_s = clock.elapsed().as_secs_f64();
         let clock = Instant::now();
         contestant.run(1)?;
         self.first_call_s = Some(clock.elapsed().as_secs_f64());
@@ -102,7 +102,7 @@ impl<'a> ReadyEntry<'a> {
         let seconds = second
             .first()
             .copied()
-            .context("the run reported no time")?;
+            .context("run: the contestant reported no time (expected 1)")?;
         let by_host = contestant.wall(1)?;
         if by_host.is_some() {
             self.upload_s = Some(upload_s);

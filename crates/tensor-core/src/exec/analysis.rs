@@ -159,6 +159,16 @@ fn reach(a: f64, b: f64) -> f64 {
     }
 }
 
+/// Returns the error that an operation adds to the errors of its operands.
+fn rounding_error(rounding: Rounding, result: Scalar) -> f64 {
+    let ulps = match rounding {
+        Rounding::Exact => 0.0,
+        Rounding::Ieee => BASIC_ULPS,
+        Rounding::Function => FUNCTION_ULPS,
+    };
+    ulps * spacing(result.dtype(), result.to_f64())
+}
+
 /// Returns the error of `op(x)`, whose computed value is `result`.
 pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if op == Unary::IsNan {
@@ -183,12 +193,7 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if result.to_f64().is_infinite() {
         return certain_if(is_surely_infinite(op, x, result.dtype()));
     }
-    let ulps = match op.rounding() {
-        Rounding::Exact => 0.0,
-        Rounding::Ieee => BASIC_ULPS,
-        Rounding::Function => FUNCTION_ULPS,
-    };
-    let own = ulps * spacing(result.dtype(), result.to_f64());
+    let own = rounding_error(op.rounding(), result);
     // The interval's ends, evaluated in f64: exact for monotone functions.
     let at = |shift: f64| op.eval(Scalar::F64(x.float() + shift)).to_f64();
     let spread = match op.spread() {
@@ -252,7 +257,9 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
     }
     let exact = a.error == 0.0 && b.error == 0.0;
     let (x, y) = (a.float().abs(), b.float().abs());
-    let own = BASIC_ULPS * spacing(result.dtype(), result.to_f64());
+    // `floor_div` and `rem` are held to the error of one rounding, although each executor has a
+    // formula of its own.
+    let own = rounding_error(Rounding::Ieee, result);
     settled(
         result,
         match op {
@@ -356,7 +363,7 @@ fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
         let exponent = b.float() * x.ln();
         return certain_if(exponent - 2.0 * relative > largest(result.dtype()).ln() + 1.0);
     }
-    let own = FUNCTION_ULPS * BASIC_ULPS * spacing(result.dtype(), result.to_f64());
+    let own = rounding_error(Binary::Pow.rounding(), result);
     let spread = if exact {
         0.0
     } else {

@@ -86,9 +86,9 @@ macro_rules! binary_operations {
             /// for a derivative that is 0 everywhere.
             ///
             /// `maximum` and `minimum` assign one half to each of two equal arguments. The
-            /// derivative of `pow` with respect to the exponent is 0 for `a <= 0`, where only whole
-            /// exponents have a value; with respect to `a` it is 0 for the exponent 0. `floor_div`
-            /// is treated as constant.
+            /// derivative of `pow` with respect to the exponent is 0 for `a <= 0`: for `a < 0` only
+            /// whole exponents have a value. The derivative with respect to `a` is 0 for the exponent
+            /// 0. `floor_div` is treated as constant.
             pub(crate) fn derivatives<V: Calculus>(self, a: &V, b: &V, y: &V) -> [Option<V>; 2] {
                 match self {
                     $(Self::$op => {
@@ -268,7 +268,7 @@ fn is_bits(dtype: DType) -> bool {
 }
 
 impl Binary {
-    /// Returns whether every executor computes the same bits, as [`Unary::is_correctly_rounded`].
+    /// Returns whether the definition rounds at most once, as [`Unary::is_correctly_rounded`].
     #[must_use]
     pub fn is_correctly_rounded(self) -> bool {
         self.rounding() != Rounding::Function
@@ -293,7 +293,7 @@ impl Binary {
                 _ => panic!("{} is not defined on bool", self.name()),
             }),
             _ => panic!(
-                "{}: operand types differ ({} and {})",
+                "{} is not defined on {} and {}",
                 self.name(),
                 a.dtype(),
                 b.dtype()
@@ -358,7 +358,9 @@ fn rem_i32(a: i32, b: i32) -> i32 {
 fn slopes_of_pow<V: Calculus>(a: &V, b: &V, y: &V) -> [Option<V>; 2] {
     let (zero, one) = (a.number(0.0), a.number(1.0));
     // The branch that is not selected must be finite as well, because second derivatives multiply
-    // it by 0. Hence the base is replaced by 1 where `a` or `b` is 0.
+    // it by 0. Hence the base is replaced by 1 where `a` and `b` are 0: 0 to the power of -1 is
+    // infinite. (For a subnormal base in f32 the power may be infinite as well; the derivative for
+    // the exponent 0 is then NaN.)
     let not_zero = V::choose(Compare::Eq, a, &zero, &one, a);
     let base = V::choose(Compare::Eq, b, &zero, &not_zero, a);
     let slope = b.binary(

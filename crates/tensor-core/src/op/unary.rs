@@ -1,4 +1,5 @@
-//! Unary operations: one table with name, types, evaluation, error, cost and derivative of each.
+//! Unary operations: one table with name, types, evaluation on floats, error, cost and derivative of
+//! each; [`Unary::eval`] has the few operations on integers and `bool`.
 
 use super::calculus::Calculus;
 use super::{Binary, Compare};
@@ -8,23 +9,24 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 /// The rounding error that an executor may make in a float result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// None: the result is a number of the type.
+    /// No error: the type contains the exact result.
     Exact,
-    /// That of an operation of IEEE 754, which every executor rounds correctly unless its
-    /// [`Accuracy`](crate::exec::Accuracy) states otherwise.
+    /// The error of one correctly rounded operation of IEEE 754. An executor's
+    /// [`Accuracy`](crate::exec::Accuracy) may permit more.
     Ieee,
-    /// That of a library function: some units in the last place, different for each executor.
+    /// A few units in the last place, as in a library function; the bits differ between executors.
     Function,
 }
 
 /// The way in which an error of the argument changes a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// No more than at the ends of the interval of arguments: monotone functions and `abs`.
+    /// The result changes most at an end of the interval of arguments: monotone functions and
+    /// `abs`.
     Ends,
-    /// By at most the error of the argument: a slope between -1 and 1.
+    /// The result changes by at most the error of the argument: the slope is between -1 and 1.
     Slope,
-    /// As [`Spread::Ends`], but without limit if the interval contains 0.
+    /// As [`Spread::Ends`], but the change is unlimited if the interval contains 0.
     Pole,
 }
 
@@ -339,9 +341,9 @@ impl Unary {
         }
     }
 
-    /// Returns whether every executor computes the same bits, because the operation is exact or
-    /// correctly rounded. The other operations may differ in the last places between executors, and
-    /// between an executor and a constant that the planner folded.
+    /// Returns whether the definition rounds at most once, so that the planner may fold constants:
+    /// the folded constant is the best result of any executor. An executor may deviate from it by
+    /// [`Accuracy::quotient_ulps`](crate::exec::Accuracy::quotient_ulps).
     #[must_use]
     pub fn is_correctly_rounded(self) -> bool {
         self.rounding() != Rounding::Function

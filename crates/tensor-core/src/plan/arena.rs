@@ -111,8 +111,8 @@ impl ExprArena {
         }
     }
 
-    /// Returns `op(a, b)`, folded if both operands are constant and all executors agree on the
-    /// bits, or simplified if one operand is neutral.
+    /// Returns `op(a, b)`, folded if both operands are constant and the operation is correctly
+    /// rounded, or simplified if one operand is neutral.
     pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> ValueId {
         match (self.as_constant(a), self.as_constant(b)) {
             (Some(a), Some(b)) if op.is_correctly_rounded() || !a.dtype().is_float() => {
