@@ -233,7 +233,7 @@ fn a_likelihood_without_a_maximum_is_an_error() {
     let error = ShiftedFit::from_sample(&[1.0, 1.0, 2.0, 3.0, 4.0, 9.0], 0.0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "ShiftedFit::of: likelihood has no maximum (2 of 6 observations are at or next to the smallest, 1.0; expected fewer \
+        "ShiftedFit::from_sample: likelihood has no maximum (2 of 6 observations are at or next to the smallest, 1.0; expected fewer \
          than a third)"
     );
 }

@@ -15,7 +15,7 @@ use crate::ShiftedInverseGaussian;
 use crate::error::{self, Error};
 
 /// The name of the operation in errors.
-const OPERATION: &str = "ShiftedFit::of";
+const OPERATION: &str = "ShiftedFit::from_sample";
 /// Step of the grid in `ln(min x - θ)`.
 const STEP: f64 = 0.35;
 /// The least distance of the shift from the smallest observation, relative to the distance of the

@@ -67,7 +67,7 @@ fn order_faults(tree: &Tree, folder: &str, order: &[&str]) -> Vec<String> {
             let used = exports.get(name).map_or(name, String::as_str);
             if place(used).is_some_and(|used| used > own) {
                 faults.push(format!(
-                    "{}: module {module} imports {used}, which stands after it",
+                    "{}: module {module} imports {used}, a module after it in the table",
                     file.path
                 ));
             }
@@ -172,7 +172,7 @@ mod tests {
             let faults = found("c/src/low.rs", text);
             assert_eq!(
                 faults,
-                ["c/src/low.rs: module low imports high, which stands after it"],
+                ["c/src/low.rs: module low imports high, a module after it in the table"],
                 "{text}"
             );
         }
