@@ -120,7 +120,8 @@ fn faer(product: &Product, c: &mut [f32]) {
     );
 }
 
-/// Returns the row strides of A, and of B and C.
+/// Returns the row stride of A, and that of B and C, in elements. B and C have the same number of
+/// columns.
 fn strides(product: &Product) -> [isize; 2] {
     let [_, inner, cols] = product.shape;
     [inner, cols]

@@ -20,15 +20,17 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every number is within the claim's own rounding.
+    /// Every measured number agrees with the claim: it is within the rounding of the printed
+    /// number, or below the claimed limit.
     Holds,
-    /// At least one number is not, but the corrected claim holds.
+    /// At least one measured number disagrees with the claim, but a corrected form of the claim
+    /// holds.
     HoldsWithCorrection,
-    /// At least one number is not, and no correction saves the claim; the replacement statement, if
-    /// any, holds.
+    /// At least one measured number disagrees with the claim, and no correction saves the claim. If
+    /// the claim has a replacement statement, that statement holds.
     DoesNotHold,
-    /// Neither the claim nor its replacement holds. This is an error of ours, which no claim
-    /// expects.
+    /// Neither the claim nor its replacement holds. No claim expects this verdict, so a run with
+    /// this verdict indicates an error in our code.
     Unsettled,
     /// The measurement is not possible on this machine.
     NotMeasured,
@@ -41,16 +43,16 @@ pub struct Entry {
     pub id: &'static str,
     /// Statement of the source document ([`harness::sources`]), in our words.
     pub claim: &'static str,
-    /// Statement that is true instead, if the claim does not hold as it is.
+    /// Correction or replacement of the claim; present only if the claim does not hold as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<&'static str>,
-    /// Numbers of the claim, or of its correction.
+    /// Numbers of the claim or, if `correction` is present, of the correction.
     pub claimed: Vec<f64>,
-    /// Measured numbers; empty if they could not be measured.
+    /// Measured numbers, one for each number in `claimed`; empty if they could not be measured.
     pub measured: Vec<f64>,
     /// Verdict of this run.
     pub verdict: Verdict,
-    /// Verdict found when the claim was entered.
+    /// Verdict that was found when the claim was added to the ledger.
     pub expected: Verdict,
 }
 
@@ -74,10 +76,11 @@ struct Claim {
     measure: Measure,
 }
 
-/// A function that measures the numbers of a claim; `None` if that is not possible on this machine.
+/// A function that returns the measured numbers of a claim, or `None` if they cannot be measured on
+/// this machine.
 type Measure = fn() -> Result<Option<Vec<f64>>>;
 
-/// A statement that is true in place of a claim, measured in the same way.
+/// A corrected or replaced statement with its own numbers, used if the claim itself does not hold.
 #[derive(Clone, Copy)]
 struct Correction {
     claim: &'static str,
@@ -131,7 +134,8 @@ impl Claim {
 }
 
 impl Correction {
-    /// Replaces an entry of a claim that does not hold by the corrected statement and its verdict.
+    /// Measures the correction, and returns the entry with the statement, numbers and verdict of
+    /// the correction.
     fn settle(&self, entry: Entry) -> Result<Entry> {
         let measured = (self.measure)()?.unwrap_or_default();
         Ok(Entry {

@@ -19,7 +19,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::{Device, Sampler, Source, measure_by};
 
-/// Duration for which a contestant runs for its energy: twenty updates of the slowest sensors.
+/// Minimum duration of the metered runs: twenty updates of the slowest sensors.
 const METERED: Duration = Duration::from_secs(2);
 /// Interval between two readings of the sensors during the run.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Looks for energy sensors; a missing one is not an error.
+    /// Detects the energy sensors of this machine; a missing sensor is not an error.
     #[must_use]
     pub fn open() -> Self {
         let nvml = || Nvml::open().map(Sampler::new);
@@ -116,8 +116,8 @@ mod tests {
     use harness::workload::Output;
     use telemetry::synthetic::{PowerProfile, Synthetic};
 
-    /// A contestant whose run takes at least a tenth of a second, counting its runs; a simulated
-    /// sensor defines its power.
+    /// A contestant that counts its runs, each of which takes at least a tenth of a second. Its
+    /// power is defined by the simulated sensor.
     #[derive(Default)]
     struct Worker {
         took: Duration,

@@ -20,9 +20,10 @@ const SIDE: usize = 28;
 /// Number of training images: the notebook trains on the first 50 000 and keeps the rest for
 /// validation.
 pub const N_IMAGES: usize = 50_000;
-/// Divisor of the pixels.
+/// Divisor of the pixels, which are bytes in the files.
 const LEVELS: f32 = 256.0;
-/// File names to look for; each may be compressed, with `.gz` appended.
+/// File name of the training images. Each of the four files may also be compressed, with `.gz`
+/// appended to its name.
 const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
 const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
@@ -42,7 +43,7 @@ const DIGITS_SCALE: f32 = 16.0;
 pub struct Images {
     /// Pixels, `[50 000, 784]`.
     pub pixels: Vec<f32>,
-    /// Origin, one line.
+    /// Description of where the images come from, in one line.
     pub origin: String,
     /// Labels and test images; `None` if a folder given by the user does not contain these files.
     pub labelled: Option<Labelled>,
@@ -51,8 +52,8 @@ pub struct Images {
 /// Labels of the training images, and labelled test images.
 #[derive(Debug)]
 pub struct Labelled {
-    /// Digits shown by the training images; for the project's digits, only the first of them have
-    /// labels.
+    /// Digits shown by the training images. Of the project's digits, only the first 1500 images
+    /// have labels.
     pub train_labels: Vec<u8>,
     /// Pixels of the test images, `[n, 784]`; none of them is used for training.
     pub test_pixels: Vec<f32>,
@@ -274,7 +275,7 @@ mod tests {
         const PER_CLASS: [usize; 10] = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180];
         let IdxArray::U8(labels) = idx::Reader::new(DIGITS_LABELS).unwrap().read_all().unwrap()
         else {
-            panic!("labels are bytes")
+            panic!("labels must be unsigned bytes")
         };
         let mut counts = [0; 10];
         for &label in &labels {
@@ -282,7 +283,7 @@ mod tests {
         }
         assert_eq!(counts, PER_CLASS);
         let IdxArray::U8(digits) = idx::Reader::new(DIGITS).unwrap().read_all().unwrap() else {
-            panic!("pixels have type u8")
+            panic!("pixels must be unsigned bytes")
         };
         assert_eq!(digits.shape(), [1797, 8, 8]);
         assert!(digits.iter().all(|&pixel| pixel <= 16));

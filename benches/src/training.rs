@@ -107,7 +107,8 @@ pub struct Session {
     first_losses: Vec<f64>,
     /// Epochs, rate and momentum of each stage, for the rivals.
     stages: Vec<f32>,
-    /// Length of each axis of each array as `<array>_<axis number>`, for the rivals.
+    /// Sizes for the rivals, by name: `batch`, and the length of each axis of each array as
+    /// `<array>_<axis number>`.
     sizes: Vec<(String, usize)>,
 }
 
@@ -233,8 +234,9 @@ impl Session {
     /// updates and the evaluation of the test data are not counted.
     fn whole(&self) -> Extent {
         let forward: f64 = self.recipe.layers.iter().map(Layer::operations).sum();
-        // Backward, each weight is used in two more products per sample: for the gradient by the
-        // weight and for the one by its input. The gradient by the net's input is not computed.
+        // The backward pass uses each weight in two more products per sample: one for the gradient
+        // with respect to the weight, one for the gradient with respect to the layer's input. The
+        // latter is not computed for the first layer.
         let first = self.recipe.layers.first().map_or(0.0, Layer::operations);
         let a_sample = 3.0 * forward - first;
         let numbers = self.train.inputs.len() + self.train.answers.len();
@@ -293,8 +295,8 @@ impl Session {
     }
 
     /// Returns a function that trains from the initial weights and evaluates the test data. The
-    /// data is stored on executor `home`; the function is called with this executor or one that
-    /// wraps it.
+    /// data is stored on executor `home`; the function must be called with `home` or with an
+    /// executor that wraps `home`.
     fn training<'s>(
         &'s self,
         home: &dyn Executor,

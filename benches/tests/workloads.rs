@@ -85,7 +85,8 @@ fn classifier() -> anyhow::Result<Session> {
     recipe.session(samples(14), samples(3))
 }
 
-/// Changes one element by about one percent, or by the smallest possible change.
+/// Changes the first element: a float by about one percent, an integer by 1, a truth value to its
+/// opposite.
 fn spoil(result: &mut Output) {
     match result {
         Output::F32(elements) => elements[0] = elements[0] * 1.01 + 0.01,

@@ -269,13 +269,14 @@ params! {
         games: u32,
         /// Number of sequences of the first player.
         first_sequences: u32,
-        /// Number of sequences of both players.
+        /// Number of sequences of both players together.
         sequences: u32,
-        /// Number of decisions of both players.
+        /// Number of decisions of both players together.
         decisions: u32,
         /// Maximum number of successive decisions of one player.
         depths: u32,
-        /// Number of pairs of a sequence and a sequence of the other player that end a game.
+        /// Number of pairs of a sequence and a sequence of the other player with which a game ends.
+        /// Each end of a game counts once for each player.
         pairs: u32,
         /// Number of iterations of earlier dispatches.
         done: u32,

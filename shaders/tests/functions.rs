@@ -6,8 +6,8 @@ use tensor_core::op::{Binary, Rounding, Unary};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Scalar};
 
-/// Number of random draws for every function: this many random bit patterns, and equally many
-/// numbers near 1.
+/// Number of random bit patterns, and number of random numbers of moderate size, for every
+/// function.
 const N_DRAWS: u64 = 300_000;
 /// Special values, and neighbours of the thresholds in the functions.
 const SPECIAL: [f32; 40] = [

@@ -160,7 +160,8 @@ fn inverse_gaussian_draws_of_fixed_keys_are_the_golden_ones() {
 
 type MatrixGamesTwin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 
-/// Returns ticks with weights t².
+/// Returns the kernels' buffer `ticks` (the weight and the factors of each iteration) with weights
+/// proportional to t² and factors of 1.
 fn squares(iterations: u16) -> Vec<f32> {
     let total: f32 = (1..=iterations).map(|t| f32::from(t) * f32::from(t)).sum();
     let weight = |t| f32::from(t) * f32::from(t) / total;
@@ -169,8 +170,8 @@ fn squares(iterations: u16) -> Vec<f32> {
         .collect()
 }
 
-/// Solves rock-paper-scissors in which scissors crash, by predictive regret matching with clipped
-/// sums and weights t².
+/// Solves a variant of rock-paper-scissors, in which a win of rock against scissors counts double,
+/// by predictive regret matching with clipped sums and weights t². Returns the average strategies.
 fn crash(kernel: &Kernel, solve: MatrixGamesTwin, iterations: u16) -> Vec<f32> {
     let ticks = squares(iterations);
     let params = MatrixGamesParams {
@@ -232,7 +233,7 @@ fn crash_in_steps(iterations: u16) -> Vec<f32> {
                 ..MatrixGameValueParams::default()
             };
             let mut values = [0.0; 3];
-            // The matrix equals minus its transpose.
+            // The matrix equals minus its transpose, so both players have the same payoffs.
             let other = learners[1 - player][0];
             twin::matrix_game_value(&params, &gains, &other, &mut values);
             let params = MatrixGameUpdateParams {

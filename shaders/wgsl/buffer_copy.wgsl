@@ -1,5 +1,4 @@
-// y = x, four floats at a time. Measures the limit of memory bandwidth (the copy peak of the
-// report).
+// y = x, four floats at a time. Measures the limit of memory bandwidth.
 // Shapes: x and y [n_vec4] of vec4<f32>.
 // A workgroup covers 256 vectors; an invocation copies one vector.
 // Source: the STREAM "copy" kernel (McCalpin 1995). Twin: twin::buffer_copy.

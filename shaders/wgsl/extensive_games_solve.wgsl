@@ -17,16 +17,16 @@
 
 struct ExtensiveGamesParams {
     games: u32,
-    // Number of sequences of the first player, and of both.
+    // The next two: number of sequences of the first player, and of both players together.
     first_sequences: u32,
     sequences: u32,
     decisions: u32,
     depths: u32,
     pairs: u32,
-    // Iterations before this dispatch, and in this dispatch.
+    // The next two: number of iterations of earlier dispatches, and of this dispatch.
     done: u32,
     iterations: u32,
-    // Treatment of accumulated regrets (shared/matching.wgsl).
+    // Code of the treatment of accumulated regrets (shared/matching.wgsl).
     keep: u32,
     // 1 if the second player reacts to the first player's updated strategy, else 0.
     alternating: u32,
@@ -40,8 +40,8 @@ struct ExtensiveGamesParams {
 @group(0) @binding(2) var<storage, read> decisions: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> levels: array<u32>;
 @group(0) @binding(4) var<storage, read> others: array<u32>;
-// For each iteration: weight in the average; factors of positive and negative accumulated regrets;
-// 0.
+// For each iteration: weight in the average, factor of positive accumulated regrets, factor of
+// negative accumulated regrets, 0.
 @group(0) @binding(5) var<storage, read> ticks: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read> payoffs: array<f32>;
 @group(0) @binding(7) var<storage, read_write> state: array<f32>;
@@ -88,7 +88,8 @@ fn begin(at: Places, lane: u32) {
     }
 }
 
-// Computes the values of the ends of sequences, and adds the current plan to the average.
+// Computes the value of the game ends of each sequence, and adds the current sequence probabilities
+// to the average.
 fn value(at: Places, first: u32, end: u32, weight: f32) {
     for (var i = first; i < end; i += LANES) {
         var sum = 0.0;

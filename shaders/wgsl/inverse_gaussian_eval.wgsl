@@ -170,7 +170,7 @@ struct Tail {
     factor: f32,
 }
 
-// The smaller tail, or a tail of at most 0.76.
+// The smaller tail; near the median possibly the larger tail, with a probability of at most 0.76.
 fn tail_of(point: Point) -> Tail {
     if (point.a > UPPER_FROM) {
         return Tail(true, INV_SQRT_2 * point.s * erfcx_slope(point.a, point.b));

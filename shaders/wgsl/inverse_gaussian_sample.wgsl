@@ -19,7 +19,8 @@ struct InverseGaussianSampleParams {
 
 const GROUP: u32 = 256u;
 const HALF_PI: f32 = 1.5707964;
-// Square roots of the smallest normal number, and of the largest number.
+// The range of the square root of a draw: the roots of the smallest normal f32 and of the largest
+// f32.
 const SMALLEST_ROOT: f32 = 1.0842022e-19;
 const LARGEST_ROOT: f32 = 1.8446743e19;
 
@@ -51,8 +52,8 @@ fn draw(words: vec4<u32>) -> f32 {
     return inside * inside;
 }
 
-// A number in (0, 1] from 64 bits: the f32 nearest to the middle of its cell, so that small numbers
-// keep their relative precision.
+// A number in (0, 1] from a 64-bit integer `i`: the f32 nearest to `(i + 1/2) 2^-64`. Small numbers
+// have the full relative precision of f32.
 fn uniform_of(high: u32, low: u32) -> f32 {
     let middle = f32(((high & 0xffu) << 16u) | (low >> 16u));
     let last = f32(low & 0xffffu) + 0.5;

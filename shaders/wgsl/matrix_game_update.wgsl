@@ -6,7 +6,7 @@
 
 struct MatrixGameUpdateParams {
     actions: u32,
-    // Treatment of accumulated regrets (shared/matching.wgsl).
+    // Code of the treatment of accumulated regrets (shared/matching.wgsl).
     keep: u32,
     // Additional weight of the last regret in the prediction: 1 or 0.
     predictive: f32,

@@ -22,7 +22,7 @@ use tool_io::output;
 const LIMIT_BYTES: u64 = 40_000_000;
 
 /// File with facts of the build, which the programs read from their own folder (`BuildFacts` of
-/// benches).
+/// harness).
 const BUILD_FACTS: &str = "build.json";
 
 const README: &str = "\

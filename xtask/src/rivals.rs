@@ -29,12 +29,13 @@ OpenSpiel has wheels for some versions of Python only. For games there is also a
   --                pass the following arguments to `pip install`, e.g. an index
 ";
 
-/// Environment variable with the Python of the environment.
+/// Environment variable with the path of the Python interpreter in the environment.
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Folder of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
 const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy";
-/// Prevents a build from source, which would require a toolchain and half an hour.
+/// Option of pip that prevents a build from source, which would require a toolchain and half an
+/// hour.
 const WHEELS_ONLY: &str = "--only-binary=open_spiel";
 
 struct Options {

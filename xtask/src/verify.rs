@@ -192,8 +192,9 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
 }
 
 impl Search {
-    /// Searches both without a pattern. With a pattern they are searched only if no cheaper check
-    /// matches.
+    /// Decides where to search for `pattern`. Without a pattern, tests and claims are searched.
+    /// With a pattern, they are searched only if no fixed check matches and if the prefix of the
+    /// pattern allows a match.
     fn new(pattern: &str, no_fixed_check_matches: bool) -> Self {
         let is_open = pattern.is_empty() || no_fixed_check_matches;
         Self {

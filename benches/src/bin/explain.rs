@@ -44,7 +44,7 @@ struct Arguments {
     json: bool,
 }
 
-/// Text of one step, or of the plan.
+/// One item of the output: the plan, or the code of one of its steps.
 #[derive(Serialize)]
 struct Shown {
     /// Number of the step; `None` for the plan.
@@ -118,7 +118,8 @@ fn arguments() -> Result<Option<Arguments>> {
     Ok(Some(arguments))
 }
 
-/// Returns the first program whose workload matches the pattern.
+/// Returns the tensor program of the first task whose id contains `pattern`. Tasks that are not a
+/// single program are skipped.
 fn program(pattern: &str) -> Result<Tensor> {
     let tasks = workloads::all(true, &Rc::default());
     let mut fitting = tasks

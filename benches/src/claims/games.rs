@@ -22,11 +22,11 @@ mod source_order;
 const STEPS: u64 = 500;
 /// Upper limit of `eps` in the note's example.
 const EPS: f64 = 0.03;
-/// Number of iterations that are searched for the first ones with `eps` below the limit.
+/// Number of iterations of the search for the iteration at which `eps` falls below [`EPS`].
 const LONG: u64 = 40_000;
 /// Number of seeds of the stochastic variant.
 const SEEDS: u64 = 200;
-/// Number of random games.
+/// Number of random games on which NashConv is compared with its value computed from regrets.
 const GAMES: usize = 400;
 /// Maximum number of rows and of columns of a random game.
 const MOST_ACTIONS: usize = 8;
@@ -206,8 +206,9 @@ fn in_note_order(iterations: u64) -> Result<(f64, f64)> {
     Ok((note.estimate(), nash_conv(&game, &note.average())?))
 }
 
-/// Calls `next` for the `eps` of each iteration. Returns `eps` after [`STEPS`] iterations, the
-/// first iteration with `eps` below [`EPS`], and the first one from which `eps` stays below.
+/// Calls `next`, which returns `eps` after one more iteration, [`LONG`] times. Returns three
+/// numbers: `eps` after [`STEPS`] iterations, the first iteration with `eps` below [`EPS`], and the
+/// first iteration from which `eps` stays below [`EPS`].
 fn below(mut next: impl FnMut() -> f64) -> [f64; 3] {
     let (mut at, mut first, mut last) = (f64::NAN, f64::NAN, 1.0);
     for iteration in 1..=LONG {
@@ -224,8 +225,8 @@ fn below(mut next: impl FnMut() -> f64) -> [f64; 3] {
     [at, first, last]
 }
 
-/// Returns the largest difference between NashConv and its value computed from regrets, over random
-/// games.
+/// Returns the largest difference, over random games, between the NashConv of a solution and the
+/// NashConv computed from its regrets.
 fn difference_by_regrets() -> Result<f64> {
     let mut worst = 0.0_f64;
     for game in 0..GAMES {

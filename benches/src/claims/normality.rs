@@ -1,10 +1,10 @@
 //! Claims of the blog note "Normality of Inverse Gaussian", step by step.
 //!
-//! Method: with `k = sqrt(λ/μ)` and `h(x) = 1 - sqrt(1 - 2ix) - ix + x²/2`, computed without
-//! cancellation. `X` is the inverse Gaussian variable and `Y` the standardised one, with
-//! characteristic functions `φ_X` and `φ_Y`; `φ` is that of the standard normal distribution. A
-//! claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; measured is the slope between two values of
-//! `k` on logarithmic scales.
+//! Method: the note uses `k = sqrt(λ/μ)` and `h(x) = 1 - sqrt(1 - 2ix) - ix + x²/2`, which is
+//! computed here without cancellation. `X` is the inverse Gaussian variable and `Y` the
+//! standardised one, with characteristic functions `φ_X` and `φ_Y`; `φ` is that of the standard
+//! normal distribution. For a claim `O(k^p)` or `Θ(k^p)`, the claimed number is the exponent `p`,
+//! and the measured number is the slope between two values of `k` on logarithmic scales.
 
 use super::{Claim, Correction, Reading, Verdict};
 use crate::quadrature::simpson;
@@ -483,7 +483,7 @@ fn decay(x: f64) -> f64 {
     (2.0 / (q * q)).re
 }
 
-/// Returns the logarithm of the ratio of the densities at `y`.
+/// Returns the logarithm of the density of `Y` divided by the normal density, both at `y`.
 fn ln_ratio(k: f64, y: f64) -> f64 {
     y.powi(3) / (2.0 * (k + y)) - 1.5 * (y / k).ln_1p()
 }
@@ -494,8 +494,9 @@ fn signs_in_k() -> Result<Option<Vec<f64>>> {
     Ok(Some(vec![sign(-4.0), sign(4.0)]))
 }
 
-/// Returns the result of the note's script, the average over a grid of 1000 points from -10 to 10
-/// times 20, divided by `factor` times the total variation distance.
+/// Returns the result of the note's script for three values of μ, each divided by `factor` times
+/// the total variation distance. The script averages the absolute difference of the densities over
+/// 1000 points from -10 to 10 and multiplies by 20, the length of the interval.
 fn script(factor: f64) -> Result<Option<Vec<f64>>> {
     const POINTS: u32 = 1000;
     let ratio = |mu: f64| {

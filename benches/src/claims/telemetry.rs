@@ -19,7 +19,7 @@ use telemetry::synthetic::{
     Board, BoardLimits, Driver, Gpu, Model, PowerField, PowerProfile, PowerSegment, Scenario,
 };
 
-/// Clocks of the notes' table of a P100, in MHz.
+/// Clocks in the notes' table for a P100, in MHz.
 const CLOCKS_MHZ: [f64; 7] = [544.0, 683.0, 810.0, 936.0, 1063.0, 1202.0, 1328.0];
 /// Power at each clock, in W.
 const WATTS: [f64; 7] = [57.0, 62.0, 65.0, 70.0, 78.0, 88.0, 115.0];
@@ -39,31 +39,34 @@ const FRAMEWORK: &str = "11.8";
 /// The notes' driver version, as printed by `nvidia-smi`.
 const DRIVER: &str = "510.47.03";
 
-/// The recording: power of the meter in bins of 5 ms, values reported by the GPU, and start and end
-/// times of the load.
+/// Power during the recording, measured by the external meter, in bins of 5 ms.
 const METER: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.meter.csv");
+/// Values that the GPU reported during the recording.
 const TOLD: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.sensor.csv");
+/// Start and end times of the load during the recording.
 const LOAD: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.load.csv");
 const BIN_S: f64 = 0.005;
 const MS_PER_S: f64 = 1e3;
-/// Column of the utilisation in the values reported by the GPU.
+/// Index of the column with the utilisation in [`TOLD`].
 const BUSY_COLUMN: usize = 3;
-/// Evaluated interval in s; its distance from start and end of the load is longer than the update
-/// interval of any sensor.
+/// Evaluated interval of the recording, in s. Its distance from the start and the end of the load
+/// is longer than the update interval of any sensor.
 const WINDOW_S: (f64, f64) = (2.5, 8.5);
 /// Interval between two rows of the notes' script, in s.
 const INTERVAL_S: f64 = 0.1;
 /// Number of rows of the script within the evaluated interval.
 const N_ROWS: u32 = 60;
-/// Boards of each kind of sensor: two with partial coverage of time (V100, A100) and two with
-/// full coverage.
+/// Boards of each kind of sensor: the sensors of V100 and A100 measure only during a part of the
+/// time, those of T4 and RTX 3090 all the time.
 const BOARDS: [Board; 4] = [Board::V100, Board::A100, Board::T4, Board::Rtx3090];
-/// Number of phases of a sensor's updates, and of the rows, within the row interval.
+/// Number of evenly spaced time shifts within [`INTERVAL_S`] that are tested, both for the
+/// recording relative to the sensor's updates and for the rows of the script.
 const PHASES: u32 = 10;
-/// Power limit above the power of the load, in W.
+/// Power limit of the simulated boards, in W: above the power of the load, so that it has no
+/// effect.
 const NO_LIMIT_W: f64 = 1e3;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -323,12 +326,13 @@ fn curve() -> Result<Curve> {
     Ok(dvfs(&rows.map(point).collect::<Vec<_>>())?)
 }
 
-/// Returns the smallest possible maximum error of a parabola, with each error divided by the
-/// rounding error of the table's energy at that clock.
+/// Returns the maximum error of the best parabola through the energies, that is, of the parabola
+/// with the smallest maximum error. Each error is divided by the rounding error of the energy at
+/// that clock.
 ///
-/// For four points the best parabola misses all of them by the same multiple of their weights,
-/// which follows from third divided differences. For more points, the four points with the largest
-/// such multiple determine the error (de la Vallée-Poussin).
+/// For four points, the best parabola misses each point by the same multiple of its rounding error;
+/// the multiple follows from the third divided difference. For more points, the error is that of
+/// the four points with the largest multiple (de la Vallée-Poussin).
 fn from_any_parabola(joules: &[f64]) -> f64 {
     let rounding = |i: usize| joules[i] * (WATTS_ROUNDING / WATTS[i] + RATES_ROUNDING / RATES[i]);
     let missed = |four: [usize; 4]| {
@@ -409,9 +413,9 @@ fn utilisation() -> Result<(f64, f64)> {
     Ok((told_pct, 100.0 * on_ms / (to_ms - from_ms)))
 }
 
-/// Returns the largest relative errors, over all phases, of the energy counter and of the sum over
-/// power samples taken as the notes' script does. The reference is the energy of the recorded
-/// power.
+/// Returns two numbers, each the largest relative error over all time shifts: that of the energy
+/// counter, and that of the energy that the notes' script computes from power samples. The
+/// reference is the energy of the recorded power.
 fn errors(board: Board) -> Result<[f64; 2]> {
     let rows = columns(METER)?;
     let phases = || (0..PHASES).map(|i| INTERVAL_S * f64::from(i) / f64::from(PHASES));

@@ -18,8 +18,8 @@ const ALL_DECIMALS: i32 = 15;
 /// Seed used in the fast.ai notebook.
 const S3_SEED: u64 = 457_428_938_475;
 
-/// Upper limit in bytes that counts as no intermediate, compared with 4.1 GB for
-/// `(256, 2000, 2000)` in f32.
+/// Limit of the extra memory, in bytes, below which no array `(256, 2000, 2000)` was allocated; in
+/// f32 this array has 4.1 GB.
 const NO_INTERMEDIATE: f64 = 4e6;
 /// Side of the matrices in the programs of the lecture on Python performance.
 const S2_SIDE: usize = 1000;

@@ -28,7 +28,7 @@ pub enum Layer {
         /// Distance from one window to the next, in pixels (the stride).
         step: usize,
     },
-    /// `max(x, 0)` of each of this many elements.
+    /// `max(x, 0)` of each element of a sample; holds the number of elements.
     Relu(usize),
 }
 
@@ -69,9 +69,8 @@ impl Layer {
         }
     }
 
-    /// Returns the shapes of weights and biases, each with the bound of the absolute initial
-    /// values: one over the root of the number of inputs of one output, the default of PyTorch's
-    /// layers.
+    /// Returns the shapes of weights and biases, each with the largest absolute initial value. As
+    /// in PyTorch's layers, this value is `1 / √n` for `n` inputs per output.
     #[must_use]
     pub fn parameters(&self) -> Vec<(Vec<usize>, f32)> {
         let (weights, outputs, fan_in) = match *self {
@@ -92,7 +91,7 @@ impl Layer {
         vec![(weights, scale), (vec![outputs], scale)]
     }
 
-    /// Returns the number of additions and multiplications for one sample, forward.
+    /// Returns the number of additions and multiplications of the forward pass for one sample.
     #[must_use]
     pub fn operations(&self) -> f64 {
         let fan_in = match *self {

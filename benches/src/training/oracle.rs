@@ -8,7 +8,8 @@ use super::layer::Layer;
 use super::{Goal, Recipe, Samples};
 use anyhow::{Context, Result};
 
-/// Returns the losses of the first steps, all within the first stage.
+/// Returns the losses of the first `recipe.first_losses.0` steps, or of all steps of the first
+/// stage if it has fewer.
 ///
 /// # Errors
 /// The recipe has no stage.
@@ -41,8 +42,8 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
         let (loss, mut cotangent) =
             judged(recipe.goal, &results[recipe.layers.len()], answers, outputs);
         losses.push(loss);
-        // Backward, from the last layer to the first. `cotangent` is the derivative of the loss by
-        // the output of the current layer.
+        // Backward, from the last layer to the first. `cotangent` is the derivative of the loss
+        // with respect to the output of the current layer.
         for (number, layer) in recipe.layers.iter().enumerate().rev() {
             let n_own = layer.parameters().len();
             at -= n_own;
@@ -62,7 +63,7 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
     Ok(losses)
 }
 
-/// Returns the loss of a batch, and its derivative by the outputs.
+/// Returns the loss of a batch, and its derivative with respect to the outputs.
 fn judged(goal: Goal, results: &[f64], answers: &[f32], outputs: usize) -> (f64, Vec<f64>) {
     if goal == Goal::Targets {
         let differences: Vec<f64> = results
@@ -117,8 +118,8 @@ fn forward(layer: &Layer, x: &[f64], own: &[Vec<f64>]) -> Vec<f64> {
     y
 }
 
-/// Returns the derivatives by a layer's batch `x`, and those by its weights and biases, given the
-/// derivatives `by_y` by its outputs.
+/// Returns the derivatives of the loss with respect to a layer's inputs `x`, and those with respect
+/// to its weights and biases, given the derivatives `by_y` with respect to its outputs.
 fn backward(layer: &Layer, x: &[f64], own: &[Vec<f64>], by_y: &[f64]) -> (Vec<f64>, Vec<Vec<f64>>) {
     match layer {
         Layer::Relu(_) => {
@@ -185,7 +186,7 @@ fn indices([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)>
 mod tests {
     use super::*;
 
-    /// Compares the derivatives of small nets of every layer with difference quotients.
+    /// Compares the derivatives of one small layer of each kind with difference quotients.
     #[test]
     fn derivatives_are_what_differences_tell() {
         let conv = Layer::Conv {

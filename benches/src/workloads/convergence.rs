@@ -4,10 +4,11 @@ use anyhow::Result;
 use charts::{Figure, Panel, Series};
 use games::{Checkpoint, Game, Solution, SolverConfig, solve};
 
-/// Minimum ratio of the iterations of adjacent points of a line.
+/// Minimum ratio of the iteration numbers of two adjacent points of a line.
 const GROWTH: f64 = 1.1;
 
-/// Runs each solver configuration for `iterations`, and draws NashConv of the average strategies.
+/// Runs each solver configuration for `iterations`, and draws NashConv of the average strategies
+/// over iterations and over time.
 ///
 /// # Errors
 /// A configuration is not valid for this game.

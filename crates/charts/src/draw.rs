@@ -36,15 +36,15 @@ const DASH: (i32, i32) = (6, 4);
 const MOST_DOTS: usize = 40;
 /// Radius of a disc, in pixels.
 const DOT: i32 = 3;
-/// Distance between the names of the legend, in pixels.
+/// Distance between the rows of the legend, in pixels.
 const NAME_HEIGHT: i32 = 15;
-/// Distance from the edge of the plot to the first name, in pixels.
+/// Distance between the edge of the plot and the legend, in pixels.
 const GAP: i32 = 8;
-/// Approximate width of a character of a name, in pixels.
+/// Approximate width of a character of the legend, in pixels.
 const LETTER: i32 = 6;
-/// Additional height for names above a plot, in pixels.
+/// Additional height for a legend above a plot, in pixels.
 const ABOVE: u32 = 18;
-/// Margin around a map, for the names of its points, in pixels.
+/// Margin around a map, in which the names of its outermost points are written, in pixels.
 const MAP_MARGIN: u32 = 34;
 /// Height of the caption below a map, in pixels.
 const MAP_TITLE: u32 = 20;
@@ -130,7 +130,8 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
     right_axis(&side, panel, &right)
 }
 
-/// Returns the margin above a plot, with space for names if there is an axis on the right.
+/// Returns the margin above a plot, in pixels, with space for the legend if there is an axis on the
+/// right.
 fn margin_above(panel: &Panel) -> u32 {
     if panel.right.is_empty() {
         MARGIN
@@ -276,7 +277,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
     canvas.draw(&title).map_err(drawing)
 }
 
-/// Draws the lines of a panel and their names.
+/// Draws the lines of a panel and the legend.
 fn draw_lines<X, Y>(
     canvas: &Canvas<'_>,
     chart: &mut Chart<'_, '_, X, Y>,
@@ -321,8 +322,9 @@ fn ink_of(idx: usize, line: &Series) -> Ink {
     }
 }
 
-/// Writes the names of the lines: above a panel with a right axis, otherwise in the corner that
-/// covers the fewest points. If several corners are equally good, the upper right one is preferred.
+/// Writes the legend, the names of the lines: above a panel with a right axis, otherwise in the
+/// corner where it covers the fewest points. If several corners are equally good, the upper right
+/// one is preferred.
 fn names(
     canvas: &Canvas<'_>,
     panel: &Panel,
@@ -438,7 +440,7 @@ mod tests {
         assert!(draw(&Figure::default()).is_ok());
     }
 
-    /// Returns the numbers of an attribute, in the order of the SVG.
+    /// Returns the values of a numeric attribute, in the order of their elements in the SVG.
     fn numbers(svg: &str, attribute: &str) -> Vec<f64> {
         let start = format!(" {attribute}=\"");
         let rests = svg.split(&start).skip(1);

@@ -27,14 +27,14 @@ pub struct Panel {
     pub right: String,
     /// Whether both axes are logarithmic.
     pub is_log: bool,
-    /// Whether the panel is a map: both axes have one scale and are not drawn, and the label
+    /// Whether the panel is a map: both axes have the same scale and are not drawn, and the label
     /// [`x`](Self::x) is shown as a caption below.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_map: bool,
     /// Marked points.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Point>,
-    /// The lines; the first ones are drawn most prominently.
+    /// The lines. The index of a line determines its colour, unless the line is a reference.
     pub lines: Vec<Series>,
 }
 
@@ -79,7 +79,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Creates the graph of a function at ascending x; points where it is not finite are left out.
+    /// Creates the graph of a function at ascending x; points at which the function is not finite
+    /// are left out.
     #[must_use]
     pub fn new(
         name: impl Into<String>,

@@ -40,7 +40,7 @@ const ADAPTERS: u8 = 5;
 /// text.
 const LINE_HEIGHT: f64 = 1.24;
 
-/// The drawing area of a whole plot.
+/// The drawing area of a picture, or of one panel of a figure.
 pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Ink {
@@ -63,7 +63,7 @@ impl Ink {
         }
     }
 
-    /// Returns the suffix of the class names `fill-…`, `line-…` and `swatch-…`.
+    /// Returns the suffix of the CSS class names `fill-…`, `line-…` and `swatch-…`.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -78,7 +78,7 @@ impl Ink {
         }
     }
 
-    /// Returns the marker colour that is used until [`picture`] replaces it.
+    /// Returns the marker colour, which [`picture`] replaces by a CSS class.
     #[must_use]
     pub fn marker(self) -> RGBColor {
         RGBColor(1, 2, self.code())
@@ -110,7 +110,8 @@ impl Ink {
         self.marker().stroke_width(width_px)
     }
 
-    /// Returns the style of a text in this colour, with its anchor relative to the text's position.
+    /// Returns the style of a text in this colour. `across` and `down` select the point of the text
+    /// that is placed at its position.
     #[must_use]
     pub fn text(self, size_px: u32, across: HPos, down: VPos) -> TextStyle<'static> {
         let font = ("sans-serif", f64::from(size_px) * LINE_HEIGHT).into_font();
@@ -122,7 +123,8 @@ impl Ink {
     }
 }
 
-/// Draws on a new canvas and returns the SVG with classes in place of colours.
+/// Draws on a new canvas of `size` pixels and returns the SVG, with CSS classes in place of
+/// colours. `label` is the description for screen readers.
 ///
 /// # Errors
 /// An error of the drawing backend, as text.

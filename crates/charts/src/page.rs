@@ -2,7 +2,7 @@
 
 const STYLE: &str = include_str!("style.css");
 
-/// Returns a whole page; `body` must already be escaped.
+/// Returns a whole HTML page. The arguments are inserted without escaping.
 #[must_use]
 pub fn page(title: &str, body: &str, footer: &str) -> String {
     format!(

@@ -21,7 +21,8 @@ pub fn seconds(value: f64) -> String {
     with_unit(value, &TIMES)
 }
 
-/// Formats an interval of times in one unit: `12.1–13.4 ms`; if both ends look equal, one is shown.
+/// Formats an interval of times in one unit: `12.1–13.4 ms`; if both ends are equal after rounding,
+/// only one is shown.
 #[must_use]
 pub fn seconds_range(low: f64, high: f64) -> String {
     if !(low.is_finite() && high.is_finite()) {

@@ -22,7 +22,7 @@ pub enum Error {
         /// The invalid shape.
         shape: f64,
     },
-    /// A parameter with another name is out of its range.
+    /// A parameter other than a mean or a shape is outside its range.
     #[error("{distribution}: {parameter} is invalid ({value:?}; expected {must})")]
     ParameterInvalid {
         /// The name of the distribution or test.

@@ -436,5 +436,5 @@ functions!(FirstPassage, at infinity:
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
-// `statrs` gets no skewness and no entropy, because `T` can be ∞.
+// The traits of `statrs` are implemented without skewness and entropy, because `T` can be ∞.
 moments!(FirstPassage: mean variance std_dev);

@@ -2,7 +2,7 @@
 //!
 //! Method: for `μ = ∞` the roots of the module `point` are `w = -v = -sqrt(c/x)`. The tails
 //! computed there become `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, where `erf` is not computed
-//! as `1 - erfc` and therefore accurate for large `x`.
+//! as `1 - erfc` and is therefore accurate for large `x`.
 
 use crate::distribution::quantile_solver::{QuantileArgument, Target, normal_quantile, solve};
 use crate::distribution::{Distribution, functions, quantiles, traits};

@@ -45,15 +45,15 @@ const RATIOS: std::ops::RangeInclusive<f64> = 1e-6..=1e15;
 /// Leading constants: for large `k`, a distance is approximately its constant divided by `k`. `KL`
 /// is divided by `k²` instead.
 pub mod constants {
-    /// `n(0)/2`, with `n` the normal density.
+    /// Constant of the Kolmogorov distance: `n(0)/2`, with `n` the standard normal density.
     pub const KOLMOGOROV: f64 = 0.199_471_140_200_716_35;
-    /// `(n(0) + 4 n(√3))/2`, a quarter of `E |Z³ - 3Z|`.
+    /// Constant of the total variation distance: `(n(0) + 4 n(√3))/2`, a quarter of `E |Z³ - 3Z|`.
     pub const TOTAL_VARIATION: f64 = 0.377_503_250_032_619_3;
-    /// Coefficient of the leading term of the Hellinger distance: `√3/4`.
+    /// Constant of the Hellinger distance: `√3/4`.
     pub const HELLINGER: f64 = 0.433_012_701_892_219_3;
-    /// `3/4`.
+    /// Constant of the Kullback–Leibler divergence, to be divided by `k²`: `3/4`.
     pub const KL: f64 = 0.75;
-    /// `2 n(1)`.
+    /// Constant of the Wasserstein distance: `2 n(1)`.
     pub const WASSERSTEIN1: f64 = 0.483_941_449_038_286_7;
 }
 
@@ -82,7 +82,8 @@ pub fn kolmogorov(k: f64) -> Result<f64, Error> {
 /// # Errors
 /// As [`kolmogorov`].
 pub fn kolmogorov_bounds(k: f64) -> Result<[f64; 2], Error> {
-    /// At slightly smaller `k` the supremum is no longer at 0.
+    /// The least `k` for which the bounds hold. At slightly smaller `k` the supremum is no longer
+    /// at 0.
     const FROM: f64 = 1.208_56;
     let k = checked("normality::kolmogorov_bounds", k)?;
     let upper = constants::KOLMOGOROV / k;

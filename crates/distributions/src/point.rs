@@ -166,7 +166,7 @@ impl Point {
     /// can underflow although its root does not.
     #[inline(always)]
     pub(crate) fn with_root(self, s: f64) -> Self {
-        // The same cap as for `λ/x` in `of`.
+        // The square root of the largest value of `λ/x` that `new` allows.
         Self {
             s: s.min(LARGEST_ROOT),
             ..self

@@ -2,9 +2,9 @@
 //! Wald distribution.
 //!
 //! Role: the distribution of times that contain a constant part, such as reaction times.
-//! Method: `X - θ` is inverse Gaussian. The ratios of a point come from `x - θ` in two parts, so
-//! the subtraction costs no digits. A quantile is the quantile of `X - θ`, moved by `θ` and rounded
-//! once.
+//! Method: the distribution is that of `θ + X` for an inverse Gaussian `X`. The ratios of a point
+//! come from `x - θ` in two parts, so the subtraction costs no digits. A quantile is the quantile
+//! of `X` plus `θ`, rounded once.
 
 use crate::InverseGaussian;
 use crate::distribution::quantile_solver::{QuantileArgument, Target};
@@ -103,7 +103,7 @@ impl ShiftedInverseGaussian {
         self.shift
     }
 
-    /// Returns the distribution of `X - θ`.
+    /// Returns the inverse Gaussian distribution of `X`, the part above the shift.
     #[must_use]
     pub fn unshifted(&self) -> InverseGaussian {
         self.unshifted

@@ -17,8 +17,8 @@ pub(crate) mod wide;
 /// Returns the value at `x` of a polynomial with an even number of coefficients in ascending
 /// powers.
 ///
-/// Runs Horner's scheme on the even and on the odd powers in parallel, which halves the latency for
-/// one more product.
+/// Runs Horner's scheme on the even and on the odd powers in parallel, which halves the latency at
+/// the cost of one more product.
 #[inline(always)]
 fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let square = x * x;

@@ -265,7 +265,8 @@ impl Sprt {
         (self.alternative - self.null) / self.std_dev
     }
 
-    /// Returns `-h`, twice the drift divided by the squared volatility: -1 at `θ0`, 1 at `θ1`.
+    /// Returns twice the drift divided by the squared volatility: -1 at `θ0`, 1 at `θ1`. This is
+    /// `-h` of [`Self::acceptance_probability`].
     fn tilt(&self, mean: f64) -> f64 {
         ((mean - self.null) + (mean - self.alternative)) / (self.alternative - self.null)
     }

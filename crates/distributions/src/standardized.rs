@@ -151,9 +151,9 @@ impl Standardized {
     /// Returns the mode, `-2kκ/(1 + κ + sqrt(1 + κ²))` with `κ = 3/(2k²)`.
     #[must_use]
     pub fn mode(&self) -> f64 {
-        // The mode of X is sqrt(1 + κ²) - κ. The fraction below is this minus 1, times k, without
-        // cancellation. For an infinite κ it would be NaN, and the mode is at the end of the
-        // support.
+        // The mode of X is sqrt(1 + κ²) - κ. The fraction below is k times this mode minus 1,
+        // computed without cancellation. For an infinite κ the fraction would be NaN; the mode is
+        // then at the end of the support.
         let kappa = 1.5 / self.k / self.k;
         if kappa <= f64::MAX {
             -2.0 * (self.k * kappa) / (1.0 + kappa + kappa.hypot(1.0))

@@ -13,11 +13,12 @@ use rand::{RngExt, SeedableRng};
 use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
 use tensor_core::compare::{Tolerance, assert_close};
 
-/// Tolerance of an estimate, in epsilons: below 1e-14. A term of the dispersion has 12 roundings, 6
-/// epsilons. A step of the mean has 3 roundings. The steps of n observations add up to 1 + ln n
-/// times their mean distance from the mean, which is below 8 here; an error of the mean counts
-/// twice in a squared distance, which adds 24 epsilons. The shape has one more rounding, of the
-/// quotient.
+/// Tolerance of an estimate, in epsilons: below 1e-14. Each rounding is half an epsilon. A term of
+/// the dispersion has 12 roundings, which are 6 epsilons. Each update of the running mean has 3
+/// roundings. Relative to the mean distance of the observations from the mean, the sizes of the
+/// updates for n observations add up to 1 + ln n, which is below 8 here. An error of the mean
+/// counts twice in a squared distance, which adds 24 epsilons. The shape has one more rounding, of
+/// the quotient.
 const ESTIMATE: usize = 40;
 /// Tolerance of an end of an interval, in epsilons: 2e-11, the error of the quantiles of χ² and of
 /// Student's distribution.

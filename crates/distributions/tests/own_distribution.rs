@@ -312,7 +312,8 @@ fn distances_are_the_closed_forms() {
         [1.0],
         Tolerance::exact().or_absolute(found.error),
     );
-    // Distributions of this crate and of users mix.
+    // A distance also accepts a distribution of this crate together with a distribution of the
+    // user.
     let inverse_gaussian = InverseGaussian::new(2.0, 4.0).unwrap();
     assert!(distance::hellinger(&inverse_gaussian, &two).unwrap().value > 0.05);
     assert_eq!(distance::kl(&two, &two).unwrap().value, 0.0);

@@ -14,7 +14,7 @@ struct Case {
     /// The column of the golden values.
     column: &'static str,
     function: fn(&InverseGaussian, f64) -> f64,
-    /// Returns the size to which the error is relative, from `x` and the golden value.
+    /// The size to which the error is relative, computed from `x` and the golden value.
     scale: fn(&InverseGaussian, f64, f64) -> f64,
 }
 

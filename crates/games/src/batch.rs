@@ -1,6 +1,6 @@
 //! Solver for many small matrix games at once.
 //!
-//! Role: for uses that solve millions of games: inner loops, data generation, tests of a theory.
+//! Role: solves millions of small games, for inner loops, data generation and tests of a theory.
 //! Method: [`N_LANES`] games of one shape run in parallel SIMD lanes. Such a group does all of
 //! its iterations before the next group starts. The regret minimiser is the one used everywhere in
 //! this crate; the factors of each iteration are computed once for all games.
@@ -82,7 +82,7 @@ pub struct BatchSolution {
     pub rounding: Vec<f64>,
 }
 
-/// The factors of one iteration, common to all games.
+/// The update step of one iteration and its weight in the average, common to all games.
 #[derive(Clone, Copy)]
 struct Tick {
     step: Step,
@@ -103,7 +103,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::EmptyGame`] if there are no rows or columns (a batch of zero games is valid);
-    /// [`Error::PayoffInvalid`] if a gain is not finite or its absolute value exceeds 1e150.
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
     pub fn zero_sum<T: Into<f64> + Clone + 'static>(gains: Array3<T>) -> Result<Self> {
         const OPERATION: &str = "Batch::zero_sum";
         let gains = gains.mapv_into_any(T::into);
@@ -142,10 +142,11 @@ impl Batch {
         gains.map(move |gain| gain - self.constants[game])
     }
 
-    /// Runs the iterations of `config` in every game. Other stop conditions are ignored.
+    /// Runs `config.stop.iterations` iterations in every game, and evaluates the average
+    /// strategies. The other stop conditions of `config` are ignored.
     ///
-    /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and
-    /// some comparisons.
+    /// Cost: for a 3×3 game and regret matching, 84 additions and multiplications per iteration,
+    /// and some comparisons.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range. Hedge needs
@@ -179,7 +180,8 @@ impl Batch {
         })
     }
 
-    /// Computes the solutions of all games; `group` receives the index of a group's first game.
+    /// Computes the solutions of all games; `group(first)` computes the group whose first game has
+    /// index `first`.
     fn solution(&self, group: impl Fn(usize) -> Group + Send + Sync) -> BatchSolution {
         let (n_games, n_rows, n_cols) = self.payoffs.dim();
         let firsts = (0..n_games).step_by(N_LANES);
@@ -274,7 +276,10 @@ simd! {
     }
 }
 
-/// Learns from zeros, with one number for each action of either player.
+/// Runs all iterations for one group and evaluates the averages.
+///
+/// The two players' zeros, one for each action, are the initial sums of regrets; they also select
+/// the storage: arrays or vectors.
 ///
 /// The inner loop runs over the games, not over the iterations of one game: within a game every
 /// operation waits for the previous result.
@@ -528,8 +533,7 @@ mod tests {
     use tensor_core::compare::{Tolerance, assert_close};
     use tensor_core::rng::Philox;
 
-    /// Returns every rule of a batch: each kind of discount with and without prediction, and both
-    /// orders of updates.
+    /// Returns configurations of 20 iterations for every rule and both orders of updates.
     fn rules() -> Vec<SolverConfig> {
         let rules = [
             SolverConfig::regret_matching(),

@@ -16,8 +16,9 @@ use std::time::Duration;
 pub struct StopConditions {
     /// Largest number of iterations.
     pub iterations: u64,
-    /// NashConv of the average profile, rounding error included, in payoffs, at which the run
-    /// stops. It is checked at checkpoints; 0 disables this condition.
+    /// Target: the run stops if NashConv of the average profile plus its rounding error is at most
+    /// this number, in units of the payoffs. It is checked at checkpoints; 0 disables this
+    /// condition.
     pub nash_conv: f64,
     /// Time limit for learning, checked between iterations; evaluations of NashConv do not count.
     pub time: Option<Duration>,
@@ -66,7 +67,8 @@ impl Default for SolverConfig {
 }
 
 impl SolverConfig {
-    /// Regret matching with alternating updates and a uniform average; CFR in extensive games.
+    /// Returns the configuration of regret matching with alternating updates and a uniform average;
+    /// CFR in extensive games.
     ///
     /// # Source
     /// Hart and Mas-Colell 2000; Zinkevich et al. 2007, "Regret minimization in games with
@@ -76,8 +78,8 @@ impl SolverConfig {
         Self::matching(Discount::None, false, 0.0)
     }
 
-    /// Regret matching with clipped regrets, alternating updates and weights `t`; CFR+ in extensive
-    /// games.
+    /// Returns the configuration of regret matching with clipped regrets, alternating updates and
+    /// weight `t` for iteration `t`; CFR+ in extensive games.
     ///
     /// # Source
     /// Tammelin 2014, "Solving large imperfect information games using CFR+".
@@ -86,14 +88,15 @@ impl SolverConfig {
         Self::matching(Discount::Clip, false, 1.0)
     }
 
-    /// Predictive regret matching without clipping, with alternating updates and weights `t²`.
+    /// Returns the configuration of predictive regret matching without clipping, with alternating
+    /// updates and weight `t²` for iteration `t`.
     #[must_use]
     pub fn predictive_regret_matching() -> Self {
         Self::matching(Discount::None, true, 2.0)
     }
 
-    /// Predictive regret matching with clipped regrets, alternating updates and weights `t²`; PCFR+
-    /// in extensive games.
+    /// Returns the configuration of predictive regret matching with clipped regrets, alternating
+    /// updates and weight `t²` for iteration `t`; PCFR+ in extensive games.
     ///
     /// # Source
     /// Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell
@@ -103,8 +106,10 @@ impl SolverConfig {
         Self::matching(Discount::Clip, true, 2.0)
     }
 
-    /// Discounted regrets with alternating updates and weights `t^γ`; DCFR in extensive games,
-    /// usually with 1.5, 0 and 2.
+    /// Returns the configuration of regret matching with discounted regrets, alternating updates
+    /// and weight `t^γ` for iteration `t`; DCFR in extensive games, usually with 1.5, 0 and 2.
+    ///
+    /// [`Discount::Powers`] defines the discount by `alpha` and `beta`.
     ///
     /// # Source
     /// Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret
@@ -114,14 +119,15 @@ impl SolverConfig {
         Self::matching(Discount::Powers { alpha, beta }, false, gamma)
     }
 
-    /// Linear discounts, equal to [`Self::discounted`] with 1, 1 and 1; LCFR in extensive games.
+    /// Returns the configuration [`Self::discounted`] with 1, 1 and 1, whose discounts are linear;
+    /// LCFR in extensive games.
     #[must_use]
     pub fn linear() -> Self {
         Self::discounted(1.0, 1.0, 1.0)
     }
 
-    /// Exponential weights with a decreasing rate, simultaneous updates and a uniform average. The
-    /// rate is the default of [`Rule::Hedge`].
+    /// Returns the configuration of exponential weights with a decreasing rate, simultaneous
+    /// updates and a uniform average. The rate is the default of [`Rule::Hedge`].
     ///
     /// # Source
     /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights"; for the rate
@@ -131,8 +137,8 @@ impl SolverConfig {
         Self::new(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)
     }
 
-    /// Fictitious play with simultaneous updates. The average is the frequency of actions; each
-    /// player starts with its first action.
+    /// Returns the configuration of fictitious play with simultaneous updates. The average is the
+    /// frequency of actions; each player starts with its first action.
     ///
     /// # Source
     /// Brown 1951, "Iterative solution of games by fictitious play". With three players or more,
@@ -143,8 +149,8 @@ impl SolverConfig {
         Self::new(Rule::FictitiousPlay, Updates::Simultaneous, 0.0)
     }
 
-    /// The replicator equation in discrete time steps, with simultaneous updates and a uniform
-    /// average.
+    /// Returns the configuration of the replicator equation in discrete time steps, with
+    /// simultaneous updates and a uniform average.
     ///
     /// # Source
     /// Taylor and Jonker 1978, "Evolutionarily stable strategies and game dynamics".
@@ -296,7 +302,8 @@ impl SolverConfig {
         }
     }
 
-    /// Returns whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
+    /// Returns whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game, where `Rᵢ` are
+    /// player i's sums of regrets after `N` iterations.
     ///
     /// This holds with simultaneous updates, a uniform average, and sums of regrets without
     /// discount.

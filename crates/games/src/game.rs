@@ -13,12 +13,12 @@ use crate::{Rule, SolverConfig, Updates};
 /// [`crate::extensive::Sequences::decisions`].
 pub type Profile = Vec<Vec<f64>>;
 
-/// The payoffs of a profile, and each player's best response to it.
+/// The payoffs of a profile, and each player's best response to the profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
     /// Each player's expected payoff. Its rounding error is a few units of roundoff for each
-    /// action, times the expected absolute value of the payoffs: a payoff that is not played adds
-    /// none.
+    /// action, times the expected absolute value of the payoffs; payoffs of cells that are never
+    /// played add no error.
     pub values: Vec<f64>,
     /// Each player's largest expected payoff against the strategies of the others.
     pub best_values: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct BestResponses {
     /// Gain of each player from its best response, at least 0. It is computed as a sum of the
     /// losses of the actions played, so it does not depend on a constant in the payoffs.
     pub gains: Vec<f64>,
-    /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
+    /// Upper bound on the rounding error of [`Self::nash_conv`], in units of the payoffs.
     pub rounding: f64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Learner {
     pub(crate) sum: Numbers,
 }
 
-/// The complete state of a learning run, sufficient to resume it.
+/// The complete state of a learning run, sufficient to resume the run.
 ///
 /// It can be serialised with the feature `serde`; [`Run::resume`](crate::Run::resume) validates it.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,7 @@ pub trait Learn {
     /// Returns temporary memory for iterations that start from a state.
     fn scratch(&self, state: &SolverState) -> Self::Scratch;
 
-    /// Runs the iterations with the given numbers.
+    /// Runs the iterations after number `state.iteration`, up to number `until`.
     fn iterate(
         &self,
         state: &mut SolverState,
@@ -128,7 +128,8 @@ pub trait Learn {
     fn regret_nash_conv(&self, state: &SolverState) -> Option<f64>;
 }
 
-/// Returns the players' numbers, in the order of updates.
+/// Returns groups of players, as ranges of indices, in the order of updates. The players of a group
+/// update simultaneously.
 pub(crate) fn in_turn(
     updates: Updates,
     n_players: usize,

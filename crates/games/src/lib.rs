@@ -4,6 +4,7 @@
 //! Role: solves games from rock-paper-scissors to Liar's Dice and measures how far a strategy is
 //! from an equilibrium. The distance is always computed by a best response that is independent of
 //! the solver.
+//!
 //! | a game is | type | equilibrium by learning | with a proof |
 //! |---|---|---|---|
 //! | two players, constant sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
@@ -48,7 +49,7 @@
 //!
 //! # Source
 //! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete
-//! information"; each rule's own at its constructor.
+//! information". Each rule's constructor names the source of the rule.
 
 mod batch;
 mod centre;

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     /// Probabilities in proportion to `exp(rate * regret)`; with `by_actions` the rate is
     /// multiplied by `sqrt(ln n)` for `n` actions.
     Hedge { rate: f64, by_actions: bool },
-    /// The first of the actions with the highest sum.
+    /// Probability 1 for the first of the actions with the highest sum of regrets.
     Follow,
     /// Probabilities grow by `step` times the last regret, relative to themselves.
     Replicate { step: f64 },
@@ -44,8 +44,8 @@ pub(crate) enum Keep {
 /// overflow.
 const NOTHING: f64 = f64::MIN_POSITIVE;
 
-/// A selection among interleaved vectors: number `at` of each group of `of` vectors; each action
-/// has one such group.
+/// A selection among interleaved vectors: each action has a group of `of` vectors, and vector
+/// number `at` of each group is selected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interleaved {
     pub(crate) at: usize,
@@ -136,7 +136,7 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
     worth
 }
 
-/// Updates by regret matching; `keep` discounts the sums.
+/// Updates regrets and strategy by regret matching; `keep` discounts the sums of regrets.
 #[inline(always)]
 fn matching<S: Simd>(
     simd: S,
@@ -198,7 +198,7 @@ pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Interleaved) -
     highest
 }
 
-/// Adds regrets to their sums. Returns the highest sum.
+/// Adds the regrets of one iteration to their sums. Returns the highest sum of each lane.
 #[inline(always)]
 fn accumulate<S: Simd>(
     simd: S,
@@ -231,7 +231,8 @@ pub(crate) fn in_proportion(numbers: &[f64]) -> Vec<f64> {
     numbers.iter().map(share).collect()
 }
 
-/// Divides by the sum; if the sum is too small, all actions are equally likely.
+/// Divides the strategy by its sum `total`; if the sum is too small, all actions are equally
+/// likely.
 #[inline(always)]
 fn normalise<S: Simd>(simd: S, strategy: &mut [S::f64s], total: S::f64s, part: Interleaved) {
     let Interleaved { at, of } = part;

@@ -1,4 +1,5 @@
 //! Bounds on the rounding error of best responses.
+//!
 //! Role: a NashConv smaller than its own rounding error proves nothing. The bound states the
 //! precision of a computed NashConv.
 //! Method: the standard model of rounding. A sum of products in which a term passes through `k`

@@ -17,9 +17,6 @@ const POLISH_GROWTH: u64 = 4;
 /// Interval between reads of the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
 
-/// The complete state of a learning run, sufficient to resume the run.
-///
-/// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
 /// The reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -48,9 +45,9 @@ pub struct Checkpoint {
     pub iteration: u64,
     /// Learning time since the start of the run, in seconds; evaluations are excluded.
     pub seconds: f64,
-    /// NashConv of the average profile, in payoffs.
+    /// NashConv of the average profile, in units of the payoffs.
     pub nash_conv: f64,
-    /// Upper bound on the rounding error of `nash_conv`, in payoffs.
+    /// Upper bound on the rounding error of `nash_conv`, in units of the payoffs.
     pub rounding: f64,
 }
 
@@ -85,13 +82,14 @@ pub struct Solution {
     pub values: Vec<f64>,
     /// The sum over players of the gain from a best response.
     pub nash_conv: f64,
-    /// Upper bound on the rounding error of `nash_conv`, in payoffs: the true NashConv is at most
-    /// `nash_conv + rounding`.
+    /// Upper bound on the rounding error of `nash_conv`, in units of the payoffs: the true NashConv
+    /// is at most `nash_conv + rounding`.
     pub rounding: f64,
     /// NashConv divided by the number of players.
     pub exploitability: f64,
-    /// `(max R₁ + max R₂) / N` if it equals NashConv (simultaneous updates, uniform average,
-    /// undiscounted regrets, a zero-sum strategic game), else `None`.
+    /// NashConv computed from the players' sums of regrets R₁ and R₂ after N iterations, `(max R₁ +
+    /// max R₂) / N`. `None` unless both are equal: simultaneous updates, uniform average,
+    /// undiscounted regrets, a zero-sum strategic game.
     pub regret_nash_conv: Option<f64>,
     /// Number of iterations done.
     pub iterations: u64,
@@ -186,7 +184,7 @@ impl<'g, G: Game> Run<'g, G> {
         Self::from_state(game, config, game.start(config))
     }
 
-    /// Resumes from the state of another run of the same game.
+    /// Creates a run that continues from the state of another run of the same game.
     ///
     /// # Errors
     /// In addition to the errors of [`solve`]: [`Error::StateInvalid`] if the state has another
@@ -284,8 +282,8 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy < time
     }
 
-    /// Tries to finish a run that has a target by linear algebra. Returns the checkpoint of the
-    /// result on success.
+    /// Tries to end a run that has a NashConv target by linear algebra. Returns the checkpoint of
+    /// the resulting profile if it ends the run.
     fn polish(&mut self, average: &Checkpoint) -> Option<Checkpoint> {
         let target = self.config.stop.nash_conv;
         let wanted = self.config.polish && target > 0.0 && average.end(target).is_none();
@@ -349,8 +347,8 @@ impl<'g, G: Game> Run<'g, G> {
     }
 }
 
-/// Returns the first iteration at which polishing pays: learning so far costs about as much as a
-/// polish.
+/// Returns the first iteration at which a polish is tried: by then learning has cost about as much
+/// as one polish.
 fn polish_from<G: Game>(game: &G) -> u64 {
     let n_numbers: usize = (0..game.n_players())
         .flat_map(|player| game.choices(player))

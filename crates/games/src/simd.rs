@@ -11,7 +11,7 @@ use pulp::Simd;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 
-/// Number of lanes.
+/// Number of f64 lanes of a [`Vector`]: as many as fit in a 512-bit register.
 pub(crate) const LANES: usize = 8;
 
 /// A vector with a number for each lane, aligned for SIMD loads.

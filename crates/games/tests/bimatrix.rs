@@ -17,7 +17,7 @@ use num_traits::{One, Signed, Zero};
 use std::collections::BTreeSet;
 use tensor_core::rng::Philox;
 
-/// A fraction that is small enough for the oracle.
+/// A fraction of 128-bit integers, in which [`oracle`] computes.
 type Small = Ratio<i128>;
 
 fn fraction(text: &str) -> Rational {
@@ -28,8 +28,7 @@ fn strategy(text: &str) -> Vec<Rational> {
     text.split_whitespace().map(fraction).collect()
 }
 
-/// Parses profiles from lines `x …
-/// y …`.
+/// Parses profiles from lines of both strategies, such as `1 0 | 1/2 1/2`.
 fn profiles(lines: &[&str]) -> BTreeSet<[Vec<Rational>; 2]> {
     let profile = |line: &&str| {
         let (row, col) = line.split_once('|').unwrap();
@@ -121,7 +120,8 @@ fn the_reference_games_have_the_equilibria_of_the_reference() {
     }
 }
 
-/// Nashpy's issue 82; its players minimise, and its support enumeration finds 5 of these.
+/// The game of issue 82 of Nashpy, whose players minimise. Nashpy's support enumeration finds 5 of
+/// the 8 extreme equilibria.
 #[test]
 fn a_degenerate_game_of_three_by_five_has_eight_extreme_equilibria() {
     let costs = array![[0, 0, 6, 0, 0], [0, 0, 3, 2, 1], [4, 3, 0, 0, 1]];
@@ -140,8 +140,8 @@ fn a_degenerate_game_of_three_by_five_has_eight_extreme_equilibria() {
     assert_eq!(found(&game), expected);
 }
 
-/// The game of issue 39 of Nashpy, whose support enumeration finds no equilibrium there; a later
-/// version finds one equilibrium.
+/// The game of issue 39 of Nashpy. In the issue, Nashpy's support enumeration finds no equilibrium;
+/// a later version finds one equilibrium.
 #[test]
 fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     let gains = array![[0, 1, 0, -1], [-1, 0, 1, 1], [0, -1, 0, 1], [1, -1, -1, 0]];
@@ -235,8 +235,8 @@ fn where_nobody_minds_every_pair_of_actions_is_extreme() {
     }
 }
 
-/// The battle of the sexes with its first action twice: each equilibrium that plays it comes twice,
-/// in one component.
+/// The battle of the sexes with two copies of the row player's first action. Each equilibrium that
+/// plays this action occurs once for each copy, and both are in one component.
 #[test]
 fn an_action_that_is_there_twice_makes_lines_of_equilibria() {
     let game = Bimatrix::new(
@@ -396,7 +396,8 @@ fn solve(mut system: Vec<Vec<Small>>) -> Option<Vec<Small>> {
     system.into_iter().map(|row| row.last().copied()).collect()
 }
 
-/// A random game, by its number: sizes from 1 to 6, payoffs of one of six kinds.
+/// Returns a random game, with 1 to 6 actions of each player and payoffs of one of six kinds, and
+/// whether the payoffs are floats.
 fn random_game(number: u64) -> (Bimatrix, bool) {
     let random = Philox::new(7).stream(number);
     let side = |at| 1 + random.word(at) as usize % 6;

@@ -12,7 +12,8 @@ use games::{Profile, Run, SolverConfig, Updates, nash_conv};
 use serde_json::Value;
 use tensor_core::compare::{Tolerance, assert_close};
 
-/// Absolute tolerance for reference rows up to which rounding decides no ties between regrets.
+/// Absolute tolerance for reference rows at which rounding has not yet decided ties between
+/// regrets.
 const GATE: f64 = 1e-9;
 
 fn config(name: &str) -> SolverConfig {
@@ -38,7 +39,7 @@ fn compiled(name: &str) -> CompiledGame {
         "leduc_poker" => CompiledGame::new(&Leduc::new()),
         "liars_dice(dice_sides=3)" => CompiledGame::new(&LiarsDice::new(3, 1).unwrap()),
         "liars_dice(dice_sides=4)" => CompiledGame::new(&LiarsDice::new(4, 1).unwrap()),
-        other => panic!("the reference has a game {other}"),
+        other => panic!("unknown game in the reference: {other}"),
     }
     .unwrap()
 }
@@ -58,7 +59,7 @@ fn check(game: &CompiledGame, name: &str, rows: &[Value]) -> usize {
             ours.push(found);
             theirs.push(expected);
         } else {
-            // Ties at zero regret are decided by rounding: the order of magnitude is what remains.
+            // Rounding decides ties at zero regret, so only the order of magnitude is compared.
             assert!(
                 (0.5..2.0).contains(&(found / expected)),
                 "{name} {iteration}: {found} {expected}"
@@ -98,7 +99,7 @@ fn uniform_profiles_have_the_published_nash_conv() {
 
 #[test]
 fn liars_dice_of_four_faces_follows_cfr_plus_as_published() {
-    // 12 digits, the last of which was not rounded.
+    // The published values have 12 decimal places and were truncated, not rounded.
     let game = compiled("liars_dice(dice_sides=4)");
     let config = SolverConfig::regret_matching_plus();
     let mut run = Run::new(&game, &config).unwrap();

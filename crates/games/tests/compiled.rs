@@ -17,7 +17,7 @@ struct Random {
 }
 
 impl Random {
-    /// A number below `n` that depends on the seed and some numbers alone.
+    /// Returns a number below `n` that depends only on the seed, `salt` and `of`.
     fn pick(&self, salt: u64, of: &[usize], n: u32) -> u32 {
         let mix = |key: u64, &number: &usize| {
             (key ^ number as u64)
@@ -45,7 +45,7 @@ impl Random {
         (0..moves.len()).filter_map(see).collect()
     }
 
-    /// 0 and 1 are the players, 2 is chance.
+    /// Returns who moves after these moves: player 0, player 1, or 2 for chance.
     fn mover(&self, moves: &[usize]) -> usize {
         self.pick(2, &[moves.len()], 3) as usize
     }
@@ -86,7 +86,8 @@ impl ExtensiveGame for Random {
     }
 }
 
-/// Returns both players' expected payoffs by a traversal of the tree.
+/// Returns both players' expected payoffs below a node by a traversal of the tree, with the
+/// strategy of each information set in `places`.
 fn walk(tree: &Tree, places: &[Vec<f64>], node: usize) -> [f64; 2] {
     let average = |weights: &[f64]| {
         let children = tree.children(node).iter().zip(weights);
@@ -155,7 +156,7 @@ fn best_by_trial(tree: &Tree, form: &Sequences, profile: &Profile, player: usize
     Some(best)
 }
 
-/// A profile of random probabilities.
+/// Returns a profile of random probabilities.
 fn random_profile(compiled: &CompiledGame, seed: u64) -> Profile {
     let words = Philox::new(seed);
     let mut at = 0;
@@ -229,7 +230,8 @@ impl PlainCfr<'_> {
             .collect()
     }
 
-    /// Collects a player's regrets and reaches below a node.
+    /// Adds a player's regrets below a node to `found`, with the player's reach of each set.
+    /// Returns the node's value for the player.
     fn visit(
         &self,
         node: usize,

@@ -63,8 +63,8 @@ fn hedge_plays_in_proportion_to_exponentials() {
     };
     let mut run = Run::new(&game, &config).unwrap();
     run.advance(2);
-    // The first action was worth 1/2 more to the row player; the average is of the uniform strategy
-    // and this.
+    // The first action was worth 1/2 more to the row player. The average is over the uniform
+    // strategy and the second strategy.
     let second = 1.0 / (1.0 + (-1.0_f64).exp());
     assert_close(
         [run.average()[0][0]],
@@ -73,7 +73,8 @@ fn hedge_plays_in_proportion_to_exponentials() {
     );
 }
 
-/// A game of two by three actions; the players' payoffs have ranges of 4 and of 10.
+/// Returns both players' payoffs in a game of two by three actions. The payoffs have a range of 4
+/// for the row player and of 10 for the column player.
 fn uneven() -> [Array2<f64>; 2] {
     [
         array![[3.0, -1.0, 0.5], [-0.5, 2.0, 1.0]],
@@ -91,8 +92,8 @@ fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>;
     worths
 }
 
-/// Compares a run's strategies with those that follow from one another, and its average with
-/// theirs.
+/// Checks 12 iterations of a run against a reference in which `next` computes each player's next
+/// strategy from the action values. Compares the strategies and their average.
 fn follows(config: SolverConfig, mut next: impl FnMut(usize, &mut [f64], &[f64], u64)) {
     let payoffs = uneven();
     let [rows, cols] = payoffs.clone();

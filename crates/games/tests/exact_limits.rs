@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 use support::random_game;
 use tensor_core::rng::Philox;
 
-/// Time to the deadline of proofs that would take from seconds to minutes.
+/// Time limit of proofs that would take from seconds to minutes without a limit.
 const WITHIN: Duration = Duration::from_millis(50);
-/// Largest CPU time of such a proof, or of an error without a proof; some steps between two looks
-/// at the clock take 0.1 s.
+/// Largest allowed CPU time of a proof with the limit [`WITHIN`], or of an error without a proof;
+/// some steps between two readings of the clock take 0.1 s.
 const MOST_BUSY: Duration = Duration::from_millis(500);
 
-/// A proof under a prover's limits, and its error.
+/// A function that tries a proof with a prover and returns the error, if any.
 type Proof<'a> = &'a dyn Fn(Prover<'_>) -> Option<Error>;
 
 /// Returns the CPU time of this thread, which does not depend on the load of the machine.
 #[cfg(target_os = "linux")]
 fn busy() -> Duration {
-    /// Clock ticks per second, in which the file counts.
+    /// Clock ticks per second; the file contains times in clock ticks.
     const TICKS: u64 = 100;
     let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     // The thread's name, which may contain spaces, is in parentheses; times in user and system
@@ -47,8 +47,8 @@ fn busy() -> Duration {
     FIRST.get_or_init(Instant::now).elapsed()
 }
 
-/// A tree of sum other than constant in which both players see a signal of chance and choose one of
-/// two actions.
+/// Returns a tree whose payoffs do not have a constant sum, in which both players see a signal of
+/// chance and choose one of two actions.
 fn signals(n_signals: usize) -> Tree {
     let names = |n: usize| vec![String::new(); n];
     let mut builder = TreeBuilder::new(String::new(), names(2));
@@ -205,7 +205,7 @@ fn payoffs_of_too_many_digits_are_refused_at_once() {
     assert_eq!(all_equilibria(&game).unwrap().len(), 3);
 }
 
-/// Floats of a normal distribution.
+/// Returns a square matrix of normally distributed floats.
 fn random_floats(side: usize, key: u64) -> Array2<f64> {
     let random = Philox::new(key);
     Array2::from_shape_fn((side, side), |(row, col)| {
@@ -248,7 +248,8 @@ fn a_deadline_that_is_over_ends_a_proof_before_its_setup() {
 fn a_proof_looks_at_its_limits_while_it_is_set_up() {
     /// CPU time after which a proof is cancelled.
     const UNTIL: Duration = Duration::from_millis(50);
-    /// Largest CPU time between two looks: several times that of a machine that does nothing else.
+    /// Largest allowed CPU time between two calls of the cancellation function: several times the
+    /// CPU time on an idle machine.
     const MOST_BETWEEN: Duration = Duration::from_millis(200);
     let matrix = MatrixGame::zero_sum(random_floats(500, 1)).unwrap();
     let general = Bimatrix::new(random_floats(300, 2), random_floats(300, 3)).unwrap();

@@ -229,8 +229,8 @@ fn sequences_are_solved_like_their_tree() {
     assert_eq!(exact(&form).unwrap(), exact(&tree).unwrap());
 }
 
-/// A hand-made tree of one or both players' moves: the first player's move `a`, which the second
-/// player does not see, then the move `b`.
+/// Returns the tree of a matrix game: the first player chooses a row, which the second player does
+/// not see, then the second player chooses a column.
 fn table(gains: &Array2<i32>) -> Tree {
     let names = |n: usize| (0..n).map(|action| action.to_string()).collect::<Vec<_>>();
     let mut builder = TreeBuilder::new("table".into(), names(2));

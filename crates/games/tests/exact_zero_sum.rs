@@ -253,8 +253,9 @@ fn games_too_large_for_a_proof_are_refused() {
     );
 }
 
-/// Counts the extreme optimal strategies of the row player: solutions of as many equations as it
-/// has actions, out of `x_i = 0` and `(x A)_j = value`.
+/// Counts the extreme optimal strategies of the row player: the optimal strategies that are the
+/// only solution of `Σ x_i = 1` and `n - 1` of the equations `x_i = 0` and `(x A)_j = value`, for
+/// `n` rows.
 fn n_extreme_optima(game: &MatrixGame, value: &Rational) -> usize {
     let n = game.n_rows();
     let excess = |x: &[Rational], j: usize| -> Rational {
@@ -292,7 +293,7 @@ fn n_extreme_optima(game: &MatrixGame, value: &Rational) -> usize {
     found.len()
 }
 
-/// Solves a square system of equations, if it has one solution.
+/// Solves a square system of equations; returns `None` if the system is singular.
 fn solved(mut rows: Vec<Vec<Rational>>) -> Option<Vec<Rational>> {
     let n = rows.len();
     for at in 0..n {
@@ -338,7 +339,7 @@ proptest! {
 }
 
 proptest! {
-    // Numbers of a thousand bits take their time.
+    // Proofs with numbers of a thousand bits are slow, so there are few cases.
     #![proptest_config(Config { cases: 50, failure_persistence: None, ..Config::default() })]
 
     #[test]
@@ -351,8 +352,8 @@ proptest! {
     }
 }
 
-/// The largest documented size, whose digits take a minute in the dev profile, runs in the long
-/// battery alone.
+/// The largest documented size, 1024 actions, takes a minute in the dev profile, so it is tested
+/// only with `VERIFY_FULL=1`.
 #[test]
 fn random_floats_are_proved_at_hundreds_of_actions() {
     let is_full = std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");

@@ -9,8 +9,8 @@ use games::extensive::{
     CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree,
 };
 
-/// Numbers of terminal nodes, decision nodes, chance nodes, and each player's information sets and
-/// sequences.
+/// Returns the numbers of terminal nodes, decision nodes, chance nodes, and each player's
+/// information sets and sequences.
 fn sizes(game: &impl ExtensiveGame) -> (usize, usize, usize, Vec<usize>, Vec<usize>) {
     let tree = Tree::from_game(game).unwrap();
     let form = Sequences::new(&tree).unwrap();

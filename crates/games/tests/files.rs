@@ -8,7 +8,7 @@ fn fraction(top: i64, bottom: i64) -> Rational {
     Rational::new(top.into(), bottom.into())
 }
 
-/// A player's payoffs, the first player's action changing first.
+/// Returns a player's payoffs in the order of the file: the first player's action changes fastest.
 fn column(game: &NormalForm, player: usize) -> Vec<String> {
     let (rows, cols) = (game.shape()[0], game.shape()[1]);
     let cells = (0..cols).flat_map(|col| (0..rows).map(move |row| [row, col]));
@@ -120,7 +120,8 @@ fn every_kind_of_strategic_game_is_written() {
     assert_eq!(MatrixGame::try_from(read).unwrap(), matrix);
 }
 
-/// Chance hides a state from the second player; inner nodes have outcomes too.
+/// A file in which the second player does not see the outcome of chance, and inner nodes have
+/// payoffs too.
 const STAGES: &str = r#"EFG 2 R "two stages" { "Ann" "Bob" }
 "What happens first counts as well."
 

@@ -150,7 +150,7 @@ fn a_tree_of_any_depth_is_read_and_written() {
     // The first end is below all chance moves, the last below a single chance move.
     let gain = |node: Node| match node {
         Node::Terminal(outcome) => tree.outcomes()[outcome as usize][0].to_string(),
-        Node::Chance(_) | Node::Decision(_) => panic!("no end"),
+        Node::Chance(_) | Node::Decision(_) => panic!("not a terminal node"),
     };
     assert_eq!(gain(tree.nodes()[DEPTH]), DEPTH.to_string());
     assert_eq!(gain(tree.nodes()[2 * DEPTH]), "1");
@@ -167,7 +167,7 @@ fn braces_without_end_are_an_error_of_one_line() {
     }
 }
 
-/// Files to damage.
+/// Returns valid files for [`damage`].
 fn golden() -> Vec<Vec<u8>> {
     let kuhn = include_bytes!("../testdata/openspiel-kuhn.efg");
     let strict = files::write_efg(&files::read_efg(kuhn).expect("the golden file is valid"));

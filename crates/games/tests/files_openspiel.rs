@@ -8,7 +8,7 @@ use std::io::Read;
 
 fn exported(name: &str) -> Tree {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
-    match files::read(path).expect("a readable file") {
+    match files::read(path).expect("the file is valid") {
         File::Extensive(tree) => tree,
         File::Strategic(game) => panic!("not a tree: {game:?}"),
     }
@@ -20,12 +20,12 @@ fn exported_leduc() -> Tree {
     let mut text = vec![];
     GzDecoder::new(&packed[..])
         .read_to_end(&mut text)
-        .expect("a whole archive");
-    files::read_efg(text).expect("a readable file")
+        .expect("the archive is complete");
+    files::read_efg(text).expect("the file is valid")
 }
 
-/// The probability of each of a player's sequences if it chooses all actions with equal
-/// probability.
+/// Returns the probability of each of a player's sequences if the player chooses all actions with
+/// equal probability.
 fn even_reaches(form: &Sequences, player: usize) -> Vec<Rational> {
     let one = || Rational::from_integer(1.into());
     let mut reaches = vec![one(); form.n_sequences(player)];
@@ -62,8 +62,8 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
     form.leaves().iter().map(gain).collect()
 }
 
-/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so
-/// all but names agrees.
+/// Checks that a game from a file equals the same game defined by its rules, except for names. Both
+/// deal and bet in the same order, so their sequences and leaves have the same order.
 fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
     let file = Sequences::new(file).expect("the game has perfect recall");
     let rules = Tree::from_game(rules).expect("the rules form a valid tree");
@@ -112,7 +112,7 @@ fn leduc_from_openspiel_is_ours() {
 #[test]
 fn leduc_from_openspiel_is_worth_what_ours_is() {
     let value = "-1454920850547486749701863871533/16995463438839962469905132501930";
-    let solution = exact(&exported_leduc()).expect("a zero-sum game of two");
+    let solution = exact(&exported_leduc()).expect("the game is zero-sum");
     assert_eq!(solution.value.to_string(), value);
 }
 

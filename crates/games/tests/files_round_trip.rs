@@ -82,8 +82,8 @@ fn normal_form() -> impl Strategy<Value = NormalForm> {
         .prop_map(game)
 }
 
-/// A node of a random tree: its kind, its number of children, and what it draws names and numbers
-/// with.
+/// A node of a random tree: its kind, number of children, names, weights of chance (as numerator
+/// and denominator) and payoffs.
 type Draft = (u8, usize, Vec<String>, Vec<(u64, u64)>, Vec<Rational>);
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -97,7 +97,8 @@ fn draft() -> impl Strategy<Value = Draft> {
     )
 }
 
-/// Grows a tree from drafts; what is open when they run out becomes a leaf.
+/// Builds a tree from drafts of its nodes. All nodes that are missing after the last draft become
+/// leaves.
 fn tree_of(title: String, players: Vec<String>, drafts: Vec<Draft>) -> Tree {
     let n_players = players.len();
     let mut builder = TreeBuilder::new(title, players);
@@ -111,7 +112,7 @@ fn tree_of(title: String, players: Vec<String>, drafts: Vec<Draft>) -> Tree {
                 let weights: Vec<Rational> = weights[..n_children].iter().map(weight).collect();
                 builder
                     .chance(&weights, || names[..n_children].to_vec())
-                    .expect("the weights sum to 1");
+                    .expect("the weights are positive");
             }
             3 | 4 if !sets.is_empty() => {
                 let (set, n_actions) = sets[usize::from(kind) % sets.len()];
@@ -163,8 +164,8 @@ proptest! {
     fn outcomes_give_the_game_that_payoffs_give(game in normal_form()) {
         let (shape, n_players) = (game.shape().to_vec(), game.shape().len());
         let listed = files::write_nfg(&game);
-        // Each line behind the header's blank one is a cell; it becomes an outcome of the same
-        // number.
+        // Each line after the header's blank line is a cell; the cell becomes an outcome of the
+        // same number.
         let n_cells = shape.iter().product();
         let cells: Vec<&str> = listed.lines().rev().take(n_cells).collect();
         let outcomes: String = cells.iter().map(|cell| format!("{{ \"\" {} }}\n", cell.replace(' ', ", "))).collect();

@@ -29,7 +29,8 @@ fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
     Array3::from_shape_vec(shape, gains.collect()).unwrap()
 }
 
-/// Learns with a twin whose games are stored one after another or interleaved.
+/// Runs regret matching with the CPU twin of a kernel; `side_by_side` selects interleaved games
+/// instead of games stored one after another.
 fn learn(
     (kernel, solve, side_by_side): (&Kernel, Twin, bool),
     batch: &Batch,
@@ -42,7 +43,7 @@ fn learn(
         predictive,
     } = config.rule
     else {
-        panic!("kernels match regrets");
+        panic!("the kernels support only regret matching");
     };
     let iterations = i32::try_from(config.stop.iterations).unwrap();
     let weight = |t: i32| f64::from(t).powf(config.average);

@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 const OUTCOME: Sampling = Sampling::Outcome { exploration: 0.6 };
-/// Number of seeds per mean; a single run may deviate from its mean by a half.
+/// Number of seeds per mean; a single run may deviate from the mean by half of the mean.
 const N_SEEDS: u64 = 6;
 
 /// Returns the mean NashConv of the average strategies over runs with several seeds.
@@ -28,9 +28,11 @@ fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64
     (1..=N_SEEDS).map(learnt).sum::<f64>() / N_SEEDS as f64
 }
 
-/// The measured value is in a comment after each bound. The margin is smaller than the effect of
-/// wrong weights of regrets. Wrong weights of averages hardly change NashConv; a unit test in the
-/// module of the walks checks these weights in the mean.
+/// Checks that the mean NashConv of several runs is below a bound.
+///
+/// Each call has a comment with the measured value. The margin is smaller than the effect of wrong
+/// weights of regrets. Wrong weights of averages hardly change NashConv, so a unit test in the
+/// module of [`Mccfr`] checks these weights.
 fn comes_near(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64, bound: f64) {
     let found = mean_nash_conv(game, sampling, iterations);
     eprintln!("{}, {sampling:?}: {found}", game.title());
@@ -52,7 +54,8 @@ fn samples_learn_leduc_of_ranks() {
     comes_near(&game, OUTCOME, 100_000, 1.0); // 0.87
 }
 
-/// Two dice of two faces roll unequal ones half of the time.
+/// Two dice of two faces show different faces half of the time, so the three rolls are not equally
+/// likely.
 #[test]
 fn samples_learn_liars_dice() {
     let game = LiarsDice::new(2, 2).unwrap();

@@ -22,7 +22,7 @@ use tensor_core::rng::Philox;
 /// offsets, although the true value was positive.
 const OFFSETS: [f64; 4] = [1e9, 1e12, 1e14, 1e16];
 
-/// Numbers around an offset, each rounded to the nearest float.
+/// Returns random numbers between `offset` and `offset + 8`, each rounded to the nearest float.
 fn around(random: &Philox, first: u64, shape: Vec<usize>, offset: f64) -> ArrayD<f64> {
     let mut at = first;
     ArrayD::from_shape_simple_fn(shape, || {
@@ -177,8 +177,8 @@ fn nash_conv_of_random_games_is_within_its_rounding_error() {
     }
 }
 
-/// A tree in which chance, then both players move, with hidden information, around an offset for
-/// each player.
+/// Returns a random tree with hidden information in which chance moves, then both players. The
+/// payoffs of each player are random numbers near an offset.
 fn random_tree(random: &Philox, offsets: [f64; 2]) -> Tree {
     let names = |n: usize| vec![String::new(); n];
     let mut builder = TreeBuilder::new(String::new(), names(2));
@@ -307,7 +307,7 @@ fn a_player_of_one_action_gains_nothing() {
 
 #[test]
 fn the_second_player_of_a_constant_sum_keeps_payoffs_that_are_small_next_to_the_sum() {
-    // Payoffs of the second player, to each of which the first player's payoffs add the sum.
+    // Payoffs of the second player; the first player's payoffs are a constant sum minus these.
     let small = [
         array![[0.3, 0.3], [0.3, 0.3]],
         array![[0.3, -2.7], [-1.2, 0.8]],

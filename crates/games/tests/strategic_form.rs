@@ -22,8 +22,8 @@ fn names(n: usize) -> Vec<String> {
     vec![String::new(); n]
 }
 
-/// A tree in which the first player moves and may move again; the second player sees nothing or
-/// all.
+/// Returns a random tree in which the first player may move twice. The second player sees the first
+/// player's first action in about half of these trees, and nothing in the others.
 fn small_tree(random: &Philox) -> Tree {
     let mut builder = TreeBuilder::new(String::new(), names(2));
     let first = builder.information_set(0, "", names(2)).unwrap();

@@ -40,7 +40,7 @@ fn every_trace_of_the_reference_is_followed() {
     for trace in reference["rps_crash_traces"].as_array().unwrap() {
         let rows = trace["trace"].as_array().unwrap();
         let config = match trace["variant"].as_str().unwrap() {
-            // The order of a published snippet, which only a claim needs.
+            // The order of updates of a published snippet, which is not tested here.
             "seed_order_rm_uniform_average" => continue,
             "textbook_rm_simultaneous_uniform" => {
                 SolverConfig::regret_matching().updates(Updates::Simultaneous)
@@ -49,7 +49,7 @@ fn every_trace_of_the_reference_is_followed() {
             "rm+_alternating_linear" => SolverConfig::regret_matching_plus(),
             "predictive_rm+_alternating_quadratic" => SolverConfig::default(),
             "predictive_rm_alternating_quadratic" => SolverConfig::predictive_regret_matching(),
-            other => panic!("the reference has a variant {other}"),
+            other => panic!("unknown variant in the reference: {other}"),
         };
         for row in rows {
             let iteration = row["iteration"].as_u64().unwrap();

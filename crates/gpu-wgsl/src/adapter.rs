@@ -152,7 +152,7 @@ pub struct Adapter {
     pub features: Vec<Feature>,
 }
 
-/// Which adapter to open.
+/// The selection of an adapter to open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Select {
     /// The fastest kind of adapter: discrete, integrated, virtual, then software. The environment
@@ -161,7 +161,8 @@ pub enum Select {
     Best,
     /// The adapter at this index in [`crate::adapters`].
     Index(usize),
-    /// The fastest kind among the adapters whose name contains this text, case-insensitive.
+    /// An adapter whose name contains this text, case-insensitive; of several, the fastest kind as
+    /// in [`Select::Best`].
     Name(String),
 }
 

@@ -21,7 +21,8 @@ use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{HostData, Tensor};
 
-/// Environment variable that makes a missing adapter a failure instead of a skip.
+/// Environment variable that makes a missing adapter a failure instead of a skip, if its value is
+/// `1`.
 pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
 /// Number of scalars after each output that a kernel must not change.
 const GUARD_LEN: usize = 67;
@@ -129,13 +130,13 @@ pub enum Values {
     Random,
     /// Uniform in [-1, 1), times 2⁵⁰.
     Large,
-    /// Uniform in [-1, 1), times 2⁻⁵⁰. Products of two such values are normal numbers unless a draw
-    /// is below 2⁻²⁶.
+    /// Uniform in [-1, 1), times 2⁻⁵⁰. The product of two values is a normal number unless the
+    /// product of their uniform factors is below 2⁻²⁶ in magnitude.
     Small,
 }
 
 impl Values {
-    /// Every kind.
+    /// All kinds of values.
     pub const ALL: [Self; 5] = [
         Self::Zeros,
         Self::Ones,
@@ -182,14 +183,15 @@ pub struct KernelCase<'a, P> {
     pub kernel: &'a Kernel,
     /// Required features; adapters without them are skipped.
     pub needs: &'a [Feature],
-    /// Parameters of every run: sizes 0, 1, workgroup ± 1, a prime, several workgroups, not square.
+    /// Parameters of every run. They should include the sizes 0, 1, workgroup ± 1, a prime and
+    /// several workgroups, and shapes that are not square.
     pub shapes: Vec<P>,
     /// Returns the read-only buffers, in the order of the bindings.
     pub inputs: fn(&P, Values) -> Vec<Data>,
     /// Computes the expected outputs on the CPU.
     pub twin: fn(&Kernel, &P, &[Data], &mut [Data]),
-    /// Returns the tolerance for parameters and inputs. An empty output passes where the domain is
-    /// empty.
+    /// Returns the tolerance for parameters and inputs. An empty output is accepted only if the
+    /// domain is empty.
     pub tolerance: fn(&P, &[Data]) -> Tolerance,
     /// Adapters on which the case is known to fail.
     pub fails_on: &'a [ExpectedFailure],

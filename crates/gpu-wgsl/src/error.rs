@@ -8,7 +8,7 @@ use crate::adapter::Feature;
 use shaders::Element;
 use std::fmt;
 
-/// Result of this crate.
+/// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of a device, or of a call with wrong arguments.
@@ -41,9 +41,9 @@ pub enum Error {
     OutOfMemory {
         /// Name of the buffer.
         name: String,
-        /// Its shape.
+        /// Shape of the buffer.
         shape: Vec<usize>,
-        /// Its size in bytes.
+        /// Size of the buffer, in bytes.
         bytes: u64,
         /// Bytes of live buffers at the time of the request.
         live_bytes: u64,
@@ -106,7 +106,7 @@ pub enum Error {
         /// Number of elements in the data.
         found: usize,
     },
-    /// A buffer has a different scalar type.
+    /// A buffer does not have the requested scalar type.
     #[error("buffer {name} has element type {holds:?}, expected {wanted:?}")]
     ElementMismatch {
         /// Name of the buffer.

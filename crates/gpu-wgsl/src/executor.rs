@@ -38,13 +38,13 @@ use array::{Faults, Gathered};
 /// Maximum number of elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
 
-/// The routes and kernels of a device.
+/// The cached routes and compiled kernels of a device.
 #[derive(Debug, Default)]
 struct KernelCache {
-    /// The route of each nest, for the lengths of its inputs.
+    /// Routes by nest and lengths of its inputs, in elements.
     routes: Cache<(Arc<LoopNest>, Box<[usize]>), Route>,
-    /// Kernels by form. For a kernel that binds chunks, the key includes the last axis whose loop
-    /// may start at an index other than 0.
+    /// Kernels by form, the nest without its numbers ([`nest::split`]). For a kernel that binds
+    /// chunks, the key includes the last axis whose loop may start at an index other than 0.
     kernels: Cache<(LoopNest, Option<usize>), Compiled>,
     n_compiled: AtomicU64,
     fallbacks: Mutex<BTreeMap<FallbackReason, u64>>,
@@ -63,7 +63,7 @@ impl KernelCache {
     }
 }
 
-/// The compiled kernel of a form.
+/// A compiled kernel, for all nests of one form, which differ only in their numbers.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     kernel: Generated,
@@ -78,13 +78,13 @@ pub(crate) struct Compiled {
 pub enum FallbackReason {
     /// The step computes in `f64`, which the device does not support.
     F64,
-    /// The step computes a function of `f64` that WGSL does not have: an exponential, a logarithm,
-    /// a remainder.
+    /// The step computes a function of `f64` that WGSL does not have, such as an exponential, a
+    /// logarithm or a remainder.
     FunctionOfF64,
     /// An array length, or a position in an array, exceeds 31 bits.
     TooLong,
-    /// No division of the step's loops makes its arrays fit into bindings, its loops exceed the
-    /// driver's iteration limit, or it needs larger workgroups than the device supports.
+    /// The step exceeds a limit of the device even if its loops are divided: the size of a binding,
+    /// the number of loop iterations, or the size of a workgroup.
     Indivisible,
 }
 
@@ -101,12 +101,13 @@ impl fmt::Display for FallbackReason {
     }
 }
 
-/// The way in which a device runs a nest: computed once, because it takes longer than a run.
+/// The way in which a device runs a nest. The computation of a route takes longer than a run, so
+/// routes are cached.
 #[derive(Debug)]
 pub(crate) struct Route {
     /// The division into kernels, or the reason why the nest runs on the host.
     division: std::result::Result<Division, FallbackReason>,
-    /// The kernel of a nest that runs whole, once it is compiled.
+    /// The kernel and the numbers of a nest that runs whole, once the kernel is compiled.
     kernel: OnceLock<(Arc<Compiled>, Numbers)>,
 }
 
@@ -131,7 +132,8 @@ impl Executor for Gpu {
 
     fn target(&self) -> Target {
         let limits = &self.adapter().limits;
-        // One binding is reserved for the output, one for faults.
+        // One binding is reserved for the output, and one for the positions out of range of
+        // gathers.
         let inputs = limits
             .max_storage_buffers_per_shader_stage
             .saturating_sub(2);
@@ -329,7 +331,8 @@ impl Gpu {
         }
     }
 
-    /// Returns the kernel of a nest that runs whole; the first call compiles it.
+    /// Returns the kernel and the numbers of a nest that runs whole; the first call compiles the
+    /// kernel.
     fn whole_kernel<'r>(
         &self,
         nest: &LoopNest,
@@ -359,7 +362,7 @@ impl Gpu {
         self.run_nest(&parts.rest, origin, &given.collect::<Vec<_>>())
     }
 
-    /// Runs a nest window by window, each on chunks of its arrays.
+    /// Runs a nest window by window. Each window binds only a chunk of every array.
     fn run_windows(
         &self,
         nest: &LoopNest,

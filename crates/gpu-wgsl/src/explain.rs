@@ -11,7 +11,7 @@ use tensor_core::plan::Plan;
 use crate::nest::{self, Division};
 use crate::{Error, Gpu, Result};
 
-/// The kernel of one step of a plan.
+/// A kernel of a step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepExplanation {
     /// Index of the step in the plan.

@@ -6,11 +6,12 @@ use crate::{Error, Result};
 /// because some drivers report more than they accept.
 pub const MAX_WORKGROUPS_PER_DIMENSION: u32 = 65_535;
 
-/// Folds `n_workgroups` into x and y, each at most `limit` and at most 65 535.
+/// Returns a grid `[n_x, n_y]` for `n_workgroups` workgroups. Both sides are at most `limit` and at
+/// most 65 535.
 ///
-/// The grid has at least `n_workgroups` workgroups and less than one row more. Kernels recover the
-/// linear index as `y · n_x + x` and compare it with the logical size. Zero workgroups return `[0,
-/// 0]`.
+/// The grid has at least `n_workgroups` workgroups, and less than one additional row of `n_x`
+/// workgroups. Kernels recover the linear index as `y · n_x + x` and compare it with the logical
+/// size. Zero workgroups return `[0, 0]`.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than `limit²` workgroups; `kernel` and `domain` appear in the

@@ -17,8 +17,8 @@ pub(crate) struct Binding {
 #[derive(Clone, Debug)]
 pub(crate) struct KernelLimits {
     pub(crate) binding: Binding,
-    /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
-    /// watchdog.
+    /// Maximum number of operations in one kernel and in one submission. A driver's watchdog might
+    /// stop longer work.
     pub(crate) operations: f64,
     /// Maximum memory of a workgroup, in bytes.
     pub(crate) workgroup_bytes: u32,
@@ -29,9 +29,10 @@ pub(crate) struct KernelLimits {
     /// Minimum number of output elements for a kernel in blocks. With fewer elements
     /// there are too few blocks to keep the device busy.
     pub(crate) least_outputs: usize,
-    /// Minimum rows, and minimum columns, for a kernel in blocks.
+    /// Minimum number of rows, and of columns, for a kernel in blocks.
     pub(crate) least_side: usize,
-    /// Iterations after which the driver ends a loop without an error.
+    /// Number of iterations after which the driver ends a loop without an error; `None` if no such
+    /// limit is known.
     pub(crate) loop_iterations: Option<u64>,
     pub(crate) tiles: Tiles,
 }

@@ -38,9 +38,11 @@ const GROUP: u32 = 256;
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
-    /// Always 0. Kernels use the word where the compiler must not know a value.
+    /// Always 0, which the compiler cannot know. Kernels combine a value with this word to hide the
+    /// value from the compiler.
     zero: u32,
-    /// Always 0; the compiler cannot know its value.
+    /// A second word that is always 0, so that the compiler cannot prove that two copies of an
+    /// `f64` are equal.
     nothing: u32,
     /// Padding to 16 bytes.
     pad: [u32; 2],

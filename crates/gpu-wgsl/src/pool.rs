@@ -59,7 +59,7 @@ impl PoolCounters {
     }
 }
 
-/// Free and live buffers by size class.
+/// Free buffers by size class, and the sizes of the live buffers.
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
     waiting: HashMap<u64, Vec<B>>,
@@ -132,6 +132,7 @@ impl<B> Pool<B> {
     }
 
     /// Takes a free buffer of the class `class_bytes`, if there is one, and counts it as live.
+    /// Returns the buffer and the number of the allocation.
     pub(crate) fn take(
         &mut self,
         name: &Arc<str>,
@@ -144,7 +145,7 @@ impl<B> Pool<B> {
     }
 
     /// Counts a buffer that the device just created for a request of `bytes`. Returns the number of
-    /// the allocation, for [`Pool::give_back`].
+    /// the allocation, for [`Pool::release`].
     pub(crate) fn created(&mut self, name: &Arc<str>, bytes: u64, class_bytes: u64) -> u64 {
         self.counters.n_created += 1;
         self.counters.reserved_bytes += class_bytes;

@@ -100,10 +100,11 @@ impl TableEntry {
 }
 
 impl Tile {
-    /// Maximum size of a side that counts as narrow.
+    /// Maximum number of rows or columns of an output that counts as narrow.
     pub(crate) const NARROW: usize = 16;
 
-    /// Returns the invocations along the rows and the columns of a block; 0 for invalid sizes.
+    /// Returns the numbers of invocations along the rows and the columns of a block; 0 for invalid
+    /// sizes.
     pub(crate) fn threads(&self) -> [u32; 2] {
         let along = |block: u32, thread: u32| block.checked_div(thread).unwrap_or(0);
         [
@@ -151,8 +152,10 @@ impl Tile {
     /// Returns the first violated rule of the sizes, or `None` if the sizes are valid.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
-        /// Beyond these limits no device has enough workgroup memory, invocations or registers.
+        /// Maximum number of rows, columns and staged terms of a block, and of invocations of a
+        /// workgroup. No device has enough workgroup memory or invocations for more.
         const LARGEST: u32 = 1024;
+        /// Maximum number of elements per invocation. No device has enough registers for more.
         const MOST_ELEMENTS: u32 = 128;
         let [rows, cols] = self.thread();
         let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);

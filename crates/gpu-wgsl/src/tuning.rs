@@ -1,7 +1,7 @@
 //! Measurement of block sizes on a device.
 //!
-//! Role: the library of `cargo xtask tune`: candidates per shape class, their check and their
-//! times, and the lines of the table of measured sizes, `tiles.txt`.
+//! Role: the library of `cargo xtask tune`: the candidate sizes for each shape class, checks and
+//! time measurements of candidates, and the lines of the table of measured sizes, `tiles.txt`.
 
 use tensor_core::compare::{Mismatch, Tolerance, compare};
 use tensor_core::exec::against_reference;
@@ -143,10 +143,10 @@ impl Product {
 
 /// Measurement of block sizes on a device.
 ///
-/// Each candidate is checked before it is timed. A small product is compared with the oracle. Of
-/// the timed product, the first and last rows are compared with an f64 product for the first
-/// candidate. All elements of later candidates must equal the first result bit for bit, because
-/// each element is summed in the same order.
+/// Each candidate is checked before it is timed. A small product is compared with the oracle. For
+/// the first candidate, the first and last rows of the timed product are compared with a product in
+/// f64. The results of later candidates must equal the first result bit for bit, because every
+/// candidate adds the terms of an element in the same order.
 #[derive(Debug)]
 pub struct Tuner<'a> {
     gpu: &'a Gpu,
@@ -219,7 +219,7 @@ impl<'a> Tuner<'a> {
 #[derive(Debug)]
 struct Trial {
     product: Product,
-    /// The factors in row-major order, the whole batch.
+    /// The two factors in row-major order, each for the whole batch.
     factors: [Vec<f32>; 2],
     step: Step,
     data: Vec<HostData>,

@@ -31,7 +31,8 @@ pub fn columns(comparison: &Comparison) -> Vec<Column> {
         .collect()
 }
 
-/// Returns all columns; the tables of all comparisons share their legend.
+/// Returns all columns, with `rate_unit` as the title of the rate. The legend explains these
+/// columns once for the tables of all comparisons.
 #[must_use]
 pub fn all(rate_unit: &str) -> Vec<Column> {
     let rate = if rate_unit.is_empty() {

@@ -28,16 +28,16 @@ pub struct Comparison {
     pub figure: Option<Figure>,
 }
 
-/// A variant or a rival.
+/// One line of a comparison: a variant or a rival.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Number of the variant within its workload, the same at every size; counted from 1.
     pub number: usize,
     /// Name of the executor, or of the rival with its version.
     pub name: String,
-    /// Where the line was run.
+    /// Place where the work of the line ran.
     pub place: Place,
-    /// Outcome of its comparison with the oracle.
+    /// Outcome of the comparison of the result with the oracle.
     pub check: Check,
     /// Median, first and third quartile, in seconds.
     pub time: Option<[f64; 3]>,
@@ -49,7 +49,7 @@ pub struct Entry {
     pub speedup_over_first: Option<f64>,
     /// Fraction of the device's measured peak.
     pub share_of_peak: Option<f64>,
-    /// Bytes of inputs and outputs per second, in 10⁹.
+    /// Bytes of inputs and outputs per second, in 10⁹ bytes.
     pub gb_per_s: Option<f64>,
     /// Peak memory held in addition to inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
@@ -66,7 +66,8 @@ pub struct Entry {
     pub note: String,
 }
 
-/// Where and by whom a line was run.
+/// Place where the work of a line ran: this project on the CPU or on an adapter, or another
+/// library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This project, on the CPU.
@@ -110,7 +111,7 @@ impl Place {
 }
 
 impl Entry {
-    /// Returns the reason of a failed check.
+    /// Returns the reason if the check failed.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.check {
@@ -143,7 +144,7 @@ impl Entry {
 }
 
 impl Comparison {
-    /// Returns the fastest of our lines that passed its check.
+    /// Returns the fastest variant of this project that passed its check.
     #[must_use]
     pub fn fastest(&self) -> Option<&Entry> {
         let ours = self
@@ -271,7 +272,8 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Entry {
     }
 }
 
-/// Describes our speed relative to the rival's: `gemm runs at 0.97× its speed (0.95–0.99)`.
+/// Describes the speed of our executor relative to a rival's: `gemm runs at 0.97× its speed
+/// (0.95–0.99)`.
 fn comparison(executor: &str, timing: &RivalTiming) -> String {
     let Some(speedup) = positive(timing.speedup) else {
         return String::new();
@@ -295,7 +297,8 @@ fn intensity(row: &Row) -> Option<f64> {
     Some(positive(row.operations)? / positive(row.bytes)?)
 }
 
-/// Describes the costs of a run outside the device's own time, and its energy.
+/// Describes the times of a run that the device's own timer does not cover (end to end, upload,
+/// read-back), and its energy.
 fn around(row: &Row) -> String {
     let parts = [
         ("end to end", row.wall_s),

@@ -1,8 +1,8 @@
 //! The parts of a workload that its runners share: an implementation, its result and the amount of
 //! its work.
 //!
-//! Role: the types that the runners (`on_cpu`, `on_host`, `on_gpu`, `staged`, `rivals`) use;
-//! [`workload`](crate::workload) builds on the runners.
+//! Role: the basis of the runners (`on_cpu`, `on_host`, `on_gpu`, `staged`, `rivals`), which
+//! [`workload`](crate::workload) combines.
 
 use anyhow::{Result, bail};
 use tensor_core::{Element, compare};
@@ -104,7 +104,7 @@ pub trait Implementation {
     fn result(&mut self) -> Result<Output>;
 }
 
-/// The leading rows of the work, for a slow variant that does not do all of them.
+/// The leading rows of the work; a slow variant computes only some of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// Number of rows done.

@@ -53,8 +53,8 @@ pub(crate) fn timer(gpu: &Gpu) -> Timer {
     }
 }
 
-/// Returns the hardware devices, and an entry for each software driver that is left out, because it
-/// computes on the CPU. `why` states the reason.
+/// Returns the hardware devices, and an entry for each software driver. Software drivers are left
+/// out because they compute on the CPU; `why` is the reason shown to the user.
 #[must_use]
 pub fn hardware<'a>(gpus: &'a [Gpu], why: &str) -> (Vec<&'a Gpu>, Vec<NotRun>) {
     let is_hardware = |gpu: &&Gpu| gpu.adapter().device_type != DeviceType::Cpu;
@@ -67,8 +67,8 @@ pub fn hardware<'a>(gpus: &'a [Gpu], why: &str) -> (Vec<&'a Gpu>, Vec<NotRun>) {
     (hardware, software.into_iter().map(left_out).collect())
 }
 
-/// Returns a closure that calls a function of tensors; its first call compiles the function. The
-/// arguments are uploaded to the device now.
+/// Uploads the arguments to the device, and returns a closure that calls a function of tensors with
+/// these arguments. The first call of the closure compiles the function.
 pub(crate) fn compiled<T>(
     gpu: &Gpu,
     arguments: Vec<Tensor>,
@@ -88,7 +88,8 @@ pub(crate) fn compiled<T>(
 }
 
 impl<'a, R: DeviceResult, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
-    /// Creates the variant of a function whose inputs are being uploaded to the device.
+    /// Creates the variant of a function whose inputs are being uploaded to the device, and waits
+    /// until the uploads are complete.
     pub(crate) fn new(gpu: &'a Gpu, call: F) -> Result<Self> {
         // Uploads are executed with the next submission. Waiting here counts their time as upload
         // time.

@@ -23,7 +23,8 @@ use charts::units;
 
 /// Samples per second of CPU time; a prime, to avoid synchronizing with periodic work.
 pub const FREQUENCY_HZ: i32 = 499;
-/// Seconds for which the work runs under the sampler, and about as long without.
+/// Seconds for which the work runs under the sampler. The work also runs about as long without the
+/// sampler.
 pub const SAMPLED_S: f64 = 5.0;
 /// Duration of a turn with or without the sampler, in seconds.
 const TURN_S: f64 = 0.5;
@@ -101,7 +102,7 @@ impl Stacks {
 }
 
 impl Sampled {
-    /// Returns a summary of some lines: number of samples, overhead of sampling, and the functions
+    /// Returns a summary in a few lines: number of samples, overhead of sampling, and the functions
     /// with the largest self time.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-/// The three stages, and the final state of the last run.
+/// The functions of the three stages, and the final state of the last run.
 #[derive(Debug)]
 pub(crate) struct Staged<S, T, A, W, J> {
     start: A,

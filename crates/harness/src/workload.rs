@@ -41,7 +41,8 @@ pub struct Variant<'a> {
     /// Remark shown next to its numbers; empty if none. For example the tolerance of its check, if
     /// the result is not compared with the oracle element by element.
     pub note: String,
-    /// Prepares memory and inputs. Compilation is not included: the first run pays for it.
+    /// Function that prepares memory and inputs and returns the implementation. The time to compile
+    /// belongs to the first run.
     #[allow(
         clippy::type_complexity,
         reason = "a boxed constructor is clearer here than a type alias"
@@ -200,13 +201,13 @@ pub struct Workload<'a> {
     pub rivals: Vec<BaselineArguments<'a>>,
     /// Parts that are left out on this machine, with the reasons.
     pub left_out: Vec<NotRun>,
-    /// Draws the figure of a correct result, if the workload has one.
+    /// Function that draws the figure of a correct result, if the workload has one.
     #[allow(
         clippy::type_complexity,
         reason = "a boxed closure is clearer here than a type alias"
     )]
     pub figure: Option<Box<dyn Fn(&Output) -> Result<Figure> + 'a>>,
-    /// Compares a result, of which only `part` was computed, with the oracle.
+    /// Function that compares a result, of which only `part` was computed, with the oracle.
     #[allow(
         clippy::type_complexity,
         reason = "a boxed closure is clearer here than a type alias"

@@ -11,7 +11,7 @@ use telemetry::rapl::Rapl;
 use telemetry::synthetic::{PowerProfile, Synthetic};
 use telemetry::{Sampler, Source, analysis, measure_by};
 
-/// Returns the first source of energy that this machine has.
+/// Opens the first available source of energy: NVML, else RAPL, else a simulated GPU.
 fn source() -> telemetry::Result<Box<dyn Source>> {
     if let Ok(nvml) = Nvml::open() {
         return Ok(Box::new(nvml));

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     machine.may_control = true;
     let program = env::current_exe()?;
     if env::var_os(VARIABLE).is_none() {
-        // A program cannot safely set its own variables, so it starts itself again.
+        // A program cannot safely set its own environment variables, so it starts itself again.
         let mut child = std::process::Command::new(program);
         let status = child.env(VARIABLE, machine.to_json()?).status()?;
         std::process::exit(status.code().unwrap_or(1));

@@ -1,7 +1,7 @@
 //! Analyses of traces: idle times of a device, comparison of two policies, and the clock of least
 //! energy.
 //!
-//! Role: verdicts, each with its evidence.
+//! Role: returns verdicts, each with the numbers that support it.
 
 mod cut;
 mod dvfs;

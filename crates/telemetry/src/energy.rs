@@ -132,8 +132,9 @@ const WITHOUT_LIMIT: f64 = 2.0;
 /// Time after which an unchanged counter counts as stuck, in s: ten updates of the slowest known
 /// counter. At 0.1 W the smallest step of a counter, 1 mJ, already occurs every 10 ms.
 const STUCK_S: f64 = 1.0;
-/// Number of median runs of equal readings after which an unchanged counter counts as stuck. This
-/// limit replaces [`STUCK_S`] for a counter that is slower than all known counters.
+/// Time after which an unchanged counter counts as stuck, in median lengths of its runs of equal
+/// readings. This limit replaces [`STUCK_S`] where it is longer, for a counter that is slower than
+/// all known counters.
 const STUCK_UPDATES: f64 = 10.0;
 /// Range of the search for an update period, in s.
 pub(crate) const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
@@ -161,7 +162,8 @@ const RAPL_UPDATE_S: f64 = 0.000_976;
 const READING_STEP_W: f64 = 0.001;
 /// Resolution of a counter, in J: NVML counts in mJ.
 const COUNTER_STEP_J: f64 = 0.001;
-/// Longest usual read interval, in periods, at which a measured period replaces the table's.
+/// Longest usual read interval, in measured periods, at which the measured period replaces the
+/// period in the table of sensors.
 const FREQUENT_READS: f64 = 0.5;
 /// Tolerance of the search for the period of a sensor with a known class, as a share of the class's
 /// period.
@@ -388,8 +390,9 @@ impl Trace {
 /// The power over time that one metric determines around a window.
 pub(crate) struct PowerEstimate {
     method: Method,
-    /// Cells and updates for each possible way in which the sensor made its readings. The estimate
-    /// uses the first way; the bounds include all ways.
+    /// Cells and updates for each possible interpretation of the readings (see [`models`] and
+    /// [`unfold::of_power`]). The estimate uses the first interpretation; the bounds include all of
+    /// them.
     ways: Vec<(Cells, Vec<updates::Update>)>,
 }
 
@@ -401,8 +404,8 @@ impl PowerEstimate {
         cells.reach_over(from_s, to_s) && cells.within(from_s, to_s).any(|cell| cell.watts != 0.0)
     }
 
-    /// Returns the energy of a window with the bounds of all ways; `None` if the cells of any way
-    /// do not cover the window.
+    /// Returns the energy of a window with bounds that include those of all `ways`; `None` if the
+    /// cells of one of the `ways` do not cover the window.
     fn sum(&self, from_s: f64, to_s: f64) -> Option<EnergyBounds> {
         let mut sums = self.ways.iter().map(|(cells, _)| cells.sum(from_s, to_s));
         let mut sum = sums.next()??;
@@ -539,7 +542,7 @@ impl Interval {
         (self.low_j..=self.high_j).contains(&joules)
     }
 
-    /// Returns whether two intervals overlap; intervals that share only an end do.
+    /// Returns whether two intervals overlap. Intervals that share only an end overlap.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low_j <= other.high_j && other.low_j <= self.high_j
@@ -571,10 +574,10 @@ impl EnergyBounds {
     }
 }
 
-/// Returns the possible ways in which a sensor makes the readings of a metric of power; the first
-/// is used for the estimate.
+/// Returns the possible models of the sensor behind a metric of power. The first model is used for
+/// the estimate.
 ///
-/// A sensor of a known class has one way. For an unknown class, the averaging window may be the
+/// A sensor of a known class has one model. For an unknown class, the averaging window may be the
 /// whole update period, the last second, or a part of the period.
 fn models(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorModel> {
     let (known_s, mut windows_s) = match (device.sensor_class(metric), metric) {
@@ -647,8 +650,8 @@ fn models(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<SensorM
 /// The length of the averaging window of a power sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum AveragingWindow {
-    /// Length in update periods. It scales with the sensor's clock, so that a sensor that observes
-    /// all of the time does so at any clock error.
+    /// Length in update periods. The window scales with the sensor's clock, so a window of one
+    /// period covers all of the time at any clock error.
     Of(f64),
     /// Length in s.
     Seconds(f64),
@@ -656,8 +659,8 @@ enum AveragingWindow {
     Guessed,
 }
 
-/// Returns the `period_bounds` of a counter's updates if the readings determine it, and an upper
-/// bound on the age of a reading, in s.
+/// Returns bounds on the update period of a counter, if the readings determine the period, and an
+/// upper bound on the age of a reading, in s.
 ///
 /// Each update changes the counter of a device that draws power, so there is no update during a run
 /// of equal readings, and the change before a run and the change after it are at least one update
@@ -669,9 +672,10 @@ enum AveragingWindow {
 ///           [------- around_s -------]
 /// ```
 /// `run_s` is the length of the longest run and `around_s` the shortest time from the last read
-/// before a run to the first read after it. Without a `period_bounds`, the bound is the period of
-/// the slowest known counter. It is `around_s` instead if several changes show that the counter is
-/// faster, or if a run shows that it is slower. The bound is never shorter than `run_s`.
+/// before a run to the first read after it. If the readings do not determine the period, the bound
+/// on the age is the period of the slowest known counter. The bound is `around_s` instead if
+/// several changes show that the counter is faster, or if a run shows that it is slower. The bound
+/// is never shorter than `run_s`.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<PeriodBounds>, f64) {
     if device.kind == Kind::Rapl {
         return (None, RAPL_UPDATE_S);

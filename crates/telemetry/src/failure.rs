@@ -2,8 +2,8 @@
 //!
 //! Role: the only type that records such failures. While sampling runs,
 //! [`Running::failure`](crate::Running::failure) returns the most important one; after sampling,
-//! [`SamplerResult`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) contain the
-//! failures. The HTTP endpoint reports them as `telemetry_up 0` and `telemetry_sinks_failed`.
+//! [`SamplerResult`](crate::SamplerResult) and [`Error::Sampling`](crate::Error::Sampling) contain
+//! the failures. The HTTP endpoint reports them as `telemetry_up 0` and `telemetry_sinks_failed`.
 
 use std::any::Any;
 use std::fmt;

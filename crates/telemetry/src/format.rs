@@ -101,8 +101,8 @@ pub struct Writer<W> {
     out: W,
     /// Complete lines that are not written yet.
     held: String,
-    /// Rows after `held`. They are formatted in batches, which is faster because the code and data
-    /// for formatting stay in the processor's caches.
+    /// Rows that follow the lines in `held` and are not formatted yet. Formatting in batches is
+    /// faster, because the code and data for formatting stay in the processor's caches.
     rows: Vec<Row>,
     semicolon_csv: semicolon_csv::WriterState,
     tracks: chrome::Tracks,
@@ -156,7 +156,7 @@ enum Note {
     Overhead(Overhead),
 }
 
-/// Number of buffered rows at which they are written without waiting for a flush.
+/// Number of buffered rows at which the buffer is written without waiting for a flush.
 const MAX_ROWS: usize = 1 << 9;
 
 impl Dialect {

@@ -15,8 +15,8 @@ pub(crate) struct Fit {
     pub r_squared: f64,
 }
 
-/// Relative threshold for linear dependence: a column counts as a combination of the earlier
-/// columns if a smaller share of its length remains after their reflections.
+/// Threshold for linear dependence: a column counts as a linear combination of the earlier columns
+/// if its component orthogonal to them has at most this fraction of its length.
 const DEPENDENT: f64 = 1e-11;
 
 /// Computes the coefficients for which `Σ coefficient · column` is closest to `y`.

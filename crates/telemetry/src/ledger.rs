@@ -30,13 +30,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of slices.
+/// Maximum number of slices of a ledger.
 const MAX_SLICES: usize = 1 << 12;
-/// Maximum share of a window that a metric may leave uncovered, as for cells of power.
+/// Maximum share of a window that a metric may leave uncovered. The same limit applies to energies
+/// that are computed from rows.
 const MOST_MISSING: f64 = 0.5;
 
-/// Energies of slices and regions whose rows were thinned. A ledger is empty if all rows fit into
-/// memory, and for a trace that was read from a file.
+/// Energies of slices of time and of regions of code whose rows were thinned. A ledger is empty if
+/// all rows fit into memory, and for a trace that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     slices: Arc<Vec<EnergyEntry>>,
@@ -75,7 +76,7 @@ impl Ledger {
         self.whole_from = self.whole_from.max(time);
     }
 
-    /// Keeps the energies of the devices of `selected` only, in that order.
+    /// Keeps only the energies of the devices in `selected`, in the order of `selected`.
     pub(crate) fn select(&mut self, selected: &[usize]) {
         for entries in [&mut self.slices, &mut self.regions] {
             for entry in Arc::make_mut(entries) {
@@ -95,7 +96,7 @@ impl Ledger {
 
     /// Returns the reported energy of a window: the stored energy if the window is a region, and
     /// otherwise the sum of the window's slices and of the rows before and after the slices, which
-    /// `of_rows` computes. Returns none if the metric does not cover enough of the window.
+    /// `of_rows` computes. Returns `None` if the metric does not cover enough of the window.
     pub(crate) fn reported(
         &self,
         device: usize,
@@ -112,8 +113,9 @@ impl Ledger {
         };
         let (start, end) = (first.window.start, last.window.end);
         let (sum, missing_s) = summed(slices, device, metric)?;
-        // Slices may be longer than the window: the surplus is subtracted, and gaps are added, as
-        // time of any power.
+        // The slices may extend beyond the window, and the metric may not cover all of them. The
+        // surplus time is subtracted and the uncovered time is added, each with bounds for any
+        // power.
         let lost_s = seconds(start, window.start) + seconds(window.end, end);
         let mut gained_s = missing_s;
         let mut parts = vec![];

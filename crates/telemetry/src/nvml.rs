@@ -72,7 +72,8 @@ impl Nvml {
     ///
     /// # Errors
     /// [`Error::Library`] if the library or the driver is missing or does not work. A GPU that
-    /// cannot be opened is no error: it is listed as a device whose metrics all have that fault.
+    /// cannot be opened is no error: it is listed as a device, and each of its metrics has the
+    /// fault because of which it could not be opened.
     pub fn open() -> Result<Self> {
         Self::load(None)
     }

@@ -1,19 +1,20 @@
-//! Measures what a power sensor does: how often it is updated, and over what time it averages.
+//! Measurement of a power sensor: its update period and its averaging window.
 //!
 //! Role: measures sensors that are not in the table, and checks the table's entries.
-//! Method: the update period is the longest that the times of changes keep to (see `updates.rs`),
-//! refined by least squares. For the window, a load of known shape has run: readings must then be
-//! `offset + gain · mean of the load over [u − delay − window, u − delay]` at each update `u`;
-//! offset and gain are linear, window and delay are searched for, first over a wide grid and then
-//! by halving. A load that steps at many phases of the updates (a square wave whose period is no
-//! multiple of theirs) shows windows that are shorter than the time between updates; a single step
-//! shows only windows longer than that time.
+//! Method: the update period is the period whose grid the times of changes fit best (see
+//! `updates.rs`), refined by least squares. The window is fitted to a load of known shape. At each
+//! update `u`, the reading must be `offset + gain · m`, where `m` is the mean of the load from `u −
+//! delay − window` to `u − delay`. Offset and gain follow from linear least squares. Window and
+//! delay are searched for, first on a wide grid and then with steps that are halved. A load that
+//! steps at many phases of the updates (a square wave whose period is no multiple of the update
+//! period) also shows windows that are shorter than the time between updates. A single step shows
+//! only windows longer than that time.
 //! Limits: a load that repeats through the whole trace cannot distinguish windows that differ by
 //! its period, so the load should begin or end within the trace. Reads that are in step with the
-//! updates leave a slack of their interval; a window is found within 5 % by reads at least six
-//! times as frequent as updates (tested). The window is as good as the load's stamps. A device
-//! whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and
-//! with them a wider uncertainty.
+//! updates leave an uncertainty of one read interval. With reads at least six times as frequent as
+//! updates, the window is found within 5 % (tested). The window is only as accurate as the
+//! timestamps of the load. If the device's power drifts while the load is constant (a cold card, a
+//! first kernel), the residuals grow, and with them the uncertainty.
 
 use crate::power_profile::{PowerProfile, PowerSegment};
 use crate::updates::{self, Update};
@@ -33,9 +34,9 @@ pub struct Probe {
 /// A measured averaging window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredWindow {
-    /// Its length.
+    /// Length of the window.
     pub window_s: f64,
-    /// The lengths below and above which the readings are explained clearly worse.
+    /// Shortest and longest window that explains the readings about as well as `window_s` does.
     pub range_s: (f64, f64),
     /// Time from the end of the window to the update that reports it, in s, plus the delay from the
     /// load's timestamps to the power.
@@ -47,38 +48,41 @@ pub struct MeasuredWindow {
 /// A quantity that was measured, in s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Its value.
+    /// The value.
     pub value_s: f64,
     /// Uncertainty of `value_s`.
     pub uncertainty_s: f64,
 }
 
-/// A lower quartile of changes of more than this share of the range is the load's and not the
-/// sensor's noise. Normal noise alone has a tenth or less after a hundred updates.
+/// Largest lower quartile of the changes between reads, as a share of the range of readings, at
+/// which the changes count as sensor noise. A larger quartile comes from the load. With normal
+/// noise alone, the quartile is at most a tenth of the range after a hundred updates.
 const NOISE_SHARE: f64 = 0.15;
-/// Least number of distinct readings of a noisy sensor; fewer are taken to be the levels of a load.
+/// Smallest number of distinct readings of a noisy sensor. Fewer distinct readings count as the
+/// levels of a load.
 const MIN_LEVELS: usize = 20;
-/// Shortest and longest time between updates that is looked for.
+/// Shortest and longest time between updates that is searched for, in s.
 const PERIODS_S: (f64, f64) = (0.004, 2.0);
-/// Longest window that is looked for.
+/// Longest window that is searched for, in s.
 const MAX_WINDOW_S: f64 = 2.5;
-/// Longest delay. The least is less than nothing by what the times of updates may be late.
+/// Longest delay that is searched for, in s. The shortest is below 0 by the error bound of the
+/// update times.
 const MAX_DELAY_S: f64 = 0.2;
 /// Number of window lengths in the first search.
 const N_WINDOWS: u32 = 60;
 /// Number of delays in the first search.
 const N_DELAYS: u32 = 12;
-/// Halvings of the step of the search.
+/// Number of times that the step of the search is halved.
 const N_HALVINGS: u32 = 14;
-/// Least number of updates that a window is fitted to.
+/// Smallest number of updates that a window is fitted to.
 const MIN_UPDATES: usize = 12;
 
-/// Measures a sensor from its readings, (s, W), and the load that ran, in any unit, on the same
-/// clock.
+/// Measures a sensor from its readings, (s, W), and from the load that ran. The load may have any
+/// unit; its times are on the clock of the readings.
 ///
-/// `None` if the period of updates can't be seen: reads less frequent than updates, constant power,
-/// or fewer than eight changes. Reads need not be regular, and their interval need not divide the
-/// period.
+/// Returns `None` if the readings do not show the update period: if reads are less frequent than
+/// updates, if power is constant, or if there are fewer than eight changes. Reads need not be
+/// regular, and their interval need not divide the period.
 #[must_use]
 pub fn probe(series: &[(f64, f64)], load: Option<&PowerProfile>) -> Option<Probe> {
     let found = updates::period(series, PERIODS_S.0, PERIODS_S.1)?;
@@ -87,19 +91,20 @@ pub fn probe(series: &[(f64, f64)], load: Option<&PowerProfile>) -> Option<Probe
         update_uncertainty_s: found.uncertainty_s,
         window: load.and_then(|load| {
             let mut updates = updates::on_grid(series, found.period_s);
-            // The age of the readings before the first change is unknown.
+            // Updates whose longest possible window begins before time zero, the start of the load,
+            // are left out.
             updates.retain(|update| update.time_s - MAX_WINDOW_S > 0.0);
             window(&updates, load, found.period_s)
         }),
     })
 }
 
-/// Measures the time between two updates of a metric in any trace, whatever ran.
+/// Measures the time between two updates of a metric in a trace, without knowledge of the load.
 ///
 /// Returns `None` in the cases of [`probe()`], if the readings repeat a few values, or if less than
-/// a quarter of their changes are small compared with their range. A real sensor's noise changes
-/// nearly every reading a little; a number without noise changes with the load alone, whose rhythm
-/// would be taken for the sensor's.
+/// a quarter of the changes are small compared with the range of the readings. The noise of a real
+/// sensor changes nearly every reading a little. Readings without noise change only with the load,
+/// whose period could be mistaken for the update period.
 #[must_use]
 pub fn update_period(trace: &Trace, device: usize, metric: Metric) -> Option<Measured> {
     let mut series = trace.series(device, metric);
@@ -180,8 +185,8 @@ fn window(updates: &[Update], load: &PowerProfile, period_s: f64) -> Option<Meas
         }
         steps = (0.5 * steps.0, 0.5 * steps.1);
     }
-    // The variance of the fit, with as much again for residuals that depend on each other and for
-    // the slack in the times of the updates; two standard deviations.
+    // Two standard deviations of the fit are a factor of 4 in variance. The factor is doubled
+    // because residuals depend on each other and the times of updates have errors.
     #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
     let allowed = best * (1.0 + 8.0 / (updates.len() - 4) as f64) + 1e-9 * total;
     let edge = |direction: f64| {
@@ -206,8 +211,8 @@ fn window(updates: &[Update], load: &PowerProfile, period_s: f64) -> Option<Meas
     })
 }
 
-/// Returns the residual sum of squares of the best offset and gain; for an infinite delay, that of
-/// the readings around their mean.
+/// Returns the residual sum of squares for the best offset and gain. For an infinite delay, it is
+/// the sum of squares of the readings around their mean.
 fn residual(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
     let n = updates.len() as f64;
@@ -229,7 +234,9 @@ fn residual(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) ->
         yy += b * b;
     }
     let (xx, xy, yy) = (xx - x * x / n, xy - x * y / n, yy - y * y / n);
-    // A falling reading to a rising load is the rest of a period seen, and not the window.
+    // For a repeating load, the mean over a window falls where the mean over the rest of the period
+    // rises. A negative gain would fit the rest of the period instead of the window, so only a
+    // positive gain is accepted.
     if xx > 0.0 && xy > 0.0 {
         yy - xy * xy / xx
     } else {
@@ -237,9 +244,9 @@ fn residual(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) ->
     }
 }
 
-/// The energy of a power profile since time zero; a lookup takes logarithmic time.
+/// The energy of a power profile since time zero, with lookups in logarithmic time.
 struct Integral {
-    /// Start and energy of each piece.
+    /// For each piece: its start, in s, the energy before its start, and the piece itself.
     pieces: Vec<(f64, f64, PowerSegment)>,
 }
 
@@ -316,7 +323,8 @@ mod tests {
         };
         for class in SensorClass::ALL {
             let (update_s, window_s) = class.update_and_window_s();
-            // The interval of reads bounds how well an edge within a window of 10 ms is seen.
+            // The read interval limits the accuracy of the window, so a window of 10 ms needs more
+            // frequent reads.
             let factor = if class == SensorClass::Fast { 0.3 } else { 1.0 };
             for (every_s, phase_s) in [(0.005, 0.0), (0.0073, 0.0133), (0.011, 0.0719)] {
                 let every_s = every_s * factor;
@@ -344,8 +352,8 @@ mod tests {
 
     #[test]
     fn a_window_is_not_taken_for_the_rest_of_the_loads_period() {
-        // Without its end, a load's mean over a window and over the rest of a period mirror each
-        // other.
+        // If the load repeats through the whole trace, its mean over a window falls where its mean
+        // over the rest of the period rises.
         let load = PowerProfile::square(60.0, 260.0, 0.5731, 0.5);
         let series = read(
             &Sensor::for_class(SensorClass::FullTime),
@@ -376,7 +384,7 @@ mod tests {
 
     #[test]
     fn windows_of_a_real_sensor_are_those_of_its_classes() {
-        // The "last second" of this card is a little longer than that.
+        // The "last second" of this card is a little longer than 1 s.
         for (name, column, expected_s) in [
             ("rtx3090-square-104ms", 2, 0.1),
             ("rtx3090-step", 1, 1.06),
@@ -446,8 +454,8 @@ mod tests {
                 .into_iter()
                 .flat_map(|w| loads.iter().map(move |l| (w, l)))
             {
-                // Times between reads, in those between updates; whatever is slower than 0.6 may
-                // tell nothing.
+                // Times between reads, as shares of the time between updates. Reads slower than 0.6
+                // updates may not show the period.
                 for share in [0.08, 0.2, 0.31, 0.45, 0.6, 0.8, 0.97, 1.0, 1.7, 3.1] {
                     let sensor = Sensor {
                         phase_s: random.uniform(),
@@ -469,7 +477,8 @@ mod tests {
                 }
             }
         }
-        // Of 100; a load in step with the updates, in some phases, hides their noise.
+        // At least 90 of 100 noisy series must have an estimate. A load in step with the updates
+        // hides the noise at some phases.
         assert!(n_estimates >= 90, "{n_estimates}");
     }
 

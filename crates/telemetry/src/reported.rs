@@ -31,9 +31,11 @@ pub(crate) const METRICS: [Metric; 4] = {
 pub(crate) struct EnergyBounds {
     /// The estimate.
     pub joules: f64,
-    /// Bounds if hidden power was within the range of the readings before and after.
+    /// Bounds if the power at times that no reading covers was within the range of the readings
+    /// before and after.
     pub likely: (f64, f64),
-    /// Bounds for any hidden power from 0 W to the ceiling.
+    /// Bounds for any power, from 0 W to the highest possible power, at times that no reading
+    /// covers.
     pub certain: (f64, f64),
 }
 
@@ -69,8 +71,8 @@ impl Reported {
     /// Returns the energy after the ends of the window have moved, so that the window lost
     /// `lost_s` seconds and gained `gained_s` seconds.
     ///
-    /// The estimate assumes mean power in both times. The bounds allow any power from 0 W to
-    /// `ceiling_w`.
+    /// The estimate assumes the mean power of the window in the lost and in the gained time. The
+    /// bounds allow any power from 0 W to `ceiling_w`.
     pub(crate) fn reshaped(self, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
         let mean_w = self.sum.joules / self.covered_s;
         // The lower bound assumes the ceiling in the lost time and 0 W in the gained time; the

@@ -13,21 +13,22 @@
 use crate::{Device, Metric};
 use serde::{Deserialize, Serialize};
 
-/// The kinds of power sensors of NVIDIA's GPUs that were found by measurement.
+/// The classes of power sensors that measurements found in NVIDIA's GPUs, by the time that a
+/// reading averages over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SensorClass {
-    /// 25 ms of every 100: A100, and the instant power of Hopper.
+    /// 25 ms of every 100 ms: A100, and the instant power of Hopper.
     PartTime,
-    /// 100 ms of every 100: Turing, and the instant power of Ampere and Ada.
+    /// 100 ms of every 100 ms: Turing, and the instant power of Ampere and Ada.
     FullTime,
     /// The last second, every 100 ms: the average power of Ampere and later.
     LastSecond,
-    /// 10 ms of every 20: Pascal and Volta.
+    /// 10 ms of every 20 ms: Pascal and Volta.
     Fast,
 }
 
-/// A line of [`SENSORS`].
+/// A row of [`SENSORS`]: the class of the sensor behind a metric of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SensorRule {
     /// NVIDIA's name of the architecture, or `GA100` for the Ampere products with that chip, whose
@@ -129,7 +130,7 @@ pub const SENSORS: &[SensorRule] = &[
     ),
 ];
 
-/// Products with the chip GA100, which NVML counts to Ampere.
+/// Products with the chip GA100, whose architecture NVML reports as Ampere.
 const GA100_PRODUCTS: [&str; 5] = ["A100", "A100X", "A800", "A30", "A30X"];
 
 const fn rule(
@@ -170,7 +171,7 @@ impl SensorClass {
 }
 
 impl Device {
-    /// Returns the class of the sensor behind a power metric from [`SENSORS`].
+    /// Looks up the class of the sensor behind a power metric in [`SENSORS`].
     ///
     /// Returns `None` if the device does not report its architecture or driver version, or if no
     /// rule of the table matches.

@@ -21,7 +21,8 @@ use std::time::Duration;
 pub struct SweepPlan {
     /// Clocks, in MHz, in ascending order.
     pub clocks_mhz: Vec<u32>,
-    /// Number of runs of the job at each clock; the scatter needs at least two.
+    /// Number of runs of the job at each clock. At least two are needed to estimate the noise of a
+    /// point.
     pub repeats: usize,
     /// Pause between the change of a clock and the start of the job.
     pub settle: Duration,
@@ -128,7 +129,7 @@ fn position(
     })
 }
 
-/// Returns an error unless `is_fine`.
+/// Returns [`Error::ParameterInvalid`] (must be above 0) unless `is_fine`.
 fn check(
     operation: &'static str,
     parameter: &'static str,

@@ -24,7 +24,7 @@ pub(crate) fn meter_span_s(name: &str) -> (f64, f64) {
     (rows[0][0] / 1e3, rows[rows.len() - 1][0] / 1e3 + BIN_S)
 }
 
-/// Returns the meter's recording as a power program that starts at the sensor's first row. Its
+/// Returns the meter's recording as a power profile that starts at the sensor's first row. Its
 /// first and last powers also apply before and after the recording.
 pub(crate) fn meter_program(name: &str) -> PowerProfile {
     let rows = rows(&format!("{name}.meter.csv"));

@@ -53,19 +53,19 @@ struct Bracket {
 /// Largest deviation of an update from the grid, in periods, because of the sensor's clock and the
 /// driver's time stamps. Brackets are widened by this value.
 pub(crate) const JITTER: f64 = 0.01;
-/// Largest number of periods between two changes of the same grid. Over a longer time, the error of
-/// the period adds up to an ambiguous number of periods.
+/// Largest number of periods between two consecutive changes that are tested against one grid. Over
+/// a longer time, the error of the period adds up, and the number of periods becomes ambiguous.
 const MAX_STEPS: f64 = 20.0;
 /// Longest read interval, in periods, that misses no updates.
 pub(crate) const SLOW_READS: f64 = 0.98;
-/// Longest read interval without a pause, as a multiple of the longer of the period and the usual
-/// read interval. Updates within a pause are not computed.
+/// Longest read interval that does not count as a pause, as a multiple of the longer of the period
+/// and the usual read interval. Updates within a pause are not computed.
 pub(crate) const PAUSE: f64 = 2.5;
 /// Tolerance for rounding errors of times, in periods.
 const ROUNDING: f64 = 1e-6;
 /// Relative difference between two consecutive candidate periods of the search.
 const PERIOD_STEP: f64 = 0.004;
-/// Evidence against a candidate period from a change off its grid, in nats.
+/// Evidence against a candidate period from each change that is off its grid, in nats.
 const MISFIT_COST: f64 = 2.0;
 /// Smallest mean evidence per change, in nats, at which a period is accepted.
 const MIN_EVIDENCE: f64 = 0.15;
@@ -132,8 +132,8 @@ pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> 
     reached.or(weighed.last()).map(|&(number, _)| number)
 }
 
-/// Returns the median, for an even count the upper of the two middle numbers; `None` for no
-/// numbers.
+/// Returns the median: for an even count, the upper of the two middle numbers; for no numbers,
+/// `None`.
 pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     quantile(
         numbers.into_iter().map(|number| (number, 1.0)).collect(),
@@ -141,8 +141,8 @@ pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     )
 }
 
-/// Estimates the update period of a sensor from its reads, (s, value), between `shortest_s` and
-/// `longest_s`.
+/// Estimates the update period of a sensor from its reads, (s, value). The search covers periods
+/// from `shortest_s` to `longest_s`.
 ///
 /// Returns `None` if there are fewer than [`MIN_CHANGES`] changes, or if no period has enough
 /// evidence, for example because reads are too slow.
@@ -201,7 +201,7 @@ struct GridSegment {
     phase: Phase,
 }
 
-/// The position of a sequence of changes on their grid after the last change.
+/// The position of a grid in time, as far as the changes so far determine it.
 #[derive(Clone, Copy)]
 struct Phase {
     /// Number of periods from the first to the last change.
@@ -265,8 +265,8 @@ fn grid_segments(changes: &[Bracket], period_s: f64) -> Vec<GridSegment> {
 /// Returns the share of changes that are off the grid of the changes before, 0 to 1.
 ///
 /// A change after a long pause begins a new sequence for any period and does not count. This
-/// function splits changes as [`segments`] does, but without allocating, because it runs for every
-/// candidate period.
+/// function splits changes as [`grid_segments`] does, but without allocating, because it runs for
+/// every candidate period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn residual(changes: &[Bracket], period_s: f64) -> f64 {
     let jitter_s = JITTER * period_s;
@@ -282,7 +282,7 @@ fn residual(changes: &[Bracket], period_s: f64) -> f64 {
 
 /// Fits the period to the middles of the brackets by least squares.
 ///
-/// The slope of time over the number of periods is common to all sequences that [`segments`]
+/// The slope of time over the number of periods is common to all sequences that [`grid_segments`]
 /// returns. The phase of each sequence is free, so times and counts are taken relative to their
 /// means within the sequence.
 fn refined(changes: &[Bracket], coarse_s: f64) -> Period {

@@ -17,8 +17,8 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = std::env::temp_dir().join(format!("telemetry-doctor-{name}-{}", std::process::id()));
     for (path, text) in files {
         let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(&root)).expect("a folder of the test's own");
-        fs::write(path, text).expect("a file of the test's own");
+        fs::create_dir_all(path.parent().unwrap_or(&root)).expect("the folder can be created");
+        fs::write(path, text).expect("the file can be written");
     }
     root
 }
@@ -77,7 +77,7 @@ fn both_failures_of_the_source_are_diagnosed() {
         frameworks: vec![("torch".to_owned(), "2.0.0+cu118".to_owned())],
         ..places()
     });
-    fs::remove_dir_all(toolkit).expect("a folder of the test's own");
+    fs::remove_dir_all(toolkit).expect("the folder can be removed");
     for (id, said) in [
         ("cuda.driver", "needs driver 525"),
         ("cuda.image", "expected cuda>=12.2"),
@@ -109,7 +109,7 @@ fn what_fits_is_found() {
         ..places()
     });
     for root in [toolkit, rapl] {
-        fs::remove_dir_all(root).expect("a folder of the test's own");
+        fs::remove_dir_all(root).expect("the folder can be removed");
     }
     let sound = |finding: &Finding| finding.state == Status::Found;
     assert!(findings.iter().all(sound), "{findings:#?}");
@@ -154,7 +154,7 @@ fn a_library_that_is_there_and_does_not_work_is_a_fault_with_its_fix() {
         nvml: Some(no_library.join("libnvidia-ml.so.1")),
         ..places()
     });
-    fs::remove_dir_all(no_library).expect("a folder of the test's own");
+    fs::remove_dir_all(no_library).expect("the folder can be removed");
     assert_eq!(find(&findings, "nvml").state, Status::Failed);
 }
 
@@ -235,7 +235,7 @@ fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
             .any(|finding| finding.id == "cuda.framework.torch");
         assert_eq!(of_toolkit, has_toolkit);
     }
-    fs::remove_dir_all(toolkit).expect("a folder of the test's own");
+    fs::remove_dir_all(toolkit).expect("the folder can be removed");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_cuda_that_nothing_is_known_of_is_a_warning() {
         toolkits: vec![toolkit.clone()],
         ..places()
     });
-    fs::remove_dir_all(toolkit).expect("a folder of the test's own");
+    fs::remove_dir_all(toolkit).expect("the folder can be removed");
     let driver = find(&findings, "cuda.driver");
     assert_eq!(driver.state, Status::Warning);
     assert!(driver.detail.contains("not known"), "{driver:?}");

@@ -26,7 +26,7 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
     match values
         .into_iter()
         .next()
-        .expect("one field was requested")?
+        .expect("one requested field returns one result")?
         .value
     {
         Ok(SampleValue::U32(value)) => Ok(Some(u64::from(value))),
@@ -40,7 +40,7 @@ fn field(device: &Device<'_>, id: u32) -> Result<Option<u64>, NvmlError> {
 fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     match answer {
         Err(NvmlError::NotSupported) => None,
-        answer => Some(answer.expect("a call works or is not supported")),
+        answer => Some(answer.expect("the call succeeds or is not supported")),
     }
 }
 
@@ -83,7 +83,7 @@ fn a_t4_has_the_bandwidth_of_its_data_sheet() -> Result<(), NvmlError> {
 #[test]
 fn what_is_told_is_what_the_model_reports() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&Board::ALL);
-    let model = Model::new(scenario.clone()).expect("the boards are sound");
+    let model = Model::new(scenario.clone()).expect("the scenario is valid");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
     // Irregular times, so that reads do not always coincide with updates.
@@ -164,7 +164,7 @@ fn limits_thresholds_and_clocks_are_those_described() -> Result<(), NvmlError> {
 #[test]
 fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&[Board::V100]);
-    let model = Model::new(scenario.clone()).expect("the board is sound");
+    let model = Model::new(scenario.clone()).expect("the scenario is valid");
     let fake = Fake::play(&scenario);
     let nvml = fake.nvml();
     let device = nvml.device_by_index(0)?;
@@ -335,7 +335,7 @@ fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError
     let expected_w = 56.18 + 1.776e-11 * 936_f64.powi(4);
     assert_eq!(
         u64::from(device.power_usage()?),
-        milli(expected_w).expect("the power fits")
+        milli(expected_w).expect("the power is not negative")
     );
     let images = fake.work(0, Duration::from_secs(1), Duration::from_secs(2));
     assert!((images - 1.0 / (2.346e-3 + 7.677 / 936.0)).abs() < 1e-9);

@@ -321,17 +321,17 @@ fn the_environment_decides_what_is_played_first() {
         (Some("/x/y"), "none"),
     ];
     for (scenario, expected) in scenarios {
-        let mut child = Command::new(std::env::current_exe().expect("a test has a path"));
+        let mut child = Command::new(std::env::current_exe().expect("the test program has a path"));
         child
             .args([CHILD, "--exact"])
             .env("FAKE_NVML_TEST_EXPECTS", expected);
         child.env_remove("FAKE_NVML_SCENARIO");
         child.envs(scenario.map(|scenario| ("FAKE_NVML_SCENARIO", scenario)));
-        let output = child.output().expect("a test can start itself");
+        let output = child.output().expect("the test program can start itself");
         let reported = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{scenario:?}: {reported}");
     }
-    std::fs::remove_file(path).expect("the file is there");
+    std::fs::remove_file(path).expect("the file exists");
 }
 
 fn play_what_the_environment_says(expected: &str) {

@@ -12,7 +12,8 @@ use telemetry::{
     Values,
 };
 
-/// Creates a trace of two devices with a value of each metric, and gaps.
+/// Creates a trace of two devices with values of every metric, some of which are missing in each
+/// row.
 fn trace() -> Trace {
     let device = |index: usize| Device {
         index,

@@ -17,8 +17,8 @@ use telemetry::{Region, Row, Sampler, Trace};
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
 /// The name of the test that starts itself as the child process.
 const SELF: &str = "a_killed_process_leaves_all_but_the_last_second";
-/// The read interval: so long that rows are written once a second, not because a buffer of rows is
-/// full.
+/// The read interval: so long that the writer's buffer does not fill between two flushes, so rows
+/// are written only once a second.
 const INTERVAL: Duration = Duration::from_millis(5);
 const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.csv", Dialect::Csv),
@@ -27,7 +27,7 @@ const DIALECTS: [(&str, Dialect); 4] = [
     ("trace.json", Dialect::ChromeTrace),
 ];
 
-/// The file with the time of the newest row, in ns.
+/// Name of the file that contains the time of the newest row, in ns.
 const WITNESS: &str = "newest";
 
 /// A sink that writes the time of each row at once, while other sinks may still buffer the row.
@@ -60,13 +60,13 @@ impl Sink for Witness {
 /// Samples into a file of each dialect until the process is killed.
 fn sample_forever(folder: &Path) {
     let source =
-        Synthetic::from_power(PowerProfile::square(20.0, 60.0, 0.5, 0.5)).expect("a sound program");
+        Synthetic::from_power(PowerProfile::square(20.0, 60.0, 0.5, 0.5)).expect("a valid profile");
     let mut sampler = Sampler::new(source).interval(INTERVAL);
     for (name, dialect) in DIALECTS {
         let writer = Writer::create(dialect, &folder.join(name));
-        sampler = sampler.with_sink(writer.expect("a folder of the test's own"));
+        sampler = sampler.with_sink(writer.expect("the file can be created"));
     }
-    let witness = File::create(folder.join(WITNESS)).expect("a folder of the test's own");
+    let witness = File::create(folder.join(WITNESS)).expect("the file can be created");
     let _running = sampler
         .with_sink(Witness(witness))
         .start()

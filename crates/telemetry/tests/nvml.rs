@@ -148,7 +148,7 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
 /// Reads two GPUs ten times a second for ten minutes, and returns how often the library was
 /// reloaded. Reads of the first GPU must never fail.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
-    let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
+    let mut nvml = Nvml::open_at(&support::fake()).expect("the fake library can be opened");
     let before = fake.calls("nvmlInit_v2");
     for tenth in 0..6000 {
         assert!(at(fake, &mut nvml, 0, tenth * 100).faults.is_empty());

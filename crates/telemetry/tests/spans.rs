@@ -17,12 +17,13 @@ use telemetry::{
 const WATTS: f64 = 50.0;
 
 fn sampler() -> Sampler {
-    let source = Synthetic::from_power(PowerProfile::constant(WATTS)).expect("a sound program");
+    let source = Synthetic::from_power(PowerProfile::constant(WATTS)).expect("a valid profile");
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
-/// Returns whether the bounds from sampling are wider than the ends of a window explain. Each end
-/// of 300 ms may be off by half an update of 100 ms, which gives a factor of 1.4 for both ends.
+/// Returns whether the bounds from sampling are wider than the uncertain ends of the window
+/// explain. Each end of 300 ms may be off by half an update of 100 ms, which gives a factor of 1.4
+/// for both ends.
 fn is_vague(spent: &SpanReport) -> bool {
     let energies = spent.devices.iter().map(|(_, energy)| {
         let energy = energy.as_ref().expect("a model reports energy");
@@ -113,7 +114,8 @@ fn any_number_of_regions_fits_into_memory() {
     for _ in 0..REGIONS {
         drop(running.span("short"));
     }
-    // The cost of a region does not grow: 10,000 take well below a millisecond each.
+    // The cost of a region does not grow with the number of regions: 10,000 of them take well below
+    // a millisecond each.
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -164,8 +166,8 @@ fn measured_work_gives_its_output_and_its_energy() {
     assert!(spent.window.start <= began.elapsed(), "{spent:?}");
 }
 
-/// Returns a scenario of a V100 with the clocks and the power of a P100, whose clocks may be
-/// locked.
+/// Returns a scenario of a V100 with the clocks and the power of a P100. Programs may lock its
+/// clocks.
 fn table() -> Scenario {
     let mut scenario = Scenario::from_boards(&[Board::V100]);
     let p100 = Gpu::from_board(Board::P100);
@@ -273,11 +275,11 @@ const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
 fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let fake = Fake::play(&table());
     fake.use_real_time();
-    let control = Nvml::open_at(&support::fake()).expect("the fake opens");
-    let sampled = Nvml::open_at(&support::fake()).expect("the fake opens");
+    let control = Nvml::open_at(&support::fake()).expect("the fake library can be opened");
+    let sampled = Nvml::open_at(&support::fake()).expect("the fake library can be opened");
     let running = Sampler::new(sampled)
         .start()
-        .expect("the fake can be sampled");
+        .expect("the fake library can be sampled");
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())
         .expect("a signal can be caught");
@@ -289,7 +291,7 @@ fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let was_locked = AtomicUsize::new(0);
     let job = |_| {
         was_locked.fetch_add(usize::from(fake.is_locked(0)), Ordering::Relaxed);
-        std::fs::write(started, "").expect("a file of the test's own");
+        std::fs::write(started, "").expect("the file can be written");
         while !stop.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }

@@ -14,7 +14,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("trace-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder of the test's own");
+        fs::create_dir_all(&path).expect("the folder can be created");
         Self(path)
     }
 
@@ -54,7 +54,7 @@ fn json(output: &Output) -> serde_json::Value {
 }
 
 fn duration_s(duration: &serde_json::Value) -> f64 {
-    let part = |name: &str| duration[name].as_f64().expect("a duration has both parts");
+    let part = |name: &str| duration[name].as_f64().expect("secs and nanos are numbers");
     part("secs") + part("nanos") * 1e-9
 }
 

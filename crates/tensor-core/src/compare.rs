@@ -1,7 +1,7 @@
 //! The comparison of computed and expected numbers; the only one in this workspace.
 //!
-//! Role: tests, benches and the self-check of executors pass actual and expected numbers, with a
-//! [`Tolerance`] that states the tolerance.
+//! Role: tests, benches and the self-check of executors pass actual and expected numbers and a
+//! [`Tolerance`].
 //! Method: first, comparisons that prove nothing are rejected: different lengths or shapes, no
 //! elements, one buffer on both sides, a tolerance or a magnitude that is not a finite number, or a
 //! [`sentinel`](Element::SENTINEL) that was not overwritten. Then every element is compared with
@@ -84,7 +84,8 @@ impl Tolerance {
 
     /// Creates a relative tolerance of `n` epsilons of the actual type, times the expected value.
     ///
-    /// `n` epsilons must be below 1; from there on a zero would pass for any value.
+    /// `n` epsilons must be below 1, because with a larger tolerance a result of zero would pass
+    /// for any expected value. [`compare`] returns an error otherwise.
     #[must_use]
     pub fn relative(n: usize) -> Self {
         Self {

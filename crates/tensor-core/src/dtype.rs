@@ -80,7 +80,7 @@ mod sealed {
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static
 {
-    /// The run-time value for this type.
+    /// The [`DType`] that represents this type at run time.
     const DTYPE: DType;
 
     /// Wraps one element.

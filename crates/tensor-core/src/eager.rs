@@ -54,8 +54,8 @@ impl Eager {
         }
     }
 
-    /// Runs `f` and computes each of its operations on this thread immediately. In nested scopes
-    /// the innermost executor is used. Functions that [`jit`](crate::jit()) traces stay lazy.
+    /// Runs `f` and computes each of its operations on this thread immediately. Nested scopes use
+    /// the executor of the innermost scope. Functions that [`jit`](crate::jit()) traces stay lazy.
     ///
     /// If `f` waits for a thread pool, other tasks that this thread executes meanwhile run inside
     /// the scope as well.
@@ -69,7 +69,8 @@ impl Eager {
     }
 }
 
-/// Computes tensors together. The results refer to the operations, so that derivatives work.
+/// Computes tensors together. Each result keeps a reference to its operation, so that derivatives
+/// work.
 fn compute(tensors: Vec<Tensor>, executor: &dyn Executor) -> Result<Vec<Tensor>> {
     let data = realized(&tensors.iter().collect::<Vec<_>>(), executor)?;
     let results = data.into_iter().zip(tensors);

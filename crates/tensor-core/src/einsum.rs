@@ -39,7 +39,8 @@ mod path;
 mod search;
 mod spec;
 
-/// The shortest row for which adding rows is faster than dot products.
+/// The smallest size of the last output label for which an innermost loop over this label (adding
+/// rows) is faster than one over the last summed label (dot products).
 const MIN_ROW_LEN: usize = 4;
 
 /// An operand of einsum: an `ndarray` of any rank, owned or borrowed.
@@ -203,7 +204,8 @@ impl Nest {
         for (input, (view, _)) in contraction.inputs().iter().zip(operands) {
             let mut by_label = vec![0; sizes.len()];
             for ((label, &size), &stride) in input.iter().zip(view.shape()).zip(view.strides()) {
-                // An axis of size 1 is repeated if its label is longer in another operand.
+                // Stride 0 broadcasts an axis of size 1 if its label has a larger size in another
+                // operand.
                 if size != 1 {
                     by_label[places[label]] += stride;
                 }

@@ -37,7 +37,7 @@ pub enum Error {
         operation: &'static str,
         /// The shape that is too large.
         shape: Vec<usize>,
-        /// The largest number of elements, of the whole shape or of one axis.
+        /// The largest allowed number of elements: of the whole shape, or of one axis.
         limit: usize,
     },
     /// A shape has more axes than views and tensors support.
@@ -365,10 +365,11 @@ pub enum Error {
         /// The type of the elements.
         dtype: DType,
     },
-    /// A step breaks a rule of the intermediate representation.
+    /// A plan, or the loop nest of one of its steps, breaks a rule of its format.
     #[error("run: {what}")]
     BadStep {
-        /// The value, and the rule that it breaks.
+        /// A description of the broken rule and of the part of the step or plan that breaks the
+        /// rule.
         what: String,
     },
     /// A device returned an error. The source of this error is the device's own error.
@@ -382,7 +383,8 @@ pub enum Error {
     /// An input array is stored in the memory of another executor.
     #[error("run: input belongs to another executor")]
     ForeignStorage,
-    /// A result of an executor differs from the oracle's (`TENSOR_VERIFY=1`).
+    /// A step's result differs from that of the reference executor. The two are compared only with
+    /// `TENSOR_VERIFY=1` in the environment.
     #[error(
         "{executor}: a step over {domain:?}, reduced over {reduce:?}, differs from the oracle: {what}"
     )]

@@ -77,7 +77,8 @@ pub trait Executor: Debug + Send + Sync {
     /// Returns the name of the executor: `host`, `reference`, or the name of the device.
     fn name(&self) -> &str;
 
-    /// Returns the limits of one step; a plan is made for one target.
+    /// Returns the limits of one step on this executor. [`Plan::new`] takes these limits as its
+    /// target.
     fn target(&self) -> Target;
 
     /// Returns the accuracy of the executor's floats, which comparisons with [`Reference`] take
@@ -130,10 +131,10 @@ pub trait Executor: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) from a gather, with one of the
-    /// offending positions. Where the work is only queued, the error is reported by reading this
-    /// array or any array computed from it, with the source line of [`Step::origins`]
-    /// ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device) for errors of the
-    /// device.
+    /// offending positions. If this function only queues the work, the error is returned when the
+    /// array, or any array computed from it, is read; it then has the source line of
+    /// [`Step::origins`] ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device)
+    /// for errors of the device.
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>>;
 
     /// Starts the queued work without waiting for its end. The scheduler calls this function after

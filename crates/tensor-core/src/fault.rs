@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-/// A fault of the planner or of the gradient.
+/// A deliberate fault in the planner or in the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Views with a step read consecutive elements in a planned nest.
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     /// The gradient of overlapping windows adds the elements of the wrong positions within the
     /// windows.
     GradientStride,
-    /// Of the gradients of several uses of a tensor only one is counted.
+    /// If a tensor has several uses, only the gradient of one use is counted.
     GradientShare,
     /// The derivatives of `a - b` are those of `b - a`.
     GradientOperands,

@@ -71,8 +71,8 @@ pub fn matmul_into<T: Float>(
     multiply_into(a, b, c, true)
 }
 
-/// Computes `a · b` into `c`, on all threads if `parallel` is set. Callers that split a larger task
-/// over threads use the current thread alone.
+/// Computes `a · b` into `c`, on all threads if `parallel` is set. Callers that already run on
+/// several threads leave `parallel` unset, and the product uses the current thread alone.
 pub(crate) fn multiply_into<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,

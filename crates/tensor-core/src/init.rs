@@ -126,8 +126,8 @@ mod tests {
             let n = x.len() as f64;
             let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
             let square = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / n;
-            // The tolerance is five standard errors, of which that of a squared normal number is
-            // the larger one.
+            // The tolerance is five standard errors. The squares have a larger standard error for
+            // normal than for uniform weights, so the tolerance is that of normal weights.
             assert!(mean.abs() < 5.0 * (variance / n).sqrt(), "{mean}");
             assert!(
                 (square / variance - 1.0).abs() < 5.0 * (2.0 / n).sqrt(),

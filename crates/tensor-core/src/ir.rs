@@ -145,7 +145,7 @@ pub struct LoopNest {
     pub domain: Vec<usize>,
     /// The sizes of the reduced axes; empty if nothing is reduced.
     pub reduce: Vec<usize>,
-    /// The values, operands first; the last one is the result.
+    /// The values, each after its operands. The last value is the result.
     pub values: Vec<Value>,
     /// The type of each value.
     pub dtypes: Vec<DType>,
@@ -632,7 +632,7 @@ impl fmt::Display for Value {
         }
     }
 }
-/// Returns a position as the value of an index, modulo 2^32.
+/// Converts a position to the `u32` of a [`Value::Index`]: the position modulo 2^32.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -22,11 +22,11 @@ use crate::plan::{Plan, Target};
 use crate::tensor::hook;
 use crate::tensor::{Op, Tensor};
 
-/// Wraps a function of tensors so that it is compiled on the first call with arguments of given
-/// shapes and types.
+/// Wraps a function of tensors. The first call with each combination of argument shapes and types
+/// compiles the function; later calls reuse the plan.
 ///
-/// The function runs once for each such list, on tensors with a shape and a type but no data. Side
-/// effects of the function happen only then, and the function cannot read elements. A compiled
+/// The function runs once for each combination, on tensors with a shape and a type but no data.
+/// Side effects of the function happen only then, and the function cannot read elements. A compiled
 /// function that is called by another compiled function is inlined.
 ///
 /// # Examples
@@ -145,7 +145,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
             .collect())
     }
 
-    /// Returns the plan for a call with such arguments, and creates it if it is not cached.
+    /// Returns the plan for a call with these arguments, and creates the plan if it is not cached.
     ///
     /// # Errors
     /// An error of the function or of an argument.

@@ -108,7 +108,7 @@ pub trait Optimizer {
     ) -> Result<StepResult>;
 }
 
-/// The result of a step.
+/// The result of [`Optimizer::step`].
 #[derive(Debug, Clone)]
 pub struct StepResult {
     /// The new parameters, in the order of the arguments.
@@ -131,7 +131,7 @@ fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> R
     }
 }
 
-/// Checks an option that is the fraction of a running mean that is kept, in `0..1`.
+/// Checks an option that is a decay factor, such as the momentum, which must be in `0..1`.
 #[track_caller]
 fn fraction(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
     if (0.0..1.0).contains(&value) {

@@ -40,18 +40,20 @@ mod nodes;
 /// against hash flooding is not needed, and planning computes several hashes per node.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 
-/// The minimum caps with which every single operation can be planned: a selection has three inputs
-/// and four values.
+/// The minimum cap on values with which every single operation can be planned: a selection has four
+/// values.
 const LEAST_VALUES: usize = 4;
+/// The minimum cap on inputs with which every single operation can be planned: a selection has
+/// three inputs.
 const LEAST_INPUTS: usize = 3;
 
 /// The limits of one step on an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The maximum number of values in one nest. Values below 4 count as 4, because one operation
-    /// may need 4.
+    /// The maximum number of values in one nest. A maximum below 4 counts as 4, because one
+    /// operation may need 4 values.
     pub max_values: usize,
-    /// The maximum number of inputs of one nest. Values below 3 count as 3.
+    /// The maximum number of inputs of one nest. A maximum below 3 counts as 3.
     pub max_inputs: usize,
     /// The minimum number of multiplications for a matrix product to be marked in
     /// [`LoopNest::contract`]; `None` if products are never marked.

@@ -142,9 +142,9 @@ impl<'e> Profiler<'e> {
         }
     }
 
-    /// Runs some work inside a span of this name. Evaluations that the same thread starts through
-    /// this profiler meanwhile become parts of the span, whichever threads run them, and so do
-    /// spans opened in it.
+    /// Runs `work` inside a span of this name. The evaluations that `work` starts on this thread
+    /// through this profiler become parts of the span, whichever threads run their steps. Spans
+    /// that `work` opens on this thread become parts as well.
     pub fn span<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let parent = self.recorder.current();
         let mut open = self.recorder.open_named(name, 0, parent);
@@ -162,8 +162,8 @@ impl<'e> Profiler<'e> {
         self.recorder.record(span).map(SpanId)
     }
 
-    /// Returns the innermost open span of this thread; `None` outside of spans, and if the span was
-    /// dropped.
+    /// Returns the innermost open span of this thread; `None` outside of spans, or if the span was
+    /// dropped because the limit of spans was reached.
     #[must_use]
     pub fn current_span(&self) -> Option<SpanId> {
         self.recorder.current().map(SpanId)
@@ -393,9 +393,9 @@ impl Profile {
         self.elapsed_ns
     }
 
-    /// Returns the stored spans. Spans that may have parts are ordered by their start, so a parent
-    /// precedes its parts. Steps, uploads and [recorded](Profiler::record) spans are inserted at
-    /// their end.
+    /// Returns the stored spans. The order is that in which spans are stored. A span that may have
+    /// parts is stored when it begins, so it precedes its parts. A step or an upload is stored
+    /// after its end, and a [recorded](Profiler::record) span at the call that records the span.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.data.spans.iter().map(|span| self.data.public(span))
     }
@@ -440,8 +440,8 @@ impl Profile {
     }
 
     /// Returns the spans and the memory curve in Chrome's trace event format, which Perfetto opens.
-    /// Times are in microseconds of the profiler's clock. Spans of one `tid` nest; if the spans of
-    /// a track do not nest, the others are moved to additional tracks.
+    /// Times are in microseconds of the profiler's clock. Viewers expect the spans of one `tid` to
+    /// nest, so spans of a track that overlap without nesting are moved to additional tracks.
     #[must_use]
     pub fn trace_json(&self) -> String {
         trace::json(self)

@@ -52,19 +52,20 @@ mod oracle;
 mod own;
 mod program;
 
-/// The minimum caps for a single operation, whatever the target's caps are: a selection between
-/// three gathers.
+/// The value to which [`Plan::new`] raises a lower cap on values: a selection has four values.
 const LEAST_VALUES: usize = 4;
+/// The value to which [`Plan::new`] raises a lower cap on inputs: a selection has three inputs.
 const LEAST_INPUTS: usize = 3;
 
 /// Statistics on the outputs of some programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     elements: usize,
-    /// The statistics of non-empty outputs, of floats and of other types. Each output counts with
-    /// the shares of its elements that are open (without an error bound) and exact, so a large
-    /// output counts as much as a small one.
+    /// The statistics of non-empty outputs of floats. Each output counts with the shares of its
+    /// elements that are open (without an error bound) and exact, so a large output counts as much
+    /// as a small one.
     floats: Shares,
+    /// The statistics of non-empty outputs of other types, counted as those in `floats`.
     others: Shares,
     steps: usize,
     products: usize,
@@ -185,8 +186,9 @@ struct On<'e> {
 }
 
 impl On<'_> {
-    /// Compares some tensors, planned for the executor's own target and for another target within
-    /// the executor's limits.
+    /// Runs two plans of some tensors and compares the results with `expected`. One plan is for the
+    /// executor's own target, the other for the target `limits`, lowered to the executor's limits.
+    /// Calls `seen` with each plan.
     fn check(
         &self,
         tensors: &[Tensor],

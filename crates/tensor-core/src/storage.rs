@@ -1,7 +1,7 @@
 //! Memory of arrays: the trait that every executor implements for its memory, and host memory.
 //!
-//! Role: the floor below tensors and plans. A tensor of data holds a [`Storage`] and knows nothing
-//! of the executor that made it.
+//! Role: the layer below tensors and plans. A tensor in memory holds a [`Storage`] and does not
+//! depend on the executor that created the storage.
 
 use std::any::Any;
 use std::fmt::Debug;

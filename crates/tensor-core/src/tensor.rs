@@ -57,7 +57,11 @@ macro_rules! or_error_node {
 }
 use or_error_node;
 
-/// A lazy array: it is computed on evaluation.
+/// A lazy array: its elements are computed on evaluation.
+///
+/// An invalid operation returns an *error node*: a tensor from which every later operation creates
+/// an error node as well. [`shape`](Tensor::shape), [`eval`](Tensor::eval) and
+/// [`realize`](Tensor::realize) return the error, with the source line of the invalid operation.
 ///
 /// A clone is another handle on the same node. `Tensor` implements neither `PartialEq` nor
 /// `PartialOrd`: [`eq`](Tensor::eq) and [`lt`](Tensor::lt) are operations whose result is a tensor
@@ -274,7 +278,7 @@ impl Tensor {
         &self.0
     }
 
-    /// Returns the address of the node, which identifies it as long as it exists.
+    /// Returns the address of the node, which identifies the node as long as it exists.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

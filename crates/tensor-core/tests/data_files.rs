@@ -59,8 +59,8 @@ fn assert_holds<T: Element + compare::Element>(tensor: &Tensor, expected: &Array
     assert_close(host::<T>(tensor), expected, Tolerance::bits().allow_empty());
 }
 
-/// Two rows of floats that all float types can represent exactly, with values that reveal a wrong
-/// byte order.
+/// Returns two rows of floats that all float types can represent exactly, with values that reveal a
+/// wrong byte order.
 fn six() -> ArrayD<f32> {
     array![[1.5, -0.0, f32::INFINITY], [f32::NAN, 1.0 / 1024.0, -2.0]].into_dyn()
 }
@@ -568,7 +568,7 @@ fn offsets_whose_sum_overflows_are_refused() {
     );
 }
 
-/// A small file of each format.
+/// Returns a small file of each format: NPY and safetensors.
 fn small_files() -> [Vec<u8>; 2] {
     let x = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0]]);
     let mut safetensors = Vec::new();

@@ -35,7 +35,8 @@ unsafe impl GlobalAlloc for Counting {
         LARGEST_BYTES.fetch_max(layout.size(), Ordering::Relaxed);
         let live = LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller fulfils the contract of this function, which is the same.
+        // SAFETY: the caller fulfils the contract of this function, which is that of
+        // `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 

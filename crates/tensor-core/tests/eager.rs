@@ -71,7 +71,7 @@ fn products_of_matrices_are_never_written_out() {
             again.to_host::<f32>().unwrap()
         );
     });
-    // Two results, and the memory of a packed matrix.
+    // The limit leaves room for two results and the memory of a packed matrix.
     assert!(
         host.peak_bytes() < 4 * 200 * 200 * 4,
         "{}",

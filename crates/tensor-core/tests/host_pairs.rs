@@ -6,7 +6,7 @@ use tensor_core::compare::{Tolerance, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Reference, Tensor, einsum};
 
-/// Small integers, so that every sum and product is exact in every type.
+/// Returns small integers, so that every sum and product is exact in every type.
 fn whole(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
     let data: Vec<f32> = (0..shape.iter().product::<usize>() as u64)
         .map(|i| (Philox::new(9).stream(stream).uniform_f32(i) * 7.0).floor() - 3.0)

@@ -23,7 +23,8 @@ fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
     }
 }
 
-/// Returns the nest of the first step for modification; other plans do not change.
+/// Returns the nest of the first step, for modification. If other plans share the nest, the plan
+/// gets a copy of its own.
 fn nest(plan: &mut Plan) -> &mut LoopNest {
     Arc::make_mut(&mut Arc::make_mut(&mut plan.steps)[0].nest)
 }

@@ -24,19 +24,22 @@ fn grow(bytes: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller fulfils the contract of this function, which is the same.
+        // SAFETY: the caller fulfils the contract of this function, which is that of the system's
+        // allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller fulfils the contract of this function, which is the same.
+        // SAFETY: the caller fulfils the contract of this function, which is that of the system's
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller fulfils the contract of this function, which is the same.
+        // SAFETY: the caller fulfils the contract of this function, which is that of the system's
+        // allocator.
         unsafe { System.alloc_zeroed(layout) }
     }
 }

@@ -13,7 +13,8 @@ fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::new(tensors, &Host::new().target()).unwrap().0
 }
 
-/// Returns integers below 23: the results of the stencils here are exact.
+/// Returns integers below 23, which are so small that the results of the stencils in these tests
+/// are exact.
 fn numbers(shape: &[usize]) -> Tensor {
     let len: usize = shape.iter().product();
     let data = (0..len).map(|at| f32::from(u8::try_from(at * 7 % 23).unwrap()));
@@ -165,8 +166,9 @@ fn each_round_of_a_repeated_stencil_is_kept_for_the_next() {
 #[test]
 fn narrow_stencils_are_computed_again_a_few_times_at_most() {
     const ROUNDS: u8 = 30;
-    /// Two rounds in one step cost as much as four rounds, plus the operations for zeros outside
-    /// the border.
+    /// The limit of the operations, relative to computing each round once. Two rounds fused in one
+    /// step compute the inner round at three positions for each element, so they cost as much as
+    /// four rounds: a factor of 2. The rest is for the zeros outside the border.
     const MOST: f64 = 3.0;
     let x = numbers(&[5000]);
     let smooth = |x: &Tensor| {
@@ -236,7 +238,8 @@ fn cheap_factors_are_left_to_a_target_that_computes_them() {
 
 #[test]
 fn a_thousand_pieces_are_joined_in_a_few_choices_each() {
-    /// Four rounds of eight pieces, with a selection and a comparison for each piece.
+    /// The limit of the operations per element: joining 1000 pieces in groups of eight takes four
+    /// rounds, each with a selection and a comparison for each of the eight pieces.
     const MOST: f64 = 4.0 * 2.0 * 8.0;
     let pieces: Vec<Tensor> = (0_u16..1000)
         .map(|at| Tensor::from_vec(&[10, 10], vec![f32::from(at); 100]))
@@ -338,7 +341,7 @@ fn the_text_of_a_plan_counts_the_bytes_that_are_touched() {
     // The whole array counts once, however often it is read.
     has(&text(&(&x + &x.flip(0))), "reads 80.00 kB, writes 80.00 kB");
     has(&text(&x.slice(0, ..2).sum(1)), "reads 1.60 kB, writes 8 B");
-    // As many elements as the gather returns, and their positions.
+    // A gather reads as many elements as it returns, and their positions.
     let index = Tensor::from_vec(&[2], vec![3, 1]);
     has(
         &text(&(x.gather(&index, 0) * 2.0)),

@@ -203,7 +203,8 @@ impl<'a> Step<'a> {
         }
         match self.name {
             "exp2" | "expm1" | "log1p" | "pow" | "softmax" => FUNCTION_EPSILONS,
-            // A mean and a sum, each of a few elements, in any order.
+            // A variance consists of a mean and a sum, each over a few elements in an unspecified
+            // order.
             name if name.starts_with("var") || name.starts_with("std") => FUNCTION_EPSILONS,
             _ => 0,
         }

@@ -29,8 +29,8 @@ fn values(tensor: &Tensor) -> Vec<f64> {
     wide.into_iter().collect()
 }
 
-/// Compares with PyTorch: relative 2^-40 (9e-13) in f64, 2^-20 (9.5e-7) in f32; for numbers near
-/// zero the same share of 0.1.
+/// Compares with PyTorch: relative 2^-40 (9e-13) in f64, 2^-20 (9.5e-7) in f32; for numbers below
+/// 0.1, absolute errors of these fractions of 0.1.
 #[track_caller]
 fn assert_like_torch(actual: &[f64], case: &str) {
     let bits = if case.ends_with("f64") { 12 } else { 32 };

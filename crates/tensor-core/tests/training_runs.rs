@@ -135,8 +135,9 @@ fn a_step_is_the_same_on_the_oracle() {
         let oracle = training.step.call(&Reference, &args).unwrap();
         for (number, (ours, theirs)) in host.iter().zip(&oracle).enumerate() {
             let (ours, theirs) = (values(ours), values(theirs));
-            // A different order of a sum changes a small element by a share of the largest
-            // elements.
+            // A sum in a different order has a different rounding error, which is relative to the
+            // largest elements; a small element may therefore differ by more than its own relative
+            // tolerance.
             let largest = theirs.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
             let bound = Tolerance::relative(1 << 34).or_absolute(1e-5 * largest);
             if let Err(mismatch) = compare(&ours[..], &theirs[..], &bound) {

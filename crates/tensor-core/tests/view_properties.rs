@@ -66,8 +66,8 @@ fn axes_in_order(mut choice: usize, rank: usize) -> Vec<isize> {
     axes
 }
 
-/// Returns a shape with as many elements: a range of axes is merged into one axis or into two axes
-/// `[2, n / 2]`.
+/// Returns a shape with the same number of elements: a range of axes is merged into one axis or
+/// into two axes `[2, n / 2]`.
 fn other_shape(choice: usize, shape: &[usize]) -> Vec<usize> {
     let from = choice % (shape.len() + 1);
     let upto = from + (choice / 4) % (shape.len() - from + 1);

@@ -9,7 +9,7 @@
 
 use crate::{Result, failed};
 
-/// Exit code of an interrupted program.
+/// Exit code of an interrupted program: 128 plus the number of `SIGINT`, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
 /// Reason why a program should end.

@@ -19,7 +19,7 @@ pub const AT_EPSILONS: usize = 4;
 /// Maximum relative error of [`slope`], in epsilons of f32.
 pub const SLOPE_EPSILONS: usize = 6;
 
-/// Coefficients of ascending powers of `y`.
+/// Coefficients of the polynomial `P` of the [module](self), in ascending powers of `y`.
 const COEFFICIENTS: [f32; 14] = [
     1.286_341_7,
     -1.331_625,

@@ -1,11 +1,12 @@
 //! Twin of `extensive_games_solve`: counterfactual regret minimization in games that differ only in
 //! payoffs.
 //!
-//! Method: each iteration has three passes. First, the ends of a player's sequences are valued with
-//! the other player's sequence probabilities. Second, from the deepest decisions upwards, every
-//! decision adds the values of the decisions below its actions, and applies regret matching as in
-//! `twin::matrix_games`. Third, from the top down, the sequence probabilities are updated. The
-//! average sums the sequence probabilities, multiplied by the weight of the iteration.
+//! Method: each iteration has three passes. First, each sequence of a player gets the value of the
+//! game ends that it leads to: the sum of their payoffs, weighted with the other player's sequence
+//! probabilities. Second, from the deepest decisions upwards, every decision adds the values of the
+//! decisions below its actions, and applies regret matching as in `twin::matrix_games`. Third, from
+//! the first decisions downwards, the sequence probabilities are updated. The average sums the
+//! sequence probabilities, multiplied by the weight of the iteration.
 //! Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information"; von
 //! Stengel 1996, "Efficient computation of behavior strategies" (sequence form).
 
@@ -17,18 +18,21 @@ use std::ops::Range;
 /// Tables shared by all games of a batch; the kernel's header describes their layout.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensiveGamesTree<'a> {
-    /// For each sequence: range of pairs, range of decisions.
+    /// For each sequence, four numbers: the first and the end index of its pairs, and the first and
+    /// the end index of the decisions that follow it.
     pub sequences: &'a [u32],
-    /// For each decision: the sequence that leads to it, its first own sequence, its number of
-    /// actions, 0.
+    /// For each decision, four numbers: the sequence that leads to the decision, the sequence of
+    /// its first action, its number of actions, and 0.
     pub decisions: &'a [u32],
-    /// Start of the decisions of each depth and player.
+    /// For each depth and player, the index of the first decision; at the end, the number of
+    /// decisions.
     pub levels: &'a [u32],
-    /// For each pair: the other player's sequence.
+    /// For each pair (a sequence and a sequence of the other player with which a game ends), the
+    /// other player's sequence.
     pub others: &'a [u32],
 }
 
-/// Numbers of one game.
+/// The tables and the numbers of one game.
 struct Game<'a> {
     tree: ExtensiveGamesTree<'a>,
     params: &'a ExtensiveGamesParams,

@@ -37,7 +37,7 @@ pub const ERF_ULPS: f64 = 1.3;
 pub const ERFC_ULPS: f64 = 4.0;
 /// Maximum error of [`pow`].
 pub const POW_ULPS: f64 = 1.5;
-/// Maximum error of [`floor_div`]; quotients below 2^24 are exact.
+/// Maximum error of [`floor_div`]. Quotients below 2^24 are exact.
 pub const FLOOR_DIV_ULPS: f64 = 1.1;
 
 /// A function of one argument: name, as in `float_<name>`, twin, and maximum error.
@@ -68,9 +68,9 @@ pub(super) const LN2: [f32; 2] = [22_712.0 / 32_768.0, 3.194_618_3e-5];
 const QUARTER: [f32; 4] = [1.570_312_5, 4.837_513e-4, 7.549_533_6e-8, 2.563_344e-12];
 /// π/2 without its leading 12 bits, as one number.
 const QUARTER_TAIL: f32 = 4.838_268e-4;
-/// Threshold from which angles are reduced with integers.
+/// Threshold from which angles are reduced with integer arithmetic.
 const FAR: f32 = 2048.0;
-/// 2 / (3 ln 2): the leading 12 bits, and the remainder.
+/// Factor 2 / (3 ln 2) of the series in [`log2`]: the leading 12 bits, and the remainder.
 const LOG2_SCALE: [f32; 2] = [3_939.0 / 4_096.0, 1.267_720_5e-4];
 
 /// Returns whether `x` is NaN, from its bits.
@@ -235,7 +235,8 @@ fn erfc_far(x: f32) -> f32 {
     let high = head(size);
     let square = -(high * high);
     let rest = -((size - high) * (size + high));
-    // The leading 20 bits of the sum, and what is left: a compiler cannot cancel a mask.
+    // Split the sum into its leading 20 bits and a remainder. The mask works on bits, so a compiler
+    // cannot cancel the subtraction below.
     let sum = f32::from_bits((square + rest).to_bits() & 0xffff_fff0);
     let (significand, exponent) = exp_of_sum(sum, (square - sum) + rest);
     let t = 1.0 - 2.0 * inverse_of_one_plus(0.5 * size);
@@ -394,12 +395,14 @@ fn reduced(x: f32) -> (u32, f32) {
     (to_u32(k), r + (lost - k * QUARTER[3]))
 }
 
-/// Returns the same as [`reduced`] for any finite number from 1 on, given as bits, by the method of
-/// Payne and Hanek. Of the product of the 24-bit significand with 2 / π, only the 96 bits below the
-/// multiples of 4 quarter turns are computed.
+/// Returns the results of [`reduced`] for any finite number of at least 1, given as bits, by the
+/// method of Payne and Hanek. The product of the 24-bit significand and 2 / π counts quarter turns.
+/// Only 96 of its bits are computed: multiples of 4 quarter turns are left out, because they do not
+/// change the angle.
 fn reduced_far(bits: u32) -> (u32, f32) {
     let whole = (bits & 0x007f_ffff) | 0x0080_0000;
-    // First relevant bit of 2 / π in the words of `turn_word`: an exponent of 9 makes it bit 16.
+    // Index of the first relevant bit of 2 / π in the words of `turn_word`. For x from 2^9 to 2^10
+    // it is 16, and it grows by one per power of 2.
     let first = (bits >> 23) - 120;
     let at = first >> 5;
     let window = |at: u32| shifted_pair(turn_word(at), turn_word(at + 1), first & 31);

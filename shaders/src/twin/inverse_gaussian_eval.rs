@@ -106,7 +106,7 @@ fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
 struct Intermediates {
     /// `x 2^-lift`.
     x: f32,
-    /// The reciprocal of the field `x`.
+    /// The reciprocal of `x 2^-lift`.
     inverse: Sum,
     lift: i32,
     /// `sqrt(λ/x)`.
@@ -182,7 +182,8 @@ impl Intermediates {
         self.ln_scaled(INV_SQRT_2PI * self.s * inverse, -exponent - self.lift)
     }
 
-    /// Returns the smaller tail, or a tail of at most 0.76.
+    /// Returns the smaller tail. Near the median the result may be the larger tail, with a
+    /// probability of at most 0.76.
     fn tail(&self) -> Tail {
         if self.a > UPPER_FROM {
             return Tail {

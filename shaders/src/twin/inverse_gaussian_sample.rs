@@ -22,7 +22,8 @@ use std::f32::consts::FRAC_PI_2;
 /// Maximum relative error of a draw, in epsilons of f32.
 pub const DRAW_EPSILONS: usize = 16;
 
-/// Square roots of the smallest normal number, and of the largest number.
+/// The range of the square root of a draw: the roots of the smallest normal f32 and of the largest
+/// f32.
 const ROOTS: [f32; 2] = [1.084_202_2e-19, 1.844_674_3e19];
 /// 2^-24, the unit of a 24-bit fraction.
 const UNIT: f32 = 1.0 / 16_777_216.0;
@@ -73,8 +74,8 @@ fn drawn(params: &InverseGaussianSampleParams, words: [u32; 4]) -> f32 {
     inside * inside
 }
 
-/// Returns a number in (0, 1] from 64 bits: the f32 nearest to the middle of its cell, so that
-/// small numbers keep their relative precision.
+/// Returns a number in (0, 1] from a 64-bit integer `i`: the f32 nearest to `(i + 1/2) 2^-64`.
+/// Small numbers have the full relative precision of f32.
 fn uniform(high: u32, low: u32) -> f32 {
     let middle = (((high & 0xff) << 16) | (low >> 16)) as f32;
     let last = (low & 0xffff) as f32 + 0.5;

@@ -6,8 +6,8 @@ use crate::params::MatchingKeep;
 /// overflow.
 pub(super) const NOTHING: f32 = f32::MIN_POSITIVE;
 
-/// Returns the accumulated regret after the rule `keep`. `shares` are the factors of positive and
-/// of negative sums.
+/// Returns the accumulated regret `sum` after the treatment with the code `keep` (a
+/// [`MatchingKeep`]). `shares` are the factors of positive and of negative sums.
 pub(super) fn kept(sum: f32, keep: u32, shares: [f32; 2]) -> f32 {
     if keep == MatchingKeep::Positive as u32 {
         sum.max(0.0)

@@ -7,7 +7,11 @@
 //! times the weight of their iteration; the host chooses weights whose sum is 1. Games with fewer
 //! actions than a kernel has lanes are padded with actions that are worse than any other. Their
 //! regrets are always negative, so they are never played and do not change any bit of the result.
-//! Shapes: items (cells or actions) and games, in an order that each kernel defines.
+//! Shapes: items (cells or actions) and games, in an order that each kernel defines. `ticks`
+//! contains, for each iteration, the weight in the average, the factors of positive and of negative
+//! accumulated regrets, and a 0. `gains` contains the payoffs of the first player, who chooses the
+//! row. `state` contains the strategy and the accumulated regrets of the first player, then of the
+//! second.
 //! Accuracy: that of f32; see `games::Batch::solve_on`. Terms are summed as four partial sums: all
 //! first terms of groups of four, all second terms and so on.
 //! Limits: the magnitude of payoffs must be below 2.
@@ -23,7 +27,7 @@ use crate::{Kernel, params::MatrixGamesParams};
 /// Payoff of a padding action for its player.
 const WORST: f32 = -3.0;
 
-/// The buffers of a kernel.
+/// The buffers of a kernel, described in the [module](self).
 pub(super) struct Buffers<'a> {
     pub(super) ticks: &'a [f32],
     pub(super) gains: &'a [f32],
@@ -49,7 +53,7 @@ impl Order {
     }
 }
 
-/// State of one player in one game.
+/// The state of one player in one game.
 #[derive(Clone, Copy)]
 struct Player<const N: usize> {
     strategy: [f32; N],

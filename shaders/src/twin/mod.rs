@@ -2,11 +2,11 @@
 //!
 //! Role: Rust versions of the kernels, in f32 and with the same order of operations, so that a
 //! shader can be compared with a small tolerance. They are written for comparison, not for speed.
-//! Method: [`launch`] calls a closure, the kernel, for every invocation of a grid, like
-//! `launch_kernel` of the notebook. Kernels with workgroup memory use [`launch_workgroups`], in
-//! which a barrier is the end of a loop over the invocations. The twins of shared scalar functions
-//! are in [`float`], [`int`], [`half`] and [`erfcx`].
-//! Source: fast.ai notebook "matmul", `launch_kernel`.
+//! Method: [`launch`] calls a closure, the kernel, for every invocation of a grid. Kernels with
+//! workgroup memory use [`launch_workgroups`], in which a barrier is the end of a loop over the
+//! invocations. The twins of shared scalar functions are in [`float`], [`int`], [`half`] and
+//! [`erfcx`].
+//! Source: [`launch`] follows `launch_kernel` of the fast.ai notebook "matmul".
 
 mod buffer_copy;
 pub mod erfcx;

@@ -8,8 +8,8 @@ const MATCHING_SHARES: u32 = 2u;
 // overflow.
 const MATCHING_NOTHING: f32 = 1.1754944e-38;
 
-// The accumulated regret after the rule `keep`. `shares` are the factors of positive and of
-// negative sums.
+// The accumulated regret `sum` after the treatment with the code `keep`. `shares` are the factors
+// of positive and of negative sums.
 fn matching_kept(sum: f32, keep: u32, shares: vec2<f32>) -> f32 {
     switch keep {
         case MATCHING_POSITIVE: { return max(sum, 0.0); }

@@ -6,10 +6,10 @@ struct MatrixGamesParams {
     games: u32,
     rows: u32,
     cols: u32,
-    // Iterations before this dispatch, and in this dispatch.
+    // The next two: number of iterations of earlier dispatches, and of this dispatch.
     done: u32,
     iterations: u32,
-    // Treatment of accumulated regrets (shared/matching.wgsl).
+    // Code of the treatment of accumulated regrets (shared/matching.wgsl).
     keep: u32,
     // 1 if the second player reacts to the first player's updated strategy, else 0.
     alternating: u32,
@@ -18,8 +18,8 @@ struct MatrixGamesParams {
 }
 
 @group(0) @binding(0) var<uniform> params: MatrixGamesParams;
-// For each iteration: weight in the average; factors of positive and negative accumulated regrets;
-// 0.
+// For each iteration: weight in the average, factor of positive accumulated regrets, factor of
+// negative accumulated regrets, 0.
 @group(0) @binding(1) var<storage, read> ticks: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> gains: array<f32>;
 @group(0) @binding(3) var<storage, read_write> state: array<f32>;

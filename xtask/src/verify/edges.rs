@@ -1,8 +1,8 @@
 //! Allowed dependencies between the crates of the workspace, and between the modules of a crate.
 //!
-//! Role: the table of edges, which `ARCHITECTURE.md` shows, as data. [`faults`] checks normal and
-//! build dependencies of crates, and on wgpu; `tidy/modules` checks the imports of modules.
-//! Dev-dependencies are not checked, because cargo itself rejects cycles.
+//! Role: the table of edges, which `ARCHITECTURE.md` shows, as data. [`faults`] checks the normal
+//! and build dependencies between crates, and all dependencies on wgpu; `tidy/modules` checks the
+//! imports of modules. Dev-dependencies are not checked, because cargo itself rejects cycles.
 
 use crate::workspace::{Dependency, Package};
 
@@ -11,24 +11,26 @@ pub(super) struct Rule {
     name: &'static str,
     /// Crates of the workspace that the crate may use.
     may: Uses,
-    /// Crates that it may use as optional dependencies, with a feature.
+    /// Crates of the workspace that the crate may use as optional dependencies, enabled by a
+    /// feature.
     optional: &'static [&'static str],
     /// Packages that must not be part of the crate's dependencies with default features.
     never: &'static [&'static str],
-    /// The modules of `src`, separated by blanks. A module may import only modules before it.
+    /// The modules of `src`, separated by blanks. A module may import only modules before its own
+    /// name.
     modules: &'static str,
 }
 
 enum Uses {
     Only(&'static [&'static str]),
-    /// All libraries. No crate may depend on a crate with this rule.
+    /// All libraries of the workspace. No crate may depend on a crate with this rule.
     All,
 }
 
 /// The only crate that may depend on wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
-/// The table. A crate may use only crates in rows before its own.
+/// The rules of all crates. A crate may use only crates in rows before its own.
 const RULES: [Rule; 13] = [
     Rule {
         name: "tensor-core",

@@ -3,8 +3,8 @@
 //! Role: converts the stdout of a test executable, or of a run of doc tests, into one report per
 //! test, and the stderr of kernel tests into skips.
 //! Method: a small state machine. Results are between `running N tests` and the first `failures:`.
-//! After it come blocks of captured output; lines in these blocks that look like results are
-//! ignored. `test result:` ends the section. Doc tests print several sections.
+//! After `failures:` come blocks of captured output; lines in these blocks that look like results
+//! are ignored. `test result:` ends the section. Doc tests print several sections.
 
 /// The result of a test, as printed by the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

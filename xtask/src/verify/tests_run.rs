@@ -41,7 +41,7 @@ pub(super) const PREFIX: &str = "test/";
 
 /// The selection of tests, and their environment.
 pub(super) struct Selection<'a> {
-    /// Part of the id of the selected tests.
+    /// Text that the ids of the selected tests contain.
     pub(super) pattern: &'a str,
     /// Environment variables for every test.
     pub(super) envs: Vec<(&'static str, OsString)>,
@@ -90,13 +90,13 @@ enum Job {
     DocTests,
 }
 
-/// A message from a lane to the thread that owns the reporter.
+/// A message from a thread that runs jobs to the thread that owns the reporter.
 enum Event {
     /// The name of a process that was started.
     Started(String),
     /// The latest progress of a process.
     Progress(String),
-    /// The outcome of a check, by id.
+    /// The id and the outcome of a check.
     Ended(String, Outcome),
 }
 

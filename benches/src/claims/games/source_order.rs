@@ -1,9 +1,9 @@
 //! Regret matching in the order of a published snippet, used to reproduce its claims.
 //!
-//! Method: the snippet computes the next strategy before it adds the regrets of the last one, and
-//! averages the strategies two to `N + 1` while regrets are of strategies one to `N`. Therefore its
-//! error estimate is not the upper bound that it is claimed to be. Unlike in the snippet, games
-//! need not be square. The first two strategies are both uniform.
+//! Method: in each of its `N` iterations, the snippet computes the next strategy before it adds the
+//! regrets of the current one. It averages strategies 2 to `N + 1`, but its regrets are those of
+//! strategies 1 to `N`. Therefore its error estimate is not the upper bound that it is claimed to
+//! be. Unlike in the snippet, games need not be square. The first two strategies are both uniform.
 //! Source: the PyTorch snippet in "Approximate Nash equilibrium by regret matching" (2023).
 
 use games::{MatrixGame, Profile, StrategicGame as _};
@@ -20,7 +20,7 @@ pub(super) struct SourceOrder<'g> {
 }
 
 impl<'g> SourceOrder<'g> {
-    /// Starts with uniform strategies.
+    /// Creates the state before the first iteration, with uniform strategies.
     #[must_use]
     pub(super) fn new(game: &'g MatrixGame) -> Self {
         let of_each = |number: fn(usize) -> f64| -> Profile {
@@ -35,7 +35,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Runs iterations of the averaged variant, in which regrets are apayoffst mixed strategies.
+    /// Runs iterations of the averaged variant, whose regrets are computed against the opponent's
+    /// mixed strategy.
     pub(super) fn advance(&mut self, iterations: u64) {
         let mut values = self.strategies.clone();
         for _ in 0..iterations {
@@ -46,8 +47,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Runs iterations of the stochastic variant, in which both players' actions are drawn and
-    /// regrets are apayoffst the drawn actions.
+    /// Runs iterations of the stochastic variant: both players draw an action, and regrets are
+    /// computed against the opponent's drawn action.
     pub(super) fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
         let (payoffs, n_cols) = (self.game.row_payoffs(), self.game.n_cols());
         for _ in 0..iterations {
@@ -126,8 +127,8 @@ mod tests {
     use games::{nash_conv, ndarray::array};
     use tensor_core::compare::{Tolerance, assert_close};
 
-    /// Iterations of the snippet, with the row player's average strategy, the NashConv of the
-    /// average profile and the snippet's estimate, from a run in NumPy.
+    /// Results of the snippet in NumPy, one row per run: number of iterations, average strategy of
+    /// the row player, NashConv of the average profile, and the snippet's estimate of the error.
     const TRACE: [(u64, [f64; 3], f64, f64); 3] = [
         (
             10,

@@ -37,14 +37,15 @@ const N_GAMES: usize = 100_000;
 const N_FEW: usize = 5;
 /// Iterations in each game, as in the note.
 const STEPS: usize = 500;
-/// Tolerance of probabilities.
+/// Absolute tolerance of probabilities.
 const BOUND: f64 = 1e-5;
-/// Minimum share of games within the tolerance in f32.
+/// Minimum share of the games in f32 whose probabilities are within [`BOUND`].
 const LEAST_NEAR: f64 = 0.9;
-/// Tolerance of the sum of a strategy in f32, because an average accumulates [`STEPS`] roundings:
-/// at most 6.2e-6 in a million random games.
+/// Tolerance for the difference of the sum of a strategy in f32 from 1. An average accumulates
+/// [`STEPS`] roundings; in a million random games the difference was at most 6.2e-6.
 const ROUNDING: f64 = 1e-5;
-/// Maximum excess of NashConv in f32 over the oracle's: at most 0.0098 in a million random games.
+/// Maximum difference by which NashConv in f32 may exceed the oracle's. In a million random games
+/// the difference was at most 0.0098.
 const WORSE: f64 = 0.02;
 /// The note's example, rock-paper-scissors with crash; it is the first game, followed by random
 /// ones.
@@ -65,8 +66,8 @@ pub struct Games {
     truth: Vec<f64>,
 }
 
-/// Regret matching in one game, as in textbooks; arrays of both players, with the row player's
-/// first.
+/// State of regret matching in one game, as in textbooks. Arrays with a row for each player have
+/// the row player first.
 #[derive(Clone, Debug)]
 pub(crate) struct Textbook {
     gains: [[f64; N]; N],
@@ -132,7 +133,7 @@ impl Textbook {
     }
 
     /// Returns the note's estimate of the error: twice the largest sum of regrets divided by the
-    /// iterations.
+    /// number of iterations.
     pub(crate) fn estimate(&self) -> f64 {
         let largest = self
             .regrets
@@ -144,8 +145,8 @@ impl Textbook {
     }
 }
 
-/// Average strategies on a device, split into buffers; each buffer has the probabilities of all its
-/// games for one action after the other.
+/// Average strategies on a device, split into several buffers. A buffer has shape `[2 N, games]`,
+/// with a row of probabilities for each action of the row player and then of the column player.
 struct Averages(Vec<Buffer<f32>>);
 
 impl DeviceResult for Averages {
@@ -163,7 +164,7 @@ impl DeviceResult for Averages {
 }
 
 impl Games {
-    /// Draws games and computes the expected result by learning in each.
+    /// Draws the games, and computes the expected strategies by the textbook algorithm.
     ///
     /// # Errors
     /// The batch is invalid, which does not occur for these games.
@@ -189,7 +190,8 @@ impl Games {
         Ok(games)
     }
 
-    /// Learns in one game after the other.
+    /// Writes the average strategies of each game to `out`, computed by the textbook algorithm in
+    /// one game after the other.
     fn learn(&self, out: &mut [f64]) {
         let games = self.batch.row_payoffs().outer_iter();
         for (game, out) in games.zip(out.chunks_exact_mut(2 * N)) {
@@ -257,8 +259,8 @@ impl Games {
         Ok(())
     }
 
-    /// Checks a result whose paths may diverge from the oracle's, if the strategies are about as
-    /// good.
+    /// Checks a result in f32. The learning path of a game may diverge from the oracle's if its
+    /// strategies are about as good.
     fn check_f32(&self, result: &[f32], part: Portion) -> Result<()> {
         ensure_len(result.len(), part)?;
         let truths = self.truth.chunks_exact(2 * N);
@@ -280,7 +282,8 @@ impl Games {
         Ok(())
     }
 
-    /// Compares NashConv of the strategies found in a game with that of the expected ones.
+    /// Returns an error if NashConv of the strategies found in a game exceeds that of the expected
+    /// strategies by more than [`WORSE`].
     fn ensure_as_good(&self, game: usize, found: &[f32], truth: &[f64]) -> Result<()> {
         let mut strategies: Vec<f64> = found.iter().copied().map(f64::from).collect();
         for strategy in strategies.chunks_exact_mut(N) {
@@ -317,7 +320,8 @@ fn ensure_len(len: usize, part: Portion) -> Result<()> {
     Ok(())
 }
 
-/// Returns the configuration of the note's rule in the textbook's order.
+/// Returns the solver's configuration for regret matching, the note's rule, in the textbook's
+/// order.
 fn textbook() -> SolverConfig {
     let config = SolverConfig::regret_matching().updates(Updates::Simultaneous);
     config.iterations(STEPS as u64)
@@ -536,7 +540,9 @@ mod tests {
             let (rows, cols) = game.split_at(N);
             [cols, rows].concat()
         });
-        // The first game is symmetric, so the others must distinguish these results, too.
+        // Exchanging the players does not change the result of the first game, because this game is
+        // symmetric. Every wrong result must therefore also be rejected with the right result of
+        // the first game.
         for (other, result) in [
             (
                 "an iteration less",

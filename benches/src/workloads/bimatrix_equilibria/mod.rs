@@ -20,7 +20,7 @@ use harness::script;
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};
 use tensor_core::compare::Tolerance;
 
-/// Number of actions of each player.
+/// Number of actions of each player, for each of the two games.
 const SIDES: [usize; 2] = [6, 12];
 /// Largest game for the rival, which would take an hour for the larger one.
 const RIVALS_SIDE: usize = 6;
@@ -28,8 +28,8 @@ const RIVALS_SIDE: usize = 6;
 const LARGEST: f32 = 99.0;
 /// Tolerance of probabilities.
 const BOUND: f64 = 1e-9;
-/// Factor for rounding probabilities before they are sorted, so that rounding errors of equal ones
-/// do not affect the order.
+/// Factor by which probabilities are multiplied before they are rounded and sorted. Rounding errors
+/// of equal probabilities then do not affect the order.
 const DIGITS: f64 = 1e6;
 
 /// Returns the tasks.
@@ -92,8 +92,8 @@ impl Equilibria {
         sorted(found)
     }
 
-    /// Returns the opponent's strategy on `support` that makes exactly the actions `best` the
-    /// player's best ones, or `None` if there is no such strategy.
+    /// Returns the opponent's strategy on `support` against which exactly the actions `best` are
+    /// the player's best responses, or `None` if there is no such strategy.
     fn mixture(&self, player: usize, best: u32, support: u32) -> Option<Vec<f64>> {
         let [best, support] = [best, support].map(|set| members(set, self.side));
         let payoff = |own: usize, other: usize| {
@@ -145,8 +145,8 @@ impl Equilibria {
     }
 }
 
-/// Draws a player's payoffs, repeatedly until no two of them against the same action of the
-/// opponent are equal.
+/// Draws a player's payoffs. A draw with two equal payoffs against the same action of the opponent
+/// is repeated, because games with such ties may have further equilibria.
 fn drawn(side: usize, player: usize) -> Vec<f32> {
     let draw = |stream: u64| -> Vec<f32> {
         let numbers = InputDistribution::Uniform.draw(side * side, 2 * stream + player as u64);

@@ -27,15 +27,18 @@ use harness::workload::{Extent, OutputElement, Problem, Task, Variant, Work, Wor
 use plain::{Learning, Plain};
 use tensor_core::compare::{Tolerance, compare};
 
-/// Tolerance of a solver's NashConv after the same number of iterations as the oracle.
+/// Absolute tolerance for NashConv of a solver that ran the same number of iterations as the
+/// oracle.
 const NEAR: f64 = 1e-9;
-/// Relative tolerance if ties at zero regret may be resolved in another way.
+/// Relative tolerance for NashConv after simultaneous updates, where a solver may resolve ties at
+/// zero regret in another way than the oracle.
 const ROUGHLY: f64 = 1e-4;
-/// Target of NashConv, and the numbers of iterations with which the rivals reach it: OpenSpiel's
-/// CFR+ and the DCFR of `cfr`. Neither stops at the target by itself; the check verifies that they
-/// reach it.
+/// Target of NashConv. The rivals do not stop at the target by themselves, but run a fixed number
+/// of iterations; the check verifies that this number is sufficient.
 const TARGET: f64 = 1e-3;
+/// Number of iterations with which OpenSpiel's CFR+ reaches [`TARGET`].
 const OPEN_SPIEL_STEPS: usize = 750;
+/// Number of iterations with which the DCFR of the program `cfr` reaches [`TARGET`].
 const CFR_STEPS: usize = 32_000;
 /// Maximum number of iterations of our solver, far above the number needed.
 const MANY: u64 = 1_000_000;
@@ -127,8 +130,8 @@ pub struct Cfr {
     job: Job,
     /// The game itself, followed by equivalent games.
     boards: Vec<Board>,
-    /// NashConv computed by the oracle. For learning there are two values, with alternating and
-    /// with simultaneous updates.
+    /// NashConv computed by the oracle. For [`Job::Iterate`] there are two values, with alternating
+    /// and with simultaneous updates; for [`Job::Converge`] the only value is the target.
     truth: Vec<f64>,
 }
 

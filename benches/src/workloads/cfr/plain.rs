@@ -254,7 +254,7 @@ impl<'a> Best<'a> {
 }
 
 impl<'g> Learning<'g> {
-    /// Starts with uniform strategies.
+    /// Creates the state before the first iteration, with uniform strategies.
     pub(super) fn new(game: &'g Plain, plus: bool, updates: Updates) -> Self {
         Self {
             game,
@@ -291,8 +291,8 @@ impl<'g> Learning<'g> {
     }
 
     /// Returns the value of a node for a player, and updates the player's regrets and averages on
-    /// the way. `own` and `others` are the probabilities that the player, and chance with the
-    /// opponent, reach the node.
+    /// the way. `own` is the probability with which the player's actions lead to the node, `others`
+    /// that of chance and the opponent.
     fn walk(&mut self, node: usize, player: usize, own: f64, others: f64) -> f64 {
         let game = self.game;
         match &game.nodes[node] {
@@ -324,8 +324,8 @@ impl<'g> Learning<'g> {
                         1.0
                     };
                     for (action, worth) in worth.into_iter().enumerate() {
-                        // Counterfactual regret: weighted by the probability of the others; the
-                        // average: by the player's own.
+                        // The counterfactual regret is weighted by the probability with which the
+                        // others reach the node, the average by the player's own probability.
                         self.regrets[set][action] += others * (worth - value);
                         self.sums[set][action] += weight * own * self.strategies[set][action];
                     }

@@ -17,11 +17,11 @@ use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
 use harness::script;
 use tensor_core::compare::Tolerance;
 
-/// Two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid (with its exponential
-/// counted as one), and one for the sum.
+/// Operations per element: two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid
+/// (with its exponential counted as one), and one for the sum.
 const OPERATIONS_PER_ELEMENT: f64 = 10.0;
-/// Epsilons of one term: half an epsilon for each operation on `z`, of magnitude 3 at most, and a
-/// few for a fast exponential.
+/// Relative error of one term, in epsilons: half an epsilon for each operation on the argument of
+/// the sigmoid, whose magnitude is at most 3, and a few for a fast exponential.
 const TERM_EPSILONS: usize = 16;
 
 /// Returns the program for uniform numbers in [0, 1).

@@ -53,8 +53,8 @@ fn windows(x: &Tensor, kernels: &Tensor) -> Tensor {
     x.window(2, taps, 1).window(3, taps, 1)
 }
 
-/// The definition of the convolution, written out: a sum of products over the last three of the
-/// axes (batch, output, row, column, channel, tap, tap).
+/// Returns the convolution as its definition is written: a sum of products over the last three of
+/// the axes (batch, output, row, column, channel, tap, tap).
 fn sum_of_products([x, kernels]: &[Tensor; 2]) -> Tensor {
     let windows = windows(x, kernels)
         .permute(&[0, 2, 3, 1, 4, 5])
@@ -117,14 +117,15 @@ fn loops([x, kernels]: &[Array; 2], out: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// Iterates over image and kernel of each plane of the result, in the result's order.
+/// Iterates over the pairs of image and kernel, one pair for each plane of the result, in the order
+/// of the result.
 fn planes<'a>(x: &'a Array, kernels: &'a Array) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
     let with_each = |image| kernels.items().map(move |kernel| (image, kernel));
     x.items().flat_map(with_each)
 }
 
-/// Returns the offset of a tap's image element from the first element of the window.
-// `tap` numbers the elements of a kernel `[channels, taps, taps]`.
+/// Returns the offset in the image of the element for kernel element `tap`, relative to the first
+/// element of the window. `tap` is an index into a kernel `[channels, taps, taps]`.
 fn offset(tap: usize, taps: usize, [height, width]: [usize; 2]) -> usize {
     let (channel, u, v) = (tap / (taps * taps), tap / taps % taps, tap % taps);
     (channel * height + u) * width + v

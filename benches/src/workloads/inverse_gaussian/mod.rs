@@ -135,7 +135,7 @@ fn textbook_cdf(x: f64) -> f64 {
     }
 }
 
-/// A function of the distribution with inputs and expected result.
+/// A function of the distribution, with the inputs and the expected result.
 #[derive(Clone, Debug)]
 pub struct Values {
     function: Function,
@@ -281,7 +281,7 @@ impl Values {
     }
 }
 
-/// Checks that numbers are draws from the distribution.
+/// Checks by Kolmogorov's statistic that numbers are draws from the distribution.
 fn goodness(mut sample: Vec<f64>) -> Result<()> {
     ensure!(
         sample.iter().all(|x| *x > 0.0 && x.is_finite()),

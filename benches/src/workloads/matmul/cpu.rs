@@ -12,18 +12,18 @@ use std::hint::black_box;
 use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
 use tensor_core::{Reference, Tensor, einsum, gemm};
 
-/// Number of operations that every variant does in about a second; the complete product of the
-/// images is below it.
+/// Maximum number of operations of a plain variant, about one second of work. The complete product
+/// of the images has fewer operations.
 const PLAIN_OPERATIONS: f64 = 0.8e9;
-/// Number of operations, as [`PLAIN_OPERATIONS`], for variants that walk down the columns of a B
-/// that is larger than a core's caches.
+/// Maximum number of operations of a variant that walks down the columns of B, if B is larger than
+/// a core's caches.
 const STRIDING_OPERATIONS: f64 = 0.2e9;
-/// Number of elements of a B that fits a core's cache: 1 MiB.
+/// Largest number of elements of a B that fits into a core's cache: 1 MiB.
 const NEAR_LEN: usize = 1 << 18;
 /// Number of operations of the part that the reference executor computes. It is small, because this
 /// executor interprets the program for every value.
 const REFERENCE_OPERATIONS: f64 = 3e6;
-/// Number of operations of variants that walk along rows.
+/// Maximum number of operations of a variant that walks along the rows of B.
 const STREAMING_OPERATIONS: f64 = 20e9;
 
 type Compute = fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>) -> Result<()>;
@@ -161,8 +161,8 @@ pub fn variants(product: &Product) -> Vec<Variant<'_>> {
     variants
 }
 
-/// Returns the variants of the lazy tensor's product: on the reference executor and on the host
-/// executor.
+/// Returns the variants that compute the product as a lazy tensor: one on the reference executor,
+/// one on the host executor.
 fn tensors(product: &Product) -> [Variant<'_>; 2] {
     let [rows, inner, cols] = product.shape;
     let a = Tensor::from_vec(&[rows, inner], product.a.clone());

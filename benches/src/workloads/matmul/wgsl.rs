@@ -9,7 +9,7 @@ use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
 use tensor_core::Tensor;
 
-/// Number of operations of the fixed kernels on a software driver; about a second.
+/// Maximum number of operations of a fixed kernel on a software driver, about one second of work.
 const SOFTWARE_OPERATIONS: f64 = 0.8e9;
 
 /// Returns the variants of one device in order.

@@ -34,12 +34,13 @@ const ROUNDING: f64 = 1e-9;
 const JUDGEMENT: f64 = 1e-6;
 /// Maximum number of iterations, far above the number needed.
 const MANY: u64 = 1_000_000;
-/// Maximum number of iterations in f32. Beyond it rounding errors exceed the progress of learning,
-/// so more iterations would not help.
+/// Maximum number of iterations in f32. More iterations would not help, because rounding errors
+/// would then exceed the progress of learning.
 const MANY_IN_F32: u64 = 100_000;
 /// Smallest number of iterations on a device between two evaluations of the strategies.
 const STRETCH: u64 = 64;
-/// The iterations done divided by this number are added to [`STRETCH`].
+/// Divisor of the number of iterations done so far. The quotient is added to [`STRETCH`], so that
+/// evaluations remain a constant share of the work.
 const STRETCH_SHARE: u64 = 8;
 /// Number of iterations in the figure, for the smallest game.
 const SHOWN: u64 = 10_000;

@@ -24,7 +24,7 @@ use tensor_core::compare::Tolerance;
 
 /// Name of the workload.
 pub const NAME: &str = "ig-normality";
-/// Number of ratios, of which the first is 1.
+/// Number of ratios `λ/μ`, from 1 to 10⁶.
 const N_RATIOS: usize = 25;
 /// Number of ratios per decade.
 const PER_DECADE: f64 = 4.0;
@@ -139,8 +139,9 @@ impl Distances {
     }
 }
 
-/// Returns half the integral of the absolute difference of the densities, by Simpson's rule in
-/// pieces between the crossings.
+/// Returns the total variation distance for `k = sqrt(λ/μ)`: half the integral of the absolute
+/// difference of the densities, by Simpson's rule in pieces between the points where the densities
+/// cross.
 fn integrated(k: f64) -> f64 {
     let density = |y: f64| {
         let r = 1.0 + y / k;

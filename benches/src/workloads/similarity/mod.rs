@@ -20,7 +20,7 @@ use tensor_core::compare::Tolerance;
 
 /// Rows and columns of the benchmark's size.
 pub const SHAPE: [usize; 2] = [256, 2000];
-/// Columns are similar in a row if their distance there is below this limit.
+/// Distance below which two columns are similar in a row.
 const LIMIT: f32 = 1.0;
 /// Operations per value: one each for subtraction, absolute value, comparison and the step of the
 /// reduction.
@@ -78,13 +78,15 @@ pub fn all([n, d]: [usize; 2]) -> TensorWorkload<bool, 1> {
     }
 }
 
-/// Returns, as a tensor `[n, d, d]`, whether columns of `x` `[n, d]` are similar in each row.
+/// Returns, as a tensor `[n, d, d]`, whether each pair of columns of `x` `[n, d]` is similar in
+/// each row.
 #[must_use]
 pub fn similar(x: &Tensor) -> Tensor {
     (x.expand_dims(2) - x.expand_dims(1)).abs().lt(LIMIT)
 }
 
-/// Counts as in the definition: one row at a time, with all pairs of columns.
+/// Counts the rows in which each pair is similar as in the definition: one row at a time, with all
+/// pairs of columns.
 fn count([x]: &[Array; 1], counts: &mut [u32]) -> Result<()> {
     let [_, d] = x.sides();
     counts.fill(0);
@@ -113,8 +115,8 @@ fn all_similar([x]: &[Array; 1], alike: &mut [bool]) -> Result<()> {
 struct Pairs {
     /// Number of rows in which each pair is similar.
     counts: Vec<usize>,
-    /// Total number of compared values, over all pairs, up to and including the first one that is
-    /// not below the limit.
+    /// Number of values that are compared, over all pairs, if the comparison of a pair stops at the
+    /// first row in which the pair is not similar.
     values_until_no: usize,
 }
 

@@ -39,16 +39,18 @@ pub const NAME: &str = "similarity-pairs";
 const ROWS: usize = 256;
 /// Numbers of columns: that of `similarity-all`, ten times as many, and that of the note.
 const COLUMNS: [usize; 3] = [2000, 20_000, 270_725];
-/// Columns are similar if their distance is below this limit in all rows.
+/// Distance below which two columns must be in every row to be similar.
 const LIMIT: f32 = 1.0;
 /// Operations per value: one each for subtraction, absolute value, comparison and the step of the
 /// reduction.
 const OPERATIONS_PER_VALUE: f64 = 4.0;
-/// Every column with a multiple of this number is made similar to another column, its partner.
+/// Spacing of the columns that are made similar to another column, their partner: those whose index
+/// is a multiple of this number.
 const EVERY: usize = 5;
-/// Number of squares in the sample.
+/// Number of random squares of pairs in the sample.
 const SQUARES: usize = 48;
-/// Rows and columns of a square, in pairs.
+/// Side of a square: a square is the pairs of this many adjacent columns with as many other
+/// adjacent columns.
 const SIDE: usize = 16;
 /// Number of pairs in all squares.
 const N_IN_SQUARES: usize = SQUARES * SIDE * SIDE;
@@ -78,8 +80,8 @@ pub struct Pairs {
     x: Vec<f32>,
     sample: Arc<[(usize, usize)]>,
     truth: Vec<u32>,
-    /// Average number of compared values of a pair, up to and including the first one that is not
-    /// below the limit.
+    /// Average number of values that are compared for a pair, if the comparison stops at the first
+    /// row in which the pair is not similar.
     values_per_pair: f64,
 }
 
@@ -246,7 +248,7 @@ impl<F: Fn() -> Result<()>> Implementation for StoredTiles<'_, F> {
 struct Streamed<'e> {
     columns: Columns<'e>,
     sample: Arc<[(usize, usize)]>,
-    /// Sampled pairs in each tile, determined in the first run.
+    /// Sampled pairs in each tile, as returned by [`asked`]; determined in the first run.
     asked: Vec<Vec<(usize, usize, usize)>>,
     /// For each pair of the sample, 1 if the pair is similar, else 0; `None` until the pair's tile
     /// was computed.
@@ -285,8 +287,9 @@ impl Implementation for Streamed<'_> {
     }
 }
 
-/// Returns the sampled pairs that a tile answers: number of the pair in the sample, row and column
-/// within the tile. A pair below the diagonal is answered by its mirror image above it.
+/// Returns the sampled pairs whose answer is in a tile, each as its number in the sample and its
+/// row and column within the tile. A pair below the diagonal is answered by its mirror image above
+/// the diagonal.
 fn asked(sample: &[(usize, usize)], place: TilePosition) -> Vec<(usize, usize, usize)> {
     let rows = place.row..place.row + place.rows;
     let cols = place.col..place.col + place.cols;

@@ -15,8 +15,8 @@ use tensor_core::compare::Tolerance;
 
 /// Operations per element: one each for maximum, subtraction, exponential, sum and division.
 const OPERATIONS_PER_ELEMENT: f64 = 5.0;
-/// Epsilons of one element: the rounding of `x - max`, which is below 16 and is multiplied by the
-/// exponential's slope; a few for a fast exponential; one for the division.
+/// Relative error of one element, in epsilons: up to 8 from the rounding of `x - max`, whose
+/// magnitude is below 16; a few for a fast exponential; one for the division.
 const ELEMENT_EPSILONS: usize = 16;
 
 /// Returns the program for normal numbers.

@@ -27,7 +27,8 @@ const EPSILONS: usize = 8;
 /// Minimum accuracy on the project's digits, which are used without MNIST. The nets reach 91 to 93
 /// %; three of the 297 test images are one percent.
 const LEAST_ON_DIGITS: f32 = 0.89;
-/// Factor of the number of epochs on the project's digits, of which there are only 1,500.
+/// Factor by which the number of epochs is larger for the project's digits, of which there are only
+/// 1,500.
 const MORE_ON_DIGITS: usize = 10;
 const NAME: &str = "train-mnist";
 const MOMENTUM: f32 = 0.9;

@@ -18,17 +18,17 @@
 
 use super::span::Landmarks;
 
-/// The least distance from an end at which `x` is used, relative to the size of the end and to the
-/// nearest landmark.
+/// The least distance from an end at which a place has an `x` of its own, as a fraction of the
+/// larger of `|end|` and the distance from the end to the nearest landmark.
 const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
-/// Landmarks closer to an end than this multiple of the least distance are left out, because the
-/// fit of the density next to the end uses three points in that range.
+/// The distance from an end below which landmarks are removed, in units of the least distance. The
+/// fit of the density next to the end uses three points in this range.
 const FITTED: f64 = 8192.0;
 /// Smallest distance in use; smaller distances are close to the subnormal range and have too few
 /// digits.
 const SMALLEST: f64 = 1e-300;
-/// A piece uses the logarithm of its distance from an end if that distance changes by more than
-/// this factor over the piece.
+/// The factor by which the distance from an end must change over a piece so that the variable of
+/// the piece is the logarithm of this distance.
 const RATIO: f64 = 2.0;
 
 /// A finite end of a support together with one of its sides.
@@ -42,7 +42,7 @@ pub(super) struct Edge {
     pub(super) delta: f64,
 }
 
-/// The variable `t` of a piece.
+/// The relation between `x` and the variable of integration `t` of a piece.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Chart {
     /// `x = t`.
@@ -55,7 +55,7 @@ pub(super) enum Chart {
     Below { edge: usize },
 }
 
-/// A range of the variable of a chart.
+/// A piece of the line: a range of the variable of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) chart: Chart,
@@ -63,7 +63,7 @@ pub(super) struct Segment {
     pub(super) high: f64,
 }
 
-/// A node of an integral, as a point of the line.
+/// A place: a point of the line that is a node of a quadrature.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Node {
     /// A point that `x` represents.
@@ -93,7 +93,7 @@ pub(super) enum Node {
     },
 }
 
-/// The pieces of a line.
+/// The real line of two distributions, cut into pieces.
 #[derive(Debug)]
 pub(super) struct Segments {
     /// The edges at which a logarithmic variable is used, in no particular order.
@@ -147,8 +147,8 @@ impl Segments {
     fn add(&mut self, ends: &[f64], low: f64, high: f64) {
         let below = ends.iter().rev().find(|end| **end <= low);
         let above = ends.iter().find(|end| **end >= high);
-        // By which factor the distance from an end changes over the piece; infinite if the piece
-        // begins at the end.
+        // The factor by which the distance from an end changes over the piece; infinite if the
+        // piece begins at the end.
         let by_below = below.map_or(0.0, |end| (high - end) / (low - end));
         let by_above = above.map_or(0.0, |end| (end - low) / (end - high));
         let (end, side, ratio) = if by_below >= by_above {
@@ -197,7 +197,7 @@ impl Segments {
         });
     }
 
-    /// Returns the distance of the nearest landmark on one side of an end.
+    /// Returns the distance from an end to the nearest landmark on one side of the end.
     fn nearest(&self, end: f64, side: f64) -> f64 {
         let distances = self.landmarks.iter().map(|x| side * (x - end));
         distances.filter(|d| *d > 0.0).fold(f64::MAX, f64::min)
@@ -205,7 +205,7 @@ impl Segments {
 
     /// Returns the values of `x` at the ends of a piece, ascending.
     pub(super) fn range(&self, piece: Segment) -> [f64; 2] {
-        // At its variable's end 1 the chart `Below` has no place, so use the edge directly.
+        // The chart `Below` has no place at `t = 1`, so use the edge directly.
         let mut ends = if let Chart::Below { edge } = piece.chart {
             let Edge { end, side, delta } = self.edges[edge];
             [end, end + side * delta]

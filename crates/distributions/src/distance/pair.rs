@@ -1,9 +1,9 @@
 //! Two distributions on a common real line, and integrals over the line.
 //!
-//! Role: connects the pieces of the line ([`Line`]), the evaluation of both distributions
-//! ([`View`]) and the quadrature. Measures how far the densities and the distribution functions of
-//! the caller disagree ([`Noise`]), searches for sign changes, and checks the error estimate of a
-//! result.
+//! Role: connects the pieces of the line ([`Segments`]), the evaluation of both distributions
+//! ([`Evaluator`]) and the quadrature. Measures how far the densities and the distribution
+//! functions of the caller disagree ([`Disagreement`]), searches for sign changes, and checks the
+//! error estimate of a result.
 
 use super::ContinuousDistribution;
 use super::line::{Chart, Node, Segment, Segments};
@@ -17,7 +17,7 @@ use crate::root::bracketed;
 const MAX_RELATIVE_ERROR: f64 = 1e-10;
 /// Relative tolerance of the quadrature.
 const TOLERANCE: f64 = 1e-12;
-/// Rounding errors of distribution functions and of sums, in a distance of size 1.
+/// Rounding error of a distance of size 1, from distribution functions and sums.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 /// Limit of the absolute error in units of the distance, for distances so small that the relative
 /// limit cannot be met.
@@ -28,9 +28,9 @@ const COARSEST: usize = 8;
 const FINEST: usize = 512;
 /// Maximum number of halvings of a piece on which density and distribution function disagree.
 const MOST_HALVINGS: u32 = 60;
-/// Tolerance of the difference between the probability of a piece by the density and by the
-/// distribution function. It is not smaller, because distribution functions have errors of their
-/// own.
+/// Tolerance of the difference between the integral of the density over a piece and the probability
+/// of the piece by the distribution function. A smaller tolerance would fail for distribution
+/// functions with errors of their own.
 const UNSEEN: f64 = 1e-8;
 /// Absolute error at which the refinement of the integral of a density over a piece stops.
 const SEEN: f64 = 1e-15;
@@ -44,7 +44,7 @@ pub(super) struct Pair<'a, P, Q> {
     views: (Evaluator<'a, P>, Evaluator<'a, Q>),
     /// Width of the smallest range that covers the bulk of both distributions.
     width: f64,
-    /// Rounding errors in a distance of size 1.
+    /// Rounding error of a distance of size 1.
     rounding: f64,
     noise: Disagreement,
 }
@@ -55,8 +55,8 @@ struct SegmentCheck {
     piece: Segment,
     /// The values of `x` at the ends of the piece, ascending.
     ends: [f64; 2],
-    /// For each distribution, the probability by the density, less that by the distribution
-    /// function.
+    /// For each distribution, the integral of the density over the piece minus the probability of
+    /// the piece by the distribution function.
     excess: [f64; 2],
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Disagreement {
     pub(super) of_whole: f64,
     /// Largest disagreement on the value of a distribution function.
     pub(super) of_cdf: f64,
-    /// Integral of the disagreement on the distribution functions over `x`.
+    /// Integral over `x` of the disagreement on the distribution functions.
     pub(super) of_area: f64,
 }
 
@@ -449,7 +449,7 @@ impl Disagreement {
     }
 }
 
-/// Returns the error of a search or an integral without any result.
+/// Returns [`Error::NotConverged`] with the value NaN, for a search that found no result.
 fn not_found(operation: &'static str) -> Error {
     Error::NotConverged {
         operation,

@@ -11,10 +11,12 @@ const LANDMARKS: [f64; 7] = [1e-12, 1e-9, 1e-6, 1e-4, BULK, 0.1, 0.25];
 /// Tail probability on each side of the bulk. The distance between these two quantiles is the width
 /// of a distribution.
 const BULK: f64 = 0.01;
-/// The line is also cut at these multiples of the distance of the outermost quantiles from the
-/// median, because quadrature on a wider piece could miss the probability beyond the quantiles.
+/// Multiples of the distance from the median to the outermost quantiles at which the line is also
+/// cut. Without these cuts, quadrature on the wide outer piece could miss the probability beyond
+/// the quantiles.
 const FARTHER: [f64; 3] = [1.25, 2.0, 5.0];
-/// Tolerated ratio of the probability at a landmark to the requested probability.
+/// Largest ratio of the probability at a landmark to the requested probability, in either
+/// direction, at which a search ends.
 const FACTOR: f64 = 1.3;
 /// First step of a search over the bit patterns of floats: a sixteenth of the range between two
 /// powers of two.
@@ -27,16 +29,16 @@ pub(super) struct Landmarks {
     pub(super) ends: [f64; 2],
     /// Finite points inside the support, not sorted.
     pub(super) points: Vec<f64>,
-    /// The ends of the bulk.
+    /// The lower and the upper quantile of the tail probability [`BULK`].
     pub(super) bulk: [f64; 2],
-    /// The quantiles of the smallest tail probability.
+    /// The lower and the upper quantile of the smallest probability in [`LANDMARKS`].
     pub(super) outermost: [f64; 2],
     /// The median, to the last bit.
     pub(super) median: f64,
 }
 
 impl Landmarks {
-    /// Searches for the landmarks; `None` if a probability is NaN.
+    /// Searches for the landmarks. Returns `None` if a probability is NaN.
     pub(super) fn find(distribution: &impl ContinuousDistribution) -> Option<Self> {
         let ends = [distribution.min(), distribution.max()];
         // Searches start at a finite point inside the support and stay in the finite range.

@@ -9,28 +9,28 @@
 //! - Far from the bulk `pdf` may be NaN (`inf * 0`). The density is taken as 0 if the tail is 0.
 //! - `ln_pdf` may be the logarithm of an underflowed density. A density of 0 strictly inside the
 //!   support may be an underflow, so the negative logarithm is extrapolated by `c + k d^r` in the
-//!   distance `d` ([`Horizon`]). The error of the extrapolation is estimated from the change of `r`
-//!   between two sets of points.
+//!   distance `d` ([`LogExtrapolation`]). The error of the extrapolation is estimated from the
+//!   change of `r` between two sets of points.
 
 use super::ContinuousDistribution;
 use super::line::{Edge, Node};
 
 /// Relative error of a density, in addition to the error of its logarithm.
 const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded
-/// twice.
+/// Error of the logarithm of a density, relative to its size. The logarithm is a sum of terms, each
+/// rounded twice.
 const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
-/// The exponent of a density's power law near an end of its support is computed from two distances
-/// from this end; this is their ratio.
+/// Ratio of successive distances from an end of a support at which a density is evaluated, to fit
+/// the exponent of its power law there.
 const POWER_STEP: f64 = 64.0;
-/// Largest uncertainty of a usable exponent. Densities that are no power of the distance, such as
-/// `exp(-1/u)`, have a far larger uncertainty.
+/// Largest uncertainty of a usable exponent. The uncertainty is far larger for densities that do
+/// not behave like a power of the distance `u`, such as `exp(-1/u)`.
 const TRUSTED: f64 = 1e-3;
 /// Logarithms of densities above this value are accurate even where `ln_pdf` is `pdf.ln()`, because
 /// the density is a normal number.
 const RESOLVED: f64 = -690.0;
-/// Lower limit of the logarithm of a positive f64 density; a finite `ln_pdf` below it was not
-/// computed from a density.
+/// Lower limit of the logarithm of a positive f64 density. A finite `ln_pdf` below this limit was
+/// not computed as the logarithm of `pdf`.
 const LEAST: f64 = -746.0;
 /// Range of densities in which `pdf` and `ln_pdf` are compared.
 const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
@@ -40,7 +40,8 @@ const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
 struct Power {
     /// The logarithm of the density at the distance `delta`; `-inf` where the density is 0.
     ln: f64,
-    /// The exponent of `u/delta`. NaN if the density is not integrable, so that its integral is NaN.
+    /// The exponent of `u/delta`. NaN if the density is not integrable, so that its integral is
+    /// NaN.
     exponent: f64,
     /// The uncertainty of the exponent.
     doubt: f64,
@@ -79,7 +80,7 @@ pub(super) struct WeightedDensity {
 #[derive(Debug)]
 pub(super) struct Evaluator<'a, L> {
     distribution: &'a L,
-    /// Power-distribution model of the density next to each edge of the line.
+    /// Power-law model of the density next to each edge of the line.
     powers: Vec<Power>,
     /// Extrapolations of `ln_pdf`, at most one on each side.
     horizons: Vec<LogExtrapolation>,
@@ -88,7 +89,7 @@ pub(super) struct Evaluator<'a, L> {
 }
 
 impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
-    /// Creates the view of a distribution on a line with these edges and landmarks.
+    /// Creates the evaluator of a distribution on a line with these edges and landmarks.
     pub(super) fn new(distribution: &'a L, edges: &[Edge], landmarks: &[f64]) -> Self {
         let noise = landmarks.iter().map(|&x| disagreement(distribution, x));
         Self {
@@ -199,7 +200,7 @@ impl<'a, L: ContinuousDistribution> Evaluator<'a, L> {
     }
 
     /// Returns the logarithm of the density at the intended point minus that at the rounded `x`,
-    /// and the error of this correction. Returns no correction if the exponent is too uncertain.
+    /// and the error of this correction. Returns 0 for both if the exponent is too uncertain.
     fn correction(&self, near: Option<(usize, f64)>) -> (f64, f64) {
         let power = near.map(|(edge, ln_ratio)| (self.powers[edge], ln_ratio));
         power
@@ -242,8 +243,9 @@ impl Power {
         let [near, far] = [(l1 - l0) / (u1 - u0), (l2 - l1) / (u2 - u1)];
         let rounding = LN_ROUNDING * (l0.abs() + l1.abs()) / (u1 - u0);
         // The next term of the density, u^(exponent + 1), changes a measured slope in proportion to
-        // the distance. The slope `far` is POWER_STEP times as far out as `near`, so this term of
-        // `near` follows from the difference, and the extrapolation to u = 0 subtracts it.
+        // the distance. The slope `far` is measured POWER_STEP times as far out as `near`, so the
+        // difference of the slopes determines the contribution of this term to `near`. The
+        // extrapolation to u = 0 subtracts this contribution.
         let next_term = (far - near) / (POWER_STEP - 1.0);
         let exponent = near - next_term;
         // A power with an exponent of -1 or below is not integrable. NaN marks that the model does

@@ -102,7 +102,7 @@ pub(crate) struct Quantile {
 }
 
 /// Returns the quantiles of `N` probabilities or logarithms of probabilities, computed side by side
-/// in SIMD lanes; 0 and ∞ at the ends.
+/// in SIMD lanes. The quantiles at the ends of the support are 0 and ∞.
 pub(crate) fn solve<const N: usize>(
     distribution: &impl Distribution<Point = Point>,
     ps: &[f64; N],

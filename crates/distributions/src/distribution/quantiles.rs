@@ -32,8 +32,9 @@ macro_rules! quantiles {
             /// upper end.
             ///
             /// Accuracy: see the documentation of the type and the [front page](crate). Cost:
-            /// usually two evaluations of the tail, at most 8 on the supported plane of parameters;
-            /// for [`crate::Standardized`] up to two more. [`crate::Custom`] has its own cost.
+            /// usually two evaluations of the tail, at most 8 for parameters in the supported
+            /// range; for [`crate::Standardized`] up to two more. [`crate::Custom`] has its own
+            /// cost.
             ///
             /// # Panics
             #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as in statrs. [`Self::", stringify!($try_one), "`] returns an error instead.")]

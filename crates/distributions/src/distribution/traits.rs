@@ -63,7 +63,7 @@ macro_rules! traits {
 }
 
 /// Implements `Distribution` and `Mode` of `statrs` for a distribution with a mode and the listed
-/// moments; without a list, for all moments.
+/// moments. Without a list, all moments are implemented.
 macro_rules! moments {
     ($distribution:ident) => {
         crate::distribution::moments!($distribution: mean variance std_dev entropy skewness);

@@ -3,8 +3,9 @@
 //! Method: the mean `m` and the dispersion `S` are independent, `m` is inverse Gaussian with
 //! parameters `μ` and `nλ`, and `λS` is `χ²(n - 1)`; every formula here follows from these facts.
 //! Accuracy: 1e-14 relative for estimates. Ends of intervals: 2e-11 relative, the error of the
-//! quantiles of χ² and of Student's distribution; for the upper end of an interval of the mean,
-//! times the condition number `c/(1 - c)`. The tests measure both.
+//! quantiles of χ² and of Student's distribution. For the upper end of an interval of the mean,
+//! this error is multiplied by the condition number `c/(1 - c)`, with `c` as in
+//! [`Fit::mean_interval`]. The tests measure both.
 //! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the
 //! intervals of the mean: Chhikara and Folks 1976, "Optimum test procedures for the mean of first
 //! passage time distribution in Brownian motion with positive drift".

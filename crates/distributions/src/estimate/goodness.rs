@@ -2,7 +2,7 @@
 //!
 //! Role: the Anderson–Darling and Kolmogorov statistics against a given distribution; the p-value
 //! of the Kolmogorov statistic; and p-values by parametric bootstrap for parameters that are
-//! estimated from the same sample, where the tables do not apply.
+//! estimated from the same sample, where the p-values of a fixed distribution do not apply.
 //! Accuracy: `A²` to 8 epsilons of `n + A²`, `D` to 8 epsilons absolute; the tests measure both.
 //! The Anderson–Darling statistic uses the logarithms of both tails, so an observation whose
 //! distribution function rounds to 1 in f64 yields a large number instead of ∞.
@@ -18,8 +18,8 @@ use rand::Rng;
 use statrs::function::factorial::ln_binomial;
 use std::f64::consts::PI;
 
-/// Threshold of `sqrt(n) D` above which a sample rarely has deviations of this size in both
-/// directions.
+/// Threshold of `sqrt(n) D` above which the p-value is twice the one-sided probability, because a
+/// sample rarely has deviations of this size in both directions.
 const ONE_SIDED_FROM: f64 = 1.1;
 /// Largest `n` for which the one-sided probability is summed exactly. For larger `n` the logarithms
 /// of binomial coefficients lose digits, and an integral with this number of nodes is more

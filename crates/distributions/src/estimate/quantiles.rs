@@ -17,14 +17,15 @@ use statrs::function::beta::{beta_reg, ln_beta};
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 use std::f64::consts::SQRT_2;
 
-/// Degrees of freedom above which the result is the expansion alone.
+/// Degrees of freedom above which the result is the Cornish–Fisher expansion, without a Newton
+/// step.
 const MANY: f64 = 10_000.0;
-/// Degrees of freedom above which Newton's method starts at the expansion.
+/// Degrees of freedom above which Newton's method starts at the Cornish–Fisher expansion.
 const SOME: f64 = 500.0;
 /// Maximum number of Newton steps, more than any input needs.
 const MAX_STEPS: u32 = 100;
-/// Step in `ln x` after which the search ends: convergence is quadratic, so the next step would be
-/// smaller than rounding errors.
+/// Size of a step in `ln x` up to which this step is the last step: convergence is quadratic, so
+/// the next step would be smaller than rounding errors.
 const LAST_STEP: f64 = 1e-9;
 /// Largest step towards larger `x`, because the tail may underflow to 0 after a longer step.
 const LONGEST_STEP: f64 = 1.0;

@@ -105,7 +105,7 @@ impl ShiftedFit {
         self.distribution
     }
 
-    /// Returns the fit of `x - θ`.
+    /// Returns the fit of the observations minus the fitted shift `θ`.
     ///
     /// Its confidence intervals are exact for a known shift `θ`. For an estimated shift they are
     /// too narrow.
@@ -172,8 +172,8 @@ impl<'a> Profile<'a> {
         )?;
         // The mean distance of the observations from the smallest observation.
         let spread = xs.iter().map(|x| x - smallest).sum::<f64>() / xs.len() as f64;
-        // Very close to the smallest observation, the rounding error of the shift would be a large
-        // fraction of the distance of both.
+        // If the shift is very close to the smallest observation, the rounding error of the shift
+        // is a large fraction of their distance.
         let rounding = smallest.abs() * f64::EPSILON / RESOLUTION.sqrt();
         let profile = Self {
             xs,
@@ -188,7 +188,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Returns the fit of the sample less a shift.
+    /// Returns the fit of the observations minus a shift.
     fn fit(&self, shift: f64) -> Result<Fit, Error> {
         let mut statistic = SufficientStatistic::new();
         self.xs.iter().try_for_each(|x| statistic.push(x - shift))?;

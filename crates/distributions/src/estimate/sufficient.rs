@@ -198,7 +198,8 @@ impl SufficientStatistic {
         Fit::from_statistic(*self)
     }
 
-    /// Returns the merged statistic; `light` is not empty and has at most half of the total weight.
+    /// Returns the merged statistic. `light` must not be empty, and must have at most half of the
+    /// total weight.
     fn joined(self, light: &Self) -> Self {
         let weight = self.weight.plus_sum(light.weight);
         // m = m_heavy + share (m_light - m_heavy), with a share of at most 1/2.

@@ -17,7 +17,8 @@ use std::f64::consts::LN_2;
 /// the formula of the correction is 0/0 at a score of 0.
 const NEAR_MEDIAN: f64 = 1e-3;
 /// The smallest signed root at which the search of an upper quantile starts for `μ/λ >= 1`. Chosen
-/// by experiment; the test in `quantile` that counts evaluations passes with it.
+/// by experiment; with this value, every search stays within the number of evaluations that a test
+/// in `quantile_solver` allows.
 const LEAST_ROOT: f64 = 0.5;
 
 impl Distribution for InverseGaussian {

@@ -1,8 +1,8 @@
 //! Moments, entropy, median and mode.
 //!
 //! Method: with `φ = μ/λ` all cumulants are positive, `κ_n = (2n - 3)!! μ^n φ^(n-1)`. The moments
-//! are computed as sums and products of positive terms, so no digits cancel. The entropy is the
-//! exception.
+//! are computed as sums and products of positive terms, so no digits cancel. Only the entropy is
+//! computed as a difference.
 
 use super::InverseGaussian;
 use crate::special::elementary::{Scaled, binade};
@@ -79,7 +79,7 @@ impl InverseGaussian {
 
     /// Returns the cumulant of order `n`, `(2n - 3)!! μ^n (μ/λ)^(n-1)`; 0 for `n = 0`.
     ///
-    /// 0 or ∞ only where the cumulant is below or beyond f64's range.
+    /// The result is 0 or ∞ only where the cumulant is below or beyond f64's range.
     ///
     /// Accuracy: `4n` epsilons. Cost: `n` steps, fewer where the result is 0 or ∞.
     #[must_use]
@@ -112,12 +112,11 @@ impl InverseGaussian {
     /// Returns the raw moment `E X^n`; the order can be negative.
     ///
     /// `E X^n = μ^n Σ_j (n-1+j)! / (j! (n-1-j)!) (μ/(2λ))^j` for `n >= 1`, and `E X^-n = E X^(n+1)
-    /// / μ^(2n+1)`. It is the product of the ratios `ρ_j` of neighbouring moments, `ρ_j = (2j - 1)
-    /// μ²/λ + μ²/ρ_(j-1)` with `ρ_0 = μ`; 0 or ∞ only where the moment is below or beyond f64's
-    /// range.
+    /// / μ^(2n+1)`. For `n >= 1` the moment is computed as the product of the ratios `ρ_j` of
+    /// neighbouring moments, `ρ_j = (2j - 1) μ²/λ + μ²/ρ_(j-1)` with `ρ_0 = μ`. The result is 0 or
+    /// ∞ only where the moment is below or beyond f64's range.
     ///
-    /// Accuracy: `4 |n|` epsilons. Cost: `|n|` steps of a division, fewer where the result is 0 or
-    /// ∞.
+    /// Accuracy: `4 |n|` epsilons. Cost: `|n|` divisions, fewer where the result is 0 or ∞.
     ///
     /// # Source
     /// Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the ratios: from
@@ -140,7 +139,8 @@ impl InverseGaussian {
 
     /// Returns `E X^order` if `is_positive`, otherwise `E X^-order`.
     pub(crate) fn raw_moment_of(&self, order: u32, is_positive: bool) -> f64 {
-        // Moments of a negative order have the same ratios, of 1/μ and 1/λ, and no first one.
+        // For a negative order, the same recursion of the ratios has 1/μ and 1/λ in place of μ and
+        // μ²/λ, and the product starts with 1 instead of μ.
         let (base, growth, first, n_ratios) = if is_positive {
             (self.mean, self.mean * self.phi(), self.mean, order - 1)
         } else {
@@ -166,13 +166,15 @@ impl InverseGaussian {
     /// Returns `E (X - μ)^n`, from the cumulants by a recursion without cancellation:
     /// `E (X - μ)^n = Σ_j C(n-1, j-1) κ_j E (X - μ)^(n-j)` over `j` from 2 to `n`.
     ///
-    /// 0 or ∞ only where the moment is below or beyond f64's range.
+    /// The result is 0 or ∞ only where the moment is below or beyond f64's range.
     ///
-    /// Accuracy: `4n` epsilons. Cost: of order `n²` steps and memory for `2n` numbers of 16 bytes,
-    /// where two bounds of the moment do not show that it is outside f64's range; `n` is replaced
-    /// by the first order beyond that range from which on moments grow. The bounds decide nearly
-    /// all orders above 1000, except in the vicinity of `n = λ/μ`: there an order of 10 000 takes
-    /// about a second, and the time grows with its square.
+    /// Accuracy: `4n` epsilons.
+    ///
+    /// Cost: constant if an upper or a lower bound shows that the moment is outside f64's range.
+    /// Otherwise of order `n²` steps, and memory for `2n` numbers of 16 bytes; the recursion ends
+    /// early at an order whose moment is beyond f64's range if the moments grow from there on. The
+    /// bounds decide nearly all orders above 1000, except near `n = λ/μ`. There an order of 10 000
+    /// takes about a second, and the time grows with the square of the order.
     #[must_use]
     pub fn central_moment(&self, n: u32) -> f64 {
         if let Some(limit) = self.central_moment_outside(f64::from(n)) {
@@ -200,8 +202,8 @@ impl InverseGaussian {
                 sum = sum.plus(binomial.times(cumulants[j]).times(moments[order - j]));
             }
             moments.push(sum);
-            // The sum for the next order, term by term, is at least 3/2 order growth times this
-            // one.
+            // Term by term, the sum for the next order is at least `3/2 order growth` times this
+            // sum.
             let is_growing = Wide::new(order as f64).times(growth).exponent >= 0.0;
             if is_growing && sum.exponent > RANGE {
                 return f64::INFINITY;
@@ -212,14 +214,17 @@ impl InverseGaussian {
 
     /// Returns 0 or ∞ if a bound shows that `E (X - μ)^n` is outside f64's range.
     ///
-    /// From above, `E |X - μ|^n <= (n/(e s))^n (E exp(s (X - μ)) + E exp(-s (X - μ)))` for every
-    /// `s` up to the end of the generating function, and the second expectation is the smaller one.
-    /// From below, one term of the sum over partitions of `n` into cumulants, which are positive:
-    /// `n/2` pairs, and a triple if `n` is odd; `(n - 1)!!` is at least `(n/e)^(n/2)`.
+    /// Upper bound: `E |X - μ|^n <= (n/(e s))^n (E exp(s (X - μ)) + E exp(-s (X - μ)))` for every
+    /// positive `s` up to [`Self::mgf_end`]. The second expectation is smaller than the first.
+    ///
+    /// Lower bound: the moment is a sum of products of cumulants over the partitions of `n`
+    /// elements. All terms are positive, so the terms of one kind of partition are a lower bound:
+    /// `n/2` pairs, or one triple and `(n - 3)/2` pairs if `n` is odd. The number `(n - 1)!!` of
+    /// partitions into pairs is at least `(n/e)^(n/2)`.
     fn central_moment_outside(&self, n: f64) -> Option<f64> {
         let (std_dev, end) = (self.std_dev(), self.mgf_end());
         let s = (n.sqrt() / std_dev).min(end);
-        // The cumulant generating function less its linear term, `μ s (1 - q)/(1 + q)` with `q =
+        // The cumulant generating function minus its linear term, `μ s (1 - q)/(1 + q)` with `q =
         // sqrt(1 - s/end)`.
         let share = s / end;
         let generated = self.mean * s * share / (1.0 + (1.0 - share).sqrt()).powi(2);

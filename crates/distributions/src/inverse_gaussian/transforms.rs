@@ -12,7 +12,8 @@ use crate::special::wide::{RANGE, Wide};
 use num_complex::Complex64;
 use std::f64::consts::SQRT_2;
 
-/// The value of `2μ²|t|/λ` from which on 1 is less than half an epsilon of its square root.
+/// The value of `2μ²|t|/λ` from which on 1 is negligible in f64 compared with the square root of
+/// this value.
 const FAR: f64 = 1e34;
 
 impl InverseGaussian {
@@ -41,21 +42,21 @@ impl InverseGaussian {
     }
 
     /// Returns the moment generating function `E exp(t X)`, `exp((λ/μ)(1 - sqrt(1 - 2μ²t/λ)))`:
-    /// finite up to [`Self::mgf_end`], included, and ∞ beyond; 0 at -∞, NaN for NaN.
+    /// finite up to and including [`Self::mgf_end`], and ∞ beyond; 0 at -∞, NaN for NaN.
     ///
-    /// Accuracy: relative, 10 epsilons of 1 plus the size of its logarithm, for the parameters and
-    /// the `t` given.
+    /// Accuracy: the relative error is at most 10 epsilons times 1 plus the size of the function's
+    /// logarithm. The parameters and `t` count as exact.
     #[must_use]
     pub fn mgf(&self, t: f64) -> f64 {
         self.cgf(t).exp()
     }
 
     /// Returns the cumulant generating function `ln E exp(t X)`, `(λ/μ)(1 - sqrt(1 - 2μ²t/λ))`:
-    /// finite up to [`Self::mgf_end`], included, and ∞ beyond; -∞ at -∞, NaN for NaN.
+    /// finite up to and including [`Self::mgf_end`], and ∞ beyond; -∞ at -∞, NaN for NaN.
     ///
-    /// Accuracy: 8 epsilons, relative to the exact value of the parameters and the `t` given, also
-    /// next to the end, where `1 - 2μ²t/λ` is computed in two parts. At `mgf_end`, which is
-    /// rounded, the value is that at the exact end if rounding went beyond it.
+    /// Accuracy: a relative error of 8 epsilons, where the parameters and `t` count as exact. This
+    /// includes a `t` close to the end, because `1 - 2μ²t/λ` is computed in two parts. If
+    /// [`Self::mgf_end`] was rounded up, the function returns the value at the exact end there.
     ///
     /// # Examples
     /// ```

@@ -18,7 +18,7 @@
 use super::coefficients::ERFCX;
 use super::polynomial;
 
-/// The polynomial is valid for `t >= -LEFT`.
+/// The range of `t` below 0 in which the polynomial is valid: `t >= -LEFT`.
 const LEFT: f64 = 0.5;
 /// The variable `y` of the polynomial is 0 at `t = MIDDLE - LEFT`, so that half of the polynomial's
 /// range is used for `t < 3.5`, where `erfcx` bends most.

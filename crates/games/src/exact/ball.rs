@@ -69,7 +69,7 @@ impl Ball {
 }
 
 impl TableauNumber for Ball {
-    /// The unit is the largest integer, so that determinants stay in range.
+    /// Converts `integer / 2^bits`, which is at most 1, so that determinants stay in range.
     fn from_big(integer: &BigInt, bits: u64) -> Option<Self> {
         let middle = nearest(&Rational::new(integer.clone(), BigInt::from(1) << bits));
         let radius = middle.abs() * f64::EPSILON + f64::MIN_POSITIVE;
@@ -155,11 +155,11 @@ mod tests {
                 let integer = integer >> (128 - bits.min(128));
                 let exact = Rational::new(integer.clone(), BigInt::from(1) << bits);
                 numbers.push((Ball::from_big(&integer, bits).unwrap(), exact));
-                // A float is itself, so that nothing but the operation's own rounding is left to
-                // hold.
+                // A float is exact (radius 0), so only the operation's own rounding must be
+                // covered.
                 let (middle, radius) = (random.normal(at), 0.0);
                 numbers.push((Ball { middle, radius }, exact_float(middle)));
-                // A number at the edge of its ball uses all that the radius leaves open.
+                // A number at the edge of its ball needs the whole radius.
                 let edge = exact_float(middle) + exact_float(0.25);
                 let radius = 0.25;
                 numbers.push((Ball { middle, radius }, edge));

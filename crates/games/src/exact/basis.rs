@@ -27,8 +27,8 @@ pub(super) struct Basis<'a> {
 impl<'a> Basis<'a> {
     /// Selects the first independent columns, in the order given; the columns must span all rows.
     ///
-    /// If every prime divides the determinant, which does not happen by chance, returns the error
-    /// of exhausted steps.
+    /// If every prime in [`GAPS`] divides the determinant, which does not happen by chance, returns
+    /// [`LimitReached::Steps`].
     pub(super) fn choose(
         program: &'a LinearProgram,
         preference: &[usize],
@@ -231,7 +231,7 @@ fn minor_bits(program: &LinearProgram, columns: &[usize]) -> u64 {
 }
 
 /// Converts columns to machine words if the sums of absolute values of their entries, by rows and
-/// by columns, are short enough.
+/// by columns, have at most [`SHORT_BITS`] bits.
 fn short_columns(program: &LinearProgram, columns: &[usize]) -> Option<ShortColumns> {
     let all = || columns.iter().flat_map(|&column| program.entries(column));
     let bits = all().map(|(_, entry)| entry.bits()).max().unwrap_or(0);

@@ -47,9 +47,9 @@ pub struct CorrelatedEquilibrium {
 /// optimal, the result is an extreme point of the set of optima.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if
-/// cells times the sum of the players' other actions are above 2^20; [`Error::Unproved`] if the
-/// proof takes too many steps.
+/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if the
+/// number of cells times the sum over players of (number of actions - 1) exceeds 2^20;
+/// [`Error::Unproved`] if the proof takes too many steps.
 ///
 /// # Examples
 /// ```
@@ -107,8 +107,10 @@ pub(super) fn coarse_correlated(
 
 /// Returns the largest gain of a player who deviates from its recommended actions, in floats.
 ///
-/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated
-/// equilibria, up to the rounding of a sum over all cells.
+/// The result is the largest, over players, of `Σ_a max_b Σ_s p(a, s) (u(b, s) - u(a, s))`, where
+/// `a` is the recommended action, `b` the action played, `s` the other players' actions, `p` the
+/// probability of a cell and `u` the payoff. It is 0 exactly at correlated equilibria, up to the
+/// rounding of a sum over all cells.
 ///
 /// # Errors
 /// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or
@@ -124,8 +126,9 @@ pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Res
 
 /// Returns the largest gain of a player from one action fixed in advance, in floats.
 ///
-/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly
-/// at coarse correlated equilibria, up to the rounding of a sum over all cells.
+/// The result is the largest, over players, of `max_b Σ_(a, s) p(a, s) (u(b, s) - u(a, s))`, and at
+/// least 0, with the notation of [`correlated_regret`]. It is 0 exactly at coarse correlated
+/// equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
 /// Those of [`correlated_regret`].
@@ -246,8 +249,8 @@ fn solve_cells(
     })
 }
 
-/// Returns the sparse gains of a player's deviations, one row for each pair of known case and other
-/// action: cells and gains.
+/// Returns the gains of a player's deviations: one sparse row of (cell, gain) for each pair of a
+/// case that the player can distinguish and another action.
 fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],

@@ -57,18 +57,19 @@ pub struct Elimination {
     pub steps: Vec<Dominated>,
 }
 
-/// Eliminates dominated actions one by one, until none is left.
+/// Eliminates dominated actions one by one, until no surviving action is dominated.
 ///
 /// Players are visited in turn, their actions in ascending order, and an action is removed as
 /// soon as it is dominated. The actions that survive strict dominance do not depend on this order;
 /// the actions that survive weak dominance do.
 ///
-/// Cost: the cells that survive, times the actions of the player, for each action and round; a game
-/// near the limit takes minutes.
+/// Cost: for each action and round, at most one payoff comparison per surviving cell, and for
+/// [`Dominance::Strict`] possibly a linear program; a game near the limit takes minutes.
 ///
 /// # Errors
-/// [`Error::TooLarge`] if cells times the actions of all players are above 2^26;
-/// [`Error::Unproved`] if a proof takes too many steps, for [`Dominance::Strict`] only.
+/// [`Error::TooLarge`] if the number of cells times the sum of all players' numbers of actions
+/// exceeds 2^26; [`Error::Unproved`] if a proof takes too many steps, for [`Dominance::Strict`]
+/// only.
 ///
 /// # Examples
 /// ```
@@ -191,7 +192,7 @@ impl Rivals {
         })
     }
 
-    /// Returns a mixture of the other actions that dominates.
+    /// Returns a mixture of the other actions that dominates the action, or `None`.
     fn dominating(
         &self,
         operation: &'static str,

@@ -27,8 +27,8 @@ pub struct Equilibrium {
 }
 
 impl Equilibrium {
-    /// Sorts by the row player's strategy, then the column player's; those that play early actions
-    /// more come first.
+    /// Sorts equilibria by the row player's strategy, then by the column player's, in descending
+    /// lexicographic order of the probabilities.
     pub(super) fn sort(equilibria: &mut [Self]) {
         equilibria.sort_by(|a, b| b.strategies.cmp(&a.strategies));
     }

@@ -22,9 +22,10 @@ pub(super) struct Factor {
     pivots: Vec<usize>,
     /// The inverse of each pivot.
     inverses: Vec<u64>,
-    /// Below the pivots: rows of the system and entries.
+    /// For each pivot, its column's entries below the pivot, as (row of the system, entry).
     lower: Vec<Vec<(usize, u64)>>,
-    /// Above the pivots: numbers of earlier pivots and entries.
+    /// For each pivot, its column's entries above the pivot, as (number of an earlier pivot,
+    /// entry).
     upper: Vec<Vec<(usize, u64)>>,
     n_operations: usize,
 }
@@ -33,7 +34,7 @@ pub(super) struct Factor {
 struct Remainder {
     /// An entry for each row.
     entries: Vec<u64>,
-    /// The pivot in each row.
+    /// The number of the pivot in each row, if the row has a pivot.
     pivot_at: Vec<Option<usize>>,
     /// Whether each row was visited since the last column.
     is_met: Vec<bool>,
@@ -171,8 +172,8 @@ impl Factor {
 }
 
 impl Remainder {
-    /// Records a row at its first entry, so that a dense column does not visit each row once for
-    /// every pivot.
+    /// Records a row when the current column gets its first entry there. Later calls for the row do
+    /// nothing.
     fn meet(&mut self, row: usize) {
         if std::mem::replace(&mut self.is_met[row], true) {
             return;

@@ -15,9 +15,10 @@ use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
-/// Leading bits that quotients are computed from.
+/// Number of leading bits from which quotients are computed.
 const LEADING: u64 = 62;
-/// Most bits of the integers of fractions whose operations need no interruption.
+/// Largest number of bits of numerators and denominators for which the library's operations on
+/// fractions are fast enough to need no interruption.
 const SHORT_BITS: u64 = 512;
 
 /// Returns a fraction in lowest terms; the denominator must not be 0.

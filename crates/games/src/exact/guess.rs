@@ -23,13 +23,13 @@ const POSITIVE: f64 = 1e-8;
 const TOLERANCE: f64 = 1e-10;
 /// Time limit of a guess; no program that can be proved is known to need more.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Operations on machine words for each coefficient that is rounded or passed to the solver.
+/// Cost of rounding a coefficient or of passing it to the solver, in operations on machine words.
 const WORDS_PER_ENTRY: u64 = 64;
 /// Iterations of the solver between two of its readings of the clock.
 const SOLVER_ITERATIONS_PER_LOOK: usize = 1000;
 /// Least time of an iteration of the solver for each coefficient of a dense program, in seconds.
 const SECONDS_PER_TERM: f64 = 1e-9;
-/// Largest exponent of a power of two; larger powers are 0 or infinite.
+/// Limit to which exponents of two are clamped: powers beyond it are 0 or infinite in f64 anyway.
 const MAX_POWER: i64 = 2000;
 
 /// Returns all columns of a program, in the order of preference for an optimal basis.
@@ -59,8 +59,8 @@ pub(super) fn by_merit(program: &LinearProgram, merits: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Returns the absolute value of each column less that of its reduced cost; `None` if the solver
-/// fails.
+/// Returns the merit of each column: the absolute value of its variable or slack minus the absolute
+/// value of its reduced cost. Returns `None` if the solver fails.
 fn merits(program: &LinearProgram, work: &Work<'_>) -> Option<Vec<f64>> {
     let primal = Rounded::new(program, work)?;
     let dual = primal.dual();
@@ -138,7 +138,7 @@ impl Rounded {
         })
     }
 
-    /// Returns the dual, as [`Program::dual`] does.
+    /// Returns the dual, as [`LinearProgram::dual`] does.
     fn dual(&self) -> Self {
         let mut rows = vec![vec![]; self.objective.len()];
         for (row, terms) in self.rows.iter().enumerate() {
@@ -166,8 +166,8 @@ impl Rounded {
         Duration::from_secs_f64(SECONDS_PER_TERM * n_operations as f64)
     }
 
-    /// Returns the column of the dual that belongs to a column: the slack of a variable's row, or
-    /// the price of a row.
+    /// Returns the column of the dual that belongs to a column: for a variable, the slack of its
+    /// dual row; for a slack, the price of its row.
     fn twin(&self, column: usize) -> usize {
         (column + self.rows.len()) % self.domains.len()
     }
@@ -221,8 +221,8 @@ fn bounds(domain: Domain) -> (f64, f64) {
     }
 }
 
-/// Returns integers, each divided by its power of two and all by one more power, so that the
-/// largest is near 1.
+/// Returns integers, each divided by its own power of two and by one common power of two, so that
+/// the largest quotient is near 1.
 fn scaled(integers: impl Iterator<Item = (BigInt, i64)> + Clone) -> Vec<f64> {
     let nonzero = integers.clone().filter(|(integer, _)| bits(integer) > 0);
     let largest = nonzero

@@ -1,7 +1,7 @@
 //! Number types for tableaux: machine words while they suffice, then integers of any size.
 //!
-//! Role: [`Entry`] has all operations that pivoting needs. Every operation may fail because the
-//! type is too small: a word overflows, or a [`super::ball::Ball`] cannot decide its sign. The
+//! Role: [`TableauNumber`] has all operations that pivoting needs. An operation may fail because
+//! the type is too small: a word overflows, or a [`super::ball::Ball`] cannot decide its sign. The
 //! caller then continues with the next type.
 //! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968,
 //! "Sylvester's identity and multistep integer-preserving Gaussian elimination".

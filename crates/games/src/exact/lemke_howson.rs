@@ -23,8 +23,8 @@ use num_bigint::BigInt;
 /// Returns the equilibrium at the end of the path that drops a label.
 ///
 /// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium
-/// is proved by [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different
-/// labels may lead to the same.
+/// is proved by [`super::verify`] and is extreme (see [`super::all_equilibria`]). Different labels
+/// may lead to the same equilibrium.
 ///
 /// # Errors
 /// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs
@@ -47,7 +47,7 @@ pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
     Prover::new().lemke_howson(game, label)
 }
 
-/// Follows the path that drops a label.
+/// Computes the equilibrium at the end of the path that drops a label.
 pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<Equilibrium> {
     const OPERATION: &str = "exact::lemke_howson";
     let work = Work::new(prover);
@@ -86,7 +86,7 @@ pub fn lemke_howson_all(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
     Prover::new().lemke_howson_all(game)
 }
 
-/// Follows the paths of all labels.
+/// Computes the distinct equilibria at the ends of the paths of all labels, sorted.
 pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibrium>> {
     const OPERATION: &str = "exact::lemke_howson_all";
     let work = Work::new(prover);
@@ -100,7 +100,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(ends)
 }
 
-/// The two initial tableaux of every path.
+/// The two tableaux at which every path starts, in both kinds of integers.
 struct Paths {
     words: Option<[Tableau<i128>; 2]>,
     integers: Option<[Tableau<BigInt>; 2]>,

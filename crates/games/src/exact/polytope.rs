@@ -19,11 +19,11 @@ use std::ops::Range;
 /// The polytope of one player's strategies.
 #[derive(Clone, Debug)]
 pub(super) struct Polytope {
-    /// Labels of the player's actions, which bound the polytope by `z ≥ 0`.
+    /// Labels of the player's actions, for the constraints `z ≥ 0`.
     pub(super) own: Range<usize>,
-    /// Labels of the opponent's actions, which bound it by `C z ≤ 1`.
+    /// Labels of the opponent's actions, for the constraints `C z ≤ 1`.
     pub(super) others: Range<usize>,
-    /// The integers C.
+    /// The integers of C, row-major.
     pub(super) entries: Vec<BigInt>,
 }
 

@@ -32,9 +32,9 @@ pub(super) enum Domain {
 pub(super) struct LinearProgram {
     domains: Vec<Domain>,
     objective: Vec<BigInt>,
-    /// The factor by which the given objective was multiplied.
+    /// The factor that turned the coefficients of the given objective into integers.
     objective_scale: Rational,
-    /// Rows and entries of each variable.
+    /// The entries of each variable's column, as (row, entry).
     columns: Vec<Vec<(usize, BigInt)>>,
     rows: Vec<Constraint>,
 }
@@ -45,13 +45,15 @@ struct Constraint {
     /// The slack's column.
     unit: [(usize, BigInt); 1],
     right: BigInt,
-    /// The factor by which the given row was multiplied.
+    /// The factor that turned the numbers of the given row into integers.
     scale: Rational,
 }
 
-/// A solution of a program and a solution of its dual, both vertices, that prove each other
-/// optimal: `A x + s = b`, every variable is in its domain, `Aᵀ y - c` is at least 0 or, for free
-/// variables, 0, and `c·x = b·y`.
+/// A solution `x` of a program with slacks `s`, and a solution `y` of its dual, both vertices,
+/// which prove each other optimal.
+///
+/// The proof consists of these conditions: `A x + s = b`; every variable and slack is in its
+/// domain; `Aᵀ y - c` is at least 0, and 0 for free variables; `c·x = b·y`.
 #[derive(Clone, Debug)]
 pub(super) struct Optimum {
     pub(super) primal: Fractions,
@@ -366,8 +368,8 @@ impl Optimum {
 }
 
 impl Domain {
-    /// Returns the domain of the price of a row whose slack has this domain, which is also the
-    /// domain of the reduced cost of such a variable.
+    /// Returns the domain of the reduced cost of a variable with this domain. The price of a row
+    /// whose slack has this domain has the same domain.
     pub(super) fn dual(self) -> Self {
         match self {
             Self::Free => Self::Zero,
@@ -376,7 +378,8 @@ impl Domain {
         }
     }
 
-    /// Returns whether a number, or any positive multiple, is in the domain.
+    /// Returns whether a number is in the domain. A positive multiple, such as the numerator of a
+    /// fraction, has the same result.
     pub(super) fn holds(self, number: &BigInt) -> bool {
         match self {
             Self::Free => true,

@@ -1,10 +1,12 @@
 //! Zero-sum game trees by one linear program over sequences.
 //!
-//! Method: the first player maximises `q_0`. Here `x` is a plan, a probability for each of the
-//! player's sequences that is split at its information sets, and `q` bounds the first player's
-//! payoff from each set of the second player on. The prices of the second player's sequences are
-//! its plan. So the program has one row for each sequence of the second player and one for each
-//! information set of the first. Its size grows with the tree, not with the number of strategies.
+//! Method: the first player chooses a plan: a probability for each of its sequences, such that the
+//! probabilities of a set's actions sum to the probability of the sequence before the set. For each
+//! set of the second player, `q` bounds the first player's payoff from that set on. The first
+//! player maximises `q_0`, the bound at the root. The prices of the second player's sequences are
+//! the second player's plan. The program has one row for each sequence of the second player and one
+//! for each information set of the first player, so its size grows with the tree, not with the
+//! number of strategies.
 //! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive
 //! two-person games".
 
@@ -22,9 +24,8 @@ use std::fmt;
 /// The value of a zero-sum tree, and a strategy of each player that guarantees the value.
 ///
 /// A strategy holds a probability for each action of each of the player's information sets, in the
-/// order of
-/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own
-/// earlier choices exclude all actions have the same probability.
+/// order of [`Sequences::decisions`]: the action that ends sequence `n` is at index `n - 1`. At
+/// sets that the player's own earlier choices exclude, all actions have the same probability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
@@ -32,7 +33,7 @@ pub struct TreeSolution {
     pub value: Rational,
     /// The sum of both players' payoffs at every end: 0 in a zero-sum game.
     pub sum: Rational,
-    /// Either player's strategy.
+    /// The strategies of the first and the second player.
     pub strategies: Vec<Vec<Rational>>,
 }
 
@@ -49,7 +50,8 @@ impl fmt::Display for TreeSolution {
 pub struct FloatSolution {
     /// The payoff of the first player, rounded once.
     pub value: f64,
-    /// Either player's strategy, as in [`TreeSolution::strategies`], each probability rounded once.
+    /// The strategies of both players, as in [`TreeSolution::strategies`], each probability rounded
+    /// once.
     pub strategies: Vec<Vec<f64>>,
     /// NashConv of the rounded strategies: the sum of both players' gains from best responses,
     /// computed on the tree.
@@ -108,13 +110,13 @@ pub(super) fn solve_tree(tree: &Tree, prover: &Prover<'_>) -> Result<TreeSolutio
     solve(&sequences("exact", tree, &Work::new(prover))?, prover)
 }
 
-/// Returns the sequence form of a tree, within the limits of the work.
+/// Returns the sequence form of a tree, or an error if `work` reaches a limit.
 fn sequences(operation: &'static str, tree: &Tree, work: &Work<'_>) -> Result<Sequences> {
     let halted = |halt: LimitReached| halt.error(operation);
     Sequences::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
 }
 
-/// Solves a game.
+/// Solves a tree given by its sequence form.
 pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolution> {
     const OPERATION: &str = "exact";
     let work = Work::new(prover);
@@ -155,8 +157,8 @@ impl<'a> Solved<'a> {
         self.program.value(&self.optimum, work)
     }
 
-    /// Returns both players' strategies; `ratio` converts two sequence probabilities to one action
-    /// probability.
+    /// Returns both players' strategies. `ratio` divides the probabilities of a sequence and its
+    /// parent; `even` is the probability at a set that the player does not reach.
     fn strategies<T: Clone>(
         &self,
         work: &Work<'_>,
@@ -225,8 +227,9 @@ fn check(operation: &'static str, form: &Sequences, work: &Work<'_>) -> Result<(
 
 /// Returns the linear program of the first player.
 ///
-/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the
-/// plan's, then one for each sequence of the second player.
+/// Variables: the first player's sequence probabilities (its plan), then `q_0`, then `q` of each
+/// set of the second player. Rows: the constraints of the plan, then one row for each sequence of
+/// the second player.
 fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<LinearProgram, LimitReached> {
     let n_plan = form.n_sequences(0);
     let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
@@ -248,8 +251,9 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<LinearProgr
     Ok(program)
 }
 
-/// Returns, for each sequence of the second player, the upper bound on the `q` of its set: the
-/// first player's payoffs at the sequence, and the `q` of all sets that follow.
+/// Returns, for each sequence of the second player, the terms of the row that bounds the `q` of its
+/// set from above by the first player's payoffs at the sequence plus the `q` of all sets that
+/// follow.
 fn responses(
     form: &Sequences,
     n_plan: usize,

@@ -1,7 +1,7 @@
 //! Sparse columns of integers in machine words.
 //!
-//! Role: the inner loops of lifting; a product of two words costs a fiftieth of one of integers of
-//! any size.
+//! Role: the inner loops of lifting; a product of two machine words costs a fiftieth of a product
+//! of arbitrary-precision integers.
 //! Method: entries by columns, in 64 bits if all fit, else in 128; all sums are modulo 2^128.
 
 #![expect(
@@ -32,8 +32,8 @@ enum Entries {
 }
 
 impl ShortColumns {
-    /// Converts columns whose entries have at most this many bits; `None` if an entry does not fit
-    /// 128 bits.
+    /// Converts columns of (row, entry) whose entries have at most `bits` bits; returns `None` if
+    /// an entry does not fit in 128 bits.
     pub(super) fn new<'a>(
         columns: impl Iterator<Item = &'a [(usize, BigInt)]> + Clone,
         bits: u64,
@@ -64,7 +64,7 @@ impl ShortColumns {
         })
     }
 
-    /// Subtracts each column times its factor.
+    /// Subtracts from `left` each column times its factor.
     pub(super) fn subtract_combination(&self, left: &mut [i128], factors: &[u64]) {
         match &self.entries {
             Entries::Words(entries) => self.combine(entries, left, factors),
@@ -72,7 +72,8 @@ impl ShortColumns {
         }
     }
 
-    /// Subtracts from each number the product of its column and a vector by rows.
+    /// Subtracts from each number of `left`, one per column, the dot product of its column and
+    /// `vector`, which has one number per row.
     pub(super) fn subtract_products(&self, left: &mut [i128], vector: &[u64]) {
         match &self.entries {
             Entries::Words(entries) => self.multiply(entries, left, vector),

@@ -3,7 +3,7 @@
 //! Method: if the exact solution and prices of a basis do not prove each other optimal, columns are
 //! exchanged: by the simplex method if all values are right, by the dual one if all costs are, both
 //! by Bland's rule, and until then by the least-index criss-cross rule, which may start anywhere.
-//! None of them comes back to a basis, so there is an end.
+//! No rule visits a basis twice, so the search ends.
 //! Source: Bland 1977, "New finite pivoting rules for the simplex method"; Terlaky 1985, "A
 //! convergent criss-cross method".
 
@@ -20,7 +20,7 @@ use num_traits::{Signed, Zero};
 pub(super) enum SimplexError {
     /// No numbers satisfy the rows.
     Infeasible,
-    /// The dual has no solution: if the program has one, its objective has no bound.
+    /// The dual has no solution: if the program has a solution, its objective has no upper bound.
     Unbounded,
     /// The proof met a limit and was stopped.
     Halted(LimitReached),
@@ -35,7 +35,7 @@ pub(super) fn solve(program: &LinearProgram, work: &Work<'_>) -> Result<Optimum,
     solve_from(program, &preference, work)
 }
 
-/// Solves a program, starting from the basis determined by an order of its columns.
+/// Solves a program, starting from the basis of the first independent columns in `preference`.
 pub(super) fn solve_from(
     program: &LinearProgram,
     preference: &[usize],
@@ -76,8 +76,8 @@ pub(super) fn solve_from(
     }
 }
 
-/// Returns the entering column for a basic column whose value is infeasible; the exchange sets this
-/// value to zero.
+/// Returns the column that enters the basis in exchange for a basic column whose value is
+/// infeasible; the exchange sets this value to zero.
 fn entering_for(
     program: &LinearProgram,
     (optimum, costs): (&Optimum, &[BigInt]),
@@ -101,8 +101,8 @@ fn entering_for(
     first_smallest(program.n_columns(), ratio)
 }
 
-/// Returns the leaving column for a column whose reduced cost is infeasible; the leaving column
-/// becomes zero.
+/// Returns the column that leaves the basis in exchange for a column whose reduced cost is
+/// infeasible; the value of the leaving column becomes zero.
 fn leaving_for(
     program: &LinearProgram,
     (optimum, costs): (&Optimum, &[BigInt]),
@@ -147,7 +147,7 @@ fn first_smallest(n_columns: usize, ratio: impl Fn(usize) -> Option<Rational>) -
 }
 
 impl SimplexError {
-    /// Returns the error for a program that is known to have an optimum.
+    /// Converts the error for the program of a game, which is known to have an optimum.
     pub(super) fn of_game(self, operation: &'static str) -> Error {
         match self {
             Self::Halted(halt) => halt.error(operation),
@@ -228,7 +228,7 @@ mod tests {
         let mut program =
             LinearProgram::maximize([free.clone(), free, bounded], &unlimited()).unwrap();
         let terms = |entries: [i64; 3]| entries.map(rational).into_iter().enumerate().collect();
-        // x + y = z - 4, three times; x - y = 1, by a tenth and by 30.
+        // The row x + y = z - 4 with three factors, and the row x - y = 1 times 30.
         for factor in [1, -2, 3] {
             let entries = [factor, factor, -factor];
             let right = rational(-4 * factor);
@@ -352,7 +352,7 @@ mod tests {
             let from_start = from_start.map(|optimum| optimal_value(&program, &optimum));
             match (guessed, from_start) {
                 (Ok(guessed), Ok(other)) => prop_assert_eq!(guessed, other),
-                // A program can be infeasible and its dual as well.
+                // A program and its dual can both be infeasible.
                 (Err(_), Err(_)) => {}
                 (guessed, other) => prop_assert!(false, "{:?} and {:?}", guessed, other),
             }

@@ -133,7 +133,7 @@ impl<T: TableauNumber> Tableau<T> {
         Some(leaves)
     }
 
-    /// Pivots to the basis of the requested variables by any sequence of exchanges.
+    /// Pivots to the basis whose variables have labels for which `is_wanted` is true.
     pub(super) fn go_to(
         &mut self,
         is_wanted: impl Fn(usize) -> bool,
@@ -152,8 +152,8 @@ impl<T: TableauNumber> Tableau<T> {
         }
     }
 
-    /// Exchanges the variables of a row and a column. After `None`, which is also returned at a
-    /// limit of the work, the tableau is invalid.
+    /// Exchanges the variables of a row and a column. Returns `None` at an overflow, at an
+    /// undecided sign or at a limit of the work; the tableau is then invalid.
     fn pivot(&mut self, row: usize, col: usize, work: &Work<'_>) -> Option<()> {
         let pivot = self.at(row, col).clone();
         let width = self.nonbasic.len() + 1;
@@ -191,7 +191,8 @@ impl<T: TableauNumber> Tableau<T> {
 }
 
 impl<T: TableauNumber + Into<BigInt>> Tableau<T> {
-    /// Returns the strategy of the tableau's point, which must not be the origin.
+    /// Returns the strategy that the tableau's vertex represents; the vertex must not be the
+    /// origin.
     pub(super) fn strategy(&self, work: &Work<'_>) -> Option<Vec<Rational>> {
         let mut point = vec![BigInt::ZERO; self.own.len()];
         for (row, &label) in self.basic.iter().enumerate() {

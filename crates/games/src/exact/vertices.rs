@@ -26,8 +26,8 @@ use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Largest number of actions of both players together in [`all_equilibria`]: label sets are bits of
-/// one word.
+/// Largest number of actions of both players together in [`all_equilibria`]: a set of labels is
+/// stored in the bits of a `u128`.
 pub const MAX_LABELS: usize = 128;
 
 /// Largest number of bases of a best-response polytope visited by [`all_equilibria`].
@@ -41,13 +41,13 @@ const OPERATION: &str = "exact::all_equilibria";
 /// A set of labels, a bit each.
 type LabelSet = u128;
 
-/// Cost of splitting lists for each set, in operations on words.
+/// Cost per label set of splitting two lists by a label, in operations on words.
 const WORDS_OF_SET: u64 = 2;
-/// Fixed cost of splitting lists, in operations on words.
+/// Fixed cost of splitting two lists by a label, in operations on words.
 const WORDS_OF_CALL: u64 = 64;
 
-/// Returns all extreme equilibria, sorted: those that play the row player's early actions more come
-/// first.
+/// Returns all extreme equilibria, in descending lexicographic order of the row player's and then
+/// the column player's probabilities.
 ///
 /// An equilibrium is extreme if each strategy is a vertex: it is not a mixture of two other
 /// strategies of the player against which the opponent has at least the same best responses. A
@@ -151,14 +151,15 @@ pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
     components
 }
 
-/// A basis' vertex labels, and the bases at the other ends of its edges.
+/// The labels that are tight at the vertex of a basis, and the neighbouring bases.
 #[derive(Debug, PartialEq)]
 struct Corner {
     tight: LabelSet,
     neighbours: Vec<LabelSet>,
 }
 
-/// The bases of a polytope, each the set of its basic variables.
+/// The bases of a polytope. A basis is the label set of its basic variables; its tableau is
+/// computed from the tableau of the origin in one of three kinds of numbers.
 struct Bases {
     origin: LabelSet,
     balls: Option<Tableau<Ball>>,
@@ -176,7 +177,7 @@ impl Bases {
         }
     }
 
-    /// Returns the labels of each vertex except the origin, with one of its bases.
+    /// Returns, for each vertex except the origin, its tight labels and one of its bases.
     fn vertices(&self, work: &Work<'_>) -> Result<BTreeMap<LabelSet, LabelSet>> {
         let mut vertices = BTreeMap::new();
         let mut seen = HashSet::from([self.origin]);
@@ -335,8 +336,8 @@ mod tests {
         Bases::new(&Polytope::new(&payoffs, 0, &unlimited()).unwrap())
     }
 
-    /// Compares the three kinds of numbers at all bases of a vertex. Returns the number of bases
-    /// decided by balls, and the number of all bases.
+    /// Checks that the three kinds of numbers agree at one basis of each vertex. Returns the number
+    /// of bases that balls decide, and the number of bases checked.
     fn compare_kinds(bases: &Bases) -> [usize; 2] {
         let work = unlimited();
         let vertices: Vec<_> = bases.vertices(&work).unwrap().into_values().collect();

@@ -19,25 +19,25 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Steps of arithmetic that the proof of one linear program may take.
+/// Largest number of steps (operations on machine words) in the proof of one linear program.
 pub(super) const MAX_STEPS: u64 = 1 << 34;
-/// Cost of an operation on big integers besides its words, in operations on words.
+/// Fixed cost of an operation on big integers, in operations on words.
 const OVERHEAD: u64 = 16;
-/// Cost of an operation on fractions besides its words, in operations on words: several
-/// allocations, and a greatest common divisor.
+/// Fixed cost of an operation on fractions, in operations on words: several allocations, and a
+/// greatest common divisor.
 const FRACTION_OVERHEAD: u64 = 256;
 /// Operations on words between two readings of the clock.
 const WORDS_PER_LOOK: u64 = 1 << 20;
 
 /// A prover with limits: a deadline, and a function that may cancel a proof.
 ///
-/// The methods are the functions of [`crate::exact`](mod@crate::exact), which have no deadline of
-/// their own.
+/// Each method corresponds to a function of [`crate::exact`](mod@crate::exact); the functions have
+/// no deadline.
 ///
-/// Limits: a proof ends some milliseconds after its deadline, except during one operation on very
-/// long integers or between two looks at the clock by the solver in floats, which are 1000 of its
-/// iterations apart: 0.8 s for `LiarsDice::new(6, 1)`. A cancellation takes effect only after the
-/// solver in floats ends.
+/// Limits: a proof usually ends some milliseconds after its deadline. It ends later if one
+/// operation on very long integers takes longer, or if the solver in floats is running: the solver
+/// reads the clock every 1000 iterations, which take 0.8 s for `LiarsDice::new(6, 1)`. A
+/// cancellation takes effect only after the solver in floats ends.
 ///
 /// # Examples
 /// ```
@@ -209,7 +209,7 @@ pub(super) enum LimitReached {
 }
 
 impl LimitReached {
-    /// Returns the error of an operation that met the limit.
+    /// Returns the error of an operation that reached the limit.
     pub(super) fn error(self, operation: &'static str) -> Error {
         match self {
             Self::Steps => Error::Unproved {
@@ -222,7 +222,7 @@ impl LimitReached {
     }
 }
 
-/// The steps and the time that one call has left.
+/// The steps that one call has left, and its time limits.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     prover: Prover<'a>,
@@ -241,7 +241,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns work whose only limit is a number of steps.
+    /// Returns a `Work` whose only limit is a number of steps.
     #[cfg(test)]
     pub(super) fn with_steps(steps: u64) -> Self {
         let work = Self::new(&Prover::new());
@@ -263,12 +263,12 @@ impl<'a> Work<'a> {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Subtracts the steps of operations on words.
+    /// Counts operations on words and subtracts them from the steps left.
     pub(super) fn spend_words(&self, n_operations: usize) -> std::result::Result<(), LimitReached> {
         self.take(n_operations as u64)
     }
 
-    /// Subtracts the steps of operations on integers of `bits` bits.
+    /// Counts operations on integers of `bits` bits and subtracts them from the steps left.
     pub(super) fn spend(
         &self,
         n_operations: usize,

@@ -21,7 +21,8 @@ use num_traits::{One, Zero};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Learning iterations per action of both players, enough for three attempts of linear algebra.
+/// Learning iterations for each action of either player, enough for three attempts to finish by
+/// linear algebra.
 const ITERATIONS_PER_ACTION: u64 = 5;
 /// NashConv, relative to the range of payoffs, that linear algebra must reach.
 const TARGET: f64 = 1e-9;
@@ -209,8 +210,8 @@ fn learnt_supports(
     (solution.polished && size(0) == size(1)).then_some(supports)
 }
 
-/// Returns which columns of the program are in the basis of two supports: the value, the rows
-/// played, and the slacks of the columns not played.
+/// Returns a merit for each column of the program: 1 in the basis of two supports, -1 outside. The
+/// basis consists of the value, the rows played, and the slacks of the columns not played.
 fn merits([rows, cols]: &[Vec<bool>; 2]) -> Vec<f64> {
     let merit = |is_basic: bool| if is_basic { 1.0 } else { -1.0 };
     let value = std::iter::once(true);
@@ -220,7 +221,7 @@ fn merits([rows, cols]: &[Vec<bool>; 2]) -> Vec<f64> {
     basic.chain([false]).map(merit).collect()
 }
 
-/// Solves a game.
+/// Solves a zero-sum matrix game.
 pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<MatrixSolution> {
     const OPERATION: &str = "exact";
     check_size(OPERATION, game.row_payoffs().len())?;

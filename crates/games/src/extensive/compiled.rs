@@ -1,13 +1,13 @@
 //! The compiled game: a two-player game laid out for learning.
 //!
-//! Role: a game is compiled once into a compiled game; loops over a compiled game do not hash,
-//! allocate, or call through a pointer.
+//! Role: a game is compiled once; loops over the compiled game do not hash, allocate, or call
+//! through a pointer.
 //! Method: a chunk has `LANES` information sets of one player, with equal depth and equally many
 //! actions, one set in each SIMD lane. Each action of a chunk is a vector of lanes. Sets that lead
-//! to the same ends (that share a public state) get neighbouring lanes, so the payoffs between two
-//! vectors fill a small matrix, called a tile. Many tiles are equal, and each distinct tile is
-//! stored once. The payoffs of a tile with few entries are stored one by one. The arrangement of
-//! sets affects speed only.
+//! to the same terminal nodes (that share a public state) get neighbouring lanes, so the payoffs
+//! between two vectors fill a small matrix, called a tile. Many tiles are equal, and each distinct
+//! tile is stored once. The payoffs of a tile with few entries are stored one by one. The
+//! arrangement of sets affects speed only.
 //! Shapes: vector 0 contains the empty sequence in lane 0. A lane without a set has as its parent a
 //! lane of vector 0 that is always 0.
 //! Cost: memory grows with sequences, tiles, distinct tiles, and payoffs outside tiles.
@@ -24,7 +24,7 @@ use crate::{centre, number};
 use layout::Layout;
 use payoffs::Payoffs;
 
-/// A two-player game, compiled.
+/// A two-player game, laid out in memory for learning with SIMD.
 ///
 /// # Examples
 /// ```
@@ -52,8 +52,8 @@ pub struct CompiledGame {
 struct Roundings {
     /// The largest absolute value of a centred payoff.
     size: f64,
-    /// Number of roundings between a leaf's payoff and the value of a set, without those of the
-    /// other player's probabilities.
+    /// Number of roundings between a leaf's payoff and the value of a set; roundings of the other
+    /// player's probabilities are not counted.
     n: f64,
     /// The largest number of the player's own sets on the path to a leaf.
     depth: f64,

@@ -4,7 +4,7 @@ use super::{ExtensiveGame, Turn};
 
 /// Poker with three cards, one for each player, an ante of 1 and at most one bet of 1.
 ///
-/// Value for the first player: -1/18. Ends: 6 deals times 5 ways to bet.
+/// Value for the first player: -1/18. Number of terminal nodes: 6 deals times 5 ways to bet.
 ///
 /// # Source
 /// Kuhn 1950, "A simplified two-person poker".

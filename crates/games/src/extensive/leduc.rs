@@ -4,10 +4,11 @@ use super::{ExtensiveGame, Turn};
 
 /// Poker with six cards, one for each player and one for the table.
 ///
-/// An ante of 1; two rounds of betting, in which at most two raises are made, of 2 each and then of
-/// 4; the table's card is shown in between. A pair with it wins, else the higher card; equal ranks
-/// share. Ends: in the first round 30 deals times 4 folds, in the second 120 deals times 5 ways to
-/// get there times 9 ways to end.
+/// Each player pays an ante of 1. There are two rounds of betting with at most two raises each, of
+/// 2 in the first round and of 4 in the second; the table's card is shown in between. A pair with
+/// the table's card wins, else the higher card; equal ranks share the pot. Number of terminal
+/// nodes: 30 deals times 4 folds in the first round, and 120 deals times 5 ways to get there times
+/// 9 ways to end in the second.
 ///
 /// Value for the first player: -0.0856064240780.
 ///

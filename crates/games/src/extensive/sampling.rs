@@ -1,6 +1,6 @@
 //! Counterfactual regret minimisation on samples of a game (MCCFR).
 //!
-//! Role: for trees that are too large to be traversed in every iteration.
+//! Role: learns in trees that are too large to be traversed in every iteration.
 //! Method: in each iteration, each player in turn does one walk. External sampling follows all
 //! actions of this player and samples those of chance and of the other players. Outcome sampling
 //! samples a single path, including the player's own actions (with some exploration), and divides
@@ -38,7 +38,7 @@ pub enum Sampling {
     },
 }
 
-/// Learning by sampling.
+/// A run of Monte Carlo counterfactual regret minimisation (MCCFR): learning from sampled paths.
 ///
 /// # Examples
 /// ```
@@ -59,7 +59,7 @@ pub struct Mccfr<'t> {
     sequences: Sequences,
     chances: Vec<Vec<f64>>,
     payoffs: Vec<Vec<f64>>,
-    /// Start of each information set's numbers.
+    /// For each information set, the index of its first action in `regrets` and `sums`.
     first: Vec<usize>,
     regrets: Vec<f64>,
     sums: Vec<f64>,
@@ -399,9 +399,9 @@ mod tests {
         }
     }
 
-    /// Adds a player's strategies with their expected weights in the average: the player's own
-    /// reach at every node that a walk can visit, times the reach of chance unless an importance
-    /// weight cancels it.
+    /// Adds a player's strategies to `sums` with their expected weights in the average: the
+    /// player's own reach at every node that a walk can visit, times the reach of chance unless an
+    /// importance weight cancels the latter.
     fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
         let mut shares = vec![1.0; run.tree.children(node).len()];
         match run.tree.nodes()[node] {
@@ -425,9 +425,9 @@ mod tests {
         }
     }
 
-    /// Both players may decide twice, with nonuniform choices. While nobody has learnt, averages
-    /// are updated in the first player's walk: its own average with outcome sampling, the other
-    /// player's with external sampling.
+    /// Both players may decide twice, with nonuniform choices. Regrets are reset before each
+    /// iteration, and the average checked is the one updated in the first player's walk: its own
+    /// average with outcome sampling, the other player's with external sampling.
     #[test]
     fn sampled_averages_are_weighted_by_reach_on_average() {
         const N_WALKS: usize = 20_000;

@@ -20,7 +20,8 @@ use crate::{Error, Rational, Result};
 use num_traits::One;
 use std::ops::Range;
 
-/// An information set and its sequences.
+/// An information set, with the sequence that leads to the set and the sequences that end with its
+/// actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Index of the set in [`Tree::information_sets`].
@@ -47,8 +48,8 @@ impl Decision {
 /// An end (terminal node) that chance reaches with positive probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Number of the chance moves on the path to the end, for [`Sequences::reach`] and
-    /// [`Sequences::exact_reach`].
+    /// Index of the probability that chance makes the moves on the path to the end: the argument of
+    /// [`Sequences::reach`] and [`Sequences::exact_reach`].
     pub reach: u32,
     /// Index of the payoffs in [`Sequences::outcomes`].
     pub outcome: u32,
@@ -60,14 +61,15 @@ pub struct Sequences {
     decisions: Vec<Vec<Decision>>,
     n_sequences: Vec<usize>,
     leaves: Vec<Leaf>,
-    /// `n_players` numbers for each leaf.
+    /// For each leaf, the sequence of each player.
     leaf_sequences: Vec<u32>,
     reaches: Vec<Reach>,
     chances: Vec<Chance>,
     outcomes: Vec<Vec<Rational>>,
 }
 
-/// The chance moves on the path to a node: those before the last move, and the last move.
+/// The chance moves on the path to a node: the index of the `Reach` before the last chance move,
+/// and the last chance move.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     before: u32,
@@ -91,7 +93,7 @@ const SURE: Reach = Reach {
 /// their probabilities grows with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
-/// Operations on machine words at a node, besides those for each player: several allocations.
+/// Fixed cost of a node, in operations on machine words: several allocations.
 const WORDS_PER_NODE: usize = 128;
 
 /// A function that takes a number of operations on machine words; its error ends the computation.
@@ -114,8 +116,8 @@ impl Sequences {
         Self::counted(tree, &|_| Ok(()))
     }
 
-    /// Reads a tree, and reports the operations on machine words as they are done; an error of
-    /// `count` ends the walk.
+    /// Computes the sequence form of a tree, and reports the operations on machine words to `count`
+    /// as they are done. An error of `count` ends the computation.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
         let n_players = tree.n_players();
@@ -232,8 +234,8 @@ impl Sequences {
 
     /// Returns the probability that chance makes the moves on the path to a leaf, as a fraction.
     ///
-    /// Cost: a product of one fraction for each of these moves; it may have as many digits as all
-    /// factors together.
+    /// Cost: one multiplication of fractions for each of these moves; the product may have as many
+    /// digits as all factors together.
     ///
     /// # Panics
     /// If there is no such number.
@@ -261,7 +263,7 @@ impl Sequences {
         n_moves.max().unwrap_or(0)
     }
 
-    /// Checks that there are at most [`MAX_CHANCE_MOVES`] moves of chance on the way to a node.
+    /// Checks that there are at most [`MAX_CHANCE_MOVES`] chance moves on the path to each node.
     pub(crate) fn check_chance_moves(&self, operation: &'static str) -> Result<()> {
         let needed = self.most_chance_moves().into();
         if needed > MAX_CHANCE_MOVES {
@@ -320,9 +322,9 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions between a leaf and the value of a player's set:
-    /// those over the leaves of its sequence and the sets behind it, and so on for all preceding
-    /// sequences.
+    /// Returns the largest number of additions between the payoff of a leaf and the player's
+    /// expected payoff: at each sequence on the path, one addition for each leaf and each set
+    /// directly after the sequence.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {
         let mut additions = vec![0_u64; self.n_sequences[player]];

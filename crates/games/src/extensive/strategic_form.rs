@@ -1,7 +1,7 @@
 //! The reduced strategic form of a tree.
 //!
-//! Role: takes the solvers of strategic games, such as [`crate::exact::all_equilibria`], to small
-//! trees.
+//! Role: makes the solvers of strategic games, such as [`crate::exact::all_equilibria`], usable for
+//! small trees.
 //! Method: a plan of a player fixes an action at each information set that the plan itself does not
 //! exclude; plans that differ only at excluded sets are the same plan. A cell of the strategic form
 //! has the expected payoffs of its plans, over chance.
@@ -23,13 +23,13 @@ const OPERATION: &str = StrategicForm::OPERATION;
 const MAX_CELLS: usize = 1 << 16;
 /// Largest number of additions of payoffs, for all players together.
 const MAX_ADDITIONS: usize = 1 << 24;
-/// Largest number of choices in all plans of a player.
+/// Largest product of a player's number of plans and its number of information sets.
 const MAX_CHOICES: usize = 1 << 24;
 /// Largest number of bits of a payoff over the common denominator.
 const MAX_BITS: u64 = 1 << 16;
 /// Largest number of bits of a player's payoffs in all cells together.
 const MAX_BITS_OF_ALL: u64 = 1 << 26;
-/// Cost of an operation on big integers besides its words, in operations on words.
+/// Fixed cost of an operation on big integers, in operations on words.
 const OVERHEAD: usize = 16;
 
 /// A plan: the action at each of a player's information sets, in the order of
@@ -128,8 +128,8 @@ impl StrategicForm {
         &self.plans[player]
     }
 
-    /// Returns the behaviour strategy that leads to each leaf as often as a mixture of plans does:
-    /// a probability for each action of each information set, in the order of
+    /// Returns the behaviour strategy that leads to each leaf with the same probability as a
+    /// mixture of plans: a probability for each action of each information set, in the order of
     /// [`Sequences::decisions`].
     ///
     /// At sets that the mixture's own choices exclude, all actions have the same probability.
@@ -162,8 +162,10 @@ impl StrategicForm {
     }
 }
 
-/// Returns the number of a player's reduced plans: at each set the sum over actions, behind each
-/// action the product over the sets that follow.
+/// Returns the number of a player's reduced plans.
+///
+/// The number after a sequence is the product over the sets directly after the sequence; the number
+/// at a set is the sum over its actions.
 fn n_plans(sequences: &Sequences, player: usize) -> u128 {
     let mut after = vec![1_u128; sequences.n_sequences(player)];
     for decision in sequences.decisions(player).iter().rev() {
@@ -189,7 +191,8 @@ fn last_choices(sequences: &Sequences, player: usize) -> Vec<LastChoice> {
     choices
 }
 
-/// Returns whether a plan, which may be cut short, takes the action that a sequence ends with.
+/// Returns whether a plan, which may have no entries yet for later sets, takes the action that a
+/// sequence ends with.
 fn takes(plan: &Plan, sequence: LastChoice) -> bool {
     sequence.is_none_or(|(set, action)| plan[set] == Some(action))
 }
@@ -215,7 +218,7 @@ fn reduced_plans(sequences: &Sequences, player: usize, count: &Count<'_>) -> Res
     Ok(plans)
 }
 
-/// Checks the number of cells, and that of choices in plans, before there are any plans.
+/// Checks the numbers of chance moves, cells and choices in plans before any plan is created.
 fn check_size(sequences: &Sequences, players: Range<usize>) -> Result<()> {
     sequences.check_chance_moves(OPERATION)?;
     let n_cells = players.clone().fold(1, |product: u128, player| {
@@ -242,8 +245,8 @@ fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
     })
 }
 
-/// Returns the limit of the bits of a payoff over the common denominator in a game of `n_cells`
-/// cells.
+/// Returns the largest number of bits of a payoff over the common denominator in a game of
+/// `n_cells` cells.
 fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
 }
@@ -298,8 +301,8 @@ impl<'a> Ends<'a> {
 
     /// Returns a player's expected payoffs in all cells.
     ///
-    /// Sums are integers over one denominator: lowest terms after each addition would cost more
-    /// than all the rest.
+    /// Sums are integers over one denominator: reducing fractions to lowest terms after each
+    /// addition would cost more than the rest of the computation.
     fn payoffs(&self, player: usize) -> Result<ArrayD<Rational>> {
         let (worths, common) = self.values(player)?;
         let mut sums = vec![BigInt::ZERO; self.shape.iter().product()];
@@ -320,8 +323,8 @@ impl<'a> Ends<'a> {
         Ok(array.expect("there is a sum for each cell"))
     }
 
-    /// Returns a player's payoff at each leaf times the probability that chance leads to the leaf,
-    /// over the common denominator, and this denominator.
+    /// Returns the common denominator and, for each leaf, the numerator of the player's payoff
+    /// times the probability that chance leads to the leaf.
     fn values(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
         let limit = max_bits(self.shape.iter().product());
         let (mut worths, mut common) = (vec![], BigInt::one());
@@ -358,13 +361,13 @@ fn words(bits: u64) -> usize {
     usize::try_from(bits / u64::from(u64::BITS)).map_or(usize::MAX, |words| words.saturating_add(1))
 }
 
-/// Returns the number of operations on words for the greatest common divisor of two integers of
-/// `bits` bits: one pass over the words for each bit.
+/// Returns the estimated number of operations on words for the greatest common divisor of two
+/// integers of `bits` bits: one pass over the words for each bit.
 fn words_of_gcd(bits: u64) -> usize {
     OVERHEAD.saturating_add(words(bits).saturating_mul(words(bits)).saturating_mul(64))
 }
 
-/// Returns the place of a cell, row-major, by the number of its combination of plans.
+/// Returns the row-major index of the cell of combination `number` of the given plans.
 fn place(plans: &[&[usize]], shape: &[usize], number: usize) -> usize {
     // The digits of `number` in the mixed radix of the plans' counts choose one plan per player.
     let mut rest = number;

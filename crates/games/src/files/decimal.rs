@@ -5,8 +5,8 @@ use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Zero, pow};
 
-/// Number of bits that never exceed [`MAX_DIGITS`] digits: 700 times the binary logarithm of 10,
-/// rounded down.
+/// Largest number of bits of an integer that certainly has at most [`MAX_DIGITS`] digits: 700 times
+/// the binary logarithm of 10, rounded down.
 const SURE_BITS: u64 = 2325;
 
 /// A number and its notation.
@@ -86,7 +86,7 @@ fn shifted(mut digits: BigInt, places: usize) -> Rational {
     )
 }
 
-/// Returns one unit of the last decimal place.
+/// Returns `10^-places`, one unit of the last decimal place.
 pub(super) fn unit(places: usize) -> Rational {
     Rational::new_raw(BigInt::one(), pow(BigInt::from(10), places))
 }

@@ -187,8 +187,8 @@ pub(super) fn write(game: &(impl StrategicGame + ?Sized)) -> String {
             let end = if player + 1 < shape.len() { ' ' } else { '\n' };
             write!(out, "{}{end}", game.payoff(player, &cell)).expect("a string takes all");
         }
-        // The first player whose action is not the last takes the next one; those before start
-        // again.
+        // The first player whose action is not its last takes its next action. All players before
+        // this player start again with their first action.
         let Some(next) = (0..shape.len()).find(|&player| cell[player] + 1 < shape[player]) else {
             return out;
         };

@@ -5,8 +5,8 @@ use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
-/// Smallest number of decimal places of a rounded number; with fewer places a sum could hardly be
-/// this close to 1.
+/// Smallest number of decimal places of a number that was rounded when it was written; numbers with
+/// fewer places are taken as exact.
 const ROUNDED_PLACES: usize = 9;
 
 /// Bits of a double's precision: conversion to a double changes a number by a relative 2^-52 or
@@ -16,8 +16,8 @@ const DOUBLE_BITS: u32 = 52;
 /// Returns the intended probabilities, which sum to exactly 1.
 ///
 /// # Errors
-/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes
-/// too long.
+/// A description of the numbers, if their sum differs from 1 by more than 1e-9 or if a fraction
+/// becomes too long.
 pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
     let total = sum(written.iter().map(|number| &number.value))?;
     let miss = (&total - Rational::one()).abs();
@@ -65,8 +65,8 @@ fn meant(written: &Decimal) -> Rational {
 /// Returns the fraction with the least denominator strictly between two nonnegative fractions; if
 /// several qualify, the least such fraction.
 ///
-/// Both ends have the same continued fraction up to some place; there the least integer that is
-/// above one and below the other ends the answer's.
+/// The continued fractions of both ends agree in their first terms. The result has the same first
+/// terms, and as its last term the least integer strictly between the remainders of both ends.
 fn simplest_between(mut low: Rational, high: Rational) -> Rational {
     let mut high = Some(high);
     let mut shared = vec![];

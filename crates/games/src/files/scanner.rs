@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
     /// Returns an error if the rest of the text is too short for this number of items, before
     /// memory is allocated for the items.
     ///
-    /// Each takes at least `n_bytes` with the blank before the next.
+    /// Each item takes at least `n_bytes` bytes, including the blank before the next item.
     pub(super) fn check_room(&mut self, count: usize, n_bytes: usize, what: &str) -> Result<()> {
         let at = self.position();
         let n_left = self.text.len() - at;

@@ -166,7 +166,8 @@ impl Flat {
         }
     }
 
-    /// Sums payoffs of the same pair of sequences, with a separate unit for each player.
+    /// Sums the payoffs of leaves with the same pair of sequences, in a separate unit for each
+    /// player.
     fn place_payoffs(&mut self, form: &Sequences) {
         let mut pairs: BTreeMap<(u32, u32), f64> = BTreeMap::new();
         let starts = [0, self.first_sequences as u32];
@@ -205,7 +206,8 @@ impl Flat {
         4 * self.sequences.len() + self.decisions.len()
     }
 
-    /// Returns the sums of weighted sequence probabilities, game by game.
+    /// Runs all iterations on the GPU and returns the sums of weighted sequence probabilities, game
+    /// by game.
     fn learn(
         &self,
         gpu: &Gpu,
@@ -291,9 +293,10 @@ impl Flat {
     }
 }
 
-/// Returns the smallest nonzero absolute payoff as the unit. Payoffs that are multiples of it
-/// become integers, which f32 represents exactly; ties between regrets depend on this. If the
-/// smallest payoff is too small, returns the largest one.
+/// Returns the unit of a player's payoffs: the smallest nonzero absolute payoff. Payoffs that are
+/// multiples of this unit become integers, which f32 represents exactly; ties between regrets
+/// depend on this. If the largest payoff would then be [`INTEGERS`] or more, returns the largest
+/// absolute payoff instead.
 fn unit_of(payoffs: &[f64]) -> f64 {
     let sizes = payoffs.iter().map(|payoff| payoff.abs());
     let sizes = sizes.filter(|&size| size > 0.0);

@@ -53,8 +53,8 @@ impl<'a> Games<'a> {
     /// Uploads games to a GPU.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there
-    /// is no room.
+    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if the
+    /// device is out of memory.
     pub fn upload(gpu: &'a Gpu, batch: &'a Batch) -> Result<Self> {
         let (n_games, n_rows, n_cols) = batch.row_payoffs().dim();
         let (kernel, order) = match n_rows.max(n_cols) {

@@ -53,7 +53,8 @@ impl Bimatrix {
     /// Returns the game with names.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
+    /// [`Error::ShapeMismatch`] if the list of players' names or of actions' names is neither empty
+    /// nor complete.
     pub fn with_labels(self, labels: Labels) -> Result<Self> {
         labels.check("Bimatrix::with_labels", &self.shape)?;
         Ok(Self { labels, ..self })

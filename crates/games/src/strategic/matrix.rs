@@ -23,9 +23,9 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     payoffs: Table,
-    /// The column player's payoffs, unless they are the row player's with the
-    /// opposite sign. The difference
-    /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
+    /// The column player's payoffs; `None` if they are the negated payoffs of the row player. They
+    /// are stored because the rounded sum minus a rounded payoff of the row player would lose
+    /// payoffs that are small next to the sum.
     others: Option<Table>,
     /// The sum of both players' payoffs.
     sum: Rational,
@@ -36,8 +36,8 @@ impl MatrixGame {
     /// Creates a game from the row player's payoffs, `[rows, cols]`: floats, integers or fractions.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not
-    /// finite or its size above 1e150.
+    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a payoff is not
+    /// finite or its absolute value exceeds 1e150.
     pub fn zero_sum<T: Number>(gains: Array2<T>) -> Result<Self> {
         const OPERATION: &str = "MatrixGame::zero_sum";
         let shape = [gains.nrows(), gains.ncols()];
@@ -54,7 +54,8 @@ impl MatrixGame {
     /// Returns the game with names.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
+    /// [`Error::ShapeMismatch`] if the list of players' names or of actions' names is neither empty
+    /// nor complete.
     pub fn with_labels(self, labels: Labels) -> Result<Self> {
         labels.check("MatrixGame::with_labels", &self.shape)?;
         Ok(Self { labels, ..self })
@@ -178,7 +179,7 @@ impl StrategicGame for MatrixGame {
 }
 
 impl MatrixGame {
-    /// Returns a player's payoffs, or those of the opponent if they differ by their sign only.
+    /// Returns a player's payoffs, or the opponent's payoffs if both differ only in sign.
     fn table_up_to_sign(&self, player: usize) -> &Table {
         let others = self.others.as_ref().filter(|_| player == 1);
         others.unwrap_or(&self.payoffs)

@@ -32,9 +32,10 @@ impl NormalForm {
     /// of actions of each player.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without players or without actions of one; [`Error::ShapeMismatch`] if
-    /// there is not one array for each player with one axis for each, or if they differ;
-    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
+    /// [`Error::EmptyGame`] if there are no players or a player has no actions;
+    /// [`Error::ShapeMismatch`] if there are not `n_players` arrays, each with `n_players` axes, or
+    /// if the arrays' shapes differ; [`Error::PayoffInvalid`] if a payoff is not finite or its
+    /// absolute value exceeds 1e150.
     pub fn new<T: Number>(n_players: usize, payoffs: Vec<ArrayD<T>>) -> Result<Self> {
         const OPERATION: &str = "NormalForm::new";
         let mismatch = |expected: &[usize], actual: &[usize]| Error::ShapeMismatch {
@@ -73,7 +74,8 @@ impl NormalForm {
     /// Returns the game with names.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
+    /// [`Error::ShapeMismatch`] if the list of players' names or of actions' names is neither empty
+    /// nor complete.
     pub fn with_labels(self, labels: Labels) -> Result<Self> {
         labels.check("NormalForm::with_labels", &self.shape)?;
         Ok(Self { labels, ..self })

@@ -1,8 +1,8 @@
 //! Products of a matrix and vectors, from both sides.
 //!
 //! Method: plain loops over blocks of lanes, compiled for the SIMD of this CPU at run time. No
-//! fused multiply-add, and sums are in an order that depends on the shape alone, so every CPU gives
-//! the same bits.
+//! fused multiply-add, and sums are in an order that depends on the shape alone, so every CPU
+//! computes the same bits.
 //! Shapes: `a` is `[rows, cols]`, row-major; `x` has `rows` numbers and `y` has `cols`.
 
 use crate::simd::simd;

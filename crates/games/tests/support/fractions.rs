@@ -9,7 +9,7 @@ pub(crate) fn exact(float: f64) -> Rational {
     Rational::from_float(float).unwrap()
 }
 
-/// Returns probabilities in proportion to floats, of sum 1.
+/// Returns fractions of sum 1, in proportion to floats.
 fn normalised(probabilities: &[f64]) -> Vec<Rational> {
     let total: Rational = probabilities.iter().map(|&p| exact(p)).sum();
     probabilities.iter().map(|&p| exact(p) / &total).collect()

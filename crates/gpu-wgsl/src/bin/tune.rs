@@ -1,8 +1,8 @@
 //! The tune command: finds the fastest tile sizes for matrix products on an adapter.
 //!
-//! Role: built and run by `cargo xtask tune`; also part of a bundle.
+//! Role: built and run by `cargo xtask tune`. `cargo xtask bench --bundle` also packs the program.
 //! Method: the result of each candidate is checked before the candidate is timed
-//! (`gpu_wgsl::tuning`); the one with the smallest median time is chosen.
+//! (`gpu_wgsl::tuning`); the candidate with the smallest median time is chosen.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ struct Arguments {
     json: bool,
 }
 
-/// Result of a candidate.
+/// Result of a candidate; with `--json`, one output line.
 #[derive(Serialize)]
 struct Candidate {
     class: &'static str,
@@ -150,7 +150,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the fastest tile of a class, if any ran, and the results of all candidates.
+/// Returns the fastest tile of a class, if any candidate ran without an error, and the results of
+/// all candidates.
 fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, Vec<Candidate>)> {
     let product = Product::for_class(class);
     let mut tuner = Tuner::new(gpu, class, product)?;

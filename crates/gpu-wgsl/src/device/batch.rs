@@ -20,8 +20,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// Maximum number of recorded runs; the batch is then submitted. With two timestamps each, they fit
-/// into wgpu's limit of 4096 queries.
+/// Number of recorded runs at which a batch is submitted. Two timestamps for each run fit into
+/// wgpu's limit of 4096 queries.
 const MAX_RUNS: usize = 2048;
 
 /// Recorded runs that wait for a flush.
@@ -31,7 +31,7 @@ pub(super) struct Batch {
     /// Total number of operations of the runs.
     operations: f64,
     params_bytes: u64,
-    /// The running measurement.
+    /// The running measurement, if there is one.
     pub(super) measurement: Option<Measurement>,
 }
 
@@ -48,7 +48,8 @@ pub(super) struct Run {
     grid: [u32; 2],
     /// The thread that recorded the run.
     pub(super) thread: ThreadId,
-    /// The step number under which the thread recorded the run.
+    /// The number of the step to which the run belongs, if the run was recorded under a step number
+    /// ([`Gpu::numbered`]).
     pub(super) number: Option<usize>,
 }
 

@@ -1,4 +1,5 @@
-//! Generated kernels: compiled once, run on buffers that the caller guarantees to fit.
+//! Generated kernels: compilation, and runs on buffers whose types and lengths the caller
+//! guarantees.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,9 +33,10 @@ impl Gpu {
         })
     }
 
-    /// Records a run of `n_workgroups` workgroups. `chunks` are the bound byte ranges of the
-    /// first buffers; the remaining buffers are bound whole. The batch is submitted if its
-    /// `operations` exceed the limit for the watchdog.
+    /// Records a run of `n_workgroups` workgroups. `chunks` are the bound byte ranges of the first
+    /// buffers; the remaining buffers are bound whole. `operations` is the number of operations of
+    /// the run; the batch is submitted once the total of its runs exceeds
+    /// [`KernelLimits::operations`](crate::limits::KernelLimits::operations).
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the grid exceeds the device's limit; [`Error::ForeignBuffer`];

@@ -15,7 +15,7 @@ const UPLOAD_BYTES: usize = 64 << 20;
 
 /// A scalar type of storage buffers.
 pub trait Scalar: bytemuck::Pod + compare::Element + Send + Sync {
-    /// The element type in reflection.
+    /// The element type of this scalar in the description of a kernel.
     const ELEMENT: Element;
 }
 
@@ -48,7 +48,7 @@ pub struct Buffer<T: Scalar> {
     scalar: PhantomData<T>,
 }
 
-/// The memory of a buffer. When the last owner drops it, it returns to the pool.
+/// The memory of a buffer, which returns to the pool when its last owner is dropped.
 #[derive(Debug)]
 struct Memory {
     name: Arc<str>,
@@ -62,7 +62,7 @@ struct Memory {
     buffer: Option<wgpu::Buffer>,
     /// The reason why the contents are stale: work that should have written them never ran.
     stale: Mutex<Option<String>>,
-    /// Weak to avoid a cycle: the device owns recorded work, and recorded work owns buffers.
+    /// The device. The reference is weak, so a buffer does not keep the device open.
     shared: Weak<Shared>,
 }
 
@@ -116,7 +116,7 @@ impl AnyBuffer {
         &self.memory.shared
     }
 
-    /// Returns the handle that recorded work keeps.
+    /// Returns a handle to this buffer for recorded work.
     pub(super) fn bound(&self) -> BufferHandle {
         BufferHandle {
             buffer: self.handle().clone(),
@@ -126,7 +126,7 @@ impl AnyBuffer {
         }
     }
 
-    /// Returns the reason if the contents are stale.
+    /// Returns the reason why the contents are stale; `None` if they are not.
     pub(super) fn staleness(&self) -> Option<String> {
         lock(&self.memory.stale).clone()
     }
@@ -167,7 +167,7 @@ impl BufferHandle {
         }
     }
 
-    /// Returns the reason if the contents are stale.
+    /// Returns the reason why the contents are stale; `None` if they are not.
     pub(super) fn staleness(&self) -> Option<String> {
         let memory = self.memory.upgrade()?;
         lock(&memory.stale).clone()
@@ -301,8 +301,9 @@ impl Gpu {
         })
     }
 
-    /// Takes a buffer of this class from the pool, or creates a buffer. The pool stays locked from
-    /// the budget check to the count, so that two threads cannot both take the last bytes.
+    /// Takes a buffer of this size class from the pool, or creates a buffer. The pool stays locked
+    /// from the budget check until the buffer is counted, so that two threads cannot both take the
+    /// last bytes.
     fn acquire(
         &self,
         name: &Arc<str>,

@@ -95,7 +95,7 @@ impl Gpu {
     }
 
     /// Opens a new device on the same adapter, for example after a loss. Buffers of this device are
-    /// not transferred; host data stay valid.
+    /// not transferred; host data stays valid.
     ///
     /// # Errors
     /// As [`Gpu::open`]; [`Error::NoAdapter`] if the adapter no longer exists.

@@ -86,10 +86,10 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
 
 #[cfg(any(test, feature = "existing-device"))]
 impl Gpu {
-    /// Uses a device that an application has already opened, with its queue. Arrays, programs and
-    /// kernels then share the device with other work of the application. Sizes are checked against
-    /// the limits with which the device was opened, and only its enabled features are used. The
-    /// function replaces the device's callbacks for loss and for uncaptured errors.
+    /// Creates a `Gpu` from a device that an application has already opened, and its queue. Arrays,
+    /// programs and kernels then share the device with other work of the application. Sizes are
+    /// checked against the limits with which the device was opened, and only its enabled features
+    /// are used. The function replaces the device's callbacks for loss and for uncaptured errors.
     ///
     /// # Examples
     /// ```

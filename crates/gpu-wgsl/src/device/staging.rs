@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// Maximum size of a piece, in bytes.
+/// Maximum size of a piece of a read, in bytes.
 const PIECE_BYTES: u64 = 16 << 20;
 /// Maximum number of pieces of one read in flight, and of cached staging buffers.
 const RING: usize = 4;
@@ -158,7 +158,7 @@ impl Gpu {
         })
     }
 
-    /// Starts to read a buffer if it fits into the pieces of one ring; `None` for a longer buffer.
+    /// Starts to read a buffer of at most [`RING`] pieces; returns `None` for a longer buffer.
     pub(crate) fn start_if_short(&self, buffer: &AnyBuffer) -> Result<Option<Coming>> {
         let is_short = buffer.bytes() <= RING as u64 * PIECE_BYTES;
         is_short.then(|| self.start(buffer)).transpose()

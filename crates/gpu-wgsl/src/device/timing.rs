@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// The method of measuring device time, best first.
+/// A method of measuring device time. The variants are ordered from the best method to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Timestamps between the dispatches of one pass.
@@ -64,7 +64,7 @@ pub struct Timing {
 enum Owner {
     /// Runs recorded by this thread.
     Thread(ThreadId),
-    /// Runs recorded under a step number.
+    /// Runs that have a step number.
     Numbered,
 }
 
@@ -126,17 +126,17 @@ impl Moment {
 }
 
 thread_local! {
-    /// The step number under which this thread records.
+    /// The step number that runs recorded by this thread get.
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Returns the step number under which this thread records, if any.
+/// Returns the step number that runs recorded by this thread get, if there is one.
 pub(super) fn current_number() -> Option<usize> {
     NUMBER.get()
 }
 
-/// A guard that ends a measurement when it is dropped. Runs still recorded then execute unmeasured
-/// with the next flush.
+/// A guard that ends a measurement when it is dropped. Runs that are recorded but not submitted at
+/// this time execute with the next flush and are not measured.
 #[derive(Debug)]
 pub(crate) struct Measuring<'g>(&'g Gpu);
 
@@ -178,7 +178,7 @@ impl Gpu {
         Ok(laps.map(timing).collect())
     }
 
-    /// Starts to measure runs recorded under step numbers, until the returned guard is dropped.
+    /// Starts to measure all runs that have a step number, until the returned guard is dropped.
     pub(crate) fn measure_numbered(&self) -> Result<Measuring<'_>> {
         self.measure(self.timer(), Owner::Numbered)
     }
@@ -205,7 +205,8 @@ impl Gpu {
         Ok(Measuring(self))
     }
 
-    /// Reads both clocks, three times, and returns the reading with the shortest round trip.
+    /// Reads the device's clock and the host's clock three times, and returns the reading with the
+    /// shortest round trip.
     fn moment(&self) -> Result<Moment> {
         const TRIES: usize = 3;
         let mut best: Option<(Duration, Moment)> = None;
@@ -227,7 +228,7 @@ impl Gpu {
         best.map(|(_, moment)| moment).ok_or(Error::Measuring)
     }
 
-    /// Submits runs, and adds the times of the owner's runs to the measurement.
+    /// Submits runs, and adds the times of those that belong to the measurement's owner.
     pub(super) fn submit_measured(
         &self,
         measurement: &mut Measurement,

@@ -25,10 +25,10 @@ pub(crate) struct Array {
     faults: Vec<Arc<Faults>>,
 }
 
-/// Record of the gathers of a step that read a position out of range.
+/// The positions out of range that the gathers of a step read, as recorded by the kernel.
 #[derive(Debug)]
 pub(super) struct Faults {
-    /// For each gather, two words: a flag and the position.
+    /// For each gather, two words: 1 if a position was out of range, and this position.
     buffer: Buffer<u32>,
     gathers: Vec<Gathered>,
     location: Option<&'static Location<'static>>,
@@ -54,7 +54,7 @@ impl Array {
         self.gpu.is_same_device(gpu)
     }
 
-    /// Allocates the output of `origin`.
+    /// Allocates an array whose name is the operation of `origin` and its source line.
     pub(super) fn alloc(
         gpu: &Gpu,
         origin: Option<&Origin>,
@@ -102,7 +102,7 @@ impl Array {
         &self.buffer
     }
 
-    /// Adds the pending errors of an input of the array's computation.
+    /// Adds the pending errors of `input`, from which the array is computed.
     pub(super) fn inherit(&mut self, input: &Self) {
         for faults in &input.faults {
             if !faults.was_clean.load(Ordering::Relaxed)
@@ -165,7 +165,7 @@ impl Faults {
         &self.buffer
     }
 
-    /// Returns the first recorded error.
+    /// Reads the record and returns the error of the first gather that failed.
     async fn happened(&self, coming: Result<Option<Coming>>) -> Result<Option<tensor_core::Error>> {
         let words: Vec<u32> = match coming? {
             Some(coming) => coming.finish().await?,
@@ -228,7 +228,7 @@ impl Storage for Array {
     }
 }
 
-/// Returns the operation and its source line.
+/// Returns the text `operation (file:line)`.
 fn described(origin: &Origin) -> String {
     let Origin {
         operation,

@@ -143,8 +143,8 @@ fn a_fault_in_a_text_is_found() {
         let (x, y) = (normal(&[70, 37], 2), normal(&[37, 75], 3));
         let product = x.matmul(&y);
         let close = (x.expand_dims(1) - &x).abs().lt(2.0);
-        /// Lanes per output element in the programs that do not run in blocks. The texts of
-        /// `x.sum(1)` below, a sum of rows of 37 elements, are those of this number.
+        /// Lanes per output element in the programs that do not run in blocks. The faults below for
+        /// `x.sum(1)`, a sum over 37 elements, edit the text of a kernel with this number of lanes.
         const LANES: u32 = 8;
         let faults = [
             (&product, "start = 0u", "start = 16u"),
@@ -177,8 +177,8 @@ fn a_fault_in_a_text_is_found() {
         ];
         for (program, from, to) in faults {
             let program = step(gpu, program);
-            // The texts below belong to the default sizes, so the device's entry in the table must
-            // not apply.
+            // The faults below edit the text for the default sizes, so the device's entry in the
+            // table of tiles must not apply.
             let tile = tiles::default(ShapeClass::Square);
             let in_blocks = Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile);
             let schedule = in_blocks.unwrap_or(Schedule::Lanes(LANES));

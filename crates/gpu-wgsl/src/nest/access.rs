@@ -22,7 +22,7 @@ pub(super) fn bits(dtype: DType) -> Option<u32> {
     }
 }
 
-/// Returns the WGSL type of a buffer's elements.
+/// Returns the WGSL type of the words in which a buffer stores elements of this type.
 pub(super) fn word(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",
@@ -58,7 +58,7 @@ pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
     }
 }
 
-/// Returns a distance between elements as an `i32`.
+/// Returns the expression of a stride, as an `i32`.
 pub(super) fn distance(stride: isize) -> String {
     match wrapped(stride) {
         stride if stride < 0 => format!("-{}", literal(stride.unsigned_abs())),
@@ -78,7 +78,8 @@ pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
     }
 }
 
-/// Returns the expression of an element. `at` is the name of a `u32` variable.
+/// Returns the expression of an element of a buffer. `at` is the name of a `u32` variable that
+/// contains the position of the element.
 pub(super) fn element(dtype: DType, buffer: &str, at: &str) -> String {
     match dtype {
         // 32 booleans per word, the first in the lowest bit.
@@ -97,7 +98,8 @@ fn wrapped(number: isize) -> i32 {
     number as i32
 }
 
-/// Returns a magnitude as an `i32`. 2^31 has no literal of this type.
+/// Returns the expression of a magnitude as an `i32`. The magnitude 2^31 has no literal of this
+/// type, so its bits are converted.
 fn literal(magnitude: u32) -> String {
     match i32::try_from(magnitude) {
         Ok(small) => format!("{small}i"),

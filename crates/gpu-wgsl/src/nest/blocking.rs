@@ -52,7 +52,8 @@ pub(super) struct Roles {
     pub(super) outer: Vec<bool>,
 }
 
-/// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
+/// Returns the class of a batch of outputs of `rows × cols` elements; `None` if they have too few
+/// rows or columns for blocks.
 fn shape_class(
     [rows, cols]: [usize; 2],
     batch: usize,
@@ -85,14 +86,14 @@ impl Block {
     /// Returns the blocks of a nest's output; `None` if the nest cannot be computed in
     /// blocks, or if blocks would not be faster.
     pub(super) fn new(nest: &LoopNest, limits: &KernelLimits) -> Option<Self> {
-        /// Minimum number of reduced terms.
+        /// Minimum number of terms of a reduction.
         const LONG: usize = 2;
         /// Maximum number of values of the nest.
         const MAX_VALUES: usize = 32;
         /// Maximum number of statements per term in one invocation.
         const MAX_STATEMENTS: u32 = 512;
-        /// Maximum number of values per element and term for which an invocation computes the many
-        /// elements of a large tile.
+        /// Maximum number of values per element and term for class `Large`. A nest with more values
+        /// uses the smaller tiles of class `Square`.
         const PLAIN: usize = 1;
         let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
         if nest.output_len() < limits.least_outputs
@@ -178,7 +179,8 @@ impl Block {
         self.tile.vector(1).min(WORD_BITS / bits)
     }
 
-    /// Returns the number of packed groups in a row of a block; `None` for types of a full word.
+    /// Returns the number of words of workgroup memory for the packed elements of a row of a block;
+    /// `None` for types that are not packed.
     pub(super) fn cells(&self, nest: &LoopNest) -> Option<u32> {
         bits(nest.dtype()).map(|bits| self.tile.block_cols / self.packed(bits))
     }
@@ -267,9 +269,10 @@ impl Roles {
     }
 }
 
-/// Returns the axes of rows and of columns: two groups of axes such that each moves a load of the
-/// reduction that the other does not move. Of several pairs, returns the one whose smaller side is
-/// the longest.
+/// Returns the axes of rows and of columns. An axis moves a load if the position of the load
+/// depends on the axis. The two groups of axes are chosen such that each moves a load of the
+/// reduction that the other does not move. Of several pairs of groups, the pair whose smaller side
+/// is the longest is returned.
 fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
     let body = nest.body();
     let loads: Vec<_> = nest

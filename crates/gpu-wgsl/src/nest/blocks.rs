@@ -163,13 +163,13 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let size = sizes[axis];
             if size == 1 {
                 self.to.stays(axis);
-                // The first axis needs no remainder, because `count` is in range.
                 continue;
             }
             let quotient = match below {
                 1 => count.to_owned(),
                 _ => format!("({count}) / {below}u"),
             };
+            // The first axis needs no remainder, because `count` is in range.
             let index = match (place, below) {
                 (0, _) => quotient,
                 (_, 1) => format!("({quotient}) % {size}u"),
@@ -350,8 +350,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// Returns the number of unrolled terms: 4, 2 or 1. It divides the number of terms and keeps
-    /// the text short.
+    /// Returns the number of unrolled terms: 4, 2 or 1. The number divides the number of terms and
+    /// keeps the text short.
     fn terms_together(&self) -> u32 {
         const MOST: u32 = 4;
         const STATEMENTS: usize = 256;

@@ -39,8 +39,8 @@ fn opaque_apart_f64(x: f64) -> f64 {
 }
 ";
 
-/// WGSL functions that round an `f64` to an integer: adding 2^52 leaves no bits for a fraction.
-/// Mesa's own `f64` functions are wrong at ties and beyond 2^32.
+/// WGSL functions that round an `f64` to an integer: after the addition of 2^52, no bits are left
+/// for a fraction. Mesa's own `f64` functions are wrong at ties and beyond 2^32.
 const WIDE_ROUND: &str = "
 fn wide_round(x: f64) -> f64 {
     let magnitude = abs(x);
@@ -165,8 +165,8 @@ fn extreme(a: &str, b: &str, beyond: &str) -> String {
     format!("select({a} + {b}, select({a}, {b}, {further}), {numbers})")
 }
 
-/// Returns whether an operation on this type has a WGSL expression. WGSL has no elementary
-/// functions of `f64`.
+/// Returns whether WGSL can express the operation of a value for the types of its operands. WGSL
+/// has no elementary functions of `f64`.
 pub(super) fn has_text(nest: &LoopNest, value: &Value) -> bool {
     let is_wide = |operand: &ValueId| nest.dtypes[operand.0] == DType::F64;
     match value {

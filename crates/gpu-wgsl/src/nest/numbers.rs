@@ -66,8 +66,8 @@ pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
 }
 
 impl Numbers {
-    /// Returns the bytes that follow the first 16 bytes of a kernel's parameters. Both arrays are
-    /// padded to 16 bytes.
+    /// Returns the bytes that follow `NestParams` or `WindowParams` in a kernel's parameters. Both
+    /// arrays are padded to 16 bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut words = self.words.clone();
         words.resize(words.len().next_multiple_of(WORDS), 0);
@@ -78,7 +78,8 @@ impl Numbers {
         bytes
     }
 
-    /// Stores a constant and returns a scalar of the same type whose bits are the index.
+    /// Stores a constant and returns a scalar of the same type whose bits are the index of its
+    /// parameter.
     fn take(&mut self, scalar: Scalar) -> Scalar {
         match scalar {
             Scalar::F32(x) => Scalar::F32(f32::from_bits(self.take_word(x.to_bits()))),

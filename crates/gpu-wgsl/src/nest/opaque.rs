@@ -2,17 +2,17 @@
 //!
 //! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and
 //! `a * b + a * c` as `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's
-//! compiler does the first four. Each of these needs an operation that sees the operation behind
-//! its operand, so an operand of a sum, a product, a quotient or a root is written as an opaque
-//! copy if it is itself computed by such operations. Each operation is then rounded once in every
-//! kernel. A divisor is always a copy, because a compiler may drop the store of a quotient whose
-//! divisor is known to be 0.
+//! compiler does the first four. For each of these changes, a compiler must see the operation that
+//! computes an operand. An operand of a sum, a product, a quotient or a root is therefore written
+//! as an opaque copy, which hides this operation, if it is itself computed by such operations. Each
+//! operation is then rounded once in every kernel. A divisor is always a copy, because a compiler
+//! may drop the store of a quotient whose divisor is known to be 0.
 //! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0;
-//! `f64`, which has no bits in WGSL, is selected by a condition on that parameter. If both operands
-//! are the same value, they are copied in two different ways. Comparisons use their operands
-//! directly unless both contain the same number. The order of a fold is chosen by the executor, but
-//! a folded difference is a copy, because a compiler could add its first operand before it
-//! subtracts the second.
+//! WGSL has no access to the bits of an `f64`, so its copy is a `select` with a condition on that
+//! parameter. If both operands are the same value, they are copied in two different ways.
+//! Comparisons use their operands directly unless both are computed from a common value. A fold
+//! uses its operand directly, because the executor may choose the order of the terms. Only a sum or
+//! a difference is copied, because a compiler could fold its two operands one after the other.
 //! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
 //! Matrix products, convolutions and distances have no copies in their loops.
 
@@ -82,9 +82,9 @@ fn is_float(nest: &LoopNest, value: ValueId) -> bool {
     nest.dtypes[value.0].is_float()
 }
 
-/// Returns whether a kernel computes a float with operators, so that a compiler sees the operation
-/// where the value is used. A total counts as well, because compilers unroll short loops. Loads,
-/// parameters and functions on bits are already opaque.
+/// Returns whether a value is a float that a kernel computes with operators, so that a compiler
+/// sees the operation where the value is used. The result of a reduction counts as well, because
+/// compilers unroll short loops. Loads, parameters and functions on bits are already opaque.
 fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
     is_float(nest, value)
         && match nest.values[value.0] {
@@ -110,7 +110,8 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
         }
 }
 
-/// Returns the values that the inline expression of a value reads.
+/// Returns the values that are not inline and from which a value is computed through inline values
+/// only; the value itself if it is not inline.
 fn numbers(nest: &LoopNest, value: ValueId) -> BTreeSet<ValueId> {
     let mut numbers = BTreeSet::new();
     let mut open = vec![value];

@@ -23,13 +23,14 @@ use tensor_core::{DType, Scalar};
 
 use super::contiguous;
 
-/// A nest that is divided into two steps.
+/// A nest whose reductions are computed in two steps: partial results, then their combination.
 #[derive(Debug, Clone)]
 pub(crate) struct SplitReduction {
-    /// The folds, each with the indices of its inputs among the inputs of the nest.
+    /// The nests of the first step, one for each reduction, each with the indices of its inputs
+    /// among the inputs of the original nest. A fold computes the partial results of all parts.
     pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
-    /// The nest that combines the partial results. Its inputs are the original inputs
-    /// `rest_inputs`, then the results of the folds.
+    /// The nest of the second step, which combines the partial results and computes all later
+    /// values. Its inputs are the original inputs `rest_inputs`, then the results of the folds.
     pub(crate) rest: Arc<LoopNest>,
     /// Indices of the original inputs that `rest` reads.
     pub(crate) rest_inputs: Vec<usize>,
@@ -53,8 +54,8 @@ impl SplitReduction {
     }
 }
 
-/// Splits the longest reduced axis into at most `n_parts` parts; `None` for less than two parts,
-/// or if the axis has less than two elements per part.
+/// Splits the longest reduced axis into at most `n_parts` parts; `None` for fewer than two parts,
+/// or if the axis has fewer than two elements per part.
 pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
     let (axis, &size) = nest
         .reduce
@@ -96,11 +97,11 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
 
 struct Cut<'n> {
     nest: &'n LoopNest,
-    /// The index of the reduced axis.
+    /// Index of the split axis among the reduced axes.
     axis: usize,
-    /// The length of a piece.
+    /// Number of elements of a piece of the split axis; the last piece may be shorter.
     piece: usize,
-    /// The number of pieces.
+    /// Number of pieces.
     n_parts: usize,
 }
 
@@ -128,8 +129,8 @@ impl NestBuilder {
         })
     }
 
-    /// Copies a value, with maps transformed by `map` and with additional guards. `places` has the
-    /// new ids of the operands.
+    /// Copies a value of the original nest, with its maps transformed by `map` and with the
+    /// additional guards `more`. `places` contains the new ids of the values copied so far.
     fn copy(
         &mut self,
         nest: &LoopNest,
@@ -154,7 +155,8 @@ impl NestBuilder {
 }
 
 impl Cut<'_> {
-    /// Returns the nest of the partial results of one fold.
+    /// Returns the nest that computes the partial results of one reduction, and the indices of its
+    /// inputs among the inputs of the original nest.
     fn fold(&self, op: Reduce, operand: ValueId) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let beyond: Vec<Guard> = self.last_piece().into_iter().collect();
@@ -192,7 +194,8 @@ impl Cut<'_> {
         (fold, draft.inputs)
     }
 
-    /// Returns the nest that combines the partial results and computes all later values.
+    /// Returns the nest that combines the partial results and computes all later values, and the
+    /// indices of the original inputs that the nest reads.
     fn rest(&self, epilogue: &[bool]) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let n_domain = nest.domain.len();
@@ -208,8 +211,8 @@ impl Cut<'_> {
         for id in (0..nest.values.len()).filter(|&id| epilogue[id]) {
             places[id] = Some(if let Value::Reduced(op, _) = nest.values[id] {
                 let dtype = nest.dtypes[id];
-                // The index is known once all inputs of the original nest are counted; 0 until
-                // then.
+                // The loads of partial results follow all original inputs, whose number is not
+                // known yet. `input` is therefore 0 until the loop below.
                 let load = Value::Load {
                     input: 0,
                     map: self.of_partial(),
@@ -245,8 +248,9 @@ impl Cut<'_> {
         (rest, draft.inputs)
     }
 
-    /// Returns a map over the axes part, domain and reduced, where the split axis counts within its
-    /// piece: one part advances by `piece` elements.
+    /// Converts a map of the original nest to the axes of a fold: the part, then the domain, then
+    /// the reduced axes. The split axis counts within its piece, so the next part is `piece`
+    /// elements further.
     fn cut_map(&self, map: &IndexMap) -> IndexMap {
         let (domain, reduced) = map.strides.split_at(self.nest.domain.len());
         let of_part = reduced[self.axis] * self.piece.cast_signed();
@@ -256,7 +260,8 @@ impl Cut<'_> {
         }
     }
 
-    /// Returns the guard for positions within the axis, if the last piece extends past the end.
+    /// Returns the guard that rejects positions past the end of the split axis; `None` if the last
+    /// piece has full length.
     fn last_piece(&self) -> Option<Guard> {
         let size = self.nest.reduce[self.axis];
         let n_domain = self.nest.domain.len();
@@ -269,8 +274,8 @@ impl Cut<'_> {
         })
     }
 
-    /// Returns the map of a partial result over the axes domain and part. The partial results are
-    /// stored as `[part, domain]`.
+    /// Returns the map with which the combining nest loads a partial result. The axes of this nest
+    /// are the domain, then the part; the partial results are stored as `[part, domain]`.
     fn of_partial(&self) -> IndexMap {
         let IndexMap { offset, strides } = contiguous(&self.nest.domain);
         let of_part = self.nest.output_len().cast_signed();
@@ -281,7 +286,7 @@ impl Cut<'_> {
     }
 }
 
-/// Returns for each value whether `from` depends on it; `from` itself included.
+/// Returns, for each value, whether `from` depends on the value or is this value.
 fn reached(nest: &LoopNest, from: ValueId) -> Vec<bool> {
     let mut reached = vec![false; nest.values.len()];
     reached[from.0] = true;

@@ -1,22 +1,24 @@
-//! Dependencies of values on loop axes, and their uses.
+//! The loop axes on which the values of a nest depend, and the parts of a kernel that need the
+//! values.
 
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Reduce, Unary};
 
-/// The position in a kernel of each value of a nest.
+/// Facts about each value of a nest that determine where a kernel computes the value.
 #[derive(Debug)]
 pub(super) struct Placement {
-    /// For each value: the innermost reduced axis that changes it, counted from 1; 0 if none.
+    /// For each value: the innermost reduced axis on which it depends, counted from 1; 0 if there
+    /// is none.
     pub(super) levels: Vec<usize>,
-    /// For each value: whether it changes along the rows and along the columns of a block.
+    /// For each value: whether it depends on the row, and on the column, of an element of a block.
     pub(super) spread: Vec<[bool; 2]>,
     /// For each value, whether the result needs it.
     pub(super) needed: Vec<bool>,
     /// For each value, whether it is needed inside of the reduction.
     pub(super) body: Vec<bool>,
-    /// Products whose only use is a sum. They have no variable of their own, because `fma` takes
-    /// both factors.
+    /// For each value: the two factors, if it is an `f32` product whose only use is a reduction by
+    /// sum. Such a product has no variable, because `fma` takes both factors.
     pub(super) multiplied: Vec<Option<[ValueId; 2]>>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Schedule {
 
 impl Schedule {
     /// Returns a schedule in blocks of the given sizes; `None` if the nest's elements share no
-    /// inputs along two axes.
+    /// inputs along two axes, or if the sizes are invalid.
     pub(crate) fn in_blocks(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
         Block::sized(nest, class, tile).map(Self::Blocks)
     }
@@ -47,7 +47,7 @@ impl Schedule {
 ///    neighbouring addresses.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
-    /// From this number of elements on, one invocation for each is enough.
+    /// Number of output elements from which one invocation per element keeps a device busy.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
@@ -84,9 +84,9 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
 fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<SplitReduction> {
-    /// A split is considered if an invocation has more iterations.
+    /// Number of iterations of an invocation above which a split is considered.
     const LONG: u64 = 1024;
-    /// Number of iterations per invocation after a split, approximately.
+    /// Approximate number of iterations per invocation after a split.
     const LEFT: u64 = 256;
     /// Number of invocations that keeps any device busy.
     const BUSY: u64 = 1 << 17;
@@ -122,7 +122,7 @@ pub(crate) enum Division {
     Parts(SplitReduction),
 }
 
-/// Returns whether a kernel might exceed the watchdog's limit.
+/// Returns whether a single kernel might run so long that a driver's watchdog stops it.
 fn is_long(nest: &LoopNest, limits: &KernelLimits) -> bool {
     nest.operations() > limits.operations
 }

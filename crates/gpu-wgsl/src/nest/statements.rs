@@ -1,8 +1,9 @@
 //! Statements that compute the values of a nest.
 //!
-//! Method: a value is written once for each element of a tile at which it differs. The name
-//! contains the element: `v3_0_2` is value 3 at the element in row 0 and column 2, `v3_2` is a
-//! value that changes along one side only, at position 2 of this side.
+//! Method: the expression of a value is written once for each element of a tile, but only once
+//! along a side on which the value does not depend. The name contains the element: `v3_0_2` is
+//! value 3 at the element in row 0 and column 2, `v3_2` is a value that changes along one side
+//! only, at position 2 of this side.
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,7 @@ pub(super) struct Statements<'n> {
     pub(super) text: Text,
     /// Names of the loop indices.
     names: Vec<String>,
-    /// Whether the index of a loop axis is constant.
+    /// For each loop axis, whether its index is constant.
     stays: Vec<bool>,
     /// The axes of the rows and the columns of a tile.
     sides: [Vec<usize>; 2],
@@ -147,12 +148,14 @@ impl<'n> Statements<'n> {
         named.collect()
     }
 
-    /// Returns the name of a variable of a value (prefix `of`) at the current element of the tile.
+    /// Returns the name of the variable for a value at the current element of the tile. The name
+    /// begins with `of`.
     pub(super) fn local(&self, of: &str, id: usize) -> String {
         self.local_at(of, id, self.at)
     }
 
-    /// Returns the name of a variable of a value (prefix `of`) at the element `at` of the tile.
+    /// Returns the name of the variable for a value at the element `at` of the tile. The name
+    /// begins with `of`.
     pub(super) fn local_at(&self, of: &str, id: usize, at: [usize; 2]) -> String {
         let mut name = format!("{of}{id}");
         // A value that does not change along a side has the same variable for all elements along
@@ -165,7 +168,8 @@ impl<'n> Statements<'n> {
         name
     }
 
-    /// Calls `write` for each element of a tile at which a value differs.
+    /// Calls `write` for each element of a tile, but only once along a side on which the value does
+    /// not depend.
     pub(super) fn each(&mut self, id: usize, write: impl FnMut(&mut Self)) {
         let spread = self.placement.spread[id];
         let along = |side: usize| if spread[side] { self.extent[side] } else { 1 };
@@ -190,14 +194,15 @@ impl<'n> Statements<'n> {
         self.at = before;
     }
 
-    /// Returns whether any map moves along an axis.
+    /// Returns whether the map of any value depends on an axis.
     pub(super) fn is_walked(&self, axis: usize) -> bool {
         let maps = self.nest.values.iter().flat_map(Value::maps);
         maps.into_iter().any(|map| map.stride(axis) != 0)
     }
 
-    /// Writes the values of a loop depth: values whose innermost axis is the loop `level`. `before`
-    /// selects the values that the reduction needs, or the other ones.
+    /// Writes the values whose innermost loop is `level`, counted from 1 (0: outside of all loops).
+    /// If `before` is true, only the values that the reduction needs are written, otherwise only
+    /// the others.
     pub(super) fn values_of_level(&mut self, level: usize, before: bool) {
         for id in 0..self.nest.values.len() {
             let placement = &self.placement;

@@ -1,11 +1,11 @@
 //! Windows of nests whose arrays exceed a binding, or whose loops run too long for one kernel.
 //!
-//! Role: divides the loops of a nest into windows. Each window reads and writes a chunk of every
-//! array that fits into a binding, and ends in time.
-//! Method: one axis of the output is split, the outermost axis that works; the axes before it have
-//! a fixed index in each window. Windows of equal length share one kernel: the starts of the loops
-//! and of the chunks are parameters.
-//! Limits: the first 8 axes of an output; a window writes whole words.
+//! Role: divides the loops of a nest into windows. A window accesses one chunk of every array. The
+//! chunks fit into bindings, and the window ends before a driver's watchdog stops it.
+//! Method: one axis of the output is split: the outermost axis whose windows satisfy the limits.
+//! The axes before it have a fixed index in each window. Windows of equal length share one kernel:
+//! the starts of the loops and of the chunks are parameters.
+//! Limits: only the first 8 axes of an output can be split. A window writes whole words.
 //!
 //! ```text
 //!  output:   [ window 0 ][ window 1 ][ window 2 ][ 3 ]
@@ -35,6 +35,7 @@ pub(crate) const MAX_INPUTS: usize = 24;
 pub(crate) struct WindowParams {
     /// Always 0, as in [`NestParams`](super::NestParams).
     zero: u32,
+    /// Always 0, as in [`NestParams`](super::NestParams).
     nothing: u32,
     /// Offset from a position in the window's output, computed from absolute loop indices, to a
     /// position in the bound chunk.
@@ -129,8 +130,8 @@ pub(crate) fn windows(
     None
 }
 
-/// Returns the whole nest as one window, if it reads at most one binding of each array, e.g. a few
-/// elements of a long array.
+/// Returns the whole nest as one window, if the elements that it accesses of each array fit into
+/// one binding, e.g. a few elements of a long array.
 fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<SubNest> {
     let mut part = nest.clone();
     part.contract = None;
@@ -277,7 +278,7 @@ fn read(part: &LoopNest, input: usize, len: usize, starts: &[usize; MAX_AXES]) -
     if low < high { low..high } else { 0..0 }
 }
 
-/// Returns a map whose loops begin at `starts`.
+/// Converts a map for loops that begin at `starts` to loops that begin at 0.
 fn moved(map: &IndexMap, starts: &[usize; MAX_AXES]) -> IndexMap {
     IndexMap {
         offset: map.at(starts),

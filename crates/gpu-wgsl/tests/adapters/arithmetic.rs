@@ -22,7 +22,7 @@ fn normal(stream: u64) -> Tensor {
     Tensor::from_vec(&[LEN], data)
 }
 
-/// Returns the bits of a float, with all NaN mapped to one value.
+/// A float type whose values are compared by their bits, with all NaN mapped to one value.
 trait Bits: Element + Copy {
     fn bits(self) -> u64;
 }

@@ -363,7 +363,7 @@ fn text_that_is_no_wgsl_is_refused_with_its_place() {
     }
 }
 
-/// Returns the device error behind an error of the executor.
+/// Returns the device error that caused an error of the executor.
 fn told(error: &tensor_core::Error) -> Option<&Error> {
     match error.root() {
         tensor_core::Error::Device { source, .. } => source.as_ref().downcast_ref(),
@@ -437,7 +437,7 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             }
             n_lost += 1;
             assert!(on_device.to_host::<f32>().is_err());
-            // Host data stay valid and can be used on a new device.
+            // Host data stays valid and can be used on a new device.
             let anew = fragile.gpu.reopen().unwrap();
             assert!(!anew.is_same_device(&fragile.gpu));
             let again = program.eval::<f32>(&anew).unwrap();

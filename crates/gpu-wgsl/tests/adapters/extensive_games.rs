@@ -13,18 +13,20 @@ use tensor_core::compare::{Tolerance, assert_close, compare};
 /// Tolerance between the numbers of an adapter and the twin: some iterations amplify a rounding
 /// error a thousandfold.
 const TOLERANCE: f64 = 5e-4;
-/// Maximum change of a game's result when its payoffs change by an f32 epsilon. It keeps the
-/// tolerance above valid whatever operations are fused.
+/// Maximum change of a game's result if every second payoff is multiplied by 1 + ε
+/// (`f32::EPSILON`). Games within this limit also stay within [`TOLERANCE`], whatever operations an
+/// adapter fuses.
 const STEADY: f64 = 1e-4;
 /// Stream number of the random payoffs.
 const PAYOFFS: u64 = 3;
-/// Factor that scales large values to a magnitude below 1.
+/// Factor that scales [`Values::Large`] to magnitudes of at most 1.
 const LARGE: f32 = 1.0 / (1_u64 << 50) as f32;
-/// Sequences below one first decision: two actions, each followed by a decision with three actions.
+/// Number of sequences below one decision at the start of the game: its two actions, and the three
+/// actions of the decision after each of them.
 const BRANCH: u32 = 8;
 
-/// Returns a tree in which the first player has `n` first decisions, and the second player one
-/// more.
+/// Returns the parameters of a tree in which the first player has `n_first` decisions at the start
+/// of the game, and the second player one more.
 fn params(n_first: u32, games: u32, iterations: u32) -> ExtensiveGamesParams {
     let n_second = n_first + 1;
     ExtensiveGamesParams {
@@ -39,8 +41,8 @@ fn params(n_first: u32, games: u32, iterations: u32) -> ExtensiveGamesParams {
     }
 }
 
-/// Returns parameters for every rule, with fewer sequences than a workgroup has lanes, equally
-/// many, and more.
+/// Returns parameters for every rule, with fewer sequences than the 128 lanes of a workgroup, and
+/// with more.
 fn shapes() -> Vec<ExtensiveGamesParams> {
     let all = MatchingKeep::All as u32;
     let positive = MatchingKeep::Positive as u32;
@@ -122,7 +124,7 @@ fn inputs(params: &ExtensiveGamesParams, values: Values) -> Vec<Data> {
     inputs
 }
 
-/// Returns how many numbers the state and the averages of all games have.
+/// Returns the lengths of the state and of the averages, for all games together.
 fn n_learnt(params: &ExtensiveGamesParams) -> [usize; 2] {
     let n = (params.games * params.sequences) as usize;
     [4 * n + (params.games * params.decisions) as usize, n]
@@ -227,7 +229,7 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
 
 /// Number of iterations of a run.
 const WHOLE: u32 = 60;
-/// The same number of iterations, divided into dispatches.
+/// The iterations of [`WHOLE`], divided into three dispatches.
 const CHUNKS: [u32; 3] = [1, 20, 39];
 
 /// Returns the parameters of the successive dispatches.

@@ -13,7 +13,7 @@ use tensor_core::compare::{Tolerance, assert_close, sentinel_filled};
 use tensor_core::rng::Philox;
 
 /// Number of random pairs, in addition to the pairs of special values. The total is not a multiple
-/// of a workgroup.
+/// of the workgroup size.
 const N_RANDOM: u64 = 60_011;
 /// Words that are special values as a float, as a half or as an integer.
 const SPECIAL: [u32; 26] = [
@@ -77,7 +77,7 @@ impl Params for FunctionParams {
     }
 }
 
-/// Returns a kernel that writes `expression` of the words `x` and `y`.
+/// Returns a kernel that computes `expression` for each pair of words `x` and `y`.
 fn kernel(part: &str, expression: &str) -> Kernel {
     let text = format!(
         "struct FunctionParams {{ n: u32, pad0: u32, pad1: u32, pad2: u32 }}
@@ -102,7 +102,8 @@ fn function(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) n: v
     shaders::reflect("function", &text).unwrap_or_else(|why| panic!("{expression}: {why}"))
 }
 
-/// Returns every pair of special words, random words, and pairs of floats from 2^-8 to 2^8.
+/// Returns pairs of words: all pairs of special words, random words, and random floats with
+/// magnitudes from 2^-8 to 2^8.
 fn pairs() -> (Vec<u32>, Vec<u32>) {
     let random = Philox::new(77);
     let middle = |word: u32| (word & 0x87ff_ffff) + (119 << 23);
@@ -125,8 +126,8 @@ fn run(gpu: &Gpu, kernel: &Kernel, x: &[u32], y: &[u32]) -> Result<Vec<u32>, Err
     gpu.read(&out)
 }
 
-/// Runs the kernel on the pairs for which `keeps` is true, and passes actual and expected words to
-/// `check`.
+/// Runs the kernel on the pairs for which `keeps` is true, and passes the actual and the expected
+/// words to `compare`.
 fn check(
     part: &str,
     expression: &str,
@@ -179,8 +180,9 @@ fn check_floats(name: &str, arguments: &str, n_ulps: usize, twin: impl Fn(f32, f
     );
 }
 
-/// Compares a function with its twin. A device may fuse operations and so round each of them
-/// differently: the tolerance is 2 units, or 4 for `erfc`, which is a product of three functions.
+/// Compares a function with its twin. A device may fuse operations, so the results may be rounded
+/// differently: the tolerance is 2 units in the last place, or 4 for `erfc`, which is a product of
+/// three functions.
 fn check_unary(name: &str, twin: fn(f32) -> f32) {
     let n_ulps = if name == "float_erfc" { 4 } else { 2 };
     check_floats(name, "bitcast<f32>(x)", n_ulps, |x, _| twin(x));

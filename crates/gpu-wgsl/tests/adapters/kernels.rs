@@ -17,8 +17,8 @@ use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::gemm::oracle;
 use tensor_core::rng::Philox;
 
-/// Sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime, several tiles,
-/// not square.
+/// Returns sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime,
+/// several tiles, not square.
 fn matmul_shapes() -> Vec<MatmulParams> {
     let shapes = [
         [0, 3, 4],
@@ -119,7 +119,8 @@ fn philox_fill_matches_its_twin() {
     });
 }
 
-/// Means and shapes: moderate, nearly normal, nearly Lévy, large and small.
+/// Mean and shape of the compared distributions: moderate, nearly normal, nearly Lévy, large,
+/// small, and even closer to Lévy.
 const PARAMETERS: [[f64; 2]; 6] = [
     [1.0, 2.0],
     [3.0, 1e9],
@@ -129,8 +130,8 @@ const PARAMETERS: [[f64; 2]; 6] = [
     [2.0, 2e-12],
 ];
 
-/// Returns every function of every distribution, at sizes 0, 1, workgroup ± 1, a prime and several
-/// workgroups.
+/// Returns parameters for every function of every distribution, and for one function at sizes 0, 1,
+/// workgroup ± 1, a prime and several workgroups.
 fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256];
     let of = |function, [mean, shape]: [f64; 2], n| {
@@ -143,15 +144,16 @@ fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     distributions.chain(sizes).collect()
 }
 
-/// Returns the inputs of the kernel. `Values::Random` are numbers around the mean; the large and
-/// the small values are on both sides of the lower end of the support.
+/// Returns the inputs of the kernel. `Values::Random` are numbers around the mean. The large and
+/// the small values have both signs, so some are outside of the support.
 fn inverse_gaussian_inputs(params: &InverseGaussianEvalParams, values: Values) -> Vec<Data> {
     let data = values.f32s(params.n as usize, 0);
     if values != Values::Random {
         return vec![data];
     }
     let mean = params.mean[0];
-    // Signed roots up to 14; one draw in four is close to the mean.
+    // Numbers x for which √(shape · (x − mean)² / (mean² · x)), with the sign of x − mean, is `14
+    // u`. Every fourth number is close to the mean.
     let ratio = 2.0 / params.twice_ratio;
     let number = |(i, u): (usize, &f32)| {
         let t = 7.0 * u * ratio.sqrt();
@@ -213,9 +215,9 @@ fn an_inverse_gaussian_kernel_that_loses_a_second_part_is_reported() {
     }
 }
 
-/// Quotients and roots are corrected, so kernel and twin differ only by fused operations. Each is
-/// within its error bound of the exact value, hence within twice the bound of the other. The
-/// tolerance of the log-density is relative to at least 1.
+/// Returns the tolerance: twice the error bound of the function, because kernel and twin are both
+/// within this bound of the exact value. The kernel corrects quotients and roots, so only fused
+/// operations round differently. The tolerance of the log-density is relative to at least 1.
 fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -> Tolerance {
     let function = InverseGaussianFunction::from_code(params.function);
     let twice = Tolerance::relative(2 * max_epsilons(function));
@@ -228,7 +230,7 @@ fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -
     twice.scaled_by(ys.iter().map(|y| f64::from(y.abs()).clamp(1.0, f64::MAX)))
 }
 
-/// Key and stream of the compared draws.
+/// Key and stream number of the compared draws.
 const DRAWS: [u64; 2] = [0x0123_4567_89AB_CDEF, 9];
 
 fn inverse_gaussian_draws() -> Vec<InverseGaussianSampleParams> {

@@ -15,13 +15,14 @@ type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 /// Tolerance between the regrets and strategies of an adapter and the twin: some iterations amplify
 /// a rounding error a thousandfold.
 const TOLERANCE: f64 = 5e-4;
-/// Maximum change of a game's result when an f32 epsilon is added to its payoffs. It keeps the
-/// tolerance above valid whatever operations are fused.
+/// Maximum change of a game's result if every second payoff is multiplied by 1 + ε
+/// (`f32::EPSILON`). Games within this limit also stay within [`TOLERANCE`], whatever operations an
+/// adapter fuses.
 const STEADY: f64 = 1e-4;
 
 /// Stream number of the random payoffs.
 const GAINS: u64 = 5;
-/// Factor that scales large values to a magnitude below 2.
+/// Factor that scales [`Values::Large`] to magnitudes of at most 1.
 const LARGE: f32 = 1.0 / (1_u64 << 50) as f32;
 
 const RULES: [(MatchingKeep, u32, f32); 5] = [
@@ -32,8 +33,8 @@ const RULES: [(MatchingKeep, u32, f32); 5] = [
     (MatchingKeep::Shares, 1, 0.0),
 ];
 
-/// Returns parameters for every rule, for numbers of games around workgroups of `group`, and for
-/// shapes of up to `most` actions.
+/// Returns parameters for every rule, for numbers of games around multiples of `group`, and for up
+/// to `most` actions per player.
 fn shapes(most: u32, group: u32) -> Vec<MatrixGamesParams> {
     let games = [0, 1, group - 1, group, group + 1, 2 * group + 3];
     let sides = [
@@ -269,8 +270,8 @@ const SIDES: [[u32; 2]; 9] = [
     [33, 1021],
 ];
 
-/// Returns an upper bound on the rounding errors of a term: one per term of its invocation, and one
-/// for each of the eight steps of the tree.
+/// Returns an upper bound on the number of roundings that a term passes: one for each term of its
+/// invocation, and one for each of the eight steps of the tree.
 fn n_roundings(n_terms: u32) -> usize {
     n_terms.div_ceil(256) as usize + 9
 }

@@ -475,7 +475,7 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
             on_host.similar > d as u64 && on_host.similar < on_host.pairs / 2,
             "{on_host:?}"
         );
-        // The columns, plus some tiles of bits and of words.
+        // The peak is at most the memory of all columns plus twelve tiles of bits.
         let columns = (n * d.next_multiple_of(32) * 4) as u64;
         let tile = (side * side / 8) as u64;
         let peak = gpu.pool().peak_bytes();

@@ -10,7 +10,7 @@ use std::thread;
 use tensor_core::Executor;
 use tensor_core::random_programs::{Tally, compare_on, is_full, seed};
 
-/// Number of programs of a warm run, and of a full run.
+/// Number of programs of a usual run, and of a run with `VERIFY_FULL=1`.
 const CASES: [u32; 2] = [300, 20_000];
 /// Number of threads that share the programs, each with its own seed.
 const SHARES: u32 = 4;
@@ -22,8 +22,8 @@ fn random_programs_give_what_their_nodes_say() {
         let compare = &|share: u32| {
             let gpu = Gpu::open(Select::Index(gpu.adapter().index)).unwrap();
             gpu.poison_allocations(true);
-            // A failure report names this seed; run as the first share, it reproduces the same
-            // programs.
+            // A failure report contains this seed. As the seed of the first share, it reproduces
+            // the same programs.
             let seed = seed.wrapping_add(share.into());
             compare_on(&gpu, CASES[usize::from(is_full())] / SHARES, seed)
         };

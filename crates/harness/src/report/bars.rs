@@ -23,7 +23,7 @@ const FOOT: u32 = 46;
 const NAMES: u32 = 250;
 const VALUES: u32 = 190;
 const GAP: i32 = 10;
-/// Distance of the right end of rates from the right edge, in pixels; times end at the edge.
+/// Distance of the right end of rates from the right edge, in pixels. Times end at the right edge.
 const RATE_FROM_RIGHT: i32 = 76;
 /// Distance of the right end of names from the bars, in pixels; the numbers of the variants are
 /// between them.
@@ -43,7 +43,7 @@ enum ChartRow<'a> {
     Bar(&'a Entry),
 }
 
-/// Highest rate that a device could reach.
+/// Highest rate that a device could reach in this work.
 #[derive(Debug, PartialEq)]
 struct Limit {
     place: Place,
@@ -150,8 +150,8 @@ fn entries(comparison: &Comparison) -> Vec<ChartRow<'_>> {
     entries
 }
 
-/// Returns first quartile, median and third quartile of the value that the bar shows. A high time
-/// is a low rate, so the quartiles change places.
+/// Returns first quartile, median and third quartile of the value that the bar shows. The first
+/// quartile of the rates follows from the third quartile of the times, and vice versa.
 fn span(line: &Entry, by_rate: bool) -> Option<[f64; 3]> {
     match (by_rate, line.rate, line.time) {
         (true, Some(rate), Some([median, low, high])) => {
@@ -233,8 +233,8 @@ fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> R
         .map_err(drawing)
 }
 
-/// Writes number and name to the left of a bar, and rate and time to the right; or the reason if
-/// there are none.
+/// Writes number and name of a line to the left of its bar, and rate and time to the right. A line
+/// with neither rate nor time has the reason instead.
 fn caption(canvas: &Canvas<'_>, line: &Entry, y: i32, rate_unit: &str) -> Result<()> {
     let put = |text: String, x: i32, ink: Ink, across: HPos| {
         canvas

@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_char};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
 
-/// The result of what a symbol does.
+/// The result of an exported function's body: a value, or the return code of the failure.
 pub(crate) type Answer<T = ()> = Result<T, Code>;
 
 impl Code {
@@ -42,7 +42,7 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// Returns the pointer to a later element.
+    /// Returns the pointer to the value that is `index` places after this one.
     pub(crate) fn at(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
     }

@@ -6,7 +6,8 @@ use crate::power::control;
 use crate::state::{Handle, on_gpu, whole_u32};
 use telemetry::synthetic::Control;
 
-/// The supported reasons for low clocks: idle, a user setting, the power limit, temperature.
+/// NVML's bits of the supported reasons for low clocks: idle, a user setting, the power limit,
+/// temperature.
 const REASONS_TOLD: u64 = 1 | 2 | 4 | 32;
 /// Number of clock types in NVML: graphics, multiprocessors, memory, video.
 const N_KINDS: u32 = 4;

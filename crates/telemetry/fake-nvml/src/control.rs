@@ -68,7 +68,7 @@ extern "C" fn fake_nvml_is_locked(gpu: u32, is_locked: Out<u32>) -> Code {
     })
 }
 
-/// Returns the work of a GPU between two times, in s, in the units of its clock model.
+/// Returns the work that a GPU does from `from_s` to `to_s`, in the units of its clock model.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_work(gpu: u32, from_s: f64, to_s: f64, work: Out<f64>) -> Code {
     answer("fake_nvml_work", |state| {

@@ -82,7 +82,8 @@ fn reported(asked: &GpuQuery<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> 
         let power_w = gpu.reported_w(field, now_s).ok_or(Code::NOT_SUPPORTED)?;
         milliwatts(power_w * share(asked, scope)?)
     };
-    // Time with low clocks because of temperature, hardware or power supply: always 0 here.
+    // Fields 251 to 253 are the time with low clocks because of temperature, hardware or power
+    // supply, which is always 0 here.
     let driver = &asked.model.scenario().driver;
     let is_slowdown = || (251..=253).any(|before| driver.field_number(before) == field);
     match field {
@@ -99,7 +100,7 @@ fn reported(asked: &GpuQuery<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> 
     }
 }
 
-/// Returns the power of a scope as a fraction of the GPU's power.
+/// Returns the power of a scope (0: GPU, 1: module, 2: memory) as a fraction of the GPU's power.
 fn share(asked: &GpuQuery<'_>, scope: u32) -> Answer<f64> {
     let scopes = asked.gpu().gpu().scopes;
     let share = match scope {

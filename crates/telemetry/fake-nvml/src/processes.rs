@@ -39,7 +39,9 @@ struct ProcessBusy {
 /// The instance id of a process on a GPU that is not in MIG mode.
 const NO_INSTANCE: u32 = u32::MAX;
 
-/// Exports the lists of running processes: whether of graphics, and the form of an element.
+/// Exports functions that list the running processes of a GPU. The arguments for each function are:
+/// whether the listed processes use graphics rather than compute, the conversion of a process to a
+/// list element, and the type of an element.
 macro_rules! running {
     ($($symbol:ident: $is_graphics:literal, $info:ident, $process:ty;)+) => {$(
         #[unsafe(no_mangle)]
@@ -110,8 +112,8 @@ fn v2(process: &Process) -> ProcessV2 {
     }
 }
 
-/// Returns the utilisation by each process at the last update; empty unless the update is later
-/// than `last_seen_us`.
+/// Returns the utilisation by each process at the last update. Returns [`Code::NOT_FOUND`] if that
+/// update is not later than `last_seen_us`, or if there are no processes.
 fn busy(asked: &GpuQuery<'_>, last_seen_us: u64) -> Answer<Vec<ProcessBusy>> {
     let gpu = asked.gpu().gpu();
     if gpu.mig {

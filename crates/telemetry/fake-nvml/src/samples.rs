@@ -55,7 +55,7 @@ pub(crate) fn stamp_us(model: &Model, time_s: f64) -> u64 {
     began_us.saturating_add(whole(time_s * 1e6))
 }
 
-/// Returns the contents of a ring buffer, oldest first.
+/// Returns the contents of the ring buffer of a sample type, oldest first.
 fn kept(asked: &GpuQuery<'_>, kind: u32) -> Answer<Vec<Sample>> {
     let gpu = asked.gpu();
     let field = match gpu.sensor(PowerField::Instant) {

@@ -1,4 +1,4 @@
-//! The library's state and the common entry of all symbols.
+//! The library's state and the common entry of all symbols (exported functions).
 //!
 //! Role: counts calls, and checks that the library is initialised, that the driver has the call,
 //! that the handle is valid and that no fault rule applies, before it runs the symbol's body. A
@@ -34,13 +34,14 @@ pub(crate) struct LibraryState {
     why: String,
 }
 
-/// The machine of a call, at the time of the call.
+/// The simulated machine and the current time, for a call that concerns no single GPU.
 pub(crate) struct Query<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) now_s: f64,
 }
 
-/// The GPU of a call, at the time of the call.
+/// The simulated machine, the index of a GPU and the current time, for a call that concerns this
+/// GPU.
 pub(crate) struct GpuQuery<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) index: usize,
@@ -91,7 +92,7 @@ impl LibraryState {
         self.model.as_ref().ok_or(Code::UNINITIALIZED)
     }
 
-    /// Fixes the time at `at`; without `at`, lets time run on from its present value.
+    /// Fixes the time at `at`. If `at` is `None`, lets time run on from its present value.
     pub(crate) fn stand(&mut self, at: Option<Duration>) {
         if at.is_none() {
             self.began = Instant::now().checked_sub(self.now());
@@ -163,7 +164,7 @@ pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut LibraryState) 
     }
 }
 
-/// Runs the body of a symbol without a GPU.
+/// Runs the body of a symbol that concerns no single GPU, or a GPU that its body looks up.
 pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Query<'_>) -> Answer) -> Code {
     answer(symbol, |state| {
         let asked = ask(state)?;
@@ -190,7 +191,8 @@ pub(crate) fn on_gpu(
     })
 }
 
-/// Returns the code of a call that a fault rule or an old driver makes fail.
+/// Returns an error if the scenario's driver is too old to have the symbol, or if one of the
+/// scenario's fault rules applies to the call.
 pub(crate) fn refuse(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64) -> Answer {
     let call = Call {
         symbol,
@@ -222,7 +224,7 @@ pub(crate) fn milli(value: f64) -> f64 {
     value * 1e3
 }
 
-/// Returns the machine at the present time; fails before the first initialisation.
+/// Returns the machine at the present time, or an error if the library is not initialised.
 fn ask(state: &mut LibraryState) -> Answer<Query<'_>> {
     if state.n_initialised == 0 {
         return Err(Code::UNINITIALIZED);

@@ -1,7 +1,8 @@
 //! Division of a device's time into busy and idle parts.
 //!
-//! Role: steps of readings, and the result of a cut. [`by_power`] and [`by_utilisation`] are the
-//! two cuts that [`idle_periods`](super::idle_periods) compares.
+//! Role: defines the steps (intervals of time with one reading each) and a cut, the division of
+//! time into busy and idle parts. [`by_power`] and [`by_utilisation`] are the two cuts that
+//! [`idle_periods`](super::idle_periods) compares.
 //! Hidden time: the part of a step that its reading does not describe. The ranges of a cut count
 //! hidden time once as busy and once as idle.
 
@@ -16,7 +17,7 @@ pub(super) use utilisation::{LONGEST_WINDOW_S, by_utilisation};
 
 use super::estimate::Estimate;
 
-/// A step: a time with one reading, of power in W or of utilisation in %.
+/// A step: an interval of time with one reading of power, in W, or of utilisation, in %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TimedReading {
     pub from_s: f64,
@@ -59,7 +60,7 @@ impl TimedReading {
     }
 }
 
-/// A time in which the device is busy throughout or idle throughout.
+/// An interval of time in which the device is busy throughout or idle throughout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ActivityPart {
     pub from_s: f64,
@@ -69,21 +70,22 @@ pub(super) struct ActivityPart {
     pub joules: f64,
 }
 
-/// Busy and idle parts in the order of time, with their sums.
+/// The busy and idle parts of a window, in the order of time, with the sums over the idle parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cut {
     pub parts: Vec<ActivityPart>,
     /// Idle time, in s.
     pub idle_s: Estimate,
-    /// Energy of the idle time, in J, without the tolerance of the sensor's gain and offset.
+    /// Energy of the idle time, in J. The range does not include the tolerance of the sensor's gain
+    /// and offset.
     pub idle_j: Estimate,
     /// Whether power sometimes stays at a third level, which may be idle or busy.
     pub has_third_level: bool,
 }
 
 impl Cut {
-    /// Returns the cut of a device whose state neither power nor utilisation shows: all parts count
-    /// as busy, and the ranges allow all time to be idle.
+    /// Returns the cut for a device whose power and utilisation do not show its state: all parts
+    /// count as busy, and the ranges allow all time to be idle.
     pub(super) fn unknown(power: &[TimedReading], spans: &[(f64, f64)]) -> Self {
         let part = |&(from_s, to_s): &(f64, f64)| ActivityPart {
             from_s,

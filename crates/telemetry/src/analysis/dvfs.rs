@@ -1,7 +1,7 @@
 //! The energy curve of a sweep of clocks: energy per item of work at each clock, and the clock of
 //! least energy.
 //!
-//! Method: the measured minimum is reported with all points that do not differ from it
+//! Method: the measured minimum is reported with all points whose energy does not differ from it
 //! significantly. Two models are fitted by least squares:
 //! - a parabola of energy over clock, which is simple and often a poor fit;
 //! - a physical model with time per item `t = a + b/f` and power `P = p0 + c·f^k`, for k = 2, 3 and
@@ -107,7 +107,7 @@ pub struct Curve {
 const CONFIDENCE: f64 = 1.96;
 const OPERATION: &str = "dvfs";
 
-/// Computes the energy curve of a sweep of clocks, given by rising clock.
+/// Computes the energy curve of a sweep of clocks. `points` are in the order of rising clock.
 ///
 /// A clock may occur only once: average repeated measurements first, and put their scatter into
 /// [`ClockMeasurement::noise`].
@@ -269,7 +269,7 @@ fn parabola(points: &[ClockMeasurement], joules: &[f64]) -> Option<Polynomial> {
     })
 }
 
-/// Fits time over 1/f and power over f^k, both linear in their coefficients.
+/// Fits time per item as a linear function of 1/f, and power as a linear function of f^k.
 fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
     let k = i32::from(exponent);
     let times: Vec<f64> = points.iter().map(|point| 1.0 / point.rate).collect();
@@ -294,7 +294,7 @@ fn physical(points: &[ClockMeasurement], exponent: u8) -> Option<PhysicalFit> {
 /// is outside the measured clocks.
 ///
 /// The derivative, multiplied by f², is `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`. The expression
-/// rises with f if all constants are above 0, so it has one root.
+/// rises with f if all constants are above 0, so it has at most one root above 0.
 fn stationary(
     points: &[ClockMeasurement],
     (a, b): (f64, f64),

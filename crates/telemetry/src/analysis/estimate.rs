@@ -43,15 +43,16 @@ impl Estimate {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// Adds another estimate; the ends of the ranges add up.
+    /// Adds another estimate: its value, lower end and upper end are added to those of this
+    /// estimate.
     pub(super) fn add(&mut self, other: Self) {
         self.value += other.value;
         self.low += other.low;
         self.high += other.high;
     }
 
-    /// Widens the range of a share, 0 to 1, for a `part` of its time, 0 to 1, in which the share is
-    /// unknown: the low end counts this part as 0, the high end as 1.
+    /// Widens the range of a share, 0 to 1, because the share is unknown in the fraction `part` of
+    /// its time. The low end counts this part as 0, the high end as 1.
     pub(super) fn with_hidden(self, part: f64) -> Self {
         Self {
             low: self.low * (1.0 - part),
@@ -60,7 +61,8 @@ impl Estimate {
         }
     }
 
-    /// Clamps the value and both ends to 0 to `most`, such that the range contains the value.
+    /// Clamps the value and both ends to the interval from 0 to `most`. The range then contains the
+    /// value.
     pub(super) fn within(self, most: f64) -> Self {
         let value = self.value.clamp(0.0, most);
         Self {

@@ -11,9 +11,9 @@
 //!
 //! Idle time is idle-held if memory is allocated, because other programs cannot use the device
 //! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
-//! because utilisation averages them away. A row holds until the next row, but not through a pause
-//! of sampling. Shares are shares of time, not of rows, because a trace has additional rows where
-//! regions of code begin and end.
+//! because utilisation averages them away. The values of a row hold until the next row, but not
+//! through a pause of sampling. Shares are shares of time, not of rows, because a trace has
+//! additional rows where regions of code begin and end.
 //! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
 //! time is in the gaps of part-time sensors, between slow reads, and at rows without a reading.
 //! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
@@ -21,8 +21,8 @@
 //! Accuracy: ranges include the tolerance of the sensor's gain and offset. On models of boards with
 //! each class of sensor, random loads and reads every 10 to 400 ms, the ranges contain the true
 //! idle energy and the true idle time (tested). The median error of the idle energy of random
-//! loads, with times down to 0.06 s and an energy counter, is below 2 % for reads every 10 and 20
-//! ms, 5 % for reads every 100 ms, and 15 % for reads every 400 ms.
+//! loads, with busy and idle times down to 0.06 s and an energy counter, is below 2 % for reads
+//! every 10 and 20 ms, 5 % for reads every 100 ms, and 15 % for reads every 400 ms.
 //! Source: thresholds of under-use: the rules `LowGPUUtilization` (95th percentile below 70 %; 5th
 //! below 10 % with a 95th above 70 %: fluctuating) and `CPUBottleneck` (busy below 10 %) of Amazon
 //! `SageMaker` Debugger. The 5th percentile is below 10 % exactly where more than 5 % of the time
@@ -65,7 +65,7 @@ pub struct Period {
     pub joules: f64,
 }
 
-/// Shares of the known time, 0 to 1, each with its range; the values add up to 1.
+/// Shares of the time that rows cover, 0 to 1, each with its range. The values add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Shares {
     /// Share of [`Activity::Active`].
@@ -108,7 +108,7 @@ pub enum Evidence {
     Neither,
 }
 
-/// A verdict with its evidence.
+/// A verdict with the results that support it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bottleneck {
     /// The verdict.
@@ -130,8 +130,8 @@ pub struct Bottleneck {
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
-    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of the energies
-    /// of all periods.
+    /// Energy of the window, in J: [`Trace::energy`] or, if no method covers the window, the sum of
+    /// the energies of all periods.
     pub joules: f64,
     /// Energy of the idle periods, in J. The range also contains the energy of idle time in pauses
     /// of sampling.
@@ -258,7 +258,7 @@ fn analyse(
 }
 
 /// Cuts the time of a window into busy and idle parts by the rule of this module. Returns the lag
-/// of utilisation, the cut, and its evidence.
+/// of utilisation, in s, the cut, and the quantity that the cut is based on.
 fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     let steps = clipped(&power.steps, &view.spans);
     let readings = view.readings(Metric::GpuBusy);
@@ -286,9 +286,9 @@ fn cut_of(view: &RowWindow<'_>, power: &Power) -> (Estimate, Cut, Evidence) {
     (lag_s, cut, evidence)
 }
 
-/// Splits the share of idle time into held and free, in proportion to the times of the periods. If
-/// no period is idle, the range of idle time is split by `held_share`, the share of the time in
-/// which memory was allocated.
+/// Splits the share of idle time into idle-held and idle time, in proportion to the lengths of the
+/// periods. If no period is idle, the range of idle time is split by `held_share`, the share of the
+/// time in which memory was allocated.
 fn shares(periods: &[Period], idle: Estimate, held_share: f64) -> Shares {
     let length_s = |activity| {
         let of_it = periods.iter().filter(|s| s.activity == activity);

@@ -10,20 +10,21 @@
 use super::cut::{LONGEST_WINDOW_S, TimedReading, joules};
 use super::estimate::Estimate;
 
-/// Steps between two lags that are tried, in s.
+/// Difference between two consecutive lags that are tried, in s.
 const STEP_S: f64 = 0.02;
-/// Number of lags that are tried: from 0 to 1.2 s, the longest window and a read interval.
+/// Number of lags that are tried, from 0 s to 1.2 s: the longest averaging window, 1.1 s, plus a
+/// read interval.
 const N_LAGS: u32 = 61;
 /// Least correlation for which a lag is accepted.
 const MIN_CORRELATION: f64 = 0.7;
-/// The smallest lag is chosen whose correlation is at least this share of the best, because
-/// periodic power correlates again a period later.
+/// Share of the best correlation that a lag must reach. The smallest lag that reaches this share is
+/// chosen, because periodic power correlates again a period later.
 const AS_GOOD: f64 = 0.98;
-/// Half of the window, in s, over which power is averaged, because single steps of a counter that
-/// is read at the moment of its update are wrong. The window is symmetric, so that it does not
-/// change the lag.
+/// Half of the window, in s, over which power is averaged. The mean is used because single steps of
+/// a counter that is read at the moment of its update are wrong. The window is symmetric, so that
+/// it does not change the lag.
 const HALF_WINDOW_S: f64 = 0.15;
-/// Most readings that are used, to limit the cost.
+/// Largest number of readings that are used, to limit the cost.
 const MAX_READINGS: usize = 4096;
 /// Relative tolerance of a lag.
 const TOLERANCE: f64 = 0.25;

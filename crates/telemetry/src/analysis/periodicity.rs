@@ -27,7 +27,8 @@ pub struct Periodicity {
     pub duty: f64,
     /// Mean power below and above the midpoint, in W.
     pub levels_w: (f64, f64),
-    /// Upper bound on the probability that noise without a period shows a peak as strong.
+    /// Upper bound on the probability that noise without a period has a spectral peak as strong as
+    /// the peak of this period.
     pub chance: f64,
     /// Number of periods in the trace.
     pub n_periods: f64,
@@ -41,14 +42,16 @@ const MIN_SAMPLES: f64 = 4.0;
 const MIN_PERIODS: f64 = 5.0;
 /// Fewest samples of a series that is analysed.
 const MIN_LENGTH: usize = 64;
-/// Most samples of the resampled series; in longer series, neighbouring readings are averaged.
+/// Largest number of samples of the resampled series. In longer series, neighbouring readings are
+/// averaged.
 const MAX_LENGTH: usize = 1 << 16;
-/// Distance of independent lines in the padded spectrum: a factor of two for the padding, and of
-/// two for the Hann window.
+/// Distance of independent lines in the padded spectrum, in lines: a factor of two for the padding,
+/// and of two for the Hann window.
 const LINE_WIDTH: usize = 4;
-/// Width of the neighbourhood on each side, as a share of the frequency.
+/// Width, on each side of a line of the spectrum, of the neighbourhood that the line is compared
+/// with, as a share of the line's frequency.
 const NEIGHBOURHOOD: f64 = 0.4;
-/// Fewest and most independent neighbours on each side.
+/// Smallest and largest number of independent neighbours on each side of a line.
 const NEIGHBOURS: (usize, usize) = (5, 40);
 /// Statistical efficiency of the median of exponential variables, relative to the mean.
 const MEDIAN_WORTH: f64 = 0.48;
@@ -57,7 +60,7 @@ const PARTS: [f64; 3] = [4.0, 3.0, 2.0];
 /// Number of harmonics whose power the refinement sums.
 const N_HARMONICS: i32 = 3;
 
-/// Finds the period of a series of (time in s, power in W).
+/// Finds the period of a power series; each element is (time in s, power in W).
 ///
 /// Times must rise; the interval need not be constant. Returns none if no period is significant
 /// (false-alarm probability below 0.001), and for fewer than 64 samples or values that are not
@@ -68,7 +71,8 @@ pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
 }
 
 /// Finds the period of a series as [`periodicity`] does, with a resampling interval of at least
-/// `usual_s`, in s: a trace has additional rows where regions of code begin and end.
+/// `usual_s`, in s. The lower limit is needed because a trace has additional rows where regions of
+/// code begin and end.
 pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Periodicity> {
     let (step_s, samples) = even(series, usual_s)?;
     let lines = spectrum(&samples);
@@ -135,8 +139,9 @@ pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
 
 /// Resamples a series to constant steps: returns the step, in s, and the samples, in W.
 ///
-/// A value holds until the next one. If more than [`MAX_LENGTH`] samples were needed, a sample is
-/// the mean of the readings in its step. Returns none for a series that is too short or not finite.
+/// A value holds until the next value. If more than [`MAX_LENGTH`] samples would be needed, a
+/// sample is the mean of the readings in its step. Returns none for a series that is too short or
+/// not finite.
 fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (series.first()?, series.last()?);
     let span_s = last.0 - first.0;
@@ -178,7 +183,7 @@ fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
         .then_some((step_s, samples))
 }
 
-/// Computes the power spectrum up to half the sampling frequency, without the mean.
+/// Computes the power spectrum of the samples, minus their mean, up to half the sampling frequency.
 fn spectrum(samples: &[f64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let n = samples.len() as f64;
@@ -194,7 +199,8 @@ fn spectrum(samples: &[f64]) -> Vec<f64> {
     x.iter().map(|(re, im)| re * re + im * im).collect()
 }
 
-/// Computes the discrete Fourier transform of (re, im) in place; the length is a power of two.
+/// Computes the discrete Fourier transform of complex numbers, (re, im), in place. The length must
+/// be a power of two.
 ///
 /// Source: Cooley and Tukey 1965, "An algorithm for the machine calculation of complex Fourier
 /// series".
@@ -229,8 +235,8 @@ fn fourier(x: &mut [(f64, f64)]) {
     }
 }
 
-/// Returns the probability that noise as strong as the neighbouring lines makes a line as strong as
-/// this one; 1 if a side has no neighbours.
+/// Returns the probability that noise as strong as the neighbouring lines has a line at least as
+/// strong as `line`; 1 if a side has no neighbours.
 ///
 /// The line is compared with the stronger side, so that the steep low-frequency flank of a step or
 /// a slope does not count as a peak.

@@ -1,4 +1,4 @@
-//! Comparison of one job under two policies: power caps, locked clocks or other settings.
+//! Comparison of one job under two policies, for example two power limits or two locked clocks.
 //!
 //! Role: reports which policy does more work per second and per joule, and the reasons that limited
 //! the clocks. The caller supplies the amount of work, because energy alone is not comparable.
@@ -17,7 +17,7 @@ pub struct Job<'a> {
     pub trace: &'a Trace,
     /// Index of the device in the trace.
     pub device: usize,
-    /// Time in which the job ran; none for all of the trace.
+    /// Time in which the job ran; none for the time from the first to the last row of the device.
     pub window: Option<Range<Duration>>,
     /// Amount of work, in any unit that the compared jobs share; finite and above 0.
     pub items: f64,
@@ -44,7 +44,7 @@ pub struct Policy {
     pub memory_clock_mhz: Option<f64>,
     /// The highest temperature, in °C.
     pub hottest_c: Option<f64>,
-    /// Reasons for low clocks in the order of falling share of time; reasons that never held are
+    /// Reasons for low clocks in the order of falling share of time; reasons that never applied are
     /// left out.
     pub reasons: Vec<ReasonShare>,
 }
@@ -58,7 +58,7 @@ pub struct ReasonShare {
     pub share: f64,
 }
 
-/// Two policies with their ratios.
+/// Measurements of a job under two policies, with their ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Measurements under the first policy.
@@ -168,7 +168,7 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
     })
 }
 
-/// Returns the mean of (value, weight); none if the weights add up to 0.
+/// Returns the weighted mean of (value, weight) pairs; none if the weights add up to 0.
 fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weights) = weighted.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
         (sum + weight * value, weights + weight)
@@ -176,7 +176,8 @@ fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (weights > 0.0).then(|| sum / weights)
 }
 
-/// Returns the share of time of each reason in (bit mask, time in s), the largest share first.
+/// Returns the share of time of each reason, the largest share first, from pairs of (bit mask of
+/// reasons, time in s).
 fn shares(values: &[(f64, f64)]) -> Vec<ReasonShare> {
     // The mean of 1 where the reason applies and 0 elsewhere, weighted by time, is a share of time.
     let holds = |reason: Reason| {

@@ -190,8 +190,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     }
 }
 
-/// Adds rows as at the edges of regions of code: 99 rows, 10 µs apart, at the start of every second
-/// until a time.
+/// Adds rows like those at the edges of regions of code: 99 rows, 10 µs apart, at the start of
+/// every second until `until_s`.
 fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
     trace.interval = Duration::from_millis(100);
     let mut rows = vec![];

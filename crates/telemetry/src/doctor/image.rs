@@ -33,7 +33,7 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// No alternative holds.
+    /// No alternative of the image's condition holds.
     #[error(
         "image requirement not met ({host}; expected {asked}{}): use an image for an earlier \
          CUDA version, or update the driver",
@@ -47,7 +47,7 @@ pub enum ImageError {
         /// Properties of this machine.
         host: Box<Host>,
     },
-    /// Whether an alternative holds depends on terms that can't be evaluated.
+    /// The outcome is unknown, because it depends on terms that cannot be evaluated.
     #[error(
         "cannot determine whether the image starts: {} is unknown on {host}",
         terms.join(" and ")

@@ -99,8 +99,8 @@ pub struct MeteredWindow {
 }
 
 impl MeteredWindow {
-    /// Creates the window of an energy that was computed with `Calibration::known(1.0)`, with the
-    /// energy that a meter measured in the window, in J.
+    /// Creates a metered window from a reported energy, which must be computed with
+    /// `Calibration::known(1.0)`, and the energy that a meter measured in the same window, in J.
     #[must_use]
     pub fn from_energy(energy: &Energy, true_j: f64) -> Self {
         Self {
@@ -122,7 +122,7 @@ struct MeanPowers {
     errors_w: (f64, f64),
 }
 
-/// Bounds on the sensors of a group of cards.
+/// Bounds on the gain and offset of the sensors of a group of cards.
 struct Bounds {
     /// Lowest and highest ratio of reported to true power under full load.
     ratios: (f64, f64),
@@ -136,8 +136,9 @@ const COMPARED: [&str; 6] = ["Kepler", "Maxwell", "Pascal", "Turing", "Ampere", 
 ///
 /// The bounds are tolerance intervals that contain 95 % of all cards with a confidence of 95 %, if
 /// cards are normally distributed: mean ± 2.784 standard deviations of the 19 cards, which are
-/// ratios of 0.899 to 1.080 and offsets of −17.2 W to 15.5 W. They are widened to the errors of the
-/// comparison's energies of whole runs, and to the 20 W that other boards do not report at idle.
+/// ratios of 0.899 to 1.080 and offsets of −17.2 W to 15.5 W. They are widened to include the
+/// errors of the comparison's energies of whole runs, and the 20 W that other boards do not report
+/// at idle.
 const KNOWN: Bounds = Bounds {
     ratios: (0.89, 1.13),
     offsets_w: (-20.0, 16.0),
@@ -243,10 +244,10 @@ impl Calibration {
     /// Fits gain and offset to windows that an external meter measured as well.
     ///
     /// If the true powers of the windows differ by at least a fifth of the highest power (windows
-    /// at idle and under load), both gain and offset are fitted by least squares. The bounds are
-    /// then the lines whose powers, at the lowest and at the highest true power, differ from the
-    /// fitted line by at most the sampling errors of the windows plus the largest deviation of a
-    /// window from the line.
+    /// at idle and under load), both gain and offset are fitted by least squares. The bounds then
+    /// contain all lines that differ from the fitted line, at the lowest and at the highest true
+    /// power, by at most the sampling errors of the windows plus the largest deviation of a window
+    /// from the fitted line.
     ///
     /// Otherwise the windows determine only the ratio of reported to true power at one power. The
     /// bounds then allow any offset of [`Self::for_kind`], so intervals are narrow near the power
@@ -279,7 +280,7 @@ impl Calibration {
     }
 
     /// Returns the mean ratio of reported to true power, with the offset bounds of a device that
-    /// was not compared.
+    /// was not compared with a meter ([`UNKNOWN`]).
     fn through_one_power(points: &[MeanPowers]) -> Self {
         let (true_w, reported_w) = means(points);
         let gain = reported_w / true_w;
@@ -304,7 +305,7 @@ impl Calibration {
         }
     }
 
-    /// Returns the least-squares line through points, weighted by time, with bounds.
+    /// Returns the least-squares line of reported over true power, weighted by time, with bounds.
     ///
     /// The corners are the four lines from a bound at the lowest true power to a bound at the
     /// highest true power:

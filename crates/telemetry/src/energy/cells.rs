@@ -12,8 +12,9 @@
 //! ```
 //! The power of a hidden cell is estimated by the mean of its neighbours, which is unbiased for
 //! power that changes linearly. Its error has two bounds: the range of the readings shortly before
-//! and after the cell ([`Sum::likely`]), and the range from 0 W to the ceiling ([`Sum::certain`]).
-//! Edges: the time of each edge of a cell has a bound of its own. An error of an edge moves energy
+//! and after the cell ([`EnergyBounds::likely`]), and the range from 0 W to the ceiling
+//! ([`EnergyBounds::certain`]).
+//! Edges: the time of each edge of a cell has its own error bound. An error of an edge moves energy
 //! into a window or out of the window. Energy never decreases with time. So the lowest energy is
 //! that of the window that begins as late and ends as early as the bounds of nearby edges allow,
 //! and the highest energy is that of the widest such window.
@@ -51,9 +52,9 @@ pub(crate) enum Visibility {
     /// No part of the cell. The readings before and after the cell are between `low_w` and
     /// `high_w`.
     Hidden { low_w: f64, high_w: f64 },
-    /// No part of the cell, which is before the first update or after the last update.
+    /// No part of the cell. The cell is before the first update or after the last update.
     Open,
-    /// No part of the cell, which is too long for the readings before and after to represent its
+    /// No part of the cell. The cell is too long for the readings before and after to represent its
     /// power.
     Missing,
 }
@@ -62,7 +63,7 @@ pub(crate) enum Visibility {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cells {
     pub list: Vec<Cell>,
-    /// Earliest begin and latest end of a window, in s.
+    /// Earliest start and latest end of a window that the cells cover, in s.
     pub reach_s: (f64, f64),
     /// Upper bound on the power at any time, in W.
     pub ceiling_w: f64,
@@ -83,7 +84,7 @@ pub(crate) struct Cells {
 struct Errors {
     /// Errors that are added linearly.
     linear: (f64, f64),
-    /// Sum over closed blocks of the squared likely error of hidden time.
+    /// Sum over closed blocks (see [`BLOCK_S`]) of the squared likely error of hidden time, in J².
     squares: (f64, f64),
     /// Likely error of hidden time in the open block.
     block: (f64, f64),
@@ -109,7 +110,7 @@ struct Unsure {
 const BLOCK_S: f64 = 3.0;
 
 impl Cells {
-    /// Returns whether the cells cover the whole time between two times.
+    /// Returns whether the cells cover all of the time from `from_s` to `to_s`.
     pub(crate) fn reach_over(&self, from_s: f64, to_s: f64) -> bool {
         !self.list.is_empty() && self.reach_s.0 <= from_s && to_s <= self.reach_s.1
     }
@@ -298,8 +299,8 @@ impl Cells {
         errors.worst = add(errors.worst, (high_w * missed_s, rise_w * missed_s));
     }
 
-    /// Returns by how much an undetermined pattern may decrease and increase the energy between two
-    /// times, in J.
+    /// Returns by how much a pattern of power that the readings do not show (see [`Cells::fold`])
+    /// may decrease and increase the energy between two times, in J.
     ///
     /// The pattern has a power for each of `fold` places, repeats every `fold` cells, has the sum
     /// 0 W, and keeps the power of each cell between 0 W and the ceiling. The largest increase is

@@ -16,12 +16,12 @@
 
 use std::time::Duration;
 
-/// A running sum of the steps of an energy counter, which never decreases.
+/// A running sum of the increases of an energy counter. The sum never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EnergyTotal {
     /// The last accepted reading, (s, J).
     last: Option<(f64, f64)>,
-    /// The last reading since then that did not continue from the accepted reading, (s, J).
+    /// The last reading after `last` that did not continue from `last`, (s, J).
     doubted: Option<(f64, f64)>,
     sum_j: f64,
 }
@@ -40,8 +40,8 @@ pub(crate) fn went_on(from: (f64, f64), to: (f64, f64), most_w: f64) -> bool {
 }
 
 impl EnergyTotal {
-    /// Adds a reading of the counter, in J, and returns the energy since the first reading, in J,
-    /// which never decreases.
+    /// Adds a reading of the counter, in J, and returns the energy since the first reading, in J.
+    /// The result never decreases.
     ///
     /// `time` is the time of the reading, measured from any fixed origin. The first reading adds
     /// 0 J. A reading also adds 0 J if it is not finite or is negative, if the counter fell, or if
@@ -74,7 +74,7 @@ impl EnergyTotal {
 mod tests {
     use super::*;
 
-    /// Returns the sum after each of some readings that are 1 s apart.
+    /// Returns the running sum after each reading; the readings are 1 s apart.
     fn sums<const N: usize>(reported: [f64; N]) -> [f64; N] {
         let (mut counted, mut second) = (EnergyTotal::default(), 0);
         reported.map(|reported_j| {

@@ -59,8 +59,8 @@ impl PowerEstimate {
 }
 
 impl Trace {
-    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
-    /// those that were thinned.
+    /// Returns the reported energy of a window by one metric, from the rows in memory and from the
+    /// ledger of the rows that were thinned out.
     pub(crate) fn reported(
         &self,
         device: usize,

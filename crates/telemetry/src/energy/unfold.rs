@@ -2,15 +2,16 @@
 //!
 //! Role: converts the updates of `updates/track.rs` into the cells that `energy/cells.rs` sums.
 //! Method: a reading of power is the mean over the window before its update. There are two cases.
-//! - The window is at most as long as the update period. The time before each update that the
-//!   window covers is a seen cell, and the time between two windows is a hidden cell:
+//! - The window is at most as long as the update period. The window before each update is a seen
+//!   cell, and the time between two windows is a hidden cell:
 //!   ```text
 //!   time   --------|-----------|-----------|-->    | update
 //!   cells       [r0][hidden][r1][hidden][r2]
 //!   ```
-//! - The window covers m updates (the last second, every 100 ms), so the sensor observed all of the
-//!   time m times. Let `B_k` be the mean power between updates k−1 and k, and `r_k` the reading of
-//!   update k. Consecutive windows differ by one cell at each end:
+//! - The window covers m updates (m = 10 for a sensor that averages over the last second every 100
+//!   ms), so the sensor observed all of the time m times. Let `B_k` be the mean power between
+//!   updates k−1 and k, and `r_k` the reading of update k. Consecutive windows differ by one cell
+//!   at each end:
 //!   ```text
 //!   r_(k-1)   [B_(k-m)  B_(k-m+1)  ...  B_(k-1)]
 //!   r_k                [B_(k-m+1)  ...  B_(k-1)  B_k]
@@ -46,17 +47,18 @@ pub(crate) struct SensorModel {
 
 /// Time before and after a hidden cell whose readings bound the likely power of the cell, in s.
 const REACH_S: f64 = 3.0;
-/// Shortest distance of two updates, in usual steps, between which time is missing instead of
-/// hidden.
+/// Time between two updates, in usual steps, from which on the time between the updates counts as
+/// missing instead of hidden.
 const MISSING_STEPS: f64 = 3.5;
 /// Longest time before the first and after the last update that a window may include, in steps.
 const MARGIN_STEPS: f64 = 1.6;
-/// Tolerance within which one window ends where the next begins, in windows.
+/// Largest distance, in window lengths, between the end of one window and the start of the next at
+/// which no time between the windows counts as hidden.
 const SAME_EDGE: f64 = 0.05;
 /// Largest deviation of the distance of two updates from a step, in steps, at which the distance
 /// counts as regular.
 const IRREGULAR: f64 = 0.25;
-/// Smallest number of steps in a window whose readings are unfolded.
+/// Smallest number of steps in a window at which the readings are unfolded.
 const MIN_FOLD: usize = 2;
 
 /// Returns the cells and the updates of readings of power, (s, W), of a device with a row every
@@ -174,7 +176,7 @@ pub(crate) fn of_counter(
     (cells, updates)
 }
 
-/// Returns the earliest begin and the latest end of a window that the updates cover, in s.
+/// Returns the earliest start and the latest end of a window that the updates cover, in s.
 fn reach_s(updates: &[Update], series: &[(f64, f64)], step_s: f64) -> (f64, f64) {
     let margin_s = MARGIN_STEPS * step_s;
     let ends = updates.first().zip(updates.last()).zip(series.last());
@@ -186,7 +188,8 @@ fn reach_s(updates: &[Update], series: &[(f64, f64)], step_s: f64) -> (f64, f64)
     })
 }
 
-/// Appends the cells of a run to the cells of earlier runs, with a missing cell between.
+/// Appends the cells of a run (updates without a pause) to the cells of earlier runs, with a
+/// missing cell between the runs.
 fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
     let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
         list.extend(cells);
@@ -210,8 +213,8 @@ fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
     }));
 }
 
-/// Returns whether reads may have missed updates: an update is marked as [`Step::Unsure`], or some
-/// reads are further apart than a step and the distances of updates are irregular.
+/// Returns whether reads may have missed updates: an update is marked as [`UpdateGap::Unsure`], or
+/// some reads are further apart than a step and the distances of updates are irregular.
 fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool {
     let slow_s = updates::SLOW_READS * step_s;
     let is_irregular =
@@ -225,7 +228,7 @@ fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool 
 
 /// Returns a seen cell before each update of a run, and a hidden cell between two seen cells.
 ///
-/// If the sensor observes all of the time, a cell begins at the update before, and only missed
+/// If the sensor observes all of the time, each cell begins at the previous update, and only missed
 /// updates leave a hidden cell.
 fn alternating(run: &[Update], window_s: f64, period_bounds: &PeriodBounds) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
@@ -411,8 +414,8 @@ fn hidden() -> Visibility {
     }
 }
 
-/// Adds a cell of length `margin_s` at each end of the list, with the power of its neighbour,
-/// because a window may begin before the first update and end after the last.
+/// Adds a cell of length `margin_s` at each end of the list, with the power of the neighbouring
+/// cell, because a window may begin before the first update and end after the last update.
 fn add_margins(list: &mut Vec<Cell>, margin_s: f64, visibility: Visibility) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;

@@ -111,7 +111,8 @@ fn a_device_that_was_lost_for_some_minutes_has_an_energy_in_memory_too() {
     assert!(wider < 1.5, "{wider} {of_memory} {of_file}");
 }
 
-/// Samples a region of a model whose time the caller's clock controls.
+/// Returns a trace of `seconds` seconds with regions of code from and to the given times, in s. A
+/// few milliseconds are added to the times, so that regions begin and end between two rounds.
 fn with_regions(capacity: usize, seconds: u64, regions: &[(u64, u64)]) -> Trace {
     let sampler = Sampler::new(source()).interval(INTERVAL).capacity(capacity);
     let marks = regions.iter().map(|&(from_s, to_s)| Region {

@@ -11,11 +11,12 @@ use crate::{Ledger, Metric, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Divisor of the capacity: at most this part of the rows is kept whole, because the energies of
-/// later windows need earlier rows.
+/// Divisor of the capacity: up to `capacity / WHOLE_SHARE` of the newest rows are not thinned,
+/// because the energies of later windows need these rows.
 const WHOLE_SHARE: usize = 4;
-/// Most estimates for the counter of a device in one batch: one for the longest time without a
-/// reset of the counter, the others for windows before or after a reset. Power needs one estimate.
+/// Maximum number of estimates of power that a batch computes from the energy counter of a device:
+/// one for the longest time without a reset of the counter, and others for windows before or after
+/// a reset. A power metric needs only one estimate.
 const MAX_ESTIMATES: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
@@ -33,7 +34,7 @@ struct Cached {
     n_tries: usize,
 }
 
-/// Computes reported energies of a trace from cached estimates of power.
+/// A calculator of the reported energies of a trace, with a cache of estimates of power.
 struct Sums<'a> {
     trace: &'a Trace,
     all_s: (f64, f64),
@@ -45,8 +46,8 @@ struct Sums<'a> {
 }
 
 impl Trace {
-    /// Copies the rows whose energies are not in the ledger, and the earlier whole rows before
-    /// them.
+    /// Copies the rows after the ledger's last slice, and the rows before its end that have not
+    /// been thinned.
     pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> RowBatch {
         let mut ledger = self.ledger.clone();
         // Before the first thinning, the trace's interval is the requested one.
@@ -180,7 +181,8 @@ impl<'a> Sums<'a> {
     /// Returns the reported energy of a window.
     ///
     /// Devices are read in turn, so the first row of most devices is later than the start of the
-    /// trace. For a window from the start, the bounds allow for any power until the first row.
+    /// trace. For a window that begins with the trace, the bounds allow for any power until the
+    /// first row.
     fn reported(
         &mut self,
         device: usize,

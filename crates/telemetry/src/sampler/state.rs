@@ -26,7 +26,7 @@ const MAX_THREADS: usize = 1 << 12;
 /// capacity.
 const MAX_EXCESS: usize = 2;
 
-/// The state of memory when a [`Batch`] was created, used to detect an outdated batch.
+/// The state of memory when a [`RowBatch`] was created, used to detect an outdated batch.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     n_thinned: u64,
@@ -102,7 +102,8 @@ impl Sampling {
 
     /// Runs one round: reads every device once, and returns the time of the last flush.
     ///
-    /// `n_rounds` is the number of rounds since the previous one; all but one of them were missed.
+    /// `n_rounds` is the number of rounds that became due since the previous round. All but this
+    /// one were missed.
     pub(super) fn round(
         &mut self,
         n_rounds: u64,

@@ -2,8 +2,8 @@
 //!
 //! Role: the model behind a device's controls, and the settings in force at each time.
 //! Method: `P(f) = static + (P(f_max) - static) (f / f_max)^exponent`, and `1 / speed = fixed +
-//! cycles / f`. A power limit lowers the clock until the peak of the program is at the limit.
-//! Within one setting, power is therefore a linear function of the program, and energy stays exact.
+//! cycles / f`. A power limit lowers the clock until the peak of the power profile is at the limit.
+//! Within one setting, power is therefore a linear function of the profile, and energy stays exact.
 //! Limits: a real device adjusts its clock continuously and in steps; this model uses one clock per
 //! setting, chosen from the peak.
 
@@ -20,14 +20,15 @@ pub struct ClockModel {
     pub idle_sm_mhz: u32,
     /// Selectable clocks of the memory, in MHz, in descending order.
     pub memory_mhz: Vec<u32>,
-    /// Power that does not depend on the clock, in W. The lowest power of the program is used if it
-    /// is less.
+    /// Power that does not depend on the clock, in W. If the lowest power of the profile is less,
+    /// that power is used.
     pub static_w: f64,
     /// Exponent of the clock in the clock-dependent part of the power.
     pub exponent: f64,
     /// Clock-independent time per unit of work, in s.
     pub fixed_s: f64,
-    /// Clock-dependent time per unit of work: the number of cycles in millions, so s·MHz.
+    /// Clock cycles per unit of work, in millions. Divided by the clock in MHz, they are the
+    /// clock-dependent time in s.
     pub megacycles: f64,
 }
 
@@ -39,7 +40,7 @@ impl ClockModel {
     }
 
     /// Returns the clock-independent power, in W: the smaller of the field `static_w` and the
-    /// lowest power of the program.
+    /// lowest power of the profile.
     #[must_use]
     pub fn static_w(&self, power: &PowerProfile) -> f64 {
         self.static_w.min(power.lowest_w())
@@ -52,8 +53,8 @@ impl ClockModel {
         1.0 / (self.fixed_s + self.megacycles / sm_mhz)
     }
 
-    /// Returns the highest clock, in MHz, at which the peak of a program is at most `limit_w`; the
-    /// lowest selectable clock if no clock is low enough.
+    /// Returns the highest clock, in MHz, at which the peak of a power profile is at most
+    /// `limit_w`; the lowest selectable clock if no clock is low enough.
     fn capped_mhz(&self, power: &PowerProfile, limit_w: f64) -> f64 {
         let (static_w, top_mhz) = (self.static_w(power), f64::from(self.top_sm_mhz()));
         // Solves P(f) = limit for f at the peak: (f / f_max)^exponent = share.

@@ -79,7 +79,7 @@ pub enum Architecture {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reporting<T> {
-    /// As devices of this architecture do under this driver.
+    /// Reported as by real devices of this architecture with this driver.
     #[default]
     AsBuilt,
     /// Not reported.

@@ -261,7 +261,8 @@ impl GpuModel {
         found.copied().unwrap_or(self.settings[0])
     }
 
-    /// Sums a quantity over the settings between two times; negative if `to_s` is before `from_s`.
+    /// Sums `part(setting, from_s, to_s)` over the settings in force between two times. The sum
+    /// changes its sign if `to_s` is before `from_s`.
     fn sum(&self, from_s: f64, to_s: f64, part: impl Fn(&Setting, f64, f64) -> f64) -> f64 {
         if to_s < from_s {
             return -self.sum(to_s, from_s, part);

@@ -101,7 +101,8 @@ impl Model {
         met.map(|rule| rule.code)
     }
 
-    /// Records the time, in s, at which the library was initialised, which ends some faults.
+    /// Records the time, in s, at which the library was initialised. Faults with
+    /// [`until_init`](super::FaultRule::until_init) end at that time.
     pub fn initialise(&mut self, time_s: f64) {
         self.initialised_s = time_s;
     }

@@ -5,9 +5,10 @@
 //! Source: sensors: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack
 //! of attention". CUDA versions: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver
 //! versions (12.7 is not a toolkit version; `nvidia-smi` of 565.57.01 prints it). Calls: NVIDIA,
-//! "NVML API Reference Guide", change log to 615. Where the change log is silent or late, the
-//! headers: the process calls `_v3` are in `nvml.h` of nvidia-settings 510.39.01 but not of 495.46,
-//! and `nvmlDeviceGetTemperatureV` is in nvidia-ml-py 12.570.86 but not in 12.560.30.
+//! "NVML API Reference Guide", change log to 615. Where the change log lacks a call or lists the
+//! call for a later driver, the source is a header or binding: the process calls `_v3` are in
+//! `nvml.h` of nvidia-settings 510.39.01 but not of 495.46, and `nvmlDeviceGetTemperatureV` is in
+//! nvidia-ml-py 12.570.86 but not in 12.560.30.
 //! Limits: the logarithmic sensors of Kepler and Maxwell are not modelled; those GPUs get the
 //! sensor of Turing. The driver that introduced a call is known by branch, not by release. The
 //! measurements found the power fields in driver 530; the change log lists them for 535.
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Driver {
     /// Version, such as `535.161.08`; determines the calls of the library.
     pub version: String,
-    /// Calls that the library lacks, in addition to the calls that came with later drivers.
+    /// Calls that the library lacks, in addition to the calls that only later drivers introduced.
     pub missing: Vec<String>,
 }
 

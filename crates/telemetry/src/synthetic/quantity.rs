@@ -5,14 +5,14 @@
 use super::PowerProfile;
 use serde::{Deserialize, Serialize};
 
-/// A quantity over time. In JSON a number, or a program with the keys `from` and `to` in its
-/// pieces.
+/// A quantity over time. In JSON, a constant is a number, and a varying quantity is a
+/// [`PowerProfile`] whose pieces may use the keys `from` and `to`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Quantity {
     /// A constant value.
     Constant(f64),
-    /// A value that follows a program.
+    /// A value that follows a profile.
     Varying(PowerProfile),
 }
 
@@ -52,7 +52,7 @@ impl Quantity {
     }
 }
 
-/// Returns whether all values of a program are finite and at least 0, and all its pieces have a
+/// Returns whether all values of a profile are finite and at least 0, and all its pieces have a
 /// finite duration above 0.
 pub(super) fn is_sound(program: &PowerProfile) -> bool {
     let level = |value: f64| value.is_finite() && value >= 0.0;

@@ -108,7 +108,7 @@ impl FaultRule {
 /// A call, matched against the fault rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call<'a> {
-    /// Name of the symbol.
+    /// Name of the called library function.
     pub symbol: &'a str,
     /// Index of the queried GPU; none for calls without a GPU.
     pub gpu: Option<usize>,

@@ -45,7 +45,7 @@ impl Sensor {
         self.phase_s + ((time_s - self.phase_s) / self.update_s).floor() * self.update_s
     }
 
-    /// Returns the reading at a time, in W, for the power of a program.
+    /// Returns the reading at a time, in W, for a device with the power profile `program`.
     #[must_use]
     pub fn reported_w(&self, program: &PowerProfile, time_s: f64) -> f64 {
         self.reported_mean(time_s, |end_s, window_s| program.mean_w(end_s, window_s))

@@ -25,10 +25,10 @@ impl Synthetic {
         }
     }
 
-    /// Creates a source with one T4 whose power follows a program.
+    /// Creates a source with one T4 that has the given power profile.
     ///
     /// # Errors
-    /// [`crate::Error::ParameterInvalid`] if the program is invalid: a piece without a positive
+    /// [`crate::Error::ParameterInvalid`] if the profile is invalid: a piece without a positive
     /// duration, or a value that is negative or not finite.
     pub fn from_power(power: PowerProfile) -> crate::Result<Self> {
         let mut scenario = Scenario::default();
@@ -46,7 +46,7 @@ impl Synthetic {
         &self.model
     }
 
-    /// Returns the model for setting clocks and limits.
+    /// Returns a mutable reference to the model, for setting clocks and limits.
     pub fn model_mut(&mut self) -> &mut Model {
         &mut self.model
     }

@@ -2,8 +2,8 @@
 //!
 //! Role: the thermal model of a scenario, solved in closed form.
 //! Method: one thermal resistance and one capacity, `τ T' = ambient + R P(t) - T`. The power is
-//! piecewise linear, so each piece has an elementary solution. A round of a repeating program is an
-//! affine map of the filtered power, and many rounds form a geometric series.
+//! piecewise linear, so each piece has an elementary solution. One round of a repeating power
+//! profile is an affine map of the filtered power, and many rounds form a geometric series.
 
 use super::{PowerProfile, PowerSegment};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl Default for Thermal {
 /// Returns the power after a first-order low-pass filter, in W. At time zero the filter has settled
 /// on the power at time zero.
 ///
-/// The cost is that of one round of the program, regardless of `time_s`.
+/// The cost is that of one round of the profile, regardless of `time_s`.
 pub(super) fn filtered_w(program: &PowerProfile, tau_s: f64, time_s: f64) -> f64 {
     let start_w = program.power_w(0.0);
     let through = |from_w: f64, time_s: f64| {

@@ -17,8 +17,8 @@ use super::{
     read_interval_s,
 };
 
-/// Length of a block with a phase of its own, in periods. The phase is computed from the changes in
-/// the block and in half a block before and after.
+/// Length of a block, in periods. Each block has its own phase, which is computed from the changes
+/// in the block and in half a block before and after.
 const BLOCK: f64 = 64.0;
 /// Shortest length of a block, in s.
 const BLOCK_S: f64 = 4.0;
@@ -120,8 +120,8 @@ impl Grid {
     }
 }
 
-/// Returns the phase in most brackets and the bound on its error, in s; `None` if no bracket is
-/// shorter than the period.
+/// Returns the phase that the most brackets contain, and the bound on its error, in s; `None` if no
+/// bracket is shorter than the period.
 ///
 /// Each bracket contains an update, so the bracket, modulo the period, is an arc that contains the
 /// phase. The phase is found by a sweep over the sorted ends of all arcs.

@@ -22,8 +22,8 @@
 //!    first and the last read of a hold ([`fill`]). A counter of a device that draws power changes
 //!    at every update, so an unchanged counter proves that there was no update ([`of_counter`]).
 //!
-//! An update that passed between two reads is not in the list. [`Step`] states for each update
-//! whether such an update may have passed before it.
+//! An update that passed between two reads is not in the list. [`UpdateGap`] states for each update
+//! whether an update is missing before it.
 //! Cost: time and memory are linear in the number of reads and do not depend on the time between
 //! reads.
 
@@ -43,11 +43,11 @@ pub(crate) struct PeriodBounds {
 /// The relation of an update to the previous update in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateGap {
-    /// No update happened between the two.
+    /// No update happened between the two updates.
     Next,
-    /// An update that no read saw may have happened between the two.
+    /// An update that no read saw may have happened between the two updates.
     Unsure,
-    /// At least one update that no read saw happened between the two.
+    /// At least one update that no read saw happened between the two updates.
     Missed,
 }
 
@@ -101,8 +101,8 @@ impl PeriodBounds {
         }
     }
 
-    /// Returns the intersection of the bounds of two rhythms; `None` if it is empty. The estimate
-    /// is the one of `self`, clamped to the intersection.
+    /// Returns the intersection of two bounds; `None` if the intersection is empty. The estimate is
+    /// that of `self`, clamped to the intersection.
     pub(crate) fn within(&self, other: &Self) -> Option<Self> {
         let shortest_s = self.shortest_s.max(other.shortest_s);
         let longest_s = self.longest_s.min(other.longest_s);
@@ -161,7 +161,7 @@ pub(crate) fn of_power(series: &[(f64, f64)], period_bounds: &PeriodBounds) -> V
 /// Returns the updates of a counter from its reads, (s, J): the update before the first read and
 /// each update that changed the counter.
 ///
-/// A reading is never older than `longest_s`. Without a `period_bounds`, brackets are not narrowed.
+/// A reading is never older than `longest_s`. Without `period_bounds`, brackets are not narrowed.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     period_bounds: Option<&PeriodBounds>,
@@ -222,7 +222,7 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
 
 /// Returns the time of each hold's update and the bound on its error, in s.
 ///
-/// With a `period_bounds`, brackets are narrowed forward and backward in time. Without a
+/// With `period_bounds`, brackets are narrowed forward and backward in time. Without
 /// `period_bounds`, the times are the middles of the brackets.
 fn places(holds: &[Hold], period_bounds: Option<&PeriodBounds>) -> Vec<(f64, f64)> {
     let brackets: Vec<Range> = holds.iter().map(|hold| (hold.low_s, hold.high_s)).collect();
@@ -238,8 +238,8 @@ fn places(holds: &[Hold], period_bounds: Option<&PeriodBounds>) -> Vec<(f64, f64
     let backward = narrowed(&mirrored, &steps_mirrored, period_bounds);
     let both = brackets.iter().zip(forward).zip(backward.iter().rev());
     // Each pass may leave several ranges of a bracket. The time is in one range of each pass, so
-    // the bound is the hull of all intersections. If there is none, the readings contradict the
-    // period_bounds, and the bracket itself is the bound.
+    // the bound is the hull of all intersections. If all intersections are empty, the readings
+    // contradict `period_bounds`, and the bracket itself is the bound.
     let ranges: Vec<Range> = both
         .map(|((bracket, ahead), behind)| {
             let within =
@@ -268,7 +268,7 @@ const SHORT_LINE: usize = 16;
 /// The times are on a straight line over the number of periods if such a line passes through all
 /// ranges. Otherwise the ranges are split in half, and each half has a line of its own.
 /// Neighbouring times then have similar errors, which hardly change the time between two updates
-/// and so the energy of the cell.
+/// and so the energy of the cell between them.
 fn regular(ranges: &[Range], period_bounds: &PeriodBounds) -> Vec<f64> {
     let Some(first) = ranges.first() else {
         return vec![];
@@ -304,7 +304,7 @@ fn regular(ranges: &[Range], period_bounds: &PeriodBounds) -> Vec<f64> {
 }
 
 /// Returns the offset, in s, and the slope, in s per period, of the weighted least-squares line
-/// through points, (weight, steps, s). The slope is clamped to the bounds of the `period_bounds`.
+/// through points, (weight, steps, s). The slope is clamped to `period_bounds`.
 fn line(points: &[(f64, f64, f64)], period_bounds: &PeriodBounds) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();
@@ -318,7 +318,7 @@ fn line(points: &[(f64, f64, f64)], period_bounds: &PeriodBounds) -> (f64, f64) 
     let spread = mean(&|point| (point.1 - steps).powi(2));
     let product = mean(&|point| (point.1 - steps) * (point.2 - time_s));
     let slope_s = (product / spread).clamp(period_bounds.shortest_s, period_bounds.longest_s);
-    // One or two points do not determine the slope better than the period_bounds does.
+    // One or two points do not determine the slope better than `period_bounds` does.
     let slope_s = if points.len() > 2 && slope_s.is_finite() {
         slope_s
     } else {
@@ -475,7 +475,7 @@ fn fill(
     }
 }
 
-/// Adds an update unless its time is not after the last update in the list.
+/// Adds an update if its time is after the last update in the list.
 fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, step: UpdateGap) {
     if updates.last().is_none_or(|last| last.time_s < time_s) {
         updates.push(Update {

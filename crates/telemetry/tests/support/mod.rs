@@ -72,7 +72,7 @@ pub(crate) fn work_for(time: Duration) {
 /// Returns the path of the fake library, which cargo builds next to the tests.
 #[must_use]
 pub(crate) fn fake() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a path");
+    let test = std::env::current_exe().expect("the test program has a path");
     let name = format!("{DLL_PREFIX}fake_nvml{DLL_SUFFIX}");
     let neighbour = test.with_file_name(&name);
     if neighbour.exists() {
@@ -81,7 +81,7 @@ pub(crate) fn fake() -> PathBuf {
     // For an example, the library is in the sibling folder `deps`.
     let folder = test.parent().and_then(|folder| folder.parent());
     let path = folder
-        .expect("a test is two folders deep")
+        .expect("the test program is two folders deep")
         .join("deps")
         .join(name);
     assert!(path.exists(), "no {}; was fake-nvml built?", path.display());
@@ -114,7 +114,7 @@ impl Fake {
     pub(crate) fn load() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the fake library has no initialisers that run when it is loaded.
-        let library = unsafe { Library::new(fake()) }.expect("the fake loads");
+        let library = unsafe { Library::new(fake()) }.expect("the fake library can be loaded");
         Self {
             library,
             _alone: alone,
@@ -132,13 +132,13 @@ impl Fake {
     /// Initialises the library through `nvml-wrapper`; panics on an error.
     #[must_use]
     pub(crate) fn nvml(&self) -> Nvml {
-        self.init().expect("the fake is initialised")
+        self.init().expect("the fake library can be initialised")
     }
 
     /// Fixes the time of the library.
     pub(crate) fn set_time(&self, time: Duration) {
         let set: unsafe extern "C" fn(u64) -> u32 = self.symbol("fake_nvml_set_time_ns");
-        let time_ns = u64::try_from(time.as_nanos()).expect("a time of less than 500 years");
+        let time_ns = u64::try_from(time.as_nanos()).expect("the time is less than 500 years");
         // SAFETY: the call takes a number.
         assert_eq!(unsafe { set(time_ns) }, 0);
     }
@@ -198,7 +198,7 @@ impl Fake {
     #[must_use]
     pub(crate) fn actions(&self) -> Vec<Action> {
         let json = self.text("fake_nvml_actions");
-        serde_json::from_str(&json).expect("the fake writes JSON")
+        serde_json::from_str(&json).expect("the fake library writes JSON")
     }
 
     /// Returns the message of the last failure that has no NVML code of its own.
@@ -230,12 +230,12 @@ impl Fake {
         let code = unsafe { get(bytes.as_mut_ptr().cast(), &raw mut length) };
         assert_eq!(code, 0);
         bytes.pop();
-        String::from_utf8(bytes).expect("the fake writes UTF-8")
+        String::from_utf8(bytes).expect("the fake library writes UTF-8")
     }
 }
 
 impl Drop for Fake {
-    /// Shuts the library down as often as a failed test left it initialised.
+    /// Shuts the library down once for each initialisation that a failed test has not undone.
     fn drop(&mut self) {
         // SAFETY: the symbol has this type in NVML.
         let found = unsafe {

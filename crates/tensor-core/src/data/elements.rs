@@ -13,8 +13,8 @@ use crate::file_type::{ByteOrder, FileType};
 use crate::shape::{MAX_RANK, count_in_bytes};
 use crate::tensor::Tensor;
 
-/// The number of bytes read or written at a time. A false size in a header costs no more memory
-/// than this before the missing bytes are noticed.
+/// The number of bytes read or written at a time. Chunks let memory grow with the bytes that were
+/// read, whatever size the header declares.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Checks the number of axes in a header.
@@ -33,7 +33,7 @@ pub(super) fn check_rank(format: &'static str, rank: usize) -> Result<(), DataEr
 /// An element type that files can contain.
 pub(super) trait FileElement: Element {
     /// Decodes the bytes of whole elements and appends the elements to `out`. Returns the first
-    /// invalid byte as the error, which only `bool` has.
+    /// invalid byte as the error; only `bool` has invalid bytes.
     fn decode(bytes: &[u8], order: ByteOrder, out: &mut Vec<Self>) -> Result<(), u8>;
 
     /// Appends the bytes of the elements to `out`, in little-endian order.

@@ -190,7 +190,8 @@ impl Contraction {
         &self.inputs
     }
 
-    /// Returns the shape of each operand. An axis of size 1 is repeated if its label is longer.
+    /// Returns the shape of each operand. An axis of size 1 is broadcast if its label has a larger
+    /// size.
     #[must_use]
     pub fn shapes(&self) -> &[Vec<usize>] {
         &self.shapes

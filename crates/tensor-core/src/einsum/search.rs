@@ -109,7 +109,8 @@ impl Network {
         pairs
     }
 
-    /// Appends the products that compute a set, and returns the number of the resulting tensor.
+    /// Appends the products that multiply the tensors of `set`, in the order that `best` contains.
+    /// Returns the number of the resulting tensor.
     fn unwind(
         &self,
         best: &[(Count, usize)],

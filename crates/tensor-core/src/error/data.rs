@@ -150,7 +150,8 @@ pub enum DataError {
     },
 }
 
-/// Returns the advice to convert a type, if a conversion exists.
+/// Returns the part of the message that recommends a conversion; empty if no conversion from the
+/// type exists.
 fn conversion(dtype: &FileType) -> String {
     match dtype.closest() {
         Some(closest) => format!("; `read_as` converts them to {closest}"),

@@ -64,8 +64,8 @@ pub enum EinsumError {
         /// The number of operands passed.
         actual: usize,
     },
-    /// The rank of an operand differs from its number of indices, or is smaller if the operand has
-    /// an ellipsis.
+    /// The rank of an operand differs from its number of indices or, for an operand with an
+    /// ellipsis, is below that number.
     #[error(
         "einsum {spec:?}: operand {operand} has {expected} indices{}, but its shape is {shape:?}",
         if *.ellipsis { " and an ellipsis" } else { "" }

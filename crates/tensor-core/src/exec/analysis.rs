@@ -32,16 +32,18 @@ const FUNCTION_ULPS: f64 = 4.0;
 /// The rounding error of an IEEE operation, in units in the last place; includes the effect of a
 /// fused or reordered neighbour.
 const BASIC_ULPS: f64 = 1.0;
-/// The error of a zero whose sign is open: the executor may choose the sign of the zero where a sum
-/// begins, and which of two zeros is the larger. The sign only matters to an operation that divides
-/// by the zero. The value is the smallest subnormal number, used as a mark.
+/// The error of a zero whose sign is open, which means that it may differ between executors. An
+/// executor may choose the sign of the zero that a sum starts from, and which of +0 and -0 is the
+/// maximum. The sign only matters if the zero is a divisor or the base of a power. The constant is
+/// a mark, not a size: it is the smallest subnormal number.
 const OPEN_SIGN: f64 = f64::from_bits(1);
-/// The error of an infinity to which a product overflowed: a fused operation adds the exact product
-/// instead. The mark only matters to sums.
+/// The error of an infinity that is an overflowed product. An executor that fuses the product with
+/// a following sum adds the exact product instead of the infinity, so only sums and differences
+/// check for this mark.
 const OVERFLOWED: f64 = 1.0;
-/// The share of the largest number by which a result has to exceed it to count as surely infinite.
-/// It is larger than any rounding error; half of it is reserved for the term that a fused sum
-/// subtracts.
+/// The margin by which a result has to exceed the largest number of its type to count as infinite
+/// on every executor, relative to this largest number. The margin is larger than any rounding
+/// error. Half of the margin is reserved for the term that a fused sum subtracts.
 const CLEARLY: f64 = 1.0 / 1024.0;
 
 /// A value with a bound on its error.
@@ -49,7 +51,7 @@ const CLEARLY: f64 = 1.0 / 1024.0;
 pub(crate) struct Approximate {
     pub(crate) value: Scalar,
     /// The absolute error; infinite if the value is open. For a `bool`, an integer or a position,
-    /// any error other than 0 means uncertain.
+    /// any error other than 0 means that the value is uncertain.
     pub(crate) error: f64,
 }
 
@@ -90,7 +92,8 @@ impl Approximate {
         self.error == 0.0 || self.is_surely_special()
     }
 
-    /// Returns `true` if the value is positive, negative or zero alike on every executor.
+    /// Returns `true` if the value has the same sign (positive, negative or zero) on every
+    /// executor.
     fn has_sure_sign(self) -> bool {
         self.is_exact() || self.float().abs() > self.error
     }
@@ -121,13 +124,13 @@ fn largest(dtype: DType) -> f64 {
     }
 }
 
-/// Returns `true` if twice `half` clearly exceeds the largest number. The argument is half the
-/// magnitude because the whole one may overflow f64.
+/// Returns `true` if twice `half` exceeds the largest number of the type by the margin [`CLEARLY`].
+/// The argument is half a magnitude because the magnitude itself may overflow f64.
 fn twice_overflows(half: f64, dtype: DType) -> bool {
     half > largest(dtype) * (0.5 + CLEARLY / 2.0)
 }
 
-/// Returns an error bound, or infinity if the error is not finite, or if an inexact result may have
+/// Returns `error`, or infinity if `error` is not finite or if an inexact result may have
 /// overflowed.
 fn settled(result: Scalar, error: f64) -> f64 {
     let may_overflow = error > 0.0 && result.to_f64().abs() + error > largest(result.dtype());
@@ -138,8 +141,8 @@ fn settled(result: Scalar, error: f64) -> f64 {
     }
 }
 
-/// Returns the error of a result computed from a zero of open sign: a zero result has an open sign,
-/// too.
+/// Returns the error of a result computed from a zero of open sign: if the result is 0, its sign is
+/// open, too.
 fn open_again(result: Scalar, error: f64) -> f64 {
     if result.to_f64() == 0.0 {
         error.max(OPEN_SIGN)
@@ -210,7 +213,8 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
 /// Returns `true` if a function of a surely finite value is infinite on every executor.
 fn is_surely_infinite(op: Unary, x: Approximate, dtype: DType) -> bool {
     match op {
-        // `exp` of the argument less 1 has to overflow, so an error in `exp` cannot matter.
+        // The result must overflow even if the argument is smaller by 1, so an error in `exp`
+        // cannot matter.
         Unary::Exp => (x.float() - x.error - 1.0).exp() > largest(dtype),
         Unary::Recip if x.float() != 0.0 => {
             let half = 0.5 / (x.float().abs() + x.error);
@@ -227,7 +231,7 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         return certain_if(a.error == 0.0 && b.error == 0.0);
     }
     if a.has_open_sign() || b.has_open_sign() {
-        // Only a division by the zero, or its power, makes a difference between +0 and -0.
+        // +0 and -0 only lead to different results as a divisor or as the base of a power.
         let divides = match op {
             Binary::Div | Binary::FloorDiv => b.has_open_sign(),
             Binary::Pow => a.has_open_sign(),
@@ -265,8 +269,8 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         match op {
             Binary::Add | Binary::Sub | Binary::Mul if exact && is_exact(op, a, b, result) => 0.0,
             // Propagation to first order, and the second-order term where the operands are not
-            // exact. Of a quotient a/b, the divisor may be as small as |b| - err(b), which gives y
-            // * (y - err(b)) below.
+            // exact. In a quotient a/b, the divisor may be as small as |b| - err(b), hence the
+            // denominator y * (y - err(b)) below.
             Binary::Add | Binary::Sub => a.error + b.error + own,
             Binary::Mul if exact => own,
             Binary::Mul => x * b.error + y * a.error + a.error * b.error + own,
@@ -343,7 +347,8 @@ fn overflow(op: Binary, a: Approximate, b: Approximate) -> f64 {
 fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
     let (x, y) = (a.float().abs(), b.float().abs());
     if a.is_surely_special() || b.is_surely_special() {
-        // Even NaN to the power of 0 is 1, so special operands need no open result.
+        // A power of exact operands is certain even if they are NaN or infinite: NaN to the power
+        // of 0 is 1.
         return certain_if(a.is_exact() && b.is_exact());
     }
     let exact = a.error == 0.0 && b.error == 0.0;
@@ -404,7 +409,8 @@ pub(super) fn select(condition: Approximate, taken: Approximate, other: Approxim
     if condition.error == 0.0 || taken.value == other.value && taken.error == other.error {
         taken.error
     } else if taken.value.dtype().is_float() {
-        // The executor may take the other operand: the distance of both bounds the error.
+        // The executor may take the other operand, so the error includes the distance between the
+        // operands.
         let gap = (taken.float() - other.float()).abs();
         settled(taken.value, gap + taken.error.max(other.error))
     } else {

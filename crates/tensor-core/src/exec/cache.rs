@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The capacity of a generation, in keys.
 const GENERATION: usize = 512;
 
-/// A map from keys to shared values that drops the entries not used for longest, a generation at a
-/// time.
+/// A map from keys to shared values that drops the least recently used entries, one generation of
+/// entries at a time.
 #[derive(Debug)]
 pub struct Cache<K, V>(Mutex<Generations<K, V>>);
 

@@ -8,9 +8,9 @@
 //! work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
-//! built for two workloads and rejected: it stops at 128 bits, lacks `exp`, `ln` and `sin`, and
-//! adds 38 crates with raw pointers. Times on one thread of an AMD EPYC (Zen 5), from a program
-//! that was not kept:
+//! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
+//! `sin`, and adds 38 crates with raw pointers. Times on one thread of an AMD EPYC (Zen 5), from a
+//! program that was not kept:
 //!
 //! | | similarity sum 256×2000 | chain over 4096² |
 //! |---|---|---|
@@ -19,9 +19,9 @@
 //! | Cranelift, 128-bit SIMD, unrolled | 100 ms | 20.8 ms |
 //! | Rust loops by hand, AVX-512 / SSE2 | 38 / 118 ms | 4.9 / 20 ms |
 //!
-//! An interpreter cannot keep an accumulator per output element in registers; folds over all pairs
-//! of two inputs, the most common nests that need these after the matrix product, have loops of
-//! their own in `pairs`.
+//! An interpreter cannot keep an accumulator for each output element in CPU registers. After matrix
+//! products, the most common nests that need such accumulators are folds over all pairs of elements
+//! of two inputs. These folds have loops of their own in `pairs`.
 //! Accuracy: the order of a sum depends on the step alone, so results have the same bits on any
 //! number of threads.
 
@@ -111,8 +111,8 @@ impl Host {
         self.pool.n_allocations()
     }
 
-    /// Frees the cached memory. The cached registers of threads, at most a quarter of a megabyte
-    /// per thread, stay allocated.
+    /// Frees the cached memory. The scratch memory that each thread caches, at most a quarter of a
+    /// megabyte per thread, stays allocated.
     pub fn clear_cache(&self) {
         self.pool.clear_cache();
     }

@@ -145,7 +145,7 @@ fn input_lens(plan: &Plan, step: &Step) -> Vec<usize> {
     inputs.map(|input| plan.buffers[input.0].len()).collect()
 }
 
-/// Runs a plan on executors that [`Executor::for_run`] has already replaced.
+/// Runs a plan on exactly these executors: the caller has called [`Executor::for_run`] before.
 async fn walk(
     executors: &[&dyn Executor],
     plan: &Plan,

@@ -86,7 +86,8 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }
 
-/// Checks every element for the sentinel, in its own type because a conversion could hide the bits.
+/// Returns an error if some element holds the sentinel. Elements are checked in their own type,
+/// because a conversion could change their bits.
 fn written(actual: &HostData) -> Result<(), Mismatch> {
     match actual {
         HostData::F32(elements) => check_written(elements),

@@ -3,13 +3,13 @@
 use crate::{Error, Result, shape};
 use rayon::prelude::*;
 
-/// The exact result of a product up to rounding in f64, and the sums of magnitudes of its terms.
+/// A matrix product computed in f64, and the same product of the magnitudes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Oracle {
     /// `a · b` in f64, row-major.
     pub product: Vec<f64>,
-    /// `|a| · |b|`: the magnitudes to which the rounding errors of each element are relative, also
-    /// if the sum cancels.
+    /// `|a| · |b|`, row-major. The bound on the rounding error of an element is proportional to
+    /// this sum, even if the terms of the element cancel.
     pub magnitudes: Vec<f64>,
 }
 

@@ -185,7 +185,7 @@ pub(super) fn cos(x: f64) -> f64 {
 /// infinity.
 ///
 /// The function counts half turns: it computes the product of x and 1/π in three parts. The first
-/// two use factors of 26 bits, which multiplied by the 24 bits of x are exact; the third uses a
+/// two use factors of 26 bits, whose products with the 24 bits of x are exact; the third uses a
 /// factor with all bits of f64, which starts where the second ends. For large x the first bits of
 /// 1/π only contribute whole turns, so three later parts are used (Payne and Hanek). Every
 /// magnitude of x takes the same path, without branches:

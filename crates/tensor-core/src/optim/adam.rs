@@ -93,8 +93,8 @@ impl Adam {
     /// Sets ε, which prevents division by zero (default 1e-8).
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is between the smallest
-    /// normal `f32`, about 1.2e-38, and 1e18.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `epsilon` is between the
+    /// smallest normal `f32`, about 1.2e-38, and 1e18.
     #[track_caller]
     pub fn with_epsilon(self, epsilon: f64) -> Result<Self> {
         if (f64::from(f32::MIN_POSITIVE)..=LARGEST).contains(&epsilon) {
@@ -109,7 +109,8 @@ impl Adam {
     /// decay.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `weight_decay` is in
+    /// `0..=1e18`.
     #[track_caller]
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
@@ -122,7 +123,8 @@ impl Adam {
     /// any other weight decay.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `weight_decay` is in
+    /// `0..=1e18`.
     #[track_caller]
     pub fn with_decoupled_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {

@@ -61,7 +61,7 @@ impl Sgd {
     /// Sets momentum (default 0).
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `momentum` is in `0..1`.
     #[track_caller]
     pub fn with_momentum(self, momentum: f64) -> Result<Self> {
         Ok(Self {
@@ -74,7 +74,7 @@ impl Sgd {
     /// Sets Nesterov momentum.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `momentum` is in `0..1`.
     #[track_caller]
     pub fn with_nesterov_momentum(self, momentum: f64) -> Result<Self> {
         Ok(Self {
@@ -86,7 +86,8 @@ impl Sgd {
     /// Sets weight decay, which adds `decay · p` to the gradient (default 0).
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless `weight_decay` is in
+    /// `0..=1e18`.
     #[track_caller]
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {

@@ -29,8 +29,8 @@ pub(super) struct ExprArena {
     last: RefCell<Reached>,
 }
 
-/// The values behind the most recent root. Callers query one root several times in a row, and the
-/// operands of a value never change.
+/// The values from which the most recently queried value, the root, is computed. They are cached
+/// because callers query one root several times in a row, and the operands of a value never change.
 #[derive(Default)]
 struct Reached {
     root: Option<ValueId>,
@@ -41,7 +41,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// Collects the values behind a root, sorted by id, which puts operands first.
+    /// Collects the values from which `root` is computed, sorted by id, which puts operands first.
     fn walk(&mut self, root: ValueId, values: &[Value]) {
         self.n_walks += 1;
         self.met.resize(values.len(), 0);
@@ -390,7 +390,7 @@ fn is_right_identity(op: Binary, b: Scalar) -> bool {
     }
 }
 
-/// Returns `map` composed with a view: each coordinate of the array is the given row's map of the
+/// Returns `map` composed with a view: coordinate `a` of the array is `rows[a]` applied to the
 /// view's index. Axes after the array's own axes stay unchanged.
 pub(super) fn moved_map(map: &IndexMap, rows: &[IndexMap], rank: usize) -> IndexMap {
     let mut moved = IndexMap {

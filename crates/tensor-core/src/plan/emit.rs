@@ -183,8 +183,8 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
     })
 }
 
-/// Returns the factors of the nest's product that the target does not support, because they are
-/// computed, by their ids in the arena.
+/// Returns the arena's ids of those factors of the nest's product that are computed values, if the
+/// target supports only loads as factors.
 fn unready_factors(draft: &Lowering<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec<ValueId> {
     let Some(contract) = nest
         .contract

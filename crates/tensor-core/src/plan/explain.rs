@@ -148,7 +148,7 @@ fn name(buffer: BufferId) -> String {
     format!("b{}", buffer.0)
 }
 
-/// Returns a shape as `[2, 3]`.
+/// Returns a shape as text, for example `[2, 3]`.
 pub(crate) fn sizes(shape: &[usize]) -> String {
     let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("[{}]", sizes.join(", "))
@@ -161,8 +161,8 @@ pub(crate) fn bytes(count: usize) -> String {
     format!("{scaled}{gap}B")
 }
 
-/// A number that is displayed as an integer below 1000, and with two digits and a decimal prefix
-/// above.
+/// A number that is displayed as an integer below 1000, and with two decimals and a decimal prefix
+/// (k, M, G or T) above.
 pub(crate) struct Scaled(pub(crate) f64);
 
 impl fmt::Display for Scaled {

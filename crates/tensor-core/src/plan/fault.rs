@@ -5,7 +5,8 @@ use crate::fault::{Fault, is_planted};
 use crate::ir::{Value, ValueId};
 use crate::op::Binary;
 
-/// Returns the step of a view along an axis; with the fault `PlannedStride` only its sign.
+/// Returns the step of a view along an axis. Returns only the sign of the step if the fault
+/// `PlannedStride` is active.
 pub(super) fn step(step: isize) -> isize {
     if is_planted(Fault::PlannedStride) {
         step.signum()
@@ -14,15 +15,15 @@ pub(super) fn step(step: isize) -> isize {
     }
 }
 
-/// Returns the operands of an operation; with the fault `PlannedOperands` those of a subtraction
-/// are swapped.
+/// Returns the operands of an operation. Swaps the operands of a subtraction if the fault
+/// `PlannedOperands` is active.
 pub(super) fn operands(op: Binary, a: ValueId, b: ValueId) -> (ValueId, ValueId) {
     let swapped = is_planted(Fault::PlannedOperands) && op == Binary::Sub;
     if swapped { (b, a) } else { (a, b) }
 }
 
-/// Returns the value that a step computes; with the fault `PlannedEpilogue` the last reduction
-/// instead of the result.
+/// Returns the value that a step computes. Returns the last reduction instead of the result if the
+/// fault `PlannedEpilogue` is active.
 pub(super) fn result(arena: &ExprArena, root: ValueId) -> ValueId {
     let is_like_root = |id: &ValueId| {
         matches!(arena.value(*id), Value::Reduced(..)) && arena.dtype(*id) == arena.dtype(root)

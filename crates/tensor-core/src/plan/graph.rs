@@ -34,7 +34,7 @@ pub(super) struct Demand {
     /// The number of elements that are read, but with repetitions by a broadcast counted once,
     /// because a repeated element is still in a register.
     pub(super) fetches: f64,
-    /// The number of views through which operations read, including the node itself.
+    /// The number of views through which operations read; direct reads count as one more view.
     pub(super) views: usize,
 }
 

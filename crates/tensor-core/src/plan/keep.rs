@@ -9,8 +9,8 @@
 //! compute the same node. Nodes that are found too expensive are stored in the next draft of the
 //! plan, until no draft finds more.
 //! Limits: costs are in additions of the host executor, where writing an element costs about five
-//! additions and reading one to seven. Only the graph's estimate covers a node that a single step
-//! evaluates through several maps.
+//! additions, and reading an element costs one to seven. Only the graph's estimate covers a node
+//! that a single step evaluates through several maps.
 
 use std::collections::BTreeSet;
 
@@ -44,8 +44,9 @@ impl Lowering<'_> {
     }
 
     /// Returns the nodes that the steps evaluate so often that memory would be cheaper, and the
-    /// nodes that matrix products need in memory. If such nodes contain each other, only the
-    /// outermost is returned, because storing it removes all evaluations of the others.
+    /// nodes that matrix products need in memory. If the computation of one of these nodes contains
+    /// others of these nodes, only the outermost node is returned, because storing the outermost
+    /// node removes all evaluations of the others.
     pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node);
@@ -65,10 +66,10 @@ impl Lowering<'_> {
         outermost
     }
 
-    /// Marks for storage the computed nodes of which the factors of a product are views.
-    /// Overlapping windows have more elements than the array that they view, so the windows are not
-    /// stored. If the viewed array is stored, the windows become plain loads, which a matrix
-    /// product can use.
+    /// Marks the computed nodes that the factors of a product view, so that the next draft stores
+    /// these nodes. For example, factors that are overlapping windows have more elements than the
+    /// viewed array, so the windows themselves are not stored. If the viewed array is stored, the
+    /// windows become plain loads, which a matrix product can use.
     pub(super) fn keep_factors(&mut self, product: &Lowered) {
         let graph = self.graph;
         let is_sum = |node: &usize| matches!(graph.nodes[*node].op, Op::Reduce { .. });
@@ -85,8 +86,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns `true` if it is cheaper to store a node than to evaluate it so often. `fetches` is
-    /// the number of evaluations that load their inputs again.
+    /// Returns `true` if it is cheaper to store a node than to evaluate its elements `evaluations`
+    /// times in total. `fetches` is the number of evaluations that load their inputs again.
     fn is_expensive(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
         /// The cost of writing an element and allocating its memory, in additions.
         const WRITE: f64 = 10.0;
@@ -103,9 +104,9 @@ impl Lowering<'_> {
         saved > MARGIN * price && !self.grown[node]
     }
 
-    /// Returns `true` if a node that was just lowered should be stored because of its views:
-    /// because repeated evaluation is too expensive, or because its readers could not hold that
-    /// many copies of its computation within the target's cap.
+    /// Returns `true` if a node that was just lowered should be stored because views repeat its
+    /// elements. Either the repeated evaluation is too expensive, or a reader with one copy of the
+    /// computation for each view would exceed the target's cap on values.
     pub(super) fn is_read_too_often(&self, node: usize) -> bool {
         let demand = self.graph.demands[node];
         if self.graph.is_view(node) || self.is_plain(node) || demand.reads <= self.graph.len(node) {
@@ -117,8 +118,8 @@ impl Lowering<'_> {
         is_expensive || (crowds && !self.grown[node])
     }
 
-    /// Returns `true` if an array is larger than all the buffers together that it is computed from.
-    /// An array that reads no buffer does not count as larger.
+    /// Returns `true` if an array of length `len` is larger than all buffers together from which it
+    /// is computed. An array that reads no buffer does not count as larger.
     pub(super) fn outgrows(&self, value: ValueId, len: usize) -> bool {
         let read = self.arena.inputs_of(value);
         let read_len: usize = read.iter().map(|&input| self.buffers[input].len()).sum();

@@ -30,8 +30,8 @@ use crate::tensor::Op;
 /// An array in the form of a computation.
 #[derive(Clone)]
 pub(super) struct Lowered {
-    /// The element of the array, over the axes of the array. Reductions in it are over loops of the
-    /// sizes `reduce`.
+    /// The value of one element; its index maps are over the axes of the array. Reductions in this
+    /// value run over loops of the sizes `reduce`.
     pub(super) value: ValueId,
     pub(super) reduce: Vec<usize>,
     /// The nodes that the computation covers, each with a flag that is `true` inside a reduction.
@@ -49,21 +49,25 @@ pub(super) struct Lowering<'g> {
     pub(super) buffers: Vec<Buffer>,
     pub(super) inputs: Vec<BufferId>,
     pub(super) steps: Vec<Step>,
-    /// The buffers of arrays that already have a step.
+    /// The buffers of arrays that already have a step, by the array's value, its shape and the
+    /// sizes of the reduced axes.
     computed: HashMap<(ValueId, Vec<usize>, Vec<usize>), BufferId>,
     /// The number of evaluations of each node, summed over all steps.
     pub(super) evaluations: BTreeMap<usize, f64>,
-    /// The nodes viewed by factors of matrix products that run as plain loops because the views are
-    /// larger than the viewed arrays.
+    /// The nodes to store so that matrix products can read them: the factors of these products are
+    /// views of the nodes. In this draft the products run as plain loops, because a factor is
+    /// larger than its inputs.
     pub(super) factors: BTreeSet<usize>,
     /// The cost of one element of each node.
     pub(super) costs: Vec<Cost>,
-    /// Whether each node is larger than all its inputs and is no reduction.
+    /// For each node, whether it is larger than all buffers together from which it is computed, and
+    /// contains no reduction.
     pub(super) grown: Vec<bool>,
 }
 
 impl<'g> Lowering<'g> {
-    /// Lowers all nodes of a graph, and creates the steps that this needs.
+    /// Translates all nodes of a graph into computations, and creates the steps of the nodes that
+    /// have to be stored.
     pub(super) fn new(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
         let mut draft = Self {
             graph,

@@ -8,14 +8,15 @@ use std::rc::Rc;
 pub(super) struct Nodes(Rc<[(usize, bool)]>);
 
 impl Nodes {
-    /// Returns the nodes of several computations and an additional node outside of reductions,
-    /// with the largest number.
+    /// Returns the nodes of several computations and `node`, which is outside of reductions and has
+    /// the largest number.
     pub(super) fn joined<'n>(inputs: impl Iterator<Item = &'n Self>, node: usize) -> Self {
         let listed = inputs.flat_map(|nodes| nodes.0.iter().copied());
         listed.chain([(node, false)]).collect()
     }
 
-    /// Returns all nodes of this list as inside a reduction, and the node of the reduction.
+    /// Returns the nodes of this list, all marked as inside a reduction, and `node`, the reduction
+    /// itself.
     pub(super) fn reduced(&self, node: usize) -> Self {
         let inside = self.keys().map(|&inner| (inner, true));
         inside.chain([(node, false)]).collect()

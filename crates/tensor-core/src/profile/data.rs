@@ -14,7 +14,7 @@ use crate::plan::{Origin, Step};
 /// The name of the row that merges all names beyond the limit.
 const OTHER_NAMES: &str = "(other names)";
 
-/// All recorded data.
+/// The spans, totals and arrays that a profiler has recorded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Data {
     pub(super) spans: Vec<Recorded>,
@@ -50,7 +50,7 @@ pub(super) enum Ended {
     NotYet,
 }
 
-/// The identity of a subject: spans and arrays with an equal identity are summed.
+/// The key of a [`Subject`]: spans and arrays with equal keys are summed in one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Label {
     Step(Arc<StepInfo>),
@@ -71,7 +71,7 @@ pub(super) struct StepInfo {
     pub(super) operations: u64,
 }
 
-/// A step or a name, with the sums over all its calls.
+/// A step, or a name of spans, with the sums over all its calls and arrays.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) what: Label,
@@ -110,7 +110,7 @@ impl Totals {
 }
 
 impl Label {
-    /// Returns the identity without details, for subjects beyond the limit.
+    /// Returns the key without details, so that subjects beyond the limit on their number merge.
     pub(super) fn without_details(self) -> Self {
         match self {
             Self::Step(info) => Self::Step(Arc::new(StepInfo {

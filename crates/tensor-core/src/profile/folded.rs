@@ -14,7 +14,7 @@ use super::Profile;
 
 const MAX_DEPTH: usize = 128;
 
-/// The spans with one path of names.
+/// All spans with the same path of names from the root.
 struct Node {
     /// The path of names, each followed by a semicolon.
     path: String,

@@ -12,7 +12,7 @@ use super::recorder::MAX_SPANS;
 use super::table::{By, grouped, time};
 use crate::plan::explain::bytes;
 
-/// The arrays of one subject.
+/// The number of allocations by one [`Subject`], and the sizes of its arrays in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ArraysOf {
     allocations: u64,
@@ -21,7 +21,7 @@ pub(super) struct ArraysOf {
     peak: u64,
 }
 
-/// All arrays.
+/// The counters for all arrays, in bytes, and their history; times are in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Arrays {
     pub(super) live: u64,
@@ -29,7 +29,8 @@ pub(super) struct Arrays {
     peak_at: u64,
     /// The live bytes of each subject at the peak.
     at_peak: Vec<u64>,
-    /// Whether the peak is the latest event, so that `at_peak` is still that of an earlier peak.
+    /// Whether no array was released since the peak. `at_peak` is then still that of an earlier
+    /// peak, until [`Self::settle`] updates it.
     is_rising: bool,
     pub(super) curve: Vec<(u64, u64)>,
     pub(super) dropped_points: u64,
@@ -105,7 +106,7 @@ impl Arrays {
         subject: usize,
         bytes: u64,
     ) {
-        // The peak ends here: copy who holds it before this array is subtracted.
+        // A peak may end here: copy the live bytes of each subject before this array is subtracted.
         self.settle(subjects);
         let live = &mut subjects[subject].arrays.live;
         *live -= bytes;
@@ -113,7 +114,8 @@ impl Arrays {
         self.point(self.later(now));
     }
 
-    /// Copies the live bytes of each subject if the peak is the latest event.
+    /// Copies the live bytes of each subject to `at_peak` if there is a new peak that has not been
+    /// copied.
     pub(super) fn settle(&mut self, subjects: &[Subject]) {
         if self.is_rising {
             self.at_peak.clear();
@@ -123,8 +125,8 @@ impl Arrays {
         }
     }
 
-    /// Returns a time not before the last point: another thread may have read the clock later, but
-    /// taken the lock first.
+    /// Returns `now`, or the time of the last point if that is later: another thread may have read
+    /// the clock later, but taken the lock first.
     fn later(&self, now: u64) -> u64 {
         self.curve.last().map_or(now, |(last, _)| now.max(*last))
     }

@@ -29,7 +29,7 @@ pub(super) struct Recorder {
     /// A unique number of the recorder in this process; numbers are never reused.
     id: u64,
     start: Instant,
-    /// The subject of a run of a plan.
+    /// The subject and the costs (none) of the span `run`, which contains a run of a plan.
     run: StepCosts,
     state: Mutex<Recording>,
     plans: Mutex<HashMap<usize, PlanCosts>>,
@@ -42,8 +42,8 @@ struct Recording {
     tracks: HashMap<TrackId, u32>,
 }
 
-/// The facts about a step that are known before it runs: bytes read and written, and operations in
-/// additions.
+/// The costs of a step, which are known before it runs: bytes read and written, and operations in
+/// additions. For other spans only the transferred bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepCosts {
     pub(super) subject: u32,
@@ -52,8 +52,8 @@ pub(super) struct StepCosts {
     pub(super) operations: f64,
 }
 
-/// The cached facts about the steps of a plan. Holding the plan keeps its address from being
-/// reused.
+/// The cached costs of the steps of a plan. While the entry holds the plan, no other plan can get
+/// its address.
 #[derive(Debug)]
 struct PlanCosts {
     plan: Plan,
@@ -79,8 +79,8 @@ pub(super) struct Open<'r> {
     failed: bool,
 }
 
-/// A span in which an array is written. It has no parts, so it is stored when it ends; a short step
-/// then takes the lock once.
+/// A span in which an array is written. It has no parts, so it is stored when it ends, and a short
+/// step takes the lock only once.
 #[derive(Debug)]
 pub(super) struct Writing<'r> {
     recorder: &'r Arc<Recorder>,
@@ -93,7 +93,8 @@ pub(super) struct Writing<'r> {
     is_over: bool,
 }
 
-/// A guard that makes a span the innermost of its thread until dropped.
+/// A guard that makes a span the innermost of its thread until dropped; `false` if there is no span
+/// because the limit of spans was reached.
 #[derive(Debug)]
 pub(super) struct Entered(bool);
 
@@ -150,7 +151,8 @@ impl Recorder {
         })
     }
 
-    /// Enters a span, which becomes the innermost of this thread. A dropped span has no effect.
+    /// Enters a span, which becomes the innermost of this thread. Does nothing for `None`, a span
+    /// that was dropped because of the limit of spans.
     pub(super) fn enter(&self, slot: Option<usize>) -> Entered {
         if let Some(slot) = slot {
             ENTERED.with_borrow_mut(|entered| entered.push((self.id, slot)));
@@ -287,8 +289,8 @@ impl Recorder {
         self.lock().data.refused += 1;
     }
 
-    /// Returns the facts about the steps of a plan that has passed its check; cached by the address
-    /// of the steps.
+    /// Returns the costs of the steps of a plan, which must have passed [`Plan::check`]. The costs
+    /// are cached by the address of the list of steps.
     pub(super) fn step_costs(&self, plan: &Plan) -> Arc<[StepCosts]> {
         let place = plan.steps.as_ptr().addr();
         let lock = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,13 +320,13 @@ impl Recorder {
         steps
     }
 
-    /// Returns the facts about an upload of some bytes.
+    /// Returns the costs of an upload of some bytes.
     pub(super) fn upload_costs(&self, bytes: u64) -> StepCosts {
         let subject = self.lock().subject(Label::Named("upload".into()));
         StepCosts::transfer(subject, bytes)
     }
 
-    /// Returns the facts about a step on inputs of these lengths.
+    /// Returns the costs of a step on inputs of these lengths.
     pub(super) fn costs(&self, step: &Step, lens: &[usize]) -> StepCosts {
         let info = StepInfo::from_step(step, lens);
         let (read, written) = (info.read, info.written);
@@ -375,8 +377,8 @@ impl Writing<'_> {
         LiveBytes::new(self.recorder, self.costs.subject, self.costs.written)
     }
 
-    /// Ends the span. Records the time of queueing under the name `queue`, since the device reports
-    /// the step's own time.
+    /// Ends the span. The span of a queued step has the name `queue`, because the device reports
+    /// the time of the step itself later.
     fn end(&mut self, how: Ended, memory: Option<MemoryUse>) {
         self.is_over = true;
         let (recorder, costs, start) = (self.recorder, &self.costs, self.start);
@@ -422,7 +424,7 @@ impl PlanCosts {
 }
 
 impl StepCosts {
-    /// Returns the facts about a transfer of some bytes without any step.
+    /// Returns the costs of a span that is not a step and transfers some bytes.
     pub(super) fn transfer(subject: u32, bytes: u64) -> Self {
         Self {
             subject,
@@ -460,8 +462,8 @@ impl Drop for Entered {
 }
 
 impl Recording {
-    /// Returns the number of a subject, which is added if it is new. Beyond [`MAX_SUBJECTS`]
-    /// subjects lose their details, so that they merge.
+    /// Returns the number of a subject, which is added if it is new. Once there are
+    /// [`MAX_SUBJECTS`], new subjects lose their details, so that they merge.
     fn subject(&mut self, what: Label) -> u32 {
         if let Some(&number) = self.subjects.get(&what) {
             return number;
@@ -551,7 +553,8 @@ impl Recording {
     /// Adds a call to the totals of its subject.
     fn count(&mut self, costs: &StepCosts, time: u64, failed: bool) {
         let totals = &mut self.data.subjects[costs.subject as usize].totals;
-        // The completed share of a failed call is unknown, so it counts as 0.
+        // It is unknown how much of a failed call was completed, so its bytes and operations count
+        // as 0.
         let done = |bytes: u64| if failed { 0 } else { bytes };
         totals.add(&Totals {
             calls: 1,

@@ -53,8 +53,8 @@ pub struct Table {
     pub sorted_by: Column,
     /// The rows, largest value first.
     pub rows: Vec<Row>,
-    /// The time of which shares are computed: the sum over all steps and threads; for spans, the
-    /// time since the profiler was created.
+    /// The time that counts as 100 % in the text form: the sum over all steps and threads, or for
+    /// spans the time since the profiler was created.
     pub total_ns: u64,
     /// The number of step runs that the executor did not accept. They ran on the scheduler's own
     /// host and have no row.
@@ -146,8 +146,9 @@ impl Row {
         }
     }
 
-    /// Adds the totals of a subject. `is_last` is set in the row of the subject's result, and clear
-    /// in the rows of its other operations.
+    /// Adds the totals of a subject. `is_last` is true in the row of the operation or line whose
+    /// result the subject writes. In the rows of its other operations or lines `is_last` is false,
+    /// and only `within_ns` counts.
     fn add(&mut self, totals: &Totals, is_last: bool) {
         self.within_ns = self.within_ns.saturating_add(totals.time);
         if is_last {
@@ -197,8 +198,8 @@ pub(super) fn summarize(profile: &Profile, by: By, sorted_by: Column) -> Table {
 }
 
 /// Groups subjects by name, in the order of their first occurrence. A subject is added to the row
-/// of its result with `is_last` set, and to the rows of its other operations or lines with
-/// `is_last` clear.
+/// of the operation or line whose result it writes with `is_last` set, and to the rows of its other
+/// operations or lines with `is_last` clear.
 pub(super) fn grouped<R: Default>(
     data: &Data,
     by: By,
@@ -220,7 +221,8 @@ pub(super) fn grouped<R: Default>(
     rows
 }
 
-/// Returns the row name of a subject's result, and the row names of its other operations or lines.
+/// Returns the name of the row for the result that a subject writes, and the names of the rows for
+/// its other operations or lines.
 fn names(what: &Label, by: By) -> (String, BTreeSet<String>) {
     let Label::Step(info) = what else {
         return (what.short().into_owned(), BTreeSet::new());

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::data::Recorded;
 use super::{Arg, Profile};
 
-/// A trace has one process.
+/// The process number of all events: a trace has one process.
 const PID: u32 = 1;
 const NS_IN_A_MICROSECOND: u64 = 1000;
 

@@ -8,7 +8,7 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::exec::{Pending, Storage};
 
-/// An array of the wrapped executor.
+/// An array of the wrapped executor, with the guard that records its release.
 #[derive(Debug)]
 pub(super) struct Tracked {
     // Dropped before `held`, so that the live bytes of the profiler never fall below those of the

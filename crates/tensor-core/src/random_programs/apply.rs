@@ -212,7 +212,7 @@ fn size_of_axis(x: &Tensor, axis: isize) -> usize {
     shape[axis.rem_euclid(shape.len().cast_signed()).cast_unsigned()]
 }
 
-/// Returns a permutation of the axes, which the code selects in turn.
+/// Returns the permutation of the axes that `code` encodes.
 fn permutation(mut code: usize, rank: usize) -> Vec<isize> {
     let mut left: Vec<isize> = (0..rank.cast_signed()).collect();
     let mut axes = Vec::with_capacity(rank);
@@ -384,8 +384,8 @@ fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     }
     let mut b = b;
     if a_rank > 1 && (b_rank == 1 || size_of_axis(&b, -2) == 1) {
-        // Multiply with the own transpose: an operand with a second axis of size 1 would not make a
-        // matrix product.
+        // Multiply `a` by its own transpose instead of `b`: with a vector, or with an inner axis of
+        // size 1, the product would not be a matrix product.
         let mut axes: Vec<isize> = (0..a_rank.cast_signed()).collect();
         axes.swap(a_rank - 1, a_rank - 2);
         (b, b_rank) = (a.permute(&axes), a_rank);

@@ -32,15 +32,18 @@ pub(super) struct Coverage {
     pub(super) wide_pairs: usize,
     /// Wide pairs that reduce comparisons.
     pub(super) compared_pairs: usize,
-    /// Products with an epilogue whose leading rows exceed one range.
+    /// Products with an epilogue and more rows (or columns) along the first output axis than one
+    /// range has.
     pub(super) cut_products: usize,
-    /// Products with rows on both sides of the columns.
+    /// Products with row axes on both sides of a column axis in the output, or the reverse.
     pub(super) split_products: usize,
     /// Products with a factor that is padded or reads elements twice.
     pub(super) window_products: usize,
-    /// Reductions over several blocks that may stop early.
+    /// Reductions by `All` or `Any` that may stop after a block of their elements: they have more
+    /// than two blocks of elements, and the last output axis is shorter than [`LANES`].
     pub(super) stops_in_blocks: usize,
-    /// Reductions over many points for each block of lanes that may stop early.
+    /// Reductions by `All` or `Any` that may stop after a point: they have at least 8 points, and
+    /// the last output axis has at least [`LANES`] elements.
     pub(super) stops_in_points: usize,
 }
 

@@ -20,13 +20,14 @@ use crate::{Eager, Executor, Host, Tensor};
 struct Outcomes {
     programs: usize,
     outputs: usize,
-    /// Outputs that depend on no sum of floats.
+    /// Outputs that depend on no sum or product of floats over axes.
     free_of_sums: usize,
-    /// Other outputs with equal bits.
+    /// Other outputs that have the same bits as those of the lazy program.
     same_anyway: usize,
 }
 
-/// Compares the eager outputs of a program.
+/// Compares the eager outputs of a program with the oracle and with the outputs of the lazy
+/// program.
 fn check(program: &RandomProgram, outcomes: &mut Outcomes) -> Result<(), String> {
     outcomes.programs += 1;
     let (host, lazy) = (Host::new(), program.tensors());
@@ -58,7 +59,8 @@ fn check(program: &RandomProgram, outcomes: &mut Outcomes) -> Result<(), String>
     Ok(())
 }
 
-/// Returns `true` if a tensor is in memory, or a view of such a tensor.
+/// Returns `true` if a tensor needs no computation: it is in memory, a constant, an index, or a
+/// view of a tensor that needs no computation.
 fn is_computed(tensor: &Tensor) -> bool {
     let node = tensor.node();
     tensor.storage().is_some()

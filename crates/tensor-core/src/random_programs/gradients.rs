@@ -1,7 +1,6 @@
 //! Gradients of random programs, compared with central differences in f64.
 //!
-//! Role: the property test of [`grad`]. Three deliberate faults in gradients must be detected by
-//! it.
+//! Role: the property test of [`grad`]. The test must detect three deliberate faults in gradients.
 //! Method: the instructions are those of all random programs, but only results that are integers,
 //! booleans or `f64` of ordinary size are kept. The loss is a weighted sum of the last floats. Its
 //! slope along a random direction through all inputs, computed from the gradient on the host
@@ -32,15 +31,16 @@ use slopes::{Reached, STEP, slope};
 
 mod slopes;
 
-/// The largest number that a program may continue with.
+/// The largest magnitude of a number in the results that a program keeps.
 const MAX_NUMBER: f64 = 1e3;
 /// The maximum number of tensors in the loss.
 const N_SUMMED: usize = 4;
-/// The largest error of a difference quotient that is used for comparison: relative to the
-/// quotient, or to the terms that cancel in the slope, but at most to 1.
+/// The maximum error of a difference quotient that is compared with a gradient. The error is
+/// relative to the quotient or, if larger, to the sum of the magnitudes of the slope's terms, but
+/// to a sum of at most 1.
 const SHARP: f64 = 1e-5;
-/// The error of the slope computed from the gradient, relative to its terms: far smaller than the
-/// error of a difference quotient.
+/// The rounding error of the slope that is computed from the gradient, relative to the sum of the
+/// magnitudes of the slope's terms. It is far smaller than the error of a difference quotient.
 const OWN_ERROR: f64 = 1e-12;
 
 /// A program of floats with a loss.
@@ -89,7 +89,7 @@ struct Sample {
 struct Outcomes {
     programs: usize,
     compared: usize,
-    /// Losses that do not depend on a float input, or not beyond rounding errors.
+    /// Programs without a loss, or with a loss whose slope is not larger than the error bound.
     flat: usize,
     /// Programs near a corner or a step, or without a sharp quotient.
     rough: usize,
@@ -132,8 +132,9 @@ impl Differentiable {
         (1..).zip(&self.inputs).map(numbers).collect()
     }
 
-    /// Returns the loss, or for order 2 its slope along the first direction, with the inputs moved
-    /// by `by` along the direction of this order. Returns `None` if no instruction made a float.
+    /// Returns the function that is differentiated, at inputs that are moved by `by` along the
+    /// direction of `order`. The function is the loss for order 1, and the slope of the loss along
+    /// the first direction for order 2. Returns `None` if no instruction made a float.
     fn place(&self, kept: &[usize], order: u16, by: f64) -> Result<Option<Sample>, String> {
         let moved = |(input, along): (&Input, &Input)| {
             let numbers = input.numbers().into_iter().zip(along.numbers());
@@ -174,7 +175,8 @@ impl Differentiable {
         }))
     }
 
-    /// Compares the gradient with differences, and between executors.
+    /// Compares the slope computed from the gradient with the difference quotient, and the
+    /// gradients between executors and the oracle.
     fn check(&self, order: u16, outcomes: &mut Outcomes) -> Result<(), String> {
         outcomes.programs += 1;
         let kept = self.kept();
@@ -376,15 +378,16 @@ const SLOPES: (usize, &str) = (
      flip pad permute reshape slice slice_with_step squeeze t window \
      overlapping_windows",
 );
-/// The kinds that only decide or step, and the minimum number of each.
+/// The kinds that propagate no slope, because their results are decisions or constant between
+/// steps, and the minimum number of each in 1,000 programs.
 const DECISIONS: (usize, &str) = (
     1,
     "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not and or xor shl shr all_or_any count argmax argmin",
 );
 
 impl Outcomes {
-    /// Panics if too small a share of the programs was compared, or too large a share was skipped,
-    /// in percent.
+    /// Panics if less than `least` percent of the programs were compared, or if too many programs
+    /// were skipped.
     fn assert_compared(&self, least: usize) {
         let share = |n: usize| 100 * n / self.programs;
         assert!(

@@ -107,7 +107,7 @@ pub(super) struct Flags {
     op: Reduce,
     x: Input,
     axis: isize,
-    /// Whether the opposite reduction runs in the same loops.
+    /// Whether the opposite reduction (`Any` for `All`, `All` for `Any`) runs in the same loops.
     with_other: bool,
 }
 

@@ -31,8 +31,8 @@ pub(super) fn check_all<P: Debug>(
     }
 }
 
-/// Compares some tensors on both executors: bit by bit on the reference executor, within bounds on
-/// the host.
+/// Compares some tensors with the oracle on both executors of this crate: bit by bit on the
+/// reference executor, within error bounds on the host.
 pub(super) fn check(
     tensors: &[Tensor],
     limits: &Target,

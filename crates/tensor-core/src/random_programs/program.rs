@@ -47,7 +47,7 @@ pub(super) enum Instruction {
     },
     Unary(Unary, Pick),
     Binary(Binary, Pick, Pick),
-    /// `(x first y) then y`, which real algebra could simplify and IEEE arithmetic could not.
+    /// `(x first y) then y`, which can be simplified in real arithmetic but not in IEEE arithmetic.
     Repeated {
         first: Binary,
         then: Binary,
@@ -183,7 +183,7 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         )
 }
 
-/// Returns single instructions, weighted by how much they find.
+/// Returns the strategy of a single instruction, with weights for its kinds.
 pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     use Instruction as I;
     // Mostly recent tensors, so that programs grow deep.

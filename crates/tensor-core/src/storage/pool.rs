@@ -130,7 +130,8 @@ impl Pool {
     }
 }
 
-/// Returns a number that is hardly ever a correct result.
+/// Returns the value with which debug builds fill an array from the pool: a number that is hardly
+/// ever a correct result.
 fn sentinel(dtype: DType) -> Scalar {
     match dtype {
         DType::F32 => Scalar::F32(-7.252_017e22),
@@ -142,8 +143,8 @@ fn sentinel(dtype: DType) -> Scalar {
     }
 }
 
-/// Functions that can change the sizes return the arrays that the pool no longer keeps, so that the
-/// caller frees them after releasing the lock.
+/// Functions that may trim the list of free arrays return the removed arrays, so that the caller
+/// frees their memory after releasing the lock.
 impl FreeLists {
     /// Removes and returns a free array that fits, or `None`. `kept` only shrinks, so no
     /// trimming is needed.

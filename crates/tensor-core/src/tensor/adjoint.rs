@@ -214,7 +214,7 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
     undone().unwrap_or_else(Tensor::error)
 }
 
-/// The meaning of an axis of a partially inverted view.
+/// The meaning of an axis of [`Undone::tensor`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     /// An axis of the view.
@@ -223,7 +223,8 @@ enum Axis {
     Source(usize),
 }
 
-/// A partially inverted view.
+/// A cotangent while a view is inverted axis by axis: some axes of `tensor` are still axes of the
+/// view, others are already axes of its source (`axes`).
 ///
 /// Each intermediate tensor may be an error node, if its shape is too large. An error node has no
 /// axes, so the code reads shapes by [`Tensor::shape`], which returns the error.
@@ -294,8 +295,10 @@ impl<'a> Undone<'a> {
         Ok(())
     }
 
-    /// Converts diagonals: a coordinate that depends on an axis on which another coordinate already
-    /// depends becomes an axis of its own, with zeros where the two disagree.
+    /// Adds an axis for each coordinate of the source that [`Self::restore`] cannot invert, for
+    /// example the second coordinate of a diagonal, which depends on the same axis of the view as
+    /// the first one. The new axis is an axis of the source; elements are 0 where the position on
+    /// this axis differs from the coordinate.
     fn separate_diagonals(&mut self) -> Result<()> {
         let mut taken: Vec<usize> = Vec::new();
         let mut apart = Vec::new();

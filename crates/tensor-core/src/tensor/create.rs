@@ -283,8 +283,8 @@ fn words(
     ))
 }
 
-/// Converts the upper 24 bits of random words to numbers in [0, 1), the 24 bits that an `f32`
-/// represents.
+/// Converts random words to numbers in [0, 1). Only the upper 24 bits of a word are used, because
+/// an `f32` has 24 bits of precision.
 #[track_caller]
 fn uniform(words: &Tensor) -> Tensor {
     const LOW_BITS: u32 = 8;

@@ -23,7 +23,8 @@ use crate::op::{Binary, Compare, Unary};
 use crate::shape::broadcast_all;
 
 impl Tensor {
-    /// Applies an operation of the table [`Unary`]; the method of the same name does so, too.
+    /// Applies an elementwise operation of the table [`Unary`]. Each operation also has a method,
+    /// for example [`exp`](Tensor::exp) for [`Unary::Exp`].
     #[must_use]
     #[track_caller]
     pub fn unary(&self, op: Unary) -> Self {
@@ -153,8 +154,8 @@ impl Tensor {
         Self::new(Op::Surrogate, vec![value, surrogate], shape, dtype)
     }
 
-    /// Returns this tensor, which is in memory, with the derivatives of `program`, which computes
-    /// the same elements.
+    /// Returns the elements of this tensor, which is in memory, with the derivatives of `program`.
+    /// Used where this tensor is the evaluated result of `program`.
     #[track_caller]
     pub(crate) fn standing_for(self, program: Self) -> Self {
         let (shape, dtype) = (self.0.shape.clone(), self.0.dtype);
@@ -279,7 +280,8 @@ impl Tensor {
     }
 }
 
-/// A choice of [`Tensor::select`]: an operand with a fixed type if it is a tensor.
+/// An argument of [`Tensor::select`]: a tensor, whose type is fixed, or a number, whose type is
+/// not.
 pub trait Choice: Operand {
     /// Returns the type of a tensor; `None` for a number.
     fn dtype(&self) -> Option<DType>;

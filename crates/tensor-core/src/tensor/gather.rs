@@ -12,8 +12,9 @@ impl Tensor {
     ///
     /// A position outside the axis is an error on evaluation, [`Error::IndexOutOfRange`]; if there
     /// are several such positions, the error shows only one of them. A position is not checked if
-    /// no element is computed from it, because a view leaves the element out, or in a
-    /// [`select`](Tensor::select) whose condition is a single constant.
+    /// its element is never computed: because a view leaves the element out, or because a
+    /// [`select`](Tensor::select) with a single constant as its condition does not choose the
+    /// element.
     ///
     /// # Examples
     /// ```

@@ -8,7 +8,8 @@ use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::shape::{element_count, resolve_axis};
 
-/// Largest size of a joined axis: a `u32` selects the source of an element.
+/// The largest size of a joined axis, because the source of an element is selected by its position,
+/// a `u32`.
 const MOST_POSITIONS: usize = 1 << 32;
 
 /// The largest number of parts of one split. A larger number is probably a mistake and would

@@ -176,8 +176,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the position of the first largest element along `axis`, as `u32`. If the line
-    /// contains a NaN, returns the position of the first NaN.
+    /// Returns the position of the first largest element along `axis`, as `u32`. If a line along
+    /// `axis` contains a NaN, returns the position of the first NaN.
     ///
     /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
@@ -187,8 +187,8 @@ impl Tensor {
         self.position_of(Reduce::Max, "argmax", axis)
     }
 
-    /// Returns the position of the first smallest element along `axis`, as `u32`. If the line
-    /// contains a NaN, returns the position of the first NaN.
+    /// Returns the position of the first smallest element along `axis`, as `u32`. If a line along
+    /// `axis` contains a NaN, returns the position of the first NaN.
     ///
     /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
@@ -234,7 +234,7 @@ impl Tensor {
     }
 
     /// Returns the softmax of a float tensor along `axis`: `e^x` divided by its sum. Each line is
-    /// shifted by its largest element first, so that it does not overflow.
+    /// shifted by its largest element first, so that the exponential does not overflow.
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Self {
@@ -244,8 +244,8 @@ impl Tensor {
     }
 
     /// Returns the logarithm of [`softmax`](Tensor::softmax) of a float tensor along `axis`: `x -
-    /// max - ln(sum(exp(x - max)))`. The result is finite where the softmax underflows to 0. The
-    /// gradient is `g - softmax * sum(g)`.
+    /// max - ln(sum(exp(x - max)))`. The result is finite where the softmax underflows to 0. Its
+    /// gradient is `g - softmax * sum(g)`, where `g` is the gradient with respect to the result.
     ///
     /// # Examples
     /// ```

@@ -12,7 +12,8 @@ const MAX_COLUMNS: usize = 100;
 const FIRST_WORDS: [&str; 6] = ["Gives", "Makes", "Says", "Tells", "What", "Who"];
 /// Last words that a short first sentence must not have.
 const LAST_WORDS: [&str; 5] = ["that", "it", "them", "one", "those"];
-/// Number of words from which on a sentence is taken to contain the noun of its last word.
+/// Length in words from which a sentence is assumed to contain the noun to which its last word
+/// refers.
 const LONG_SENTENCE: usize = 8;
 /// Short codes that only README, the report and ids of claims define.
 const SOURCE_CODES: [&str; 4] = ["S0", "S1", "S2", "S3"];
@@ -45,7 +46,7 @@ fn lines(file: &SourceFile) -> Vec<String> {
                 "{place}: the comment has {n_columns} columns (limit {MAX_COLUMNS})"
             ));
         }
-        // In backticks, a code is the id itself.
+        // A code in backticks is the id itself, not a short form of the title.
         let code = words(line.comment)
             .find(|(word, rest)| SOURCE_CODES.contains(word) && !rest.starts_with('`'));
         if let Some((code, _)) = code {

@@ -24,8 +24,8 @@ const SOURCES: [(&str, &str); 10] = [
     ("benches", "benches/src/"),
 ];
 
-/// Returns a fault for every import of a module that stands after the importing module, and for
-/// every module without a place in the order.
+/// Returns a fault for every import of a module that comes after the importing module in the order,
+/// and for every module without a place in the order.
 pub(super) fn faults(tree: &Tree) -> Vec<String> {
     let of_crate =
         |&(name, folder): &(&str, &str)| order_faults(tree, folder, &edges::modules(name));
@@ -77,7 +77,7 @@ fn order_faults(tree: &Tree, folder: &str, order: &[&str]) -> Vec<String> {
     faults
 }
 
-/// Returns the code of the lines that are no tests, without comments.
+/// Returns the code of the lines that do not belong to tests, without comments.
 fn shipped_code(file: &SourceFile) -> String {
     file.shipped_lines()
         .map(|line| line.code.to_owned() + "\n")

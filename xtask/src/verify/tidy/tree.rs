@@ -17,7 +17,7 @@ pub(crate) struct Tree {
 }
 
 pub(super) struct SourceFile {
-    /// Relative to the root, with `/` on every system.
+    /// Path relative to the root, with `/` on every system.
     pub(super) path: String,
     pub(super) text: String,
 }
@@ -149,13 +149,13 @@ impl SourceFile {
 }
 
 pub(super) struct SourceLine<'a> {
-    /// `path:number`, the format that editors open.
+    /// Path and line number as `path:number`, the format that editors open.
     pub(super) place: String,
     pub(super) code: &'a str,
     pub(super) comment: &'a str,
 }
 
-/// Returns the words of a text, each with the text that follows.
+/// Returns the words of a text, each with the rest of the text after the word.
 pub(super) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -36,7 +36,7 @@ pub(super) struct Action {
 
 /// A property of an equilibrium or of the method.
 pub(super) struct Fact {
-    /// The equilibrium, from 1; 0 for all.
+    /// Number of the equilibrium, from 1; 0 for a fact about all equilibria.
     pub(super) equilibrium: usize,
     pub(super) name: &'static str,
     pub(super) value: FactValue,
@@ -66,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// Returns whether the answer is proved or as good as its target.
+    /// Returns whether the answer is proved or reaches its NashConv target.
     pub(super) fn is_reached(&self) -> bool {
         self.shortfall.is_none()
     }
@@ -79,7 +79,7 @@ impl Answer {
         });
     }
 
-    /// Adds the limit that ended a proof.
+    /// Adds a fact with the limit that ended a proof, if a limit ended it.
     pub(super) fn push_reason(&mut self, reason: Option<Error>) {
         let Some(reason) = reason else {
             return;
@@ -155,7 +155,7 @@ impl Answer {
     }
 }
 
-/// Returns the action of each number of a player's strategy.
+/// Returns the action that each probability of a player's strategy belongs to.
 pub(super) fn actions(tree: &Tree, form: &Sequences, player: usize) -> Vec<Action> {
     let sets = tree.information_sets();
     let mut actions = vec![];

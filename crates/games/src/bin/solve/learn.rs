@@ -16,7 +16,7 @@ use super::options::Options;
 /// Default NashConv at which learning ends, relative to the range of payoffs.
 const TARGET: f64 = 1e-6;
 
-/// Learns a strategic game. `reason` is the limit that ended the proof.
+/// Solves a strategic game by learning. `reason` is the limit that ended an earlier proof, if any.
 pub(super) fn strategic(
     game: &NormalForm,
     options: &Options,
@@ -37,7 +37,7 @@ pub(super) fn strategic(
     Ok(answer)
 }
 
-/// Learns a tree. `reason` is the limit that ended the proof.
+/// Solves a tree by learning. `reason` is the limit that ended an earlier proof, if any.
 pub(super) fn extensive(
     tree: &Tree,
     form: &Sequences,

@@ -13,7 +13,8 @@ use num_traits::ToPrimitive as _;
 
 /// Default maximum number of learning iterations.
 const ITERATIONS: u64 = 1_000_000;
-/// Largest possible limit of iterations (2^53): not every larger integer is representable as `f64`.
+/// Largest number of iterations that may be written with an exponent (2^53): not every larger
+/// integer is representable as `f64`.
 const MAX_ITERATIONS: f64 = 9_007_199_254_740_992.0;
 /// Default time for learning.
 const LEARNING_TIME: Duration = Duration::from_secs(60);
@@ -133,7 +134,7 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     Ok(Some(Options { file, ..options }))
 }
 
-/// Parses a number of iterations, which may have an exponent.
+/// Parses a number of iterations, written as `1000000` or as `1e6`.
 fn iterations(text: &str) -> std::result::Result<u64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
@@ -145,7 +146,7 @@ fn iterations(text: &str) -> std::result::Result<u64, String> {
         .ok_or_else(|| "--iterations must be a whole number, such as 1e6".into())
 }
 
-/// Parses a NashConv.
+/// Parses the NashConv at which learning ends.
 fn target(text: &str) -> std::result::Result<f64, String> {
     let number = text
         .parse()
@@ -154,7 +155,7 @@ fn target(text: &str) -> std::result::Result<f64, String> {
     number.ok_or_else(|| "--tolerance must be a finite number of at least 0".into())
 }
 
-/// Parses a time limit.
+/// Parses a time limit in seconds.
 fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds = text.parse().ok();
     let seconds = seconds.filter(|seconds: &f64| (0.0..=MAX_SECONDS).contains(seconds));

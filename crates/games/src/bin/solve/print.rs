@@ -9,7 +9,8 @@ const CSV_HEADER: &str =
     "equilibrium,player,set,action,player_name,set_name,action_name,probability,fraction\n";
 
 impl Answer {
-    /// Returns the facts, then a line for each choice of each player, with the played actions.
+    /// Returns the facts, then a line for each information set, with its actions of positive
+    /// probability.
     pub(super) fn text(&self, exact: bool) -> String {
         let mut text = format!("{}\n{}\n", self.title, self.method);
         let is_one = self.rows.last().is_none_or(|row| row.equilibrium == 1);
@@ -136,7 +137,7 @@ impl FactValue {
         }
     }
 
-    /// Returns the exact fractions of the numbers.
+    /// Returns a list of the exact fractions, or null for other values.
     pub(super) fn fractions(&self) -> Value {
         match self {
             Self::Fractions(fractions) => {
@@ -148,7 +149,7 @@ impl FactValue {
     }
 }
 
-/// Returns a line with the played actions of one choice.
+/// Returns a line with the actions of positive probability at one information set.
 fn choice_text(choice: &[Row], exact: bool) -> String {
     let probability = |row: &Row| {
         let number = match &row.fraction {

@@ -134,8 +134,8 @@ fn general_sum_tree(tree: &Tree, form: &Sequences, options: &Options) -> games::
     Ok(answer)
 }
 
-/// Adds the distinct behavior strategies of the equilibria of a strategic form. Mixtures of
-/// different plans may have the same behavior.
+/// Adds the distinct behavior strategies of the equilibria of a strategic form. Different mixed
+/// strategies may have the same behavior strategy.
 fn push_behaviours(
     answer: &mut Answer,
     tree: &Tree,

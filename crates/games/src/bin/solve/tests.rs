@@ -298,9 +298,9 @@ fn numbers_of_the_command_line_are_read_or_refused() {
 
 /// Returns the message of a command line that is used wrongly.
 fn wrong_use(args: &[&str]) -> String {
-    let fault = parsed(args).err().expect("a wrong use");
+    let fault = parsed(args).err().expect("the command line is invalid");
     let wrong_use = fault.downcast_ref::<lexopt::Error>();
-    wrong_use.expect("exit status 2").to_string()
+    wrong_use.expect("not a usage error").to_string()
 }
 
 #[test]

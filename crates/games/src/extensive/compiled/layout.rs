@@ -12,10 +12,10 @@ use crate::simd::{LANES, Vector};
 const ROOT: u32 = 0;
 /// The parent slot of lanes without a set: its probability and its value are 0.
 const NOWHERE: u32 = LANES as u32 - 1;
-/// The component of a sequence that leads to no terminal node.
+/// The component of a sequence without terminal nodes directly after it.
 const NO_COMPONENT: usize = usize::MAX;
-/// Each public state has chunks of its own if this multiplies the number of chunks by at most this
-/// factor.
+/// Largest factor by which separate chunks for each public state may multiply the number of chunks;
+/// beyond it, public states share chunks.
 const MAX_CHUNK_GROWTH: usize = 2;
 
 /// Information sets in parallel lanes: one vector for each action, starting at vector `first`.
@@ -101,7 +101,7 @@ impl Layout {
         }
     }
 
-    /// Returns vectors of zeros, except a 1 for the empty sequence.
+    /// Returns a plan with probability 1 for the empty sequence and 0 for all other sequences.
     pub(super) fn plan(&self) -> Vec<Vector> {
         let mut plan = vec![Vector::default(); self.n_vectors];
         plan[0].0[ROOT as usize] = 1.0;

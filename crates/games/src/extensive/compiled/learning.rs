@@ -193,7 +193,7 @@ impl CompiledGame {
     }
 
     /// Adds the player's current strategy to its average, and updates the strategy from the values
-    /// of ends.
+    /// of terminal nodes.
     #[inline(always)]
     fn update<S: Simd>(
         &self,
@@ -240,10 +240,11 @@ impl CompiledGame {
         extend(simd, chunks, strategy, plan);
     }
 
-    /// Returns the gain of a best response: the sum over sequences of their probability times the
-    /// loss of their last action against the best action of its set, assuming that a best response
-    /// follows in both cases. No term is negative, so there is no cancellation.
+    /// Returns the gain of a best response over a plan.
     ///
+    /// The gain is a sum over the player's sequences: the probability of the sequence in the plan
+    /// times the loss of its last action against the best action of the same set, assuming that a
+    /// best response follows in both cases. No term is negative, so there is no cancellation.
     /// `values` contains the value of each sequence if a best response follows.
     fn gain(&self, player: usize, plan: &[Vector], values: &[Vector]) -> f64 {
         let (plan, values) = (flat(plan), flat(values));
@@ -287,7 +288,7 @@ impl CompiledGame {
         }
     }
 
-    /// Converts a strategy's numbers to the compiled game's order.
+    /// Converts a strategy's numbers to vectors in the order of the compiled game.
     fn vectors(&self, player: usize, strategy: &[f64]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
         // Sequence 0 is the empty sequence, which is no action of a strategy.
@@ -335,7 +336,7 @@ fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [V
     }
 }
 
-/// Adds the values of sets to their parent sequences.
+/// Adds the value `worth` of each set of a chunk to the value of the set's parent sequence.
 #[inline(always)]
 fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
     let values = flat_mut(values);

@@ -15,11 +15,11 @@ use crate::simd::{LANES, Vector, flat, flat_mut, mul_then_add, parts, split, spl
 use pulp::Simd;
 use std::collections::{BTreeMap, HashMap};
 
-/// Two vectors with at least this many payoffs between them are stored as a tile.
+/// Smallest number of payoffs between two vectors for which they are stored as a tile.
 const MIN_TILE: usize = LANES;
 
-/// The matrix applied to a vector of the other player's probabilities: one row of lanes for each of
-/// its lanes.
+/// The payoffs between two vectors: row `i` contains, for each of the player's lanes, the payoff
+/// against lane `i` of the other player.
 type Matrix = [Vector; LANES];
 
 /// A tile: the index of a vector of the other player, and the index of the matrix that multiplies
@@ -30,7 +30,7 @@ struct PayoffTile {
     matrix: u32,
 }
 
-/// A payoff outside of tiles, with the slots of both players.
+/// A payoff outside of tiles, with the slots (vector and lane) of both players' sequences.
 #[derive(Clone, Copy, Debug)]
 struct Single {
     own: u32,

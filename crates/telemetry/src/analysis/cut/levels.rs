@@ -1,11 +1,11 @@
 //! The two levels of a device's power.
 //!
-//! Role: [`Levels::find`] finds the power of idle and of busy time, which the cut by power compares
-//! each step with.
+//! Role: [`Levels::find`] finds the power of idle time and of busy time. The cut by power compares
+//! each step with these two levels.
 //! Method: a level is the median of the readings near the lowest or the highest reading. A level is
 //! certain if power stays near the level for three updates of the sensor, because the middle update
-//! is then no mixture, or if the sensor's window is short. Repeated reads of one update count as
-//! one reading, because a repeated mixture would look like a level.
+//! is then no mixture of busy and idle time, or if the sensor's window is short. Repeated reads of
+//! one update count as one reading, because a repeated mixture would look like a level.
 //! Offset: the readings that show the levels may come from another sensor than the steps that hold
 //! the energy, so the power of a level is that of the steps within the times at which readings stay
 //! at the level.
@@ -16,7 +16,8 @@
 use super::{Estimate, TimedReading};
 use crate::updates::quantile;
 
-/// Share of high power above which low power is a lighter load and not a gap.
+/// Share of the high level below which the low level counts as idle. A low level above this share
+/// is a lighter load.
 pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
 /// A reading belongs to a level if its distance from the level is at most this share of the
 /// difference between both levels.
@@ -24,26 +25,31 @@ const NEAR: f64 = 0.2;
 /// A reading resembles a neighbour if they differ by at most this share of the difference between
 /// both levels.
 const ALIKE: f64 = 0.1;
-/// A reading further from both levels than this share of their difference is a mixture, whatever
-/// its neighbours.
+/// A reading further from both levels than this share of their difference is a mixture, even if it
+/// resembles a neighbour.
 const THIRD_LEVEL: f64 = 0.35;
-/// Minimum share of the time near either level; with less, power does not have two levels.
+/// Minimum share of the time in which power is near one of the two levels. With a smaller share,
+/// power does not have two levels.
 const MIN_SHARE_NEAR: f64 = 0.5;
-/// Quantiles, by time, that are taken as the lowest and the highest power.
+/// Quantiles of power, weighted by time, that are used as the lowest and the highest power.
 const EXTREMES: (f64, f64) = (0.01, 0.99);
 /// Minimum share of the time at a third level; a smaller share is ignored.
 const MIN_SHARE_THIRD: f64 = 0.05;
-/// Tolerance of a step beyond a level, as a share of the difference of both levels.
+/// Largest distance of a step from a level at which [`Levels::repaired`] leaves the step unchanged,
+/// as a share of the difference of both levels.
 const REPAIR_TOLERANCE: f64 = 0.05;
-/// Number of steps within which a counter makes up for an update that a read missed.
+/// Number of later steps in which [`Levels::repaired`] looks for the energy of an update that a
+/// read missed.
 const REPAIR_REACH: usize = 4;
 /// Share of hidden time above which two readings do not count as consecutive. An empirical value,
-/// chosen on one random load (a sensor of the last second, read every 1.6 s).
+/// chosen on one random load (a sensor that averages over the last second, read every 1.6 s).
 const MOST_HIDDEN: f64 = 0.35;
-/// Consecutive updates near a level that make the level certain: the middle update is no mixture.
+/// Number of consecutive updates near a level that make the level certain, because the middle
+/// update is then no mixture.
 const CERTAIN_RUN: usize = 3;
 
-/// Readings of power, in W, that show its levels: one step for each update of the sensor.
+/// Readings of power, in W, in which the levels are searched: one step for each update of the
+/// sensor.
 pub(in crate::analysis) struct Readings {
     pub steps: Vec<TimedReading>,
     /// Whether the sensor's window is so short that readings are hardly ever mixtures.
@@ -57,15 +63,15 @@ pub(super) struct Levels {
     pub high_w: f64,
     pub is_low_certain: bool,
     pub is_high_certain: bool,
-    /// Whether power stays away from both levels for several updates, for at least
-    /// [`MIN_SHARE_THIRD`] of the time.
+    /// Whether power stays at a third level: runs of at least [`CERTAIN_RUN`] similar readings
+    /// between both levels take more than [`MIN_SHARE_THIRD`] of the time.
     pub has_third: bool,
 }
 
 impl Levels {
-    /// Finds two levels in readings of power, and expresses them by the power of the steps that
-    /// hold the energy. Returns none if power is between the levels for most of the time, or if the
-    /// low level is above [`GAP_LEVEL`] of the high one.
+    /// Finds two levels in readings of power, and returns the power of `steps` at the times of each
+    /// level, because `steps` may come from another sensor. Returns none if power is between the
+    /// levels for most of the time, or if the low level is above [`GAP_LEVEL`] of the high one.
     pub(super) fn find(readings: &Readings, steps: &[TimedReading]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
         let reach_w = NEAR * (shown.high_w - shown.low_w);
@@ -86,7 +92,7 @@ impl Levels {
         })
     }
 
-    /// Finds the levels in terms of the readings.
+    /// Finds the levels from the readings alone.
     fn shown_by(readings: &Readings) -> Option<Self> {
         let steps = &readings.steps;
         let weighted: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
@@ -154,8 +160,8 @@ impl Levels {
         steps
     }
 
-    /// Returns whether power stays at a third level, between both levels, for a share of the time
-    /// that counts.
+    /// Returns whether power stays at a third level, between both levels, for more than
+    /// [`MIN_SHARE_THIRD`] of the time.
     fn misses_a_level(&self, steps: &[TimedReading]) -> bool {
         let difference_w = self.high_w - self.low_w;
         let place = |step: &TimedReading| (step.value - self.low_w) / difference_w;

@@ -14,19 +14,19 @@ use super::{Cut, Estimate, Levels, Readings, TimedReading};
 #[derive(Clone, Debug, Default)]
 pub(in crate::analysis) struct Power {
     pub steps: Vec<TimedReading>,
-    /// Sum of the bounds on the errors of the edges at both ends of the window, in s.
+    /// Sum of the bounds on the errors of the step edges at both ends of the window, in s.
     pub slack_s: f64,
     /// Whether the steps are differences of a counter: an error of an edge then changes the power
     /// of a step, but not its energy.
     pub is_counted: bool,
-    /// Error of the sensor's period, as a share of the period.
+    /// Bound on the error of the sensor's update period, as a share of the period.
     pub period_error: f64,
     /// The highest power that the device can draw, in W.
     pub most_w: f64,
 }
 
-/// Cuts steps of power by the two levels that `readings` show; returns none if power does not have
-/// two levels.
+/// Cuts the time of steps of power into busy and idle parts by the two levels that `readings` show.
+/// Returns none if power does not have two levels.
 pub(in crate::analysis) fn by_power(
     steps: &[TimedReading],
     power: &Power,
@@ -88,7 +88,7 @@ fn add(cut: &mut Cut, step: &TimedReading, share: Estimate, levels: &Levels, is_
     cut.split(step, share.value, is_idle_first, energies_j);
 }
 
-/// Widens the ranges for levels that are not certain.
+/// Widens the ranges of a cut for levels that are not certain.
 ///
 /// The idle time of two levels is `(high · T − E) / (high − low)`, where T and E are the time and
 /// the energy that are not hidden. The range covers this value for the extreme possible levels.
@@ -110,7 +110,7 @@ fn widen_by_levels(cut: &mut Cut, steps: &[TimedReading], levels: &Levels, most_
     }
 }
 
-/// Widens the ranges by the errors of the times of the steps.
+/// Widens the ranges of a cut by the errors of the times of the steps.
 fn widen_by_times(
     cut: &mut Cut,
     steps: &[TimedReading],
@@ -127,7 +127,8 @@ fn widen_by_times(
         1.0
     };
     let time_s: f64 = steps.iter().map(TimedReading::length_s).sum();
-    // An error of the period shifts shares that differ from the mean; equal shares cancel.
+    // A wrong period moves time between steps, so only steps whose share differs from the mean
+    // share change the idle time.
     let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
     let pairs = steps.iter().zip(shares);
     // A wrong period moves time between steps; only the difference from the mean share matters.
@@ -141,7 +142,7 @@ fn widen_by_times(
     cut.idle_j.high += off_s * low_w;
 }
 
-/// Returns the energy of steps, in J, counting `time_s` of each step.
+/// Returns the sum over steps of power times `time_s(step)`, in J.
 fn energy_j(steps: &[TimedReading], time_s: impl Fn(&TimedReading) -> f64) -> f64 {
     steps.iter().map(|step| step.value * time_s(step)).sum()
 }

@@ -1,25 +1,26 @@
 //! The cut of time by utilisation.
 //!
 //! Method: a reading below [`IDLE_PERCENT`] is idle time; a reading next to an idle reading is a
-//! mixture. A reading describes an earlier time; [`lag`](crate::analysis::lag) measures the lag.
-//! Time without a reading is hidden, and its value is estimated from the neighbouring readings.
+//! mixture of busy and idle time. A reading describes an earlier time;
+//! [`lag`](crate::analysis::lag) measures the lag. Time without a reading is hidden, and its value
+//! is estimated from the neighbouring readings.
 
 use super::{Cut, Estimate, TimedReading, clipped, joules, without_gaps};
 use crate::updates::quantile;
 
-/// Utilisation, in %, below which a device is idle.
+/// Utilisation, in %, below which a device counts as idle.
 const IDLE_PERCENT: f64 = 10.0;
 /// Longest averaging window of a reading of utilisation, in s: NVML's documentation states 1/6 s to
 /// 1 s, and the update of an A100 takes 1.012 s.
 pub(in crate::analysis) const LONGEST_WINDOW_S: f64 = 1.1;
-/// Quantile of utilisation, by time, that is taken as the utilisation of busy time.
+/// Quantile of utilisation, weighted by time, that is used as the utilisation of busy time.
 const PEAK: f64 = 0.95;
 
 /// Cuts the time of `spans` by utilisation. `readings`, in %, have the times at which they were
 /// read, and lag behind the device by `lag_s`, in s. `power`, in W, is used for the energies.
 ///
-/// The lower bound on the energy of an idle run counts the time that is idle for every possible
-/// lag; the upper bound counts the time that is idle for at least one possible lag.
+/// The lower bound on the energy of a run of equal readings counts the time that is idle for every
+/// possible lag; the upper bound counts the time that is idle for at least one possible lag.
 pub(in crate::analysis) fn by_utilisation(
     readings: &[TimedReading],
     lag_s: Estimate,

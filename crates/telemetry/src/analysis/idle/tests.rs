@@ -141,7 +141,8 @@ struct Load {
     busy: PowerProfile,
     /// Power during idle times, and 0 W during busy times.
     idle: PowerProfile,
-    /// 1 W during idle times, so that its energy is the idle time.
+    /// 1 W during idle times and 0 W during busy times, so that its energy, in J, is the idle time,
+    /// in s.
     is_idle: PowerProfile,
 }
 
@@ -171,7 +172,7 @@ impl Load {
     }
 }
 
-/// Shortest and longest busy and idle times, in s.
+/// Shortest and longest busy time, and shortest and longest idle time, in s.
 #[derive(Clone, Copy)]
 struct Lengths {
     busy_s: (f64, f64),

@@ -6,14 +6,14 @@ use crate::analysis::estimate::Estimate;
 use crate::energy::digits;
 use std::fmt;
 
-/// Threshold of under-use: the 95th percentile of utilisation, in %.
+/// 95th percentile of utilisation, in %, below which the verdict is [`Verdict::Underused`].
 const UNDERUSED_PERCENT: f64 = 70.0;
 /// Threshold of the share of idle time for [`Verdict::MostlyIdle`].
 const MOSTLY: f64 = 0.5;
 /// Threshold of the share of idle time for the verdicts of a device that is idle at times.
 const AT_TIMES: f64 = 0.05;
-/// Threshold of the share of known time above which no unknown time is reported. It is below 1
-/// because a pause leaves a short time at its ends.
+/// Share of known time from which on the text does not mention unknown time. It is below 1 because
+/// a pause leaves a short time at its ends.
 const ALL_KNOWN: f64 = 0.995;
 
 impl Bottleneck {
@@ -100,7 +100,8 @@ impl fmt::Display for Bottleneck {
 }
 
 impl Bottleneck {
-    /// Writes the shares of the states; memory decides whether idle time is split in two.
+    /// Writes the shares of the states. Idle time is split into time with allocated and with free
+    /// memory only if memory in use is reported.
     fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shares {
             active,

@@ -17,21 +17,23 @@ use std::time::Duration;
 /// Memory in use, in bytes, above which a program has allocated memory: the driver itself uses up
 /// to a few hundred MB.
 const HELD_BYTES: f64 = 600e6;
-/// Threshold of allocated memory as a share of all memory, for large devices, where the driver uses
-/// more.
+/// Second threshold of memory in use, as a share of all memory, because the driver uses more memory
+/// on large devices. The larger of this threshold and [`HELD_BYTES`] applies.
 const HELD_SHARE: f64 = 0.02;
 /// Longest window, in s, of a sensor whose readings are hardly ever mixtures of busy and idle time.
 const SHORT_WINDOW_S: f64 = 0.03;
-/// Shortest distance of two reads of a counter, as a share of its slowest update: slightly below 1,
-/// so that jitter of the reads does not double the step.
+/// Shortest time between two reads of a counter that form a step, as a share of
+/// [`SLOWEST_COUNTER_S`]. It is slightly below 1, so that jitter of the reads does not double the
+/// step.
 const SAME_UPDATE: f64 = 0.95;
-/// Uncertainty of the times of a counter's updates, as a share of the slowest update, below which
-/// these times are known well enough to be used as they are.
+/// Uncertainty of the times of a counter's updates, as a share of [`SLOWEST_COUNTER_S`], below
+/// which these times are known well enough to be used as they are.
 const PLACED: f64 = 0.25;
-/// Shortest window, in s, of a sensor that averages over several updates.
+/// Length of a sensor's window, in s, above which the sensor counts as averaging over several
+/// updates.
 const AVERAGE_S: f64 = 0.5;
 
-/// A window of a device's rows.
+/// The rows of a device in a window of time.
 pub(super) struct RowWindow<'a> {
     trace: &'a Trace,
     device: usize,
@@ -165,13 +167,13 @@ impl<'a> RowWindow<'a> {
         }
     }
 
-    /// Returns steps of power by differences of the energy counter between reads that are at least
-    /// the slowest update apart.
+    /// Returns steps of power by differences of the energy counter between reads that are about
+    /// [`SLOWEST_COUNTER_S`] or more apart.
     ///
     /// Steps are equally long if reads are. A read that just missed an update leaves a step of too
-    /// little power, which the cut by power repairs (`Levels::repaired`). Returns none if the
-    /// times of the updates are known better than that, and if the counter is absent, fell, or rose
-    /// by more than the device can draw.
+    /// little power, which the cut by power repairs (`Levels::repaired`). Returns none if the times
+    /// of the updates are known well enough (see [`PLACED`]), and if the counter is absent, fell,
+    /// or rose by more than the device can draw.
     fn counter_steps(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<TimedReading>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
         if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
@@ -226,8 +228,8 @@ impl<'a> RowWindow<'a> {
         class.map(SensorClass::update_and_window_s)
     }
 
-    /// Returns one step for each update of a sensor of power, in W. A step begins at the update
-    /// before. Several reads of one update are one step.
+    /// Returns one step for each update of a sensor of power, in W. A step begins at the previous
+    /// update. Several reads of one update are one step.
     fn updates(&self, metric: Metric) -> Vec<TimedReading> {
         let mut series = self.trace.series(self.device, metric);
         series.retain(|&(_, value)| value.is_finite());
@@ -359,7 +361,7 @@ impl<'a> RowWindow<'a> {
     }
 }
 
-/// Converts a cell of the energy to a step; a cell that no update describes is hidden.
+/// Converts a cell of power to a step; a cell that no update describes is a hidden step.
 fn step_of(cell: &Cell) -> TimedReading {
     let length_s = cell.to_s - cell.from_s;
     let hidden_s = match cell.visibility {
@@ -373,14 +375,16 @@ fn step_of(cell: &Cell) -> TimedReading {
     }
 }
 
-/// Returns the bound on the error of the edges of the cell at a time, in s; 0 after the last cell.
+/// Returns the bound on the error of the edges of the cell that contains `time_s`, in s; 0 after
+/// the last cell.
 fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
     let at = cells.partition_point(|cell| cell.to_s < time_s);
     let slack_s = |cell: &Cell| cell.slack_s.0.max(cell.slack_s.1);
     cells.get(at).map_or(0.0, slack_s)
 }
 
-/// Appends a period, or extends the last one if the activity is the same and no pause is between.
+/// Appends a period. If the last period has the same activity and ends where the new period begins,
+/// the last period is extended instead.
 fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64), joules: f64) {
     let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
     let window = time(ends_s.0)..time(ends_s.1);

@@ -109,8 +109,8 @@ impl Traced {
         Ok(self.child.try_wait()?)
     }
 
-    /// Stops the command: the first call forwards SIGTERM, because Ctrl-C reaches the command from
-    /// the terminal anyway; later calls kill the command.
+    /// Stops the command. The first call forwards SIGTERM, but not SIGINT, because the terminal
+    /// sends the SIGINT of Ctrl-C to the command as well. Later calls kill the command.
     pub(crate) fn stop(&mut self, stop: Stop) {
         self.n_stops += 1;
         // Errors are ignored, because the command may have ended by itself.

@@ -52,7 +52,7 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
     }))
 }
 
-/// Returns the numbers of a device's verdict; null if there is no verdict.
+/// Returns a device's idle time and its cause as JSON; null if they cannot be determined.
 fn idle(trace: &Trace, device: usize) -> serde_json::Value {
     let found = idle_periods_within(trace, device, window(trace, device)).ok();
     found.map_or(serde_json::Value::Null, |found| {

@@ -205,8 +205,8 @@ fn recorded(path: &Path) -> Result<Trace> {
     Ok(read.trace)
 }
 
-/// Runs the command, if there is one, as a region of the trace. Returns the exit status if the
-/// command ended, and the command.
+/// Runs the command, if there is one, as a region of the trace. Returns the exit status, if the
+/// command ended, and the command, which may still be running.
 fn observe(
     options: &Options,
     running: &Running,
@@ -226,8 +226,8 @@ fn observe(
     Ok((status, Some(command)))
 }
 
-/// Waits for the end of the command, the end of the time or, without a command, a signal. Returns
-/// the exit status if the command ended.
+/// Waits until the command ends, the time limit is reached or, without a command, a signal arrives.
+/// Signals are passed to the command if there is one. Returns the exit status if the command ended.
 fn wait(
     options: &Options,
     running: &Running,
@@ -277,7 +277,7 @@ fn wait(
 }
 
 /// Returns the live line: time, power, utilisation and energy of the newest rows. `counted`
-/// contains the energy of each device so far.
+/// contains the energy of each device so far, and is updated.
 fn live_line(newest: &Trace, counted: &mut Vec<EnergyTotal>) -> String {
     counted.resize(newest.devices.len(), EnergyTotal::default());
     let mut line = format!("{:.0} s", newest.duration().as_secs_f64());

@@ -93,7 +93,8 @@ impl Options {
         Ok(page)
     }
 
-    /// Returns the format of the rows: that of `--format`, otherwise that of the file's extension.
+    /// Returns the format of the rows: the value of `--format`, or else the format for the file's
+    /// extension.
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
             .unwrap_or_else(|| Dialect::from_path(self.rows()))

@@ -1,8 +1,8 @@
 //! A trace of power and utilisation as an HTML page.
 //!
 //! Role: the report of `cargo xtask trace`: the devices and the sources of their numbers, the
-//! energy, the reasons for idle time, and a chart like that of the original monitoring script, with
-//! per cent on the left axis and energy on the right.
+//! energy, the reasons for idle time, and a chart like that of the original monitoring script
+//! `gpu_trace.py`, with per cent on the left axis and energy on the right.
 //! Method: a chart has at most two points per column, the minimum and the maximum of the column's
 //! time, so no peak is lost and the size does not grow with the duration. Of a run of equal values
 //! only the ends are drawn.
@@ -18,11 +18,11 @@ use telemetry::analysis::idle_periods_within;
 use telemetry::probe::update_period;
 use telemetry::{Device, EnergyTotal, Metric, SpanReport, Trace};
 
-/// Columns of a chart; each has at most two points.
+/// Number of columns of a chart. A column has at most two points.
 const COLUMNS: usize = 300;
 /// Maximum number of listed regions of code.
 const MAX_REGIONS: usize = 200;
-/// Points of an energy curve that is integrated from power.
+/// Number of points of an energy curve that is integrated from power.
 const SUMMED: u32 = 60;
 const KILO: f64 = 1e3;
 const PER_CENT: f64 = 100.0;
@@ -30,7 +30,7 @@ const PER_CENT: f64 = 100.0;
 /// Returns the HTML page of a trace.
 ///
 /// # Errors
-/// An error of the drawing.
+/// The error of a chart that cannot be drawn.
 pub(crate) fn trace_page(trace: &Trace) -> Result<String> {
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
     body += &summary(trace);
@@ -170,7 +170,8 @@ fn energies(trace: &Trace, device: usize) -> String {
     }
 }
 
-/// Draws the chart of the original monitoring script: percentages on the left, energy on the right.
+/// Draws a chart like that of the original monitoring script: percentages on the left axis, energy
+/// on the right axis.
 fn figure(trace: &Trace, device: usize) -> Figure {
     let limit = trace.devices[device].limits.set_w;
     let share = |metric: Metric, whole: Option<f64>| -> Vec<(f64, f64)> {
@@ -238,8 +239,8 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     }
 }
 
-/// Returns times, in s, and the energy until each, in kJ: from the counter, or integrated from
-/// power if there is no counter.
+/// Returns the points of the energy curve: a time, in s, and the energy until this time, in kJ. The
+/// energy is that of the counter, or is integrated from power if there is no counter.
 fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     let mut counted = EnergyTotal::default();
     let readings = trace.series(device, Metric::Energy).into_iter();
@@ -264,8 +265,8 @@ fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     (1..=SUMMED).filter_map(summed).collect()
 }
 
-/// Returns the minimum and the maximum of each column's points in the order of time, without points
-/// between two neighbours of equal value.
+/// Returns the points to draw, in the order of time. Of a column of many points only the minimum
+/// and the maximum remain, and of a run of equal values only the two ends.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut points = of_columns(points);
     let is_between = |i: usize| {

@@ -166,7 +166,7 @@ const WIDTHS: [[(f64, f64); 7]; 12] = [
 const SLACK: f64 = 1.15;
 /// Intervals between reads, in s.
 const READS_S: [f64; 5] = [0.001, 0.005, 0.01, 0.02, 0.1];
-/// Begin of the traces, in s; the loads begin at 0 s.
+/// Start of the traces, in s; the loads start at 0 s.
 const BEGIN_S: f64 = 3.0;
 
 impl Kind {
@@ -305,7 +305,7 @@ fn window_of(lasts_s: f64, random: &mut Random) -> (f64, f64) {
     }
 }
 
-/// Results of the cases of a cell.
+/// Results of the cases of one cell of [`WIDTHS`].
 #[derive(Debug, Default)]
 struct Tally {
     n: usize,

@@ -109,13 +109,13 @@ impl IdxArray {
 
 /// An element type of IDX files.
 pub trait IdxElement: Copy + sealed::Sealed {
-    /// The run-time value for this type.
+    /// The [`DType`] that represents this type at run time.
     const DTYPE: DType;
     /// The byte array of one element.
     type Bytes: AsRef<[u8]> + AsMut<[u8]> + Default + Copy;
-    /// Returns the bytes, most significant first.
+    /// Converts the element to bytes, most significant first.
     fn to_be(self) -> Self::Bytes;
-    /// Returns the value of bytes in the order most significant first.
+    /// Converts bytes, most significant first, to an element.
     fn from_be(bytes: Self::Bytes) -> Self;
     /// Wraps an array of this type.
     fn wrap(array: ArrayD<Self>) -> IdxArray;

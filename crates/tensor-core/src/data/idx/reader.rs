@@ -12,8 +12,8 @@ use crate::error::IdxError;
 use crate::shape::count_in_bytes;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// The number of bytes read at a time. A false size in a header costs no more memory than this
-/// before the missing bytes are noticed.
+/// The number of bytes read at a time. Chunks let memory grow with the bytes that were read,
+/// whatever size the header declares.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// A streaming reader of an IDX file: reads the header first, then as many rows as requested.
@@ -226,7 +226,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// Fills `out`, or a part of it if the input ends; returns the number of bytes.
+    /// Reads bytes until `out` is full or the input ends. Returns the number of bytes read.
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, IdxError> {
         match self {
             Self::Plain(input) => Ok(fill(input, out)?),

@@ -15,28 +15,29 @@ pub(crate) struct FoldError {
     op: Reduce,
     /// The number of elements.
     n: f64,
-    /// The sum of the elements' errors, without NaN and infinities.
+    /// The sum of the errors of the elements, except elements that are surely NaN or infinite.
     errors: f64,
-    /// The largest error of an element, without NaN and infinities.
+    /// The largest error of an element, except elements that are surely NaN or infinite.
     worst: f64,
     /// The sum of the positive elements.
     up: f64,
     /// The sum of the magnitudes of the negative elements.
     down: f64,
-    /// A power of two that divides every element.
+    /// The largest power of two of which every element is a multiple.
     granule: f64,
-    /// The bits of the terms of a sum that are not 0.
+    /// The bit patterns of the nonzero terms of a sum.
     terms: Vec<u64>,
     /// The product of the magnitudes.
     product: f64,
     /// The product of the magnitudes, with the error added to each factor.
     product_and_error: f64,
-    /// The logarithm of the product of the magnitudes, with the error subtracted from each factor.
+    /// The natural logarithm of the product of the magnitudes, with the error subtracted from each
+    /// factor, without factors that may be 0.
     least_exponent: f64,
-    /// The largest magnitude that a product of any subset of the elements may have, without
-    /// elements that may be 0.
+    /// The largest magnitude that the product of any subset of the elements may have.
     most: f64,
-    /// The smallest such magnitude.
+    /// The smallest magnitude that the product of any subset of the elements may have, without
+    /// elements that may be 0.
     least: f64,
     /// Whether some element is surely NaN.
     has_nan: bool,
@@ -46,7 +47,7 @@ pub(crate) struct FoldError {
     has_above: bool,
     /// Whether some element is -infinity.
     has_below: bool,
-    /// Whether one of these infinities is a product that overflowed.
+    /// Whether some infinite element is an overflowed product.
     has_overflowed: bool,
     /// Whether it is uncertain for some element if it is 0: its error is positive and at least its
     /// magnitude.
@@ -139,8 +140,8 @@ impl FoldError {
         self.has_subnormal
     }
 
-    /// Returns a bound on the error of an executor that flushes subnormal partial results to zero,
-    /// beyond that of [`Self::finish`].
+    /// Returns a bound on the error that an executor adds to [`Self::finish`] if it flushes
+    /// subnormal partial results to zero.
     pub(crate) fn flushed(&self, result: Scalar) -> f64 {
         let smallest = match result.dtype() {
             DType::F64 => f64::MIN_POSITIVE,
@@ -199,8 +200,8 @@ impl FoldError {
         against + self.errors <= room * largest(dtype)
     }
 
-    /// Returns the error of n additions in any order, plus a rounding of each term for products
-    /// that are computed separately or fused.
+    /// Returns the error of n additions in any order. Includes one rounding of each term, because
+    /// an executor may round a product before the addition or fuse both.
     fn of_sum(&self, result: Scalar) -> f64 {
         let dtype = result.dtype();
         let sum = self.up + self.down;
@@ -241,7 +242,8 @@ impl FoldError {
             // Six deviations of half a unit. A group of n equal terms has the variance n^2, not n.
             3.0 * squares.sum::<f64>().sqrt()
         };
-        // The reference executor also adds in f64, so both may be off by the same amount.
+        // The reference executor adds in f64, too: for an f64 sum its rounding error is added to
+        // the bound.
         let of_oracle = if dtype == DType::F64 { 2.0 } else { 1.0 };
         of_oracle * ((self.n / 2.0).min(likely) + 2.0)
     }
@@ -249,7 +251,7 @@ impl FoldError {
     /// Returns `true` if half the terms are so small relative to the sum that a partial sum may
     /// round away most of their digits.
     fn is_coarse(&self, dtype: DType) -> bool {
-        /// A term is small below this number of units in the last place of the sum.
+        /// The size below which a term counts as small, in units in the last place of the sum.
         const SMALL: f64 = 16.0;
         let small = SMALL * spacing(dtype, 1.0) * (self.up + self.down);
         let n_small = self
@@ -285,7 +287,7 @@ impl FoldError {
     }
 }
 
-/// Returns the power of two that the last nonzero digit of a positive float represents; 0 for 0.
+/// Returns the value of the last nonzero binary digit of a positive float, a power of two; 0 for 0.
 fn granule(x: f64) -> f64 {
     // The last nonzero digit: the unit in the last place times 2 for each trailing zero bit.
     let digits = f64::MANTISSA_DIGITS - 1;

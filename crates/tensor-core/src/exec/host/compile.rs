@@ -19,16 +19,18 @@ pub(super) struct Compiler<'n> {
     program: Bytecode,
     /// The phase in which each value is computed; `None` for reductions and unused values.
     phases: Vec<Option<Phase>>,
-    /// Whether a value differs between lanes, for each value.
+    /// For each value, whether the value differs between lanes.
     varies: Vec<bool>,
-    /// Whether the instruction of a value's only reader computes the value, for each value.
+    /// For each value, whether the value is merged: the instruction of its only reader computes it,
+    /// too.
     merged: Vec<bool>,
     /// The place of each value while it is live.
     places: Vec<Option<Slot>>,
-    /// The last read of each value: the phase, and the reader's number. Tuples compare in program
-    /// order.
+    /// For each value, its last read: the phase and the number of the reading value. Later reads
+    /// compare as greater.
     last_use: Vec<(Phase, usize)>,
-    /// Registers with lanes that are free for reuse.
+    /// The registers that are free for reuse. Uniform registers (one value for all lanes) are never
+    /// freed.
     free: Vec<usize>,
 }
 
@@ -85,7 +87,8 @@ impl<'n> Compiler<'n> {
     /// Creates a compiler for a nest whose last input is the output itself.
     pub(super) fn in_place(nest: &'n LoopNest) -> Self {
         let mut compiler = Self::new(nest);
-        // The register is allocated first, so no instruction has written to it when a block begins.
+        // The register for the old elements of the output is allocated first, so that no
+        // instruction overwrites these elements before they are read.
         compiler.program.before = Some(compiler.register(false));
         compiler
     }
@@ -161,8 +164,8 @@ impl<'n> Compiler<'n> {
             };
             for operand in value.operands() {
                 let at = operand.0;
-                // A fold is emitted right after its operand, whatever the fold's own number is; so
-                // the operand's own number counts as the read.
+                // A fold is emitted right after its operand, whatever the fold's own number is.
+                // Therefore the read has the number of the operand, not of the fold.
                 let reader = if matches!(value, Value::Reduced(..)) {
                     at
                 } else {
@@ -213,7 +216,7 @@ impl<'n> Compiler<'n> {
         self.program.registers.len() - 1
     }
 
-    /// Allocates the register in which a value is computed; the value keeps it until its release.
+    /// Allocates the register of a value, which holds the value until [`release`](Self::release).
     fn destination(&mut self, id: usize) -> usize {
         let register = self.register(!self.varies[id]);
         self.places[id] = Some(if self.varies[id] {
@@ -231,7 +234,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Frees the registers that neither this phase nor a later one reads.
+    /// Frees the registers of values that neither this phase nor a later phase reads.
     fn release_all_read_before(&mut self, phase: Phase) {
         for id in 0..self.nest.values.len() {
             if self.phases[id].is_some_and(|own| own < phase) && self.last_use[id].0 < phase {
@@ -274,7 +277,8 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the folds of values that depend on no reduced axis: they are folded at every point.
+    /// Emits the folds of values that depend on no reduced axis. The values are computed in the
+    /// setup, but folded once for each point of the reduction, so the folds belong to the body.
     fn fold_what_stays_the_same(&mut self) {
         for id in 0..self.nest.values.len() {
             if self.phases[id] == Some(Phase::Setup) {
@@ -407,8 +411,8 @@ impl<'n> Compiler<'n> {
             }
             Value::Load { input, map, guards } => {
                 let dtype = nest.inputs[*input];
-                // The last input is the output itself, whose block is loaded into the register
-                // `before`.
+                // In a program that runs in place, the last input is the output itself, whose block
+                // is loaded into the register `before`.
                 if let (Some(register), true) =
                     (self.program.before, *input + 1 == nest.inputs.len())
                 {

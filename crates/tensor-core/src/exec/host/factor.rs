@@ -28,8 +28,9 @@ impl<'a, T: Element> Factor<'a, T> {
     }
 }
 
-/// Returns the stride with which a map walks some loop axes in row-major order, in the order given.
-/// Returns `None` if no single stride does, or if the stride is negative.
+/// Returns the distance between consecutive positions of a map if the given loop axes advance in
+/// row-major order, the last given axis fastest. Returns `None` if the distance varies or is
+/// negative.
 pub(super) fn stride_over(map: &IndexMap, axes: &[usize], sizes: &[usize]) -> Option<usize> {
     let Some(&last) = axes.last() else {
         return Some(0);
@@ -46,12 +47,12 @@ pub(super) fn stride_over(map: &IndexMap, axes: &[usize], sizes: &[usize]) -> Op
     usize::try_from(stride).ok()
 }
 
-/// Returns the number of indices of some axes.
+/// Returns the product of the sizes of some axes.
 pub(super) fn len_of(axes: &[usize], sizes: &[usize]) -> usize {
     axes.iter().map(|&axis| sizes[axis]).product()
 }
 
-/// Sets the index of some axes to number `flat` in row-major order.
+/// Sets the indices of some axes to those at the row-major position `flat`.
 pub(super) fn set_index(index: &mut [usize], axes: &[usize], sizes: &[usize], mut flat: usize) {
     for &axis in axes.iter().rev() {
         index[axis] = flat % sizes[axis];

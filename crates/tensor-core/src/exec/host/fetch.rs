@@ -240,8 +240,8 @@ fn copy_run<T: Stored>(
     copy_strided(data, first, strides[0], &mut lanes[inside]);
 }
 
-/// Copies elements `first`, `first + stride`, … into lanes. The strides 1, 0 and larger have loops
-/// of their own, which the compiler vectorizes or at least keeps free of bounds checks.
+/// Copies elements `first`, `first + stride`, … into lanes. Stride 1, stride 0 and larger strides
+/// have loops of their own, which the compiler vectorizes or at least keeps free of bounds checks.
 fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut [T::Lane]) {
     let start = usize::try_from(first).unwrap_or(usize::MAX);
     match stride {

@@ -9,14 +9,15 @@ use std::ops::Range;
 
 use crate::ir::{IndexMap, LoopNest, Value};
 
-/// Lanes of a register if all lanes have at most 4 bytes: 4 KiB, of which a dozen fit the
-/// first-level cache of current CPUs.
+/// The number of lanes of a register if all lanes have at most 4 bytes. Such a register takes 4
+/// KiB; a dozen registers fit the first-level cache of current CPUs.
 pub(super) const LANES: usize = 1024;
-/// Lanes of a register if some lanes have 8 bytes.
+/// The number of lanes of a register if some lanes have 8 bytes.
 pub(super) const WIDE_LANES: usize = 512;
-/// The cost of starting an instruction, in lanes.
+/// The cost of starting an instruction, in operations on one lane.
 const INSTRUCTION_OVERHEAD: f64 = 250.0;
-/// The cost of a lane that is loaded by its own address, relative to a lane in a contiguous load.
+/// The additional cost of a lane that is loaded by its own address instead of in a contiguous load,
+/// in operations on one lane.
 const SCATTERED_COST: f64 = 12.0;
 
 /// The loop axes that lanes run along, flattened in row-major order.
@@ -44,7 +45,7 @@ impl LaneAxes {
             .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
     }
 
-    /// Returns the estimated cost of one lane, in operations on a lane, if lanes run along these
+    /// Returns the estimated cost of one lane, in operations on one lane, if lanes run along these
     /// axes.
     fn cost_of(&self, nest: &LoopNest, body: &[bool]) -> f64 {
         let (mut instructions, mut scattered) = (1.0, 0.0);
@@ -72,8 +73,8 @@ impl LaneAxes {
     }
 }
 
-/// Returns the stride with which a map walks some flattened axes, or `None` if no single stride
-/// does.
+/// Returns the distance between the positions of neighbouring lanes if lanes run along the axes
+/// from `first` on, which have these sizes. Returns `None` if the distance varies.
 pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
     let strides = &map.strides[first..first + sizes.len()];
     let last = *strides.last()?;

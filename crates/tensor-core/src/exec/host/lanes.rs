@@ -39,7 +39,8 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn times(self, other: Self) -> Self;
     /// Returns `|a - b|` of floats.
     fn distance(self, other: Self) -> Self;
-    /// Converts a lane as [`Scalar::cast`](crate::Scalar::cast) does.
+    /// Converts a lane to `f32` as [`Scalar::cast`](crate::Scalar::cast) does; the following
+    /// methods convert to other types in the same way.
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i32(self) -> i32;
@@ -58,9 +59,10 @@ pub(super) fn compare<T: LaneType>(op: Compare, d: &mut [u8], a: View<'_, T>, b:
     }
 }
 
-/// Computes the larger or smaller operand, as `full` defines; NaN if either operand is NaN. If `b`
-/// is one number for all lanes, a single comparison is enough: `wins` returns `true` if that number
-/// is the result. It is `false` for a NaN lane, so the lane's NaN is kept.
+/// Computes `full(a, b)` for each lane: the larger or the smaller operand, or NaN if either operand
+/// is NaN. If `b` is one number for all lanes and not NaN, a single comparison is enough: `wins`
+/// receives this number and the lane, and returns `true` if the number is the result. It returns
+/// `false` for a NaN lane, so the result is NaN, too.
 #[inline(always)]
 fn extreme<T: LaneType>(
     d: &mut [T],

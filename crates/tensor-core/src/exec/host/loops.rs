@@ -144,7 +144,8 @@ pub(super) fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl
     }
 }
 
-/// Computes `d[i] = a[i] * b[i] + c[i]` (or `- c[i]`), rounded twice.
+/// Computes `d[i] = a[i] * b[i] + c[i]` (or `- c[i]`), not fused: the product is rounded, then the
+/// sum.
 #[inline(always)]
 pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
     op: Binary,

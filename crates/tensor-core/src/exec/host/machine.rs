@@ -28,7 +28,7 @@ use super::program::{Bytecode, Instruction, Phase, Slot};
 use super::register::{Destination, Register, with_lane};
 use super::step::input_lanes;
 
-/// Inputs of at least this many bytes are prefetched; smaller inputs stay in the caches.
+/// The minimum size of an input that is prefetched, in bytes. Smaller inputs stay in the caches.
 const FETCHED_AHEAD: usize = 1 << 20;
 
 /// The registers, and the current index in the loops of a program.
@@ -47,7 +47,7 @@ pub(super) struct Machine<'p> {
     pub(super) len: usize,
     /// The first error of an instruction, taken by `check`.
     pub(super) fault: Option<Error>,
-    /// As many zeros as there are maps.
+    /// The strides along a block of one lane: a zero for each map.
     pub(super) no_strides: Vec<isize>,
 }
 
@@ -108,7 +108,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Takes the stored error of an instruction.
+    /// Returns and clears the stored error of an instruction.
     ///
     /// # Errors
     /// The error of the instruction.
@@ -211,7 +211,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Folds some units of the reduced axes into cleared accumulators.
+    /// Folds a range of units of the reduction (see [`Bytecode::reduce_units`]) into cleared
+    /// accumulators.
     pub(super) fn fold(&mut self, units: Range<usize>) {
         let program = self.program;
         if program.accumulators.is_empty() {
@@ -225,7 +226,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Folds where lanes are output elements: each unit is one point of the reduced axes.
+    /// Folds a range of units if lanes are output elements. Each unit is then one point of the
+    /// reduced axes.
     fn fold_points(&mut self, units: Range<usize>) {
         /// The number of points between two checks for an early stop.
         const LOOK_EVERY: usize = 4;
@@ -249,8 +251,8 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Folds where lanes run along the reduced axes: each unit is one block of lanes. At the end,
-    /// the lanes of each accumulator are folded into one.
+    /// Folds a range of units if lanes run along the reduced axes. Each unit is then one block of
+    /// lanes. At the end, the lanes of each accumulator are folded into one.
     fn fold_lanes(&mut self, units: Range<usize>) {
         let program = self.program;
         let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
@@ -277,7 +279,7 @@ impl<'p> Machine<'p> {
         (self.start, self.len) = (0, 1);
     }
 
-    /// Prefetches the block after the current one, in large inputs that are read in place.
+    /// Prefetches the elements of the next block from large inputs that are read in place.
     fn prefetch_next(&self) {
         for &access in &self.program.streams {
             let access = &self.program.accesses[access];
@@ -375,8 +377,9 @@ impl<'p> Machine<'p> {
     /// Runs the epilogue and writes the block to `out`.
     pub(super) fn finish<T: Stored>(&mut self, out: &mut [T]) -> Result<()> {
         let program = self.program;
-        // The type of elements may differ from the type of lanes (`bool`, `f16`), so each element
-        // is converted.
+        // A program that runs in place reads the old elements of the output. Each element is
+        // converted, because the type of elements may differ from the type of lanes (`bool`,
+        // `f16`).
         if let Some(register) = program.before {
             let lanes = self.registers[register].lanes_mut::<T::Lane>();
             lanes
@@ -445,7 +448,7 @@ impl<'p> Machine<'p> {
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
-    /// Returns the number of f32 lanes of a vector.
+    /// A function for `pulp` that returns the number of f32 lanes of a vector.
     struct LaneCount;
 
     impl pulp::WithSimd for LaneCount {

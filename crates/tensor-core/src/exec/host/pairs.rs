@@ -47,7 +47,8 @@ pub(super) enum PairFunction {
 pub(super) enum Reduction {
     /// A reduction of the function's values.
     Number(Reduce),
-    /// A reduction of comparisons of the function's values with the constant in a register.
+    /// A reduction of comparisons of the function's values with a constant. The last field is the
+    /// number of the constant's register.
     Compared(Reduce, Compare, usize),
 }
 
@@ -127,7 +128,8 @@ impl Pairs {
         pairs.has_a_loop().then_some(pairs)
     }
 
-    /// Returns `true` if `fold_pairs` has a loop for the combination.
+    /// Returns `true` if `fold_pairs` has a loop for this combination of type, function and
+    /// reduction.
     fn has_a_loop(self) -> bool {
         let number = matches!(
             self.fold,
@@ -154,8 +156,8 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
     }
 }
 
-/// The positions of four rows and the lanes in their inputs, and the distance to the next element
-/// along the reduced axis.
+/// Four rows and 64 lanes to combine: their inputs, the positions of their first elements, and the
+/// strides and the length of the reduced axis.
 pub(super) struct PairTile<'a, T> {
     pub(super) function: PairFunction,
     pub(super) rows: &'a [T],
@@ -207,7 +209,7 @@ impl<T: LaneType> PairTile<'_, T> {
         sums
     }
 
-    /// Selects the loop for the function.
+    /// Runs the loop for the function of this tile.
     #[inline(always)]
     fn apply<A: Copy>(
         &self,
@@ -241,8 +243,9 @@ impl<T: LaneType> PairTile<'_, T> {
         }
     }
 
-    /// Counts the hits or combines them with `All` or `Any`. The accumulators are `u32`, as wide as
-    /// the compared `f32` values, so that both fill the same number of vectors.
+    /// Counts the values for which `hits` returns `true`, or combines the returned flags with `All`
+    /// or `Any`. The accumulators are `u32`, as wide as the compared `f32` values, so that both
+    /// fill the same number of vectors.
     #[inline(always)]
     fn hits(&self, op: Reduce, hits: impl Fn(T) -> bool) -> [[u32; LANES]; ROWS] {
         match op {
@@ -334,8 +337,8 @@ impl Machine<'_> {
         let program = self.program;
         let map = |access: usize| program.accesses[access].maps.start;
         let input = |access: usize| input_of::<T>(self.inputs[program.accesses[access].input]);
-        // Positions and strides are not negative: `of` rejects negative strides, and the planner
-        // keeps positions inside their inputs.
+        // Positions and strides are not negative: `from_program` rejects negative strides, and the
+        // planner keeps positions inside their inputs.
         let unsigned = |position: isize| usize::try_from(position).unwrap_or(usize::MAX);
         let stride = |access: usize| unsigned(program.strides[program.n_domain][map(access)]);
         let mut tile = PairTile {

@@ -15,9 +15,9 @@ use super::pairs::Pairs;
 /// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// Different lanes, in this register.
+    /// One value per lane, in this register.
     Lanes(usize),
-    /// An equal value for all lanes, in the first lane of this register.
+    /// One value for all lanes, in the first lane of this register.
     Uniform(usize),
     /// Lanes that are read from an input in place, through this access.
     Input(usize),
@@ -45,8 +45,8 @@ pub(super) enum Code {
     Index(usize),
     /// Computes whether the guards of an access hold.
     Inside(usize),
-    /// Computes words `stride * at + first` of random streams. The operands are `at` and the two
-    /// words of the stream's number.
+    /// Computes the words at the positions `stride * at + first` of random streams. The operands
+    /// are `at` and the two words of the stream's number.
     Random {
         key: [u32; 2],
         stride: u32,
@@ -58,7 +58,7 @@ pub(super) enum Code {
     AccumulateCompare(Reduce, Compare),
     /// Computes `|a - b|`.
     AbsDifference,
-    /// Computes `a * b + c` (or `- c`), rounded twice.
+    /// Computes `a * b + c` (or `- c`), not fused: the product is rounded, then the sum.
     MulAdd(Binary),
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Instruction {
     pub(super) dtype: DType,
     pub(super) operands: [Slot; 3],
     pub(super) destination: usize,
-    /// Whether only the first lane is computed, which holds the value of all lanes.
+    /// Whether all lanes have the same value, so that only the first lane is computed.
     pub(super) uniform: bool,
 }
 
@@ -80,7 +80,8 @@ pub(super) struct Access {
     pub(super) input: usize,
     pub(super) dtype: DType,
     pub(super) guards: Vec<Guard>,
-    /// The numbers of the element map, and after it of the guards' maps, in [`Program::offsets`].
+    /// The numbers of the maps in [`Bytecode::offsets`]: first the map of the elements, then the
+    /// map of each guard.
     pub(super) maps: Range<usize>,
 }
 
@@ -88,8 +89,8 @@ pub(super) struct Access {
 #[derive(Debug, Clone)]
 pub(super) struct Accumulator {
     pub(super) register: usize,
-    /// The register for the folded result: the same register, unless the lanes themselves are
-    /// reduced.
+    /// The register of the final result. It differs from `register` only if the lanes themselves
+    /// are reduced.
     pub(super) total: usize,
     pub(super) op: Reduce,
     pub(super) dtype: DType,
@@ -118,15 +119,16 @@ pub(super) struct Bytecode {
     /// Instructions that run once per block, after the reduction.
     pub(super) epilogue: Vec<Instruction>,
     pub(super) accumulators: Vec<Accumulator>,
-    /// Whether a register holds one value for all lanes, for each register.
+    /// For each register, whether it holds one value for all lanes.
     pub(super) registers: Vec<bool>,
-    /// Constants, with the numbers of the registers that hold these values.
+    /// The constants, each with the number of its register.
     pub(super) constants: Vec<(usize, Scalar)>,
     pub(super) result: Slot,
     /// The register into which the old elements of the output are loaded, for programs that run in
     /// place.
     pub(super) before: Option<usize>,
-    /// Whether every reduction may stop early.
+    /// Whether the loop of the reduction may stop before the last point: every reduction is `All`
+    /// or `Any`, whose result may be decided earlier, and no value is gathered.
     pub(super) stops: bool,
     /// Set if the program is a reduction over all pairs.
     pub(super) pairs: Option<Pairs>,

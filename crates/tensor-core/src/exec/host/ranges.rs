@@ -21,15 +21,15 @@ use crate::gemm;
 use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
 use crate::storage::{HostStorage, Pool};
 
-/// The number of multiplications in one task.
+/// The approximate number of multiplications in one task.
 const TASK_PRODUCTS: usize = 1 << 24;
 
 /// The division of a product's output into ranges, one task each.
 ///
 /// The leading output axes that belong to the batch or to one factor enumerate the ranges, so each
 /// range is contiguous in the output. If the last of these axes belongs to the factor and the
-/// factor has no further axes, several indices of it form the rows of one small product. Otherwise
-/// the factor's remaining axes form the rows.
+/// factor has no further axes, several indices of this axis form the rows of one small product.
+/// Otherwise the factor's remaining axes form the rows.
 ///
 /// ```text
 /// output axes   [ outer ......... | cut axis | batch, rows, cols within a range ]
@@ -253,7 +253,8 @@ impl Ranges {
         pool: &Arc<Pool>,
     ) -> Result<Matrix<'a, T>> {
         let shape = [n_rows, n_cols];
-        // Rows and columns each need a single stride, and padding needs a copy.
+        // A view needs one stride for the rows and one for the columns. Padded factors are always
+        // copied.
         let strides = [row_axes, col_axes].map(|axes| stride_over(factor.map, axes, &self.sizes));
         if let ([Some(row), Some(col)], true) = (strides, factor.guards.is_empty())
             && let Some(matrix) = matrix(factor.elements, factor.map.at(index), shape, [row, col])

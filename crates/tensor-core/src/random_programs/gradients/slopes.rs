@@ -35,7 +35,7 @@ pub(super) fn slope([a, b, c, d, e]: [f64; 5], rounding: f64) -> (f64, f64) {
 
 /// Facts about the nodes from which a value is computed.
 pub(super) struct Reached {
-    /// Whether a change of a node changes the value, by the node's address.
+    /// For each node, by its address, whether a change of the node changes the value.
     counts: HashMap<usize, bool>,
     /// A bound on the rounding error of the value, to first order.
     pub(super) rounding: f64,
@@ -68,8 +68,8 @@ impl Reached {
         Ok(reached)
     }
 
-    /// Returns `true` if a change of a tensor changes the value; for integers and booleans, if the
-    /// inputs decide on the tensor.
+    /// Returns `true` if a change of a tensor changes the value; for integers and booleans, which
+    /// have no slope, returns `true` if the tensor depends on the inputs.
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         self.counts.get(&tensor.address()) == Some(&true)
     }
@@ -122,9 +122,9 @@ fn has_pole(tensor: &Tensor, oracle: &mut Oracle) -> bool {
     }
 }
 
-/// Returns a value, and the piece of the function that contains the inputs: all integers and
-/// booleans on the way, the results of step functions, and the operands or elements that extremes
-/// select.
+/// Returns the number in `value`, and a description of the piece of the function that contains the
+/// inputs. The description lists the results of all decisions on the way: all integers and
+/// booleans, the results of step functions, and which operands or elements extremes select.
 pub(super) fn piece(value: &Tensor, inputs: &[Tensor]) -> (f64, Vec<f64>) {
     let (_, nodes) = between(value, inputs);
     let mut oracle = Oracle::default();
@@ -133,7 +133,7 @@ pub(super) fn piece(value: &Tensor, inputs: &[Tensor]) -> (f64, Vec<f64>) {
     (numbers(&mut oracle, value)[0], pieces)
 }
 
-/// Returns the decisions of one node.
+/// Returns the decisions of one node, as [`piece`] lists them.
 fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
     let node = tensor.node();
     let own = numbers(oracle, tensor);

@@ -13,7 +13,7 @@ struct Equipment {
     has_counter: bool,
 }
 
-/// Boards for each class of power sensor.
+/// A board for each class of power sensor.
 const BOARDS: [(Board, SensorClass); 4] = [
     (Board::T4, SensorClass::FullTime),
     (Board::A100, SensorClass::PartTime),
@@ -21,12 +21,12 @@ const BOARDS: [(Board, SensorClass); 4] = [
     (Board::Rtx3090, SensorClass::LastSecond),
 ];
 
-/// Returns a phase of a sensor of a class, in s.
+/// Returns a random phase of the power sensor, in s: from 0 to its update period.
 fn random_phase(random: &mut Random, equipment: Equipment) -> f64 {
     random.between(0.0, equipment.class.update_and_window_s().0)
 }
 
-/// Samples a load with a phase of the sensor of power, in s.
+/// Samples a load; `phase_s` is the phase of the power sensor, in s.
 fn sampled(
     phase_s: f64,
     equipment: Equipment,
@@ -69,7 +69,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Adds the results of a load that was traced from time zero on.
+    /// Adds the errors of the result for a load that was traced from time zero on.
     fn add(&mut self, found: &Bottleneck, load: &Load, trace: &Trace, case: &str) {
         assert_consistent(found);
         let lasts_s = trace.duration().as_secs_f64();
@@ -83,9 +83,9 @@ impl Errors {
         self.shares.push(off_j / truth_j.max(0.05 * found.joules));
     }
 
-    /// Checks the median error, and that the ranges contain the true values in at least 98 % of the
-    /// cases: in all cases if there are fewer than 50. Where power shows no levels, utilisation
-    /// alone may be wrong about short idle times.
+    /// Checks that the median error is at most `most`, and that the ranges contain the true values
+    /// in at least 98 % of the cases (in all cases if there are fewer than 50). Where power shows
+    /// no levels, utilisation alone may be wrong about short idle times.
     fn check(&self, case: &str, most: f64) {
         let most_misses = self.shares.len() / 50;
         assert!(
@@ -104,7 +104,8 @@ fn n_loads(usual: usize, full: usize) -> usize {
     if is_full { full } else { usual }
 }
 
-/// Idle times shorter than a sensor window of 0.1 s, and long idle times.
+/// Lengths with short idle times, with short busy times and without short times. The short times
+/// are around 0.1 s, the length of a sensor's window.
 const LENGTHS: [Lengths; 3] = [
     Lengths {
         busy_s: (0.4, 1.5),
@@ -119,7 +120,7 @@ const LENGTHS: [Lengths; 3] = [
         idle_s: (0.5, 3.0),
     },
 ];
-/// Times that a part-time sensor may miss, and long times.
+/// Lengths from 0.02 s, which a part-time sensor may miss, to long times.
 const SHORT_AND_LONG: [Lengths; 3] = [
     Lengths {
         busy_s: (0.1, 0.8),
