@@ -2,9 +2,9 @@
 //!
 //! Role: measures the extra memory of variants on the CPU. Rivals measure their own, by the growth
 //! of resident memory (`rivals/protocol.py`).
-//! Method: the global allocator of every program that links this crate is the system's with two counters:
-//! live bytes, and their maximum since the last reset. Resident memory would not do here: an
-//! allocator reuses freed memory, so a second run would seem to need none.
+//! Method: the global allocator of every program that links this crate is the system's with two
+//! counters: live bytes, and their maximum since the last reset. Resident memory would not do here:
+//! an allocator reuses freed memory, so a second run would seem to need none.
 //! Limits: one measurement at a time, because the counters are global to the process. They count
 //! the sizes that Rust code on any thread requests, without rounding by the allocator. They do not
 //! count memory that a driver or code that maps pages takes from the system. A reallocation counts

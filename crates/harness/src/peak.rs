@@ -3,8 +3,8 @@
 //!
 //! Role: the denominators of every share of peak, and the roofs of the roofline.
 //! Method: independent chains of fused multiply-adds in registers on all cores, and copies of
-//! arrays larger than most caches (256 MiB on the CPU). The best of several runs counts, because a limit is what the
-//! undisturbed machine can do.
+//! arrays larger than most caches (256 MiB on the CPU). The best of several runs counts, because a
+//! limit is what the undisturbed machine can do.
 //! Limits: the CPU's rate uses the widest vectors that `pulp` supports on it. A copy counts the
 //! bytes read and written, but not the extra read of a cache line before its first write.
 

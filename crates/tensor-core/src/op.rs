@@ -5,8 +5,8 @@
 //! Method: a float operation is evaluated in f64 and rounded to its type, so a result in f32 is
 //! correctly rounded (up to the rounding of the f64 function). An integer operation is defined
 //! modulo 2^32.
-//! Accuracy: an executor may be off by one unit in the last place in `+ - *`, `floor_div` and `rem`,
-//! by four in functions, and by the rounding of any order of additions in a sum. The
+//! Accuracy: an executor may be off by one unit in the last place in `+ - *`, `floor_div` and
+//! `rem`, by four in functions, and by the rounding of any order of additions in a sum. The
 //! tolerance of quotients, reciprocals and square roots, and whether subnormal numbers may be
 //! flushed to zero, are stated in the executor's [`Accuracy`](crate::exec::Accuracy). All other
 //! operations are exact. The sign of a zero is unspecified if the zero is the sum or the extreme of

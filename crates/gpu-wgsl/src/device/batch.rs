@@ -31,7 +31,7 @@ pub(super) struct Batch {
     /// Total number of operations of the runs.
     operations: f64,
     params_bytes: u64,
-    /// The running measurement, if there is one.
+    /// The running measurement; `None` outside of a measurement.
     pub(super) measurement: Option<Measurement>,
 }
 

@@ -87,8 +87,8 @@ macro_rules! binary_operations {
             ///
             /// `maximum` and `minimum` assign one half to each of two equal arguments. The
             /// derivative of `pow` with respect to the exponent is 0 for `a <= 0`: for `a < 0` only
-            /// whole exponents have a value. The derivative with respect to `a` is 0 for the exponent
-            /// 0. `floor_div` is treated as constant.
+            /// whole exponents have a value. The derivative with respect to `a` is 0 for the
+            /// exponent 0. `floor_div` is treated as constant.
             pub(crate) fn derivatives<V: Calculus>(self, a: &V, b: &V, y: &V) -> [Option<V>; 2] {
                 match self {
                     $(Self::$op => {

@@ -1,5 +1,5 @@
-//! Unary operations: one table with name, types, evaluation on floats, error, cost and derivative of
-//! each; [`Unary::eval`] has the few operations on integers and `bool`.
+//! Unary operations: one table with name, types, evaluation on floats, error, cost and derivative
+//! of each; [`Unary::eval`] has the few operations on integers and `bool`.
 
 use super::calculus::Calculus;
 use super::{Binary, Compare};

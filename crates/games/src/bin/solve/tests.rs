@@ -300,7 +300,7 @@ fn numbers_of_the_command_line_are_read_or_refused() {
 fn wrong_use(args: &[&str]) -> String {
     let fault = parsed(args).err().expect("the command line is invalid");
     let wrong_use = fault.downcast_ref::<lexopt::Error>();
-    wrong_use.expect("not a usage error").to_string()
+    wrong_use.expect("the fault is a usage error").to_string()
 }
 
 #[test]
