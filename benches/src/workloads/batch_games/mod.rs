@@ -259,8 +259,8 @@ impl Games {
         Ok(())
     }
 
-    /// Checks a result in f32. The learning path of a game may diverge from the oracle's if its
-    /// strategies are about as good.
+    /// Checks a result in f32. The learning path of a game is allowed to diverge from the oracle's,
+    /// provided that the resulting strategies are about as good.
     fn check_f32(&self, result: &[f32], part: Portion) -> Result<()> {
         ensure_len(result.len(), part)?;
         let truths = self.truth.chunks_exact(2 * N);
@@ -320,8 +320,8 @@ fn ensure_len(len: usize, part: Portion) -> Result<()> {
     Ok(())
 }
 
-/// Returns the solver's configuration for regret matching, the note's rule, in the textbook's
-/// order.
+/// Returns the solver's configuration for regret matching, the note's rule, with the textbook's
+/// simultaneous updates.
 fn textbook() -> SolverConfig {
     let config = SolverConfig::regret_matching().updates(Updates::Simultaneous);
     config.iterations(STEPS as u64)
@@ -333,7 +333,7 @@ fn figure(result: &Output) -> Result<Figure> {
         Output::F32(result) => result.first_chunk::<N>().map(|rows| rows.map(f64::from)),
         result => f64::from_output(result)?.first_chunk::<N>().copied(),
     };
-    let average = average.context("the result is empty")?;
+    let average = average.context("the result has less than one game")?;
     let mut learning = Textbook::new(CRASH);
     let game = MatrixGame::zero_sum(arr2(&CRASH))?;
     let config = SolverConfig::default();

@@ -18,8 +18,9 @@
 
 use super::span::Landmarks;
 
-/// The least distance from an end at which a place has an `x` of its own, as a fraction of the
-/// larger of `|end|` and the distance from the end to the nearest landmark.
+/// The smallest distance from an end at which the f64 numbers `x` resolve the distance, as a
+/// fraction of the larger of `|end|` and the distance from the end to the nearest landmark. Closer
+/// points are represented by their distance from the end alone.
 const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
 /// The distance from an end below which landmarks are removed, in units of the least distance. The
 /// fit of the density next to the end uses three points in this range.

@@ -117,7 +117,7 @@ impl Logarithm {
     }
 
     /// Returns the logarithm plus `high + low`. The sum has the error of a single rounding if
-    /// `high` or the exponent dominates.
+    /// `high` or the exponent is its largest term by far.
     #[inline(always)]
     pub(crate) fn plus(self, high: f64, low: f64) -> f64 {
         // Add the two large terms exactly and the small terms to the rounding error.

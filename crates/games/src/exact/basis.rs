@@ -170,7 +170,11 @@ impl System for Upright<'_> {
     }
 
     fn subtract_product(&self, left: &mut [i128], vector: &[u64]) {
-        let short = self.0.short.as_ref().expect("only short systems are asked");
+        let short = self
+            .0
+            .short
+            .as_ref()
+            .expect("the method is called only if `short` is set");
         short.subtract_combination(left, vector);
     }
 
@@ -207,7 +211,11 @@ impl System for Transposed<'_> {
     }
 
     fn subtract_product(&self, left: &mut [i128], vector: &[u64]) {
-        let short = self.0.short.as_ref().expect("only short systems are asked");
+        let short = self
+            .0
+            .short
+            .as_ref()
+            .expect("the method is called only if `short` is set");
         short.subtract_products(left, vector);
     }
 

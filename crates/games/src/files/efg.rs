@@ -297,7 +297,7 @@ pub(super) fn write(tree: &Tree) -> String {
                 push_end(&mut out, outcome, &tree.outcomes()[outcome as usize])
             }
         };
-        written.expect("a string takes all");
+        written.expect("writing to a string cannot fail");
     }
     out
 }

@@ -185,7 +185,8 @@ pub(super) fn write(game: &(impl StrategicGame + ?Sized)) -> String {
     loop {
         for player in 0..shape.len() {
             let end = if player + 1 < shape.len() { ' ' } else { '\n' };
-            write!(out, "{}{end}", game.payoff(player, &cell)).expect("a string takes all");
+            write!(out, "{}{end}", game.payoff(player, &cell))
+                .expect("writing to a string cannot fail");
         }
         // The first player whose action is not its last takes its next action. All players before
         // this player start again with their first action.

@@ -107,7 +107,7 @@ fn ln_of_parts(k: f64, f: f64) -> f64 {
     k * LN_2 + s * polynomial(C, s * s)
 }
 
-/// Returns the error function of `x`, a value of f32.
+/// Returns the error function of `x`, which must be a number of f32.
 #[inline(always)]
 pub(super) fn erf(x: f64) -> f64 {
     /// The coefficients of erf(x) / x in powers of x² on |x| ≤ 1, with a relative error below

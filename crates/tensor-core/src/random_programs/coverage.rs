@@ -140,10 +140,10 @@ fn overlaps(map: &IndexMap) -> bool {
     strides.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Returns whether a reduction over pairs reduces comparisons; `None` if the nest is no such
-/// reduction. It must reduce `x * y`, `x + y`, `|x - y|` or a comparison of one of these with an
-/// `f32` constant. `x` must be equal for all of at least 64 lanes, and `y` for all of at least 4
-/// rows.
+/// Returns whether a nest that computes one reduction for each pair of a row and a lane reduces
+/// comparisons; `None` for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, or a
+/// comparison of one of these with an `f32` constant. One of `x` and `y` must not depend on the
+/// lane, and the other must not depend on the row; there must be at least 4 rows and 64 lanes.
 fn pairs(nest: &LoopNest) -> Option<bool> {
     let [.., n_rows, n_lanes] = nest.domain[..] else {
         return None;

@@ -123,7 +123,7 @@ impl Input {
         let len = self.shape.iter().product::<usize>() as u64;
         let random = Philox::new(self.seed);
         with_element!(self.dtype, T => {
-            let element = |at| T::from_scalar(self.element(random, at)).expect("it has this type");
+            let element = |at| T::from_scalar(self.element(random, at)).expect("the element has the type of the tensor");
             Tensor::from_vec::<T>(&self.shape, (0..len).map(element).collect())
         })
     }

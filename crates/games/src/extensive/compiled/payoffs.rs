@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 /// Smallest number of payoffs between two vectors for which they are stored as a tile.
 const MIN_TILE: usize = LANES;
 
-/// The payoffs between two vectors: row `i` contains, for each of the player's lanes, the payoff
-/// against lane `i` of the other player.
+/// The payoffs of one player between a vector of this player and a vector of the other: row `i`
+/// contains, for each lane of the player's vector, the payoff against lane `i` of the other.
 type Matrix = [Vector; LANES];
 
 /// A tile: the index of a vector of the other player, and the index of the matrix that multiplies

@@ -19,8 +19,9 @@ const PEAK: f64 = 0.95;
 /// Cuts the time of `spans` by utilisation. `readings`, in %, have the times at which they were
 /// read, and lag behind the device by `lag_s`, in s. `power`, in W, is used for the energies.
 ///
-/// The lower bound on the energy of a run of equal readings counts the time that is idle for every
-/// possible lag; the upper bound counts the time that is idle for at least one possible lag.
+/// The idle energy has bounds because the lag is uncertain. Each run of equal readings adds to the
+/// lower bound the energy of the time that is within the run for every possible lag, and to the
+/// upper bound the energy of the time that is within the run for at least one possible lag.
 pub(in crate::analysis) fn by_utilisation(
     readings: &[TimedReading],
     lag_s: Estimate,

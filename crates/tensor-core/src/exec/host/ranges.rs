@@ -242,8 +242,8 @@ impl Ranges {
         }
     }
 
-    /// Returns a factor at an index as a matrix over two groups of axes: a view of the input if
-    /// strides describe the matrix, otherwise a packed copy.
+    /// Returns a factor as a matrix over two groups of axes, with the other axes fixed at an index:
+    /// a view of the input if strides describe the matrix, otherwise a packed copy.
     fn matrix_of<'a, T: Float + Stored<Lane = T>>(
         &self,
         factor: &Factor<'a, T>,
