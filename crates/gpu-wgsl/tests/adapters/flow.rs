@@ -5,6 +5,7 @@ use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Error, Gpu, Select, Timer};
 use shaders::layout;
 use shaders::params::{BufferCopyParams, FmaPeakParams};
+use std::time::Duration;
 
 fn fresh(shared: &Gpu) -> Gpu {
     Gpu::open(Select::Index(shared.adapter().index))
@@ -111,24 +112,29 @@ fn every_timer_names_every_dispatch_and_grows_with_the_work() {
         let run =
             |rounds| gpu.dispatch(&layout::FMA_PEAK, &FmaPeakParams::new(4096, rounds), &[&y]);
         for timer in [Timer::InPass, Timer::PerPass, Timer::WallClock] {
-            let measured = gpu.time_by(timer, || {
-                run(16)?;
-                run(16 * 64)
-            });
-            let timings = match measured {
-                Err(Error::Unsupported { .. }) if timer != gpu.timer() => continue,
-                other => other.unwrap(),
-            };
-            assert_eq!(timings.len(), 2);
-            assert!(timings.iter().all(|timing| timing.kernel == "fma_peak"));
-            assert!(
-                timings[1].elapsed > timings[0].elapsed,
-                "{timer:?}: {timings:?}"
-            );
-            assert!(
-                timings[0].elapsed > std::time::Duration::ZERO,
-                "{timer:?}: {timings:?}"
-            );
+            // The shortest of several runs, because other programs may interrupt a dispatch.
+            let mut shortest = [Duration::MAX; 2];
+            for _ in 0..5 {
+                let measured = gpu.time_by(timer, || {
+                    run(16)?;
+                    run(16 * 64)
+                });
+                let timings = match measured {
+                    Err(Error::Unsupported { .. }) if timer != gpu.timer() => break,
+                    other => other.unwrap(),
+                };
+                assert_eq!(timings.len(), 2);
+                assert!(timings.iter().all(|timing| timing.kernel == "fma_peak"));
+                for (shortest, timing) in shortest.iter_mut().zip(timings) {
+                    *shortest = timing.elapsed.min(*shortest);
+                }
+            }
+            if shortest != [Duration::MAX; 2] {
+                assert!(
+                    Duration::ZERO < shortest[0] && shortest[0] < shortest[1],
+                    "{timer:?}: {shortest:?}"
+                );
+            }
         }
     }
 }
