@@ -101,9 +101,9 @@ pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -
 /// Computes the sum of the integrals of `f` over ranges `(chart, low, high)`, where `chart`
 /// identifies the variable of integration and is passed to `f`. Empty ranges are ignored.
 ///
-/// Method and accuracy are those of [`integrate`], with two differences. The error includes the integral of the rounding errors of `f`. The
-/// refinement also ends when the rounding errors exceed the error of the quadrature, because more
-/// nodes cannot reduce them.
+/// Method and accuracy are those of [`integrate`], with two differences. The error includes the
+/// integral of the rounding errors of `f`. The refinement also ends when the rounding errors exceed
+/// the error of the quadrature, because more nodes cannot reduce them.
 pub(crate) fn integrate_charts<C: Copy>(
     f: impl Fn(C, f64) -> Term,
     ranges: impl Iterator<Item = (C, f64, f64)>,

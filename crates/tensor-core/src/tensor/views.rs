@@ -12,9 +12,9 @@ use crate::shape::{check_rank, element_count, resolve_axis};
 use crate::view::{Slice, View};
 
 impl Tensor {
-    /// Creates the node of a view. `view` applies the view to an array of the tensor's shape: to the
-    /// tensor itself for the resulting shape, and to the array of coordinates along each axis for
-    /// the map with which that axis is read.
+    /// Creates the node of a view. `view` applies the view to an array of the tensor's shape: to
+    /// the tensor itself for the resulting shape, and to the array of coordinates along each axis
+    /// for the map with which that axis is read.
     #[track_caller]
     fn viewed(&self, name: &'static str, view: impl Fn(&View) -> Result<View>) -> Self {
         let moved = self.shape().and_then(|shape| {
