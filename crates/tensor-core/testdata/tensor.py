@@ -105,6 +105,8 @@ def elementwise():
         ]:
             case(name, function, column, x)
         case("not", np.invert, x)
+        # NumPy counts the bits of the absolute value of a signed integer; here all 32 bits count.
+        case("count_ones", lambda x: np.bitwise_count(x.view(U32)).astype(dtype), x)
         case("square", np.square, x)
         case("relu", lambda x: np.maximum(x, dtype(0)), x)
         case("sign", np.sign, x)

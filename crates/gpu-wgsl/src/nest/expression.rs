@@ -117,6 +117,7 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
         Unary::IsNan if dtype == DType::F64 => format!("!({x} == {x})"),
         Unary::Not if dtype == DType::Bool => format!("!{x}"),
         Unary::Not => format!("~{x}"),
+        Unary::CountOnes => format!("countOneBits({x})"),
         Unary::Exp
         | Unary::Ln
         | Unary::Sin

@@ -105,7 +105,7 @@ mod tests {
     fn derivatives_of_one_argument_are_the_slopes() {
         for op in Unary::ALL
             .into_iter()
-            .filter(|op| !matches!(op, Unary::IsNan | Unary::Not))
+            .filter(|op| op.accepts(crate::DType::F64) && *op != Unary::IsNan)
         {
             let has_negative = !matches!(op, Unary::Sqrt | Unary::Ln);
             for x in PLACES

@@ -310,6 +310,17 @@ unary_operations! {
         on_float: |_| panic!("not is not defined on floats"),
         derivative: |_, _| None,
     }
+    /// The number of bits that are 1 in an integer of 32 bits; 32 for the `i32` -1.
+    CountOnes {
+        name: "count_ones",
+        accepts: DType::is_integer,
+        rounding: Exact,
+        spread: Ends,
+        // The bits are summed in pairs, nibbles and bytes where no instruction counts them.
+        cost: 8,
+        on_float: |_| panic!("count_ones is not defined on floats"),
+        derivative: |_, _| None,
+    }
 }
 
 fn is_signed(dtype: DType) -> bool {
@@ -366,9 +377,11 @@ impl Unary {
                 Self::Neg => x.wrapping_neg(),
                 Self::Abs => x.wrapping_abs(),
                 Self::Not => !x,
+                Self::CountOnes => x.count_ones().cast_signed(),
                 _ => panic!("{} is not defined on i32", self.name()),
             }),
             Scalar::U32(x) if self == Self::Not => Scalar::U32(!x),
+            Scalar::U32(x) if self == Self::CountOnes => Scalar::U32(x.count_ones()),
             Scalar::Bool(x) if self == Self::Not => Scalar::Bool(!x),
             _ => panic!("{} is not defined on {}", self.name(), x.dtype()),
         }

@@ -361,6 +361,8 @@ unary_methods! {
     is_nan IsNan;
     /// Returns the logical not of `bool`s or the bitwise not of integers; also `!a`.
     not Not;
+    /// Returns the number of bits that are 1 in each integer.
+    count_ones CountOnes;
 }
 
 macro_rules! binary_methods {

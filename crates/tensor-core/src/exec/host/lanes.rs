@@ -118,7 +118,9 @@ macro_rules! float_lane {
                     Unary::Sigmoid => map(d, a, |x| Math::sigmoid(x)),
                     Unary::Erf => map(d, a, |x| Math::erf(x)),
                     Unary::Erfc => map(d, a, |x| Math::erfc(x)),
-                    Unary::IsNan | Unary::Not => unreachable!("{op:?} does not return a float"),
+                    Unary::IsNan | Unary::Not | Unary::CountOnes => {
+                        unreachable!("{op:?} does not return a float")
+                    }
                 }
             }
 
@@ -236,7 +238,7 @@ float_lane! { f64 }
 
 /// Implements [`LaneType`] for an integer type; `$definition` evaluates the rare operations.
 macro_rules! integer_lane {
-    ($type:ident, $definition:ident, $negate:expr, $abs:expr) => {
+    ($type:ident, $definition:ident, $negate:expr, $abs:expr, $count_ones:expr) => {
         impl LaneType for $type {
             #[inline(always)]
             fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
@@ -244,6 +246,7 @@ macro_rules! integer_lane {
                     Unary::Neg => map(d, a, $negate),
                     Unary::Abs => map(d, a, $abs),
                     Unary::Not => map(d, a, |x| !x),
+                    Unary::CountOnes => map(d, a, $count_ones),
                     _ => unreachable!("{op:?} is not defined on integers"),
                 }
             }
@@ -259,6 +262,8 @@ macro_rules! integer_lane {
                     Binary::And => map2(d, a, b, |a, b| a & b),
                     Binary::Or => map2(d, a, b, |a, b| a | b),
                     Binary::Xor => map2(d, a, b, |a, b| a ^ b),
+                    Binary::Shl => map2(d, a, b, |a, b| Binary::Shl.$definition(a, b)),
+                    Binary::Shr => map2(d, a, b, |a, b| Binary::Shr.$definition(a, b)),
                     _ => rare(d, a, b, |a, b| op.$definition(a, b)),
                 }
             }
@@ -301,8 +306,8 @@ macro_rules! integer_lane {
         }
     };
 }
-integer_lane! { i32, on_i32, i32::wrapping_neg, i32::wrapping_abs }
-integer_lane! { u32, on_u32, u32::wrapping_neg, |x| x }
+integer_lane! { i32, on_i32, i32::wrapping_neg, i32::wrapping_abs, |x| x.count_ones().cast_signed() }
+integer_lane! { u32, on_u32, u32::wrapping_neg, |x| x, u32::count_ones }
 
 impl LaneType for u8 {
     #[inline(always)]
