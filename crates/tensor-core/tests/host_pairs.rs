@@ -62,6 +62,73 @@ fn every_fold_over_pairs_gives_what_the_oracle_gives() {
     }
 }
 
+/// Returns words of random bits.
+fn words(shape: &[usize], stream: u64) -> Tensor {
+    let stream = Philox::new(9).stream(stream);
+    let n = shape.iter().product::<usize>() as u64;
+    Tensor::from_vec(shape, (0..n).map(|i| stream.word(i)).collect::<Vec<u32>>())
+}
+
+#[test]
+fn ones_are_counted_in_every_bit_of_long_sums() {
+    // A counter of one byte overflows after 31 words of ones.
+    for n in [1, 30, 31, 32, 62, 63, 400] {
+        let full = Tensor::full(&[n, 6], u32::MAX)
+            .realize(&Host::new())
+            .unwrap();
+        for (rows, bits) in [(full, "ones"), (words(&[n, 6], 1), "random bits")] {
+            let lanes = words(&[n, 70], 2);
+            for (dtype, rows, lanes) in [
+                (DType::U32, rows.clone(), lanes.clone()),
+                (DType::I32, rows.cast(DType::I32), lanes.cast(DType::I32)),
+            ] {
+                let [rows, lanes] = [rows, lanes].map(|x| x.realize(&Host::new()).unwrap());
+                let (x, y) = (rows.expand_dims(2), lanes.expand_dims(1));
+                let name = |op: &str| format!("{op}, {bits}, {dtype}, {n} words");
+                same(&name("xor"), &(&x ^ &y).count_ones().sum(0));
+                same(&name("and"), &(&x & &y).count_ones().sum(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn windows_next_to_the_padding_count_zeros() {
+    for dtype in [DType::U32, DType::I32] {
+        check_windows(dtype);
+    }
+}
+
+fn check_windows(dtype: DType) {
+    let stored = |x: Tensor| x.cast(dtype).realize(&Host::new()).unwrap();
+    let image = stored(words(&[5, 9, 3], 1));
+    for (taps, step, padding) in [(1, 1, 0), (3, 1, 1), (3, 2, 1), (3, 1, 3), (2, 3, 2)] {
+        let weights = stored(words(&[taps, taps, 3, 66], 2));
+        let padded = image
+            .pad(0, padding, padding, 0)
+            .pad(1, padding, padding, 0);
+        let windows = padded.window(0, taps, step).window(1, taps, step);
+        // [height, width, taps down, taps across, words, lanes]
+        let windows = windows.permute(&[0, 1, 3, 4, 2]).expand_dims(-1);
+        let name =
+            |what: &str| format!("{what} of {taps} taps, step {step}, padding {padding}, {dtype}");
+        same(
+            &name("xor"),
+            &(&windows ^ &weights).count_ones().sum([2, 3, 4]),
+        );
+        same(
+            &name("and"),
+            &(&windows & &weights).count_ones().sum([2, 3, 4]),
+        );
+        same(&name("maximum"), &(&windows + &weights).max([2, 3, 4]));
+        let flipped = windows.flip(2).flip(4);
+        same(
+            &name("flipped"),
+            &(&flipped ^ &weights).count_ones().sum([2, 3, 4]),
+        );
+    }
+}
+
 #[test]
 fn rows_of_several_batches_meet_their_own_lanes() {
     let x = whole(&[3, 5, 10], 1, DType::F32);

@@ -32,6 +32,12 @@ pub(super) struct Coverage {
     pub(super) wide_pairs: usize,
     /// Wide pairs that reduce comparisons.
     pub(super) compared_pairs: usize,
+    /// Pairs that count ones.
+    pub(super) counted_pairs: usize,
+    /// Pairs whose rows are padded.
+    pub(super) padded_pairs: usize,
+    /// Pairs that reduce several axes.
+    pub(super) pairs_over_axes: usize,
     /// Products with an epilogue and more rows (or columns) along the first output axis than one
     /// range has.
     pub(super) cut_products: usize,
@@ -49,7 +55,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 11] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 14] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -57,6 +63,9 @@ impl Coverage {
             ("pairs", self.pairs, 30),
             ("wide pairs", self.wide_pairs, 25),
             ("compared pairs", self.compared_pairs, 8),
+            ("pairs that count ones", self.counted_pairs, 10),
+            ("padded pairs", self.padded_pairs, 8),
+            ("pairs over several axes", self.pairs_over_axes, 10),
             ("cut products", self.cut_products, 6),
             ("split products", self.split_products, 10),
             ("products of windows", self.window_products, 8),
@@ -119,10 +128,13 @@ impl Coverage {
         });
         self.stops_in_blocks += usize::from(may_stop && last < LANES && points > 2 * BLOCK);
         self.stops_in_points += usize::from(may_stop && last >= LANES && points >= 8);
-        if let Some(is_compared) = pairs(nest) {
+        if let Some(pairs) = pairs(nest) {
             self.pairs += 1;
             self.wide_pairs += usize::from(last >= LANES);
-            self.compared_pairs += usize::from(is_compared && last >= LANES);
+            self.compared_pairs += usize::from(pairs.is_compared && last >= LANES);
+            self.counted_pairs += usize::from(pairs.counts_ones);
+            self.padded_pairs += usize::from(pairs.is_padded);
+            self.pairs_over_axes += usize::from(nest.reduce.len() > 1);
         }
     }
 }
@@ -140,11 +152,19 @@ fn overlaps(map: &IndexMap) -> bool {
     strides.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Returns whether a nest that computes one reduction for each pair of a row and a lane reduces
-/// comparisons; `None` for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, or a
-/// comparison of one of these with an `f32` constant. One of `x` and `y` must not depend on the
-/// lane, and the other must not depend on the row; there must be at least 4 rows and 64 lanes.
-fn pairs(nest: &LoopNest) -> Option<bool> {
+/// A nest that computes one reduction for each pair of a row and a lane.
+struct PairKind {
+    is_compared: bool,
+    counts_ones: bool,
+    is_padded: bool,
+}
+
+/// Returns the kind of a nest that computes one reduction for each pair of a row and a lane; `None`
+/// for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, a comparison of one of
+/// these with an `f32` constant, or the number of ones of `x & y` or `x ^ y`. One of `x` and `y`
+/// must not depend on the lane, and the other must not depend on the row; there must be at least 4
+/// rows and 64 lanes.
+fn pairs(nest: &LoopNest) -> Option<PairKind> {
     let [.., n_rows, n_lanes] = nest.domain[..] else {
         return None;
     };
@@ -152,7 +172,7 @@ fn pairs(nest: &LoopNest) -> Option<bool> {
         .values
         .iter()
         .filter(|value| matches!(value, Value::Reduced(..)));
-    if n_rows < 4 || n_lanes < 64 || nest.reduce.len() != 1 || one_fold.count() != 1 {
+    if n_rows < 4 || n_lanes < 64 || one_fold.count() != 1 {
         return None;
     }
     let of = |id: ValueId| &nest.values[id.0];
@@ -167,24 +187,41 @@ fn pairs(nest: &LoopNest) -> Option<bool> {
         }
         _ => (folded, false),
     };
-    let (x, y) = match *of(joined) {
-        Value::Binary(Binary::Mul | Binary::Add, x, y) => (x, y),
+    let (x, y, counts_ones) = match *of(joined) {
+        Value::Binary(Binary::Mul | Binary::Add, x, y) => (x, y, false),
         Value::Unary(Unary::Abs, difference) => match *of(difference) {
-            Value::Binary(Binary::Sub, x, y) => (x, y),
+            Value::Binary(Binary::Sub, x, y) => (x, y, false),
+            _ => return None,
+        },
+        Value::Unary(Unary::CountOnes, bits) => match *of(bits) {
+            Value::Binary(Binary::And | Binary::Xor, x, y) => (x, y, true),
             _ => return None,
         },
         _ => return None,
     };
-    let axis = nest.domain.len();
-    // Whether the value changes with the row, and its stride along the lanes.
+    let n_axes = nest.domain.len();
+    // Whether the value changes with the row, its stride along the lanes, and whether it is padded.
     let steps = |id: ValueId| match of(id) {
-        Value::Load { map, guards, .. } if guards.is_empty() && map.stride(axis) >= 0 => {
-            Some((map.stride(axis - 2) != 0, map.stride(axis - 1)))
-        }
+        Value::Load { map, guards, .. } => Some((
+            map.stride(n_axes - 2) != 0,
+            map.stride(n_axes - 1),
+            !guards.is_empty(),
+        )),
         _ => None,
     };
-    let is_pair = |row: ValueId, lane: ValueId| {
-        steps(row) == Some((true, 0)) && steps(lane) == Some((false, 1))
+    let row = |id: ValueId| match steps(id) {
+        Some((true, 0, is_padded)) => Some(is_padded),
+        _ => None,
     };
-    (is_pair(x, y) || is_pair(y, x)).then_some(is_compared)
+    let is_lane = |id: ValueId| steps(id) == Some((false, 1, false));
+    let is_padded = match (is_lane(y), is_lane(x)) {
+        (true, _) => row(x)?,
+        (_, true) => row(y)?,
+        _ => return None,
+    };
+    Some(PairKind {
+        is_compared,
+        counts_ones,
+        is_padded,
+    })
 }

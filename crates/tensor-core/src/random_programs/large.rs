@@ -1,6 +1,6 @@
 //! Programs that are large in one place, for the loops that executors use for large arrays.
 //!
-//! Method: five families, each a short program with its own data. The sizes are around thresholds
+//! Method: six families, each a short program with its own data. The sizes are around thresholds
 //! at which an executor may change its method: blocks of lanes, ranges of a product, groups of
 //! rows, parts of a long reduction. The programs are few and no larger than necessary, because the
 //! oracle computes every element. `coverage` counts the code paths that they reach.
@@ -19,6 +19,7 @@ pub(super) enum Large {
     Fold(Fold),
     Parts(Fold),
     Pairs(Pairs),
+    Convolution(Convolution),
     Product(Product),
     Flags(Flags),
 }
@@ -41,6 +42,8 @@ enum Join {
     With(Binary),
     Distance,
     Hits(Compare),
+    /// The number of ones in the bits of `x & y` or `x ^ y`; floats are multiplied instead.
+    Ones(Binary),
 }
 
 /// A reduction over all pairs: every row of one array combined with every lane of another.
@@ -55,6 +58,22 @@ pub(super) struct Pairs {
     turned: bool,
     /// `[batch, inner, lanes]`.
     lanes: Input,
+    backward: bool,
+}
+
+/// A reduction over the windows of an image, each combined with every lane of the weights.
+#[derive(Debug, Clone)]
+pub(super) struct Convolution {
+    op: Reduce,
+    join: Join,
+    /// `[height, width, words]`.
+    image: Input,
+    /// `[taps, taps, words, lanes]`.
+    weights: Input,
+    taps: usize,
+    step: usize,
+    /// The numbers of zeros before and after the image, along both axes.
+    padding: [usize; 2],
     backward: bool,
 }
 
@@ -126,6 +145,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (1000, programs(parts().prop_map(Large::Parts))),
         (60, programs(pairs(numbers).prop_map(Large::Pairs))),
         (60, programs(pairs(compared).prop_map(Large::Pairs))),
+        (50, programs(convolutions().prop_map(Large::Convolution))),
         (40, programs(products(layout).prop_map(Large::Product))),
         (
             60,
@@ -246,6 +266,8 @@ fn pairs(
         1 => Just(Join::With(Binary::Mul)),
         1 => Just(Join::With(Binary::Add)),
         2 => Just(Join::Distance),
+        1 => Just(Join::Ones(Binary::And)),
+        1 => Just(Join::Ones(Binary::Xor)),
     ];
     let lanes = prop_oneof![
         1 => (Just(1_usize), 64_usize..130),
@@ -276,6 +298,42 @@ fn pairs(
                 rows: Input::new(&shape(of_rows), dtype, of_row, first),
                 turned,
                 lanes: Input::new(&shape([inner, lanes]), dtype, values, second),
+                backward,
+            }
+        },
+    )
+}
+
+fn convolutions() -> impl Strategy<Value = Convolution> {
+    let join = prop_oneof![
+        2 => Just(Join::With(Binary::Add)),
+        1 => Just(Join::With(Binary::Mul)),
+        1 => Just(Join::Distance),
+        2 => Just(Join::Ones(Binary::And)),
+        2 => Just(Join::Ones(Binary::Xor)),
+    ];
+    let op = prop::sample::select(vec![Reduce::Sum, Reduce::Sum, Reduce::Max]);
+    // Images are at least as large as a window.
+    let sizes = (3_usize..6, 4_usize..11, 1_usize..4, 64_usize..131);
+    let ways = (
+        1_usize..4,
+        1_usize..3,
+        [0_usize..3, 0_usize..3],
+        prop::bool::weighted(0.2),
+    );
+    let dtype = prop::sample::select(vec![DType::U32, DType::I32, DType::F32]);
+    let data = (dtype, values(), any::<u16>(), any::<u16>());
+    (op, join, sizes, ways, data).prop_map(
+        |(op, join, (height, width, words, lanes), (taps, step, padding, backward), data)| {
+            let (dtype, values, first, second) = data;
+            Convolution {
+                op,
+                join,
+                image: Input::new(&[height, width, words], dtype, values, first),
+                weights: Input::new(&[taps, taps, words, lanes], dtype, values, second),
+                taps,
+                step,
+                padding,
                 backward,
             }
         },
@@ -352,6 +410,7 @@ impl Large {
         match self {
             Self::Fold(fold) | Self::Parts(fold) => fold.tensor(),
             Self::Pairs(pairs) => pairs.tensor(),
+            Self::Convolution(convolution) => convolution.tensor(),
             Self::Product(product) => product.tensor(),
             Self::Flags(flags) => flags.tensor(),
         }
@@ -365,6 +424,8 @@ impl Join {
             Self::With(op) => x.binary(op, y),
             Self::Distance => distance(x, y),
             Self::Hits(op) => Tensor::compared(op, x.clone(), y.clone()),
+            Self::Ones(_) if x.node().dtype.is_float() => x * y,
+            Self::Ones(op) => x.binary(op, y).count_ones(),
         }
     }
 }
@@ -413,6 +474,24 @@ impl Pairs {
             None => joined,
         };
         folded(self.op, &joined, &Axes::from(1))
+    }
+}
+
+impl Convolution {
+    fn tensor(&self) -> Tensor {
+        let (image, weights) = (self.image.tensor(), self.weights.tensor());
+        let zero = super::apply::constant(0.0, image.node().dtype);
+        let [before, after] = self.padding;
+        let padded = |x: Tensor, axis: isize| x.pad(axis, before, after, zero.clone());
+        let image = padded(padded(image, 0), 1);
+        let image = if self.backward { image.flip(2) } else { image };
+        // [height, width, words, taps down, taps across]
+        let windows = image
+            .window(0, self.taps, self.step)
+            .window(1, self.taps, self.step);
+        let windows = windows.permute(&[0, 1, 3, 4, 2]).expand_dims(-1);
+        let joined = self.join.apply(&windows, &weights);
+        folded(self.op, &joined, &Axes::from([2, 3, 4]))
     }
 }
 

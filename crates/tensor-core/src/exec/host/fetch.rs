@@ -225,7 +225,7 @@ fn ceil_div(a: i128, b: i128) -> i128 {
 
 /// Copies a run into lanes; lanes outside the guards become zero. The first entries of `positions`
 /// and `strides` belong to the elements, the others to the guards.
-fn copy_run<T: Stored>(
+pub(super) fn copy_run<T: Stored>(
     data: &[T],
     guards: &[Guard],
     positions: &[isize],

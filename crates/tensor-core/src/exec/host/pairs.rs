@@ -18,20 +18,25 @@
 //! ```
 
 use crate::dtype::DType;
-use crate::op::{Binary, Compare, Reduce};
+use crate::op::{Binary, Compare, Reduce, Unary};
 
-use super::lanes::{LaneType, larger, smaller};
+use super::fetch::copy_run;
+use super::lanes::{LaneType, Stored};
 use super::machine::{Machine, Wide};
 use super::program::{Bytecode, Code, Instruction, Slot};
 use super::rows::Row;
 use super::step::input_of;
+
+use tile::PairTile;
+
+mod tile;
 
 /// The number of rows that are reduced together.
 pub(super) const ROWS: usize = 4;
 /// The number of lanes that are reduced together.
 pub(super) const LANES: usize = 64;
 
-/// The function that is reduced, of an element `x` of the row and an element `y` of the lane.
+/// A function of an element `x` of the row and an element `y` of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairFunction {
     /// `x * y`.
@@ -42,106 +47,196 @@ pub(super) enum PairFunction {
     AbsDifference,
 }
 
-/// The reduction.
+/// The reduction that is computed for each pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reduction {
     /// A reduction of the function's values.
-    Number(Reduce),
+    Number(PairFunction, Reduce),
     /// A reduction of comparisons of the function's values with a constant. The last field is the
     /// number of the constant's register.
-    Compared(Reduce, Compare, usize),
+    Compared(PairFunction, Reduce, Compare, usize),
+    /// The number of ones in the bits of all `x ^ y`, or of all `x & y`.
+    Ones(BitFunction),
+}
+
+/// A function of the bits of two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BitFunction {
+    And,
+    Xor,
 }
 
 /// A nest that is a reduction over pairs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Pairs {
     pub(super) dtype: DType,
-    pub(super) function: PairFunction,
-    pub(super) fold: Reduction,
-    /// The access that reads one element for all lanes.
+    pub(super) reduction: Reduction,
+    /// The access that reads one element for all lanes. It may have guards.
     pub(super) row: usize,
     /// The access that reads the lanes.
     pub(super) lane: usize,
+    /// The distances in the row's and in the lane's input to each point of the reduced axes but the
+    /// last.
+    outer: Vec<[isize; 2]>,
+    /// For each guard of the row, the lowest and the highest distance of its position over all
+    /// points of the reduced axes.
+    reach: Vec<[isize; 2]>,
 }
 
 impl Pairs {
+    /// The maximum number of points of the reduced axes but the last: their distances fit the
+    /// second-level cache.
+    const MAX_OUTER: usize = 1 << 14;
+
     /// Returns the reduction over pairs that a program computes, or `None` if the program has
     /// another form. The body must be exactly: fetch the row's element, apply the function, fold.
     pub(super) fn from_program(program: &Bytecode) -> Option<Self> {
-        // One reduced axis, no padding, and no values before the reduction.
-        let one_axis = program.sizes.len() == program.n_domain + 1;
-        let plain = program.setup.is_empty()
-            && program
-                .accesses
-                .iter()
-                .all(|access| access.guards.is_empty());
-        if program.lanes.reduced || !one_axis || !plain || program.accumulators.len() != 1 {
+        // At least one reduced axis, and no values before the reduction.
+        let n_domain = program.n_domain;
+        let reduced = n_domain..program.sizes.len();
+        if program.lanes.reduced
+            || reduced.is_empty()
+            || !program.setup.is_empty()
+            || program.accumulators.len() != 1
+        {
             return None;
         }
         let (fetch, function, fold) = match &program.body[..] {
             [fetch, function, fold] => (fetch, function, fold),
+            // The bits of the function's value are counted before they are folded.
+            [fetch, function, count, fold] if counts_ones(function, count) => {
+                (fetch, function, fold)
+            }
             _ => return None,
         };
         let Code::Fetch(row) = fetch.code else {
             return None;
         };
         let lane = lane_operand(function, fetch.destination)?;
-        let is_result = |place: Slot| place == Slot::Lanes(function.destination);
-        let fold = match fold.code {
-            Code::Accumulate(op) if is_result(fold.operands[0]) => Reduction::Number(op),
-            Code::AccumulateCompare(op, compare @ (Compare::Lt | Compare::Le))
-                if is_result(fold.operands[0]) =>
-            {
-                // The comparison must be with a constant, which all rows share.
-                let is_bound = |place: &Slot| {
-                    program
-                        .constants
-                        .iter()
-                        .any(|(register, _)| Slot::Uniform(*register) == *place)
-                };
-                let Slot::Uniform(bound) = Some(fold.operands[1]).filter(is_bound)? else {
-                    return None;
-                };
-                Reduction::Compared(op, compare, bound)
-            }
-            _ => return None,
-        };
-        let pairs = Self {
-            dtype: function.dtype,
-            function: match function.code {
-                Code::Binary(Binary::Mul) => PairFunction::Product,
-                Code::Binary(Binary::Add) => PairFunction::Sum,
-                Code::AbsDifference => PairFunction::AbsDifference,
-                _ => return None,
-            },
-            fold,
-            row,
-            lane,
-        };
-        // The loops index with unsigned strides.
-        let forward = [row, lane].iter().all(|&access| {
-            program.strides[program.n_domain][program.accesses[access].maps.start] >= 0
-        });
-        if !forward {
+        if !program.accesses[lane].guards.is_empty() {
             return None;
         }
+        let pairs = Self {
+            dtype: function.dtype,
+            reduction: reduction(program, function, fold)?,
+            row,
+            lane,
+            outer: outer_points(program, row, lane)?,
+            reach: guard_reach(program, row),
+        };
         pairs.has_a_loop().then_some(pairs)
     }
 
     /// Returns `true` if `fold_pairs` has a loop for this combination of type, function and
     /// reduction.
-    fn has_a_loop(self) -> bool {
-        let number = matches!(
-            self.fold,
-            Reduction::Number(Reduce::Sum | Reduce::Max | Reduce::Min)
-        );
-        match self.dtype {
-            DType::F32 => number || matches!(self.fold, Reduction::Compared(..)),
-            DType::F64 => number,
-            DType::I32 | DType::U32 => number && self.function != PairFunction::AbsDifference,
-            DType::Bool | DType::F16 => false,
+    fn has_a_loop(&self) -> bool {
+        match (self.dtype, self.reduction) {
+            (DType::F32, Reduction::Compared(..)) => true,
+            (DType::F32 | DType::F64, Reduction::Number(_, op)) => is_looped(op),
+            (DType::I32 | DType::U32, Reduction::Number(function, op)) => {
+                is_looped(op) && function != PairFunction::AbsDifference
+            }
+            (DType::I32 | DType::U32, Reduction::Ones(_)) => true,
+            _ => false,
         }
     }
+}
+
+fn is_looped(op: Reduce) -> bool {
+    matches!(op, Reduce::Sum | Reduce::Max | Reduce::Min)
+}
+
+/// Returns whether an instruction counts the ones in the result of the instruction before it.
+fn counts_ones(function: &Instruction, count: &Instruction) -> bool {
+    let is_bits = matches!(function.code, Code::Binary(Binary::And | Binary::Xor));
+    is_bits
+        && count.code == Code::Unary(Unary::CountOnes)
+        && count.operands[0] == Slot::Lanes(function.destination)
+}
+
+/// Returns the reduction of a function's values by the last instruction of a program's body; `None`
+/// if there is no such loop. With [`counts_ones`], the function is `&` or `^`.
+fn reduction(program: &Bytecode, function: &Instruction, fold: &Instruction) -> Option<Reduction> {
+    // The operand of the fold: the result of the instruction before it.
+    let before = &program.body[program.body.len() - 2];
+    if fold.operands[0] != Slot::Lanes(before.destination) {
+        return None;
+    }
+    if before.code == Code::Unary(Unary::CountOnes) {
+        let bits = match function.code {
+            Code::Binary(Binary::And) => BitFunction::And,
+            _ => BitFunction::Xor,
+        };
+        return (fold.code == Code::Accumulate(Reduce::Sum)).then_some(Reduction::Ones(bits));
+    }
+    let function = match function.code {
+        Code::Binary(Binary::Mul) => PairFunction::Product,
+        Code::Binary(Binary::Add) => PairFunction::Sum,
+        Code::AbsDifference => PairFunction::AbsDifference,
+        _ => return None,
+    };
+    match fold.code {
+        Code::Accumulate(op) => Some(Reduction::Number(function, op)),
+        Code::AccumulateCompare(op, compare @ (Compare::Lt | Compare::Le)) => {
+            // The comparison must be with a constant, which all rows share.
+            let mut constants = program.constants.iter();
+            let (bound, _) =
+                constants.find(|(register, _)| Slot::Uniform(*register) == fold.operands[1])?;
+            Some(Reduction::Compared(function, op, compare, *bound))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the distances in the row's and in the lane's input to each point of the reduced axes but
+/// the last, in row-major order; `None` if there are too many points.
+fn outer_points(program: &Bytecode, row: usize, lane: usize) -> Option<Vec<[isize; 2]>> {
+    let axes = program.n_domain..program.sizes.len() - 1;
+    let sizes = &program.sizes[axes.clone()];
+    let n_points = sizes
+        .iter()
+        .try_fold(1, |n: usize, &size| n.checked_mul(size));
+    n_points.filter(|&n| n <= Pairs::MAX_OUTER)?;
+    let mut points = vec![[0; 2]];
+    for axis in axes {
+        let strides = [row, lane].map(|access| stride(program, axis, access));
+        let steps = 0..program.sizes[axis].cast_signed();
+        points = points
+            .iter()
+            .flat_map(|&point| {
+                steps.clone().map(move |step| {
+                    [0, 1].map(|input| {
+                        isize::wrapping_add(point[input], strides[input].wrapping_mul(step))
+                    })
+                })
+            })
+            .collect();
+    }
+    Some(points)
+}
+
+/// Returns the stride with which an access moves along an axis.
+fn stride(program: &Bytecode, axis: usize, access: usize) -> isize {
+    program.strides[axis][program.accesses[access].maps.start]
+}
+
+/// Returns for each guard of an access the lowest and the highest distance of its position over all
+/// points of the reduced axes.
+fn guard_reach(program: &Bytecode, access: usize) -> Vec<[isize; 2]> {
+    let maps = program.accesses[access].maps.clone();
+    let guards = maps.start + 1..maps.end;
+    guards
+        .map(|map| {
+            let mut reach = [0_isize; 2];
+            for axis in program.n_domain..program.sizes.len() {
+                let last = program.sizes[axis].saturating_sub(1).cast_signed();
+                let whole = program.strides[axis][map].saturating_mul(last);
+                reach[0] = reach[0].saturating_add(whole.min(0));
+                reach[1] = reach[1].saturating_add(whole.max(0));
+            }
+            reach
+        })
+        .collect()
 }
 
 /// Returns the access whose lanes an instruction combines with the value in a register.
@@ -156,167 +251,68 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
     }
 }
 
-/// Four rows and 64 lanes to combine: their inputs, the positions of their first elements, and the
-/// strides and the length of the reduced axis.
-pub(super) struct PairTile<'a, T> {
-    pub(super) function: PairFunction,
-    pub(super) rows: &'a [T],
-    pub(super) row_starts: [usize; ROWS],
-    pub(super) row_stride: usize,
-    pub(super) lanes: &'a [T],
-    pub(super) lane_start: usize,
-    pub(super) lane_stride: usize,
-    pub(super) n: usize,
-}
-
-impl<T: LaneType> PairTile<'_, T> {
-    /// Folds all pairs: `fold(accumulator, function(x, y))`. Stops when `decided` returns `true`
-    /// for the accumulators of every row, because then no further element can change the result.
-    #[inline(always)]
-    fn run<A: Copy>(
-        &self,
-        start: A,
-        function: impl Fn(T, T) -> T,
-        fold: impl Fn(A, T) -> A,
-        decided: impl Fn(&[A; LANES]) -> bool,
-    ) -> [[A; LANES]; ROWS] {
-        /// The number of steps between two checks for an early stop.
-        const ASK_EVERY: usize = 4;
-        let mut sums = [[start; LANES]; ROWS];
-        for unit in 0..self.n {
-            let from = self.lane_start + unit * self.lane_stride;
-            let Some(y) = self
-                .lanes
-                .get(from..)
-                .and_then(|lanes| lanes.first_chunk::<LANES>())
-            else {
-                break;
-            };
-            for (sums, start) in sums.iter_mut().zip(self.row_starts) {
-                let Some(&x) = self.rows.get(start + unit * self.row_stride) else {
-                    break;
-                };
-                // LANES is a constant, so the compiler unrolls this loop and keeps the accumulators
-                // in registers.
-                for (sum, &y) in sums.iter_mut().zip(y) {
-                    *sum = fold(*sum, function(x, y));
-                }
-            }
-            if unit % ASK_EVERY == ASK_EVERY - 1 && sums.iter().all(&decided) {
-                break;
-            }
-        }
-        sums
-    }
-
-    /// Runs the loop for the function of this tile.
-    #[inline(always)]
-    fn apply<A: Copy>(
-        &self,
-        start: A,
-        fold: impl Fn(A, T) -> A,
-        decided: impl Fn(&[A; LANES]) -> bool,
-    ) -> [[A; LANES]; ROWS] {
-        match self.function {
-            PairFunction::Product => self.run(start, T::times, fold, decided),
-            PairFunction::Sum => self.run(start, T::plus, fold, decided),
-            PairFunction::AbsDifference => self.run(start, T::distance, fold, decided),
-        }
-    }
-
-    /// Folds the values of the function.
-    #[inline(always)]
-    pub(super) fn numbers(&self, op: Reduce) -> [[T; LANES]; ROWS] {
-        match op {
-            Reduce::Max => self.apply(T::identity(op), |a, x| larger(x, a), |_| false),
-            Reduce::Min => self.apply(T::identity(op), |a, x| smaller(x, a), |_| false),
-            _ => self.apply(T::identity(Reduce::Sum), T::plus, |_| false),
-        }
-    }
-
-    /// Folds comparisons of the function's values with a bound.
-    #[inline(always)]
-    pub(super) fn compared(&self, op: Reduce, compare: Compare, bound: T) -> [[u32; LANES]; ROWS] {
-        match compare {
-            Compare::Lt => self.hits(op, |x| x < bound),
-            _ => self.hits(op, |x| x <= bound),
-        }
-    }
-
-    /// Counts the values for which `hits` returns `true`, or combines the returned flags with `All`
-    /// or `Any`. The accumulators are `u32`, as wide as the compared `f32` values, so that both
-    /// fill the same number of vectors.
-    #[inline(always)]
-    fn hits(&self, op: Reduce, hits: impl Fn(T) -> bool) -> [[u32; LANES]; ROWS] {
-        match op {
-            Reduce::All => self.apply(
-                1,
-                |a, x| a & u32::from(hits(x)),
-                |flags| !flags.contains(&1),
-            ),
-            Reduce::Any => self.apply(
-                0,
-                |a, x| a | u32::from(hits(x)),
-                |flags| !flags.contains(&0),
-            ),
-            _ => self.apply(0, |a, x| a + u32::from(hits(x)), |_| false),
-        }
-    }
-}
-
 impl Machine<'_> {
     /// Folds `ROWS` rows over all lanes of the current block.
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
-        let Some(pairs) = self.program.pairs else {
+        let program = self.program;
+        let Some(pairs) = &program.pairs else {
             return;
         };
         let arch = self.arch;
         arch.dispatch(Wide(
             #[inline(always)]
-            || match (pairs.dtype, pairs.fold) {
-                (DType::F64, Reduction::Number(op)) => self.fold_tiles(
-                    &pairs,
+            || match (pairs.dtype, pairs.reduction) {
+                (_, Reduction::Ones(function)) => self.fold_tiles(
+                    pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, f64>| tile.numbers(op),
+                    |tile: &PairTile<'_, u32>| tile.ones(function),
                 ),
-                (DType::I32, Reduction::Number(op)) => self.fold_tiles(
-                    &pairs,
+                (DType::F64, Reduction::Number(function, op)) => self.fold_tiles(
+                    pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, i32>| tile.numbers(op),
+                    |tile: &PairTile<'_, f64>| tile.numbers(function, op),
                 ),
-                (DType::U32, Reduction::Number(op)) => self.fold_tiles(
-                    &pairs,
+                (DType::I32, Reduction::Number(function, op)) => self.fold_tiles(
+                    pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, u32>| tile.numbers(op),
+                    |tile: &PairTile<'_, i32>| tile.numbers(function, op),
                 ),
-                (_, Reduction::Number(op)) => self.fold_tiles(
-                    &pairs,
+                (DType::U32, Reduction::Number(function, op)) => self.fold_tiles(
+                    pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, f32>| tile.numbers(op),
+                    |tile: &PairTile<'_, u32>| tile.numbers(function, op),
                 ),
-                (_, Reduction::Compared(Reduce::Sum, compare, bound)) => {
+                (_, Reduction::Number(function, op)) => self.fold_tiles(
+                    pairs,
+                    rows,
+                    #[inline(always)]
+                    |tile: &PairTile<'_, f32>| tile.numbers(function, op),
+                ),
+                (_, Reduction::Compared(function, Reduce::Sum, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
                     self.fold_tiles(
-                        &pairs,
+                        pairs,
                         rows,
                         #[inline(always)]
-                        |tile: &PairTile<'_, f32>| tile.compared(Reduce::Sum, compare, bound),
+                        |tile: &PairTile<'_, f32>| {
+                            tile.compared(function, Reduce::Sum, compare, bound)
+                        },
                     );
                 }
-                (_, Reduction::Compared(op, compare, bound)) => {
+                (_, Reduction::Compared(function, op, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
                     self.fold_tiles(
-                        &pairs,
+                        pairs,
                         rows,
                         // The flags are as wide as the compared values while they are folded, and
                         // are stored as bytes.
                         #[inline(always)]
                         |tile: &PairTile<'_, f32>| {
-                            let flags = tile.compared(op, compare, bound);
+                            let flags = tile.compared(function, op, compare, bound);
                             flags.map(|row| row.map(|flag| u8::from(flag != 0)))
                         },
                     );
@@ -328,40 +324,105 @@ impl Machine<'_> {
     /// Folds the block tile by tile. The last tile may overlap the one before: the overlap is
     /// computed twice, with equal results.
     #[inline(always)]
-    fn fold_tiles<T: LaneType, A: LaneType>(
-        &self,
+    fn fold_tiles<T: Stored<Lane = T> + LaneType, A: LaneType>(
+        &mut self,
         pairs: &Pairs,
         rows: &mut [Row],
         fold: impl Fn(&PairTile<'_, T>) -> [[A; LANES]; ROWS],
     ) {
         let program = self.program;
+        let last = program.sizes.len() - 1;
         let map = |access: usize| program.accesses[access].maps.start;
-        let input = |access: usize| input_of::<T>(self.inputs[program.accesses[access].input]);
-        // Positions and strides are not negative: `from_program` rejects negative strides, and the
-        // planner keeps positions inside their inputs.
-        let unsigned = |position: isize| usize::try_from(position).unwrap_or(usize::MAX);
-        let stride = |access: usize| unsigned(program.strides[program.n_domain][map(access)]);
+        let inputs = self.inputs;
+        let input = |access: usize| input_of::<T>(inputs[program.accesses[access].input]);
+        let n = program.sizes[last];
+        // Rows next to the padding are copied with its zeros.
+        let is_inside = rows.iter().all(|row| self.is_inside(pairs, row));
+        let (padded, dense);
         let mut tile = PairTile {
-            function: pairs.function,
             rows: input(pairs.row),
             row_starts: [0; ROWS],
-            row_stride: stride(pairs.row),
+            row_stride: stride(program, last, pairs.row).cast_unsigned(),
             lanes: input(pairs.lane),
             lane_start: 0,
-            lane_stride: stride(pairs.lane),
-            n: program.sizes[program.n_domain],
+            lane_stride: stride(program, last, pairs.lane).cast_unsigned(),
+            outer: &pairs.outer,
+            n,
         };
-        for (start, row) in tile.row_starts.iter_mut().zip(&*rows) {
+        if is_inside {
             let here = map(pairs.row);
-            *start = unsigned(self.positions[here].wrapping_add(row.distances[here]));
+            for (start, row) in tile.row_starts.iter_mut().zip(&*rows) {
+                let position = self.positions[here].wrapping_add(row.distances[here]);
+                *start = position.cast_unsigned();
+            }
+        } else {
+            padded = self.padded_rows::<T>(pairs, rows);
+            dense = dense_points(&pairs.outer, n);
+            tile.rows = &padded;
+            tile.outer = &dense;
+            tile.row_stride = 1;
+            tile.row_starts = std::array::from_fn(|row| row * n * pairs.outer.len());
         }
+        let lane_start = self.positions[map(pairs.lane)].cast_unsigned();
         for from in (0..self.len).step_by(LANES) {
             // The last tile is moved back to end with the block.
             let from = from.min(self.len - LANES);
-            tile.lane_start = unsigned(self.positions[map(pairs.lane)]) + self.start + from;
+            tile.lane_start = lane_start.wrapping_add(self.start + from);
             for (row, sums) in rows.iter_mut().zip(fold(&tile)) {
                 row.accumulators[0].lanes_mut::<A>()[from..from + LANES].copy_from_slice(&sums);
             }
         }
     }
+
+    /// Returns whether all guards of a row hold at every point of the reduced axes.
+    fn is_inside(&self, pairs: &Pairs, row: &Row) -> bool {
+        let access = &self.program.accesses[pairs.row];
+        let maps = access.maps.start + 1..access.maps.end;
+        let mut guards = access.guards.iter().zip(maps).zip(&pairs.reach);
+        guards.all(|((guard, map), &[low, high])| {
+            let position = self.positions[map].wrapping_add(row.distances[map]);
+            position.saturating_add(low) >= 0
+                && usize::try_from(position.saturating_add(high))
+                    .is_ok_and(|highest| highest < guard.extent)
+        })
+    }
+
+    /// Returns the elements of four rows at all points of the reduced axes, one row after the
+    /// other; 0 where a guard does not hold.
+    fn padded_rows<T: Stored<Lane = T> + LaneType>(
+        &mut self,
+        pairs: &Pairs,
+        rows: &[Row],
+    ) -> Vec<T> {
+        let program = self.program;
+        let last = program.sizes.len() - 1;
+        let access = &program.accesses[pairs.row];
+        let maps = access.maps.clone();
+        // As lanes of `T`: the bits of `i32` are counted as `u32`.
+        let data = input_of::<T>(self.inputs[access.input]);
+        let mut padded = vec![T::default(); ROWS * program.sizes[last] * pairs.outer.len()];
+        let mut runs = padded.chunks_mut(program.sizes[last].max(1));
+        for row in rows {
+            for run in runs.by_ref().take(pairs.outer.len()) {
+                let positions: Vec<isize> = maps
+                    .clone()
+                    .map(|map| self.positions[map].wrapping_add(row.distances[map]))
+                    .collect();
+                let strides = &program.strides[last][maps.clone()];
+                copy_run(data, &access.guards, &positions, strides, run);
+                // After the last point, the index is that of the first point again.
+                self.advance(program.n_domain..last);
+            }
+        }
+        padded
+    }
+}
+
+/// Returns the points of `outer` with the distances of a row whose elements are stored one after
+/// the other.
+fn dense_points(outer: &[[isize; 2]], n: usize) -> Vec<[isize; 2]> {
+    let points = outer.iter().enumerate();
+    points
+        .map(|(number, &[_, lane])| [(number * n).cast_signed(), lane])
+        .collect()
 }

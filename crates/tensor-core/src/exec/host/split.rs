@@ -97,12 +97,24 @@ fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
     } else {
         program.lanes.len
     };
+    let rows = |n: usize| lanes.saturating_mul(n);
+    // Fewer rows than the loop over pairs takes would be left to the interpreter, which is several
+    // times as slow as the loop.
+    let smallest = if program.pairs.is_some() && lanes >= pairs::LANES {
+        pairs::ROWS
+    } else {
+        1
+    };
     // Units to which a task's length is rounded, largest first.
-    let units = [MAX_ROWS, pairs::ROWS, 1].map(|rows| lanes.saturating_mul(rows));
-    let unit = units
-        .into_iter()
-        .find(|&unit| n_elements / unit >= ENOUGH_TASKS || unit <= 2 * wish);
-    wish.next_multiple_of(unit.unwrap_or(program.block))
+    let units = [MAX_ROWS, pairs::ROWS, smallest].map(rows);
+    let fits = |&unit: &usize| n_elements / unit >= ENOUGH_TASKS || unit <= 2 * wish;
+    let unit = units.into_iter().find(fits);
+    let last = if smallest > 1 {
+        rows(smallest)
+    } else {
+        program.block
+    };
+    wish.next_multiple_of(unit.unwrap_or(last))
 }
 
 /// Returns the number of parts of the reduction for each output block: 1, unless there are too few
