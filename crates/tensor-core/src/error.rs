@@ -300,6 +300,19 @@ pub enum Error {
         /// The requested number of parts.
         n: usize,
     },
+    /// The rows of words do not have the number of words for the requested number of bits.
+    #[error(
+        "{operation}: {n_bits} bits are in {} words of 32 bits (the last axis of shape {shape:?} has another size)",
+        n_bits.div_ceil(32)
+    )]
+    WordCount {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The shape of the words.
+        shape: Vec<usize>,
+        /// The requested number of bits.
+        n_bits: usize,
+    },
     /// The inner sizes of a matrix product differ.
     #[error("{operation}: inner dimensions differ (left {left:?}, right {right:?})")]
     InnerMismatch {
@@ -470,6 +483,7 @@ impl Error {
             | Self::EmptyReduction { operation, .. }
             | Self::ConcatMismatch { operation, .. }
             | Self::UnevenSplit { operation, .. }
+            | Self::WordCount { operation, .. }
             | Self::InnerMismatch { operation, .. }
             | Self::NotRealized { operation }
             | Self::NotAScalar { operation, .. }

@@ -29,6 +29,7 @@ pub use operand::Operand;
 
 mod adjoint;
 mod axes;
+mod bits;
 mod create;
 mod einsum;
 mod elementwise;
