@@ -263,6 +263,34 @@ fn the_crate_of_the_format_reads_what_we_write_and_the_other_way_round() {
     }
 }
 
+#[test]
+fn metadata_is_exchanged_with_the_crate_of_the_format() {
+    let folder = Folder::new("metadata");
+    let path = folder.file("net.safetensors");
+    let tensor = Tensor::from_array(array![1.5_f32]);
+    let metadata: BTreeMap<String, String> = [
+        ("format", "pt"),
+        ("model \"ü\"", "line 1\nline 2\u{1}"),
+        ("", ""),
+    ]
+    .map(|(key, text)| (key.to_owned(), text.to_owned()))
+    .into();
+    safetensors::write_with_metadata(&path, &[("w", &tensor)], &metadata).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().metadata(), &metadata);
+    let bytes = fs::read(&path).unwrap();
+    let (_, theirs) = ::safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    let expected = metadata.clone().into_iter().collect();
+    assert_eq!(theirs.metadata().as_ref(), Some(&expected));
+
+    let view = TensorView::new(Dtype::F32, vec![1], &bytes[bytes.len() - 4..]).unwrap();
+    let theirs = ::safetensors::serialize([("w", view)], Some(expected)).unwrap();
+    let reader = Reader::new(Cursor::new(&theirs)).unwrap();
+    assert_eq!(reader.metadata(), &metadata);
+    // A file without metadata has none.
+    safetensors::write(&path, &[("w", &tensor)]).unwrap();
+    assert!(Reader::open(&path).unwrap().metadata().is_empty());
+}
+
 /// Returns a file like that of a net with a batch norm, bfloat16 weights, and a tensor of an
 /// unsupported type.
 fn checkpoint() -> Vec<u8> {

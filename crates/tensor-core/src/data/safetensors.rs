@@ -1,8 +1,8 @@
 //! Safetensors files: named tensors in one file.
 //!
 //! Role: reads and writes tensors of every type. [`read`] reads a whole file; [`Reader`] lists the
-//! tensors of a file, reads them one at a time, and converts types that tensors do not support. The
-//! strings that a file may contain as metadata are checked and ignored.
+//! tensors of a file, reads them one at a time, and converts types that tensors do not support; it
+//! also returns the texts that a file may contain as metadata.
 //! Layout: the length of the header as a little-endian u64, the header, the elements of one tensor
 //! after the other. The header is JSON: for each name the type, the shape, and the range of the
 //! element bytes.
@@ -81,7 +81,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, DataErro
 /// As [`read`], without the path.
 pub fn read_from(mut input: impl Read) -> Result<BTreeMap<String, Tensor>, DataError> {
     let mut tensors = BTreeMap::new();
-    for entry in header::read(&mut input)?.1 {
+    for entry in header::read(&mut input)?.entries {
         let tensor = read_same(&mut input, &entry).map_err(|fault| entry.fault(fault))?;
         tensors.insert(entry.name, tensor);
     }
@@ -132,11 +132,24 @@ fn in_file(path: &Path) -> impl Fn(DataError) -> DataError {
 /// `__metadata__`.
 #[track_caller]
 pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> {
+    write_with_metadata(path, tensors, &BTreeMap::new())
+}
+
+/// Writes tensors that are in memory, and texts, which [`Reader::metadata`] returns.
+///
+/// # Errors
+/// As [`write()`]; also [`DataError::Unwritable`] if names and texts exceed 100 MB.
+#[track_caller]
+pub fn write_with_metadata(
+    path: impl AsRef<Path>,
+    tensors: &[(&str, &Tensor)],
+    metadata: &BTreeMap<String, String>,
+) -> Result<()> {
     let path = path.as_ref();
     let in_file = in_file(path);
     let io = |error| in_file(DataError::io(FORMAT)(error));
     let mut file = NewFile::next_to(path).map_err(io)?;
-    write_to(&mut file, tensors).map_err(|error| match error {
+    write_all(&mut file, tensors, metadata).map_err(|error| match error {
         crate::Error::Data(fault) => in_file(fault).into(),
         other => other,
     })?;
@@ -148,7 +161,16 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> 
 /// # Errors
 /// As [`write()`], without the path.
 #[track_caller]
-pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> {
+pub fn write_to(out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> {
+    write_all(out, tensors, &BTreeMap::new())
+}
+
+#[track_caller]
+fn write_all(
+    mut out: impl Write,
+    tensors: &[(&str, &Tensor)],
+    metadata: &BTreeMap<String, String>,
+) -> Result<()> {
     let mut described = Vec::with_capacity(tensors.len());
     for &(name, tensor) in tensors {
         described.push(((name, tensor.dtype()?, tensor.shape()?), tensor));
@@ -156,7 +178,7 @@ pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> 
     // Sort by decreasing element size, so that each tensor begins at a multiple of its element
     // size.
     described.sort_by_key(|&((name, dtype, _), _)| (Reverse(dtype.bytes()), name));
-    let header = header::written(described.iter().map(|(tensor, _)| *tensor))?;
+    let header = header::written(described.iter().map(|(tensor, _)| *tensor), metadata)?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
     for ((_, dtype, _), tensor) in described {
         let operation = "safetensors::write";

@@ -1,6 +1,6 @@
 //! The header of a safetensors file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::ops::Range;
 
@@ -41,6 +41,16 @@ impl Entry {
     }
 }
 
+/// The checked header of a file.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// The position of the first element byte in the file.
+    pub(super) start: u64,
+    /// The tensors in the order of their elements.
+    pub(super) entries: Vec<Entry>,
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
 fn in_tensor(name: &str) -> impl Fn(DataError) -> DataError {
     move |fault| DataError::InTensor {
         name: name.to_owned(),
@@ -55,9 +65,8 @@ fn bad(why: String) -> DataError {
     }
 }
 
-/// Reads and checks the header. Returns the position of the first element byte, and the tensors in
-/// the order of their elements.
-pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError> {
+/// Reads and checks the header.
+pub(super) fn read(input: &mut impl Read) -> Result<Header, DataError> {
     let mut length = Vec::new();
     input
         .take(size_of::<u64>() as u64)
@@ -82,7 +91,7 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
         )));
     }
     let text = String::from_utf8(text).map_err(|_| bad("the header is not UTF-8".into()))?;
-    let mut claims = parse(&text)?;
+    let (mut claims, metadata) = parse(&text)?;
     // JSON objects are unordered. Sorted by range, each tensor has to begin where the previous one
     // ends.
     claims.sort_by_key(|claim| claim.place);
@@ -92,7 +101,11 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
         claim.checked(&mut end).map_err(in_tensor(&name))
     });
     let entries: Result<_, _> = entries.collect();
-    Ok((size_of::<u64>() as u64 + length, entries?))
+    Ok(Header {
+        start: size_of::<u64>() as u64 + length,
+        entries: entries?,
+        metadata,
+    })
 }
 
 /// The unchecked description of a tensor in the header.
@@ -150,9 +163,11 @@ impl RawEntry {
     }
 }
 
-/// Parses `{"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}`.
-fn parse(text: &str) -> Result<Vec<RawEntry>, DataError> {
+/// Parses `{"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}`, which may
+/// contain `"__metadata__": {"key": "text", …}`.
+fn parse(text: &str) -> Result<(Vec<RawEntry>, BTreeMap<String, String>), DataError> {
     let (mut claims, mut names) = (Vec::new(), BTreeSet::new());
+    let mut metadata = BTreeMap::new();
     let mut scan = Scan::new(FORMAT, text);
     scan.list("{", "}", |scan| {
         let name = string(scan)?;
@@ -161,13 +176,14 @@ fn parse(text: &str) -> Result<Vec<RawEntry>, DataError> {
             return Err(bad(format!("duplicate name {name:?} in the header")));
         }
         if name == RESERVED_NAME {
-            return texts(scan);
+            metadata = texts(scan)?;
+            return Ok(());
         }
         claims.push(claim(scan, name)?);
         Ok(())
     })?;
     scan.end()?;
-    Ok(claims)
+    Ok((claims, metadata))
 }
 
 fn claim(scan: &mut Scan<'_>, name: String) -> Result<RawEntry, DataError> {
@@ -196,13 +212,20 @@ fn claim(scan: &mut Scan<'_>, name: String) -> Result<RawEntry, DataError> {
     }
 }
 
-/// Consumes an object whose values are strings.
-fn texts(scan: &mut Scan<'_>) -> Result<(), DataError> {
+/// Consumes and returns an object whose values are strings.
+fn texts(scan: &mut Scan<'_>) -> Result<BTreeMap<String, String>, DataError> {
+    let mut texts = BTreeMap::new();
     scan.list("{", "}", |scan| {
-        string(scan)?;
+        let key = string(scan)?;
         scan.expect(":")?;
-        string(scan).map(drop)
-    })
+        let text = string(scan)?;
+        if texts.contains_key(&key) {
+            return Err(bad(format!("duplicate key {key:?} in the metadata")));
+        }
+        texts.insert(key, text);
+        Ok(())
+    })?;
+    Ok(texts)
 }
 
 /// Consumes and returns a JSON string.
@@ -282,8 +305,16 @@ pub(super) type Described<'a> = (&'a str, DType, &'a [usize]);
 /// Returns the bytes of a file before the elements, for tensors in the given order.
 pub(super) fn written<'a>(
     tensors: impl Iterator<Item = Described<'a>>,
+    metadata: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>, DataError> {
     let (mut fields, mut names, mut end) = (Vec::new(), BTreeSet::from([RESERVED_NAME]), 0);
+    if !metadata.is_empty() {
+        let texts = metadata.iter();
+        let texts: Vec<String> = texts
+            .map(|(key, text)| format!("{}:{}", quoted(key), quoted(text)))
+            .collect();
+        fields.push(format!("\"{RESERVED_NAME}\":{{{}}}", texts.join(",")));
+    }
     for (name, dtype, shape) in tensors {
         if !names.insert(name) {
             let why = format!("the name {name:?} is reserved or used twice");
@@ -305,6 +336,15 @@ pub(super) fn written<'a>(
     }
     let mut text = format!("{{{}}}", fields.join(",")).into_bytes();
     text.resize(text.len().next_multiple_of(ALIGNMENT), b' ');
+    if text.len() as u64 > MAX_HEADER_BYTES {
+        return Err(DataError::Unwritable {
+            format: FORMAT,
+            why: format!(
+                "the header is too long ({} bytes; limit {MAX_HEADER_BYTES})",
+                text.len()
+            ),
+        });
+    }
     Ok([&(text.len() as u64).to_le_bytes()[..], &text].concat())
 }
 
@@ -330,13 +370,14 @@ mod tests {
 
     fn read_text(text: &str) -> Result<Vec<Entry>, DataError> {
         let bytes = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-        read(&mut &bytes[..]).map(|(_, entries)| entries)
+        read(&mut &bytes[..]).map(|header| header.entries)
     }
 
     #[test]
     fn names_keep_every_character() {
         let odd = "a \"b\" \\ / \n\u{1} ü 🦀";
-        let bytes = written([(odd, DType::F16, &[3, 2][..])].into_iter()).unwrap();
+        let metadata = BTreeMap::from([(odd.to_owned(), odd.to_owned())]);
+        let bytes = written([(odd, DType::F16, &[3, 2][..])].into_iter(), &metadata).unwrap();
         assert_eq!(bytes.len() % ALIGNMENT, 0);
         let entry = Entry {
             name: odd.to_owned(),
@@ -344,8 +385,9 @@ mod tests {
             shape: vec![3, 2],
             place: 0..12,
         };
-        let (start, entries) = read(&mut &bytes[..]).unwrap();
-        assert_eq!((start, entries), (bytes.len() as u64, vec![entry]));
+        let header = read(&mut &bytes[..]).unwrap();
+        assert_eq!(header.start, bytes.len() as u64);
+        assert_eq!((header.entries, header.metadata), (vec![entry], metadata));
         let escapes = r#"{"\u0041\ud83e\udd80\/\b\f\n\r\t": {"dtype":"BOOL","shape":[],"data_offsets":[0,1]}}"#;
         assert_eq!(read_text(escapes).unwrap()[0].name, "A🦀/\u{8}\u{c}\n\r\t");
     }
@@ -433,6 +475,14 @@ mod tests {
             (
                 r#"{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":0}"#.into(),
                 "safetensors: duplicate name \"w\" in the header",
+            ),
+            (
+                r#"{"__metadata__":{"a":"1","a":"2"}}"#.into(),
+                "safetensors: duplicate key \"a\" in the metadata",
+            ),
+            (
+                r#"{"__metadata__":{"a":1}}"#.into(),
+                "safetensors: invalid header (found \"1}}\"; expected \")",
             ),
         ] {
             assert_eq!(read_text(&text).unwrap_err().to_string(), message, "{text}");

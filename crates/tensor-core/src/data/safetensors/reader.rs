@@ -1,10 +1,11 @@
 //! A reader for the tensors of a file, one at a time.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::header::{self, Entry};
+use super::header::{self, Entry, Header};
 use super::{FORMAT, in_file, read_converted, read_same};
 use crate::dtype::DType;
 use crate::error::DataError;
@@ -47,9 +48,7 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    /// The position of the first element byte in the file.
-    start: u64,
-    entries: Vec<Entry>,
+    header: Header,
     path: Option<PathBuf>,
 }
 
@@ -78,25 +77,29 @@ impl<R: Read + Seek> Reader<R> {
     /// # Errors
     /// As [`open`](Reader::open), without the path.
     pub fn new(mut input: R) -> Result<Self, DataError> {
-        let (start, entries) = header::read(&mut input)?;
-        let end = entries.last().map_or(0, |entry| entry.place.end);
+        let header = header::read(&mut input)?;
+        let end = header.entries.last().map_or(0, |entry| entry.place.end);
         let len = input
             .seek(SeekFrom::End(0))
             .map_err(DataError::io(FORMAT))?;
-        if len.checked_sub(start).is_some_and(|len| len > end) {
+        if len.checked_sub(header.start).is_some_and(|len| len > end) {
             return Err(DataError::TrailingBytes { format: FORMAT });
         }
         Ok(Self {
             input,
-            start,
-            entries,
+            header,
             path: None,
         })
     }
 
     /// Returns the tensors of the file, in the order of their elements.
     pub fn entries(&self) -> &[Entry] {
-        &self.entries
+        &self.header.entries
+    }
+
+    /// Returns the texts that the file contains besides tensors.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.header.metadata
     }
 
     /// Reads a tensor into host memory, in the element type of the file.
@@ -131,9 +134,9 @@ impl<R: Read + Seek> Reader<R> {
         read: impl FnOnce(&mut R, &Entry) -> Result<Tensor, DataError>,
     ) -> Result<Tensor, DataError> {
         let has_name = |entry: &&Entry| entry.name == name;
-        let tensor = match self.entries.iter().find(has_name) {
+        let tensor = match self.header.entries.iter().find(has_name) {
             Some(entry) => {
-                let first = self.start.saturating_add(entry.place.start);
+                let first = self.header.start.saturating_add(entry.place.start);
                 let found = self.input.seek(SeekFrom::Start(first));
                 found
                     .map_err(DataError::io(FORMAT))
@@ -143,7 +146,7 @@ impl<R: Read + Seek> Reader<R> {
             None => Err(DataError::NoSuchTensor {
                 format: FORMAT,
                 name: name.to_owned(),
-                n_tensors: self.entries.len(),
+                n_tensors: self.header.entries.len(),
             }),
         };
         match &self.path {
