@@ -132,6 +132,15 @@ pub enum Error {
         /// Name of the buffer.
         name: String,
     },
+    /// A buffer cannot become a tensor, because a kernel could still change it through another
+    /// handle.
+    #[error("{operation}: another handle to {name} exists, through which a kernel could write it")]
+    SharedBuffer {
+        /// Operation.
+        operation: &'static str,
+        /// Name of the buffer.
+        name: String,
+    },
     /// The WGSL text does not compile.
     #[error("compile: kernel {kernel}: {message}")]
     Shader {

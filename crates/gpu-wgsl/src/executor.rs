@@ -10,6 +10,7 @@
 //! the device does not support run on the host ([`FallbackReason`]).
 
 mod array;
+mod buffers;
 #[cfg(test)]
 mod proof;
 

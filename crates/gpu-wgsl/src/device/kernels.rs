@@ -89,6 +89,9 @@ fn binding_mismatch(
     }
     // WebGPU does not allow a buffer that is written to be bound twice.
     let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
+    if buffer.is_read_only() && writes(place) {
+        return Some(format!("is written, but {name} belongs to a tensor"));
+    }
     let shared = (0..place)
         .find(|&other| buffers[other].is_same_buffer(buffer) && (writes(place) || writes(other)));
     shared.map(|other| format!("shares output {name} with binding {}", other + 1))

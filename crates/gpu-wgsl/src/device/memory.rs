@@ -39,6 +39,8 @@ impl Scalar for f64 {
 #[derive(Clone, Debug)]
 pub struct AnyBuffer {
     memory: Arc<Memory>,
+    /// Whether the memory belongs to a tensor, which never changes.
+    is_read_only: bool,
 }
 
 /// A buffer on a device that holds scalars of type `T` in row-major order.
@@ -110,6 +112,25 @@ impl AnyBuffer {
     #[must_use]
     pub fn is_same_buffer(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.memory, &other.memory)
+    }
+
+    /// Returns whether the buffer belongs to a tensor, so that kernels can read but not write it.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Returns the buffer as the memory of a tensor: kernels can no longer write it.
+    pub(crate) fn into_read_only(self) -> Self {
+        Self {
+            is_read_only: true,
+            ..self
+        }
+    }
+
+    /// Returns whether this handle is the only one.
+    pub(crate) fn is_only_handle(&self) -> bool {
+        Arc::strong_count(&self.memory) == 1
     }
 
     pub(super) fn shared(&self) -> &Weak<Shared> {
@@ -195,7 +216,8 @@ impl BufferHandle {
 
 impl<T: Scalar> Buffer<T> {
     /// Returns the buffer without its scalar type.
-    pub(crate) fn into_any(self) -> AnyBuffer {
+    #[must_use]
+    pub fn into_any(self) -> AnyBuffer {
         self.any
     }
 }
@@ -296,6 +318,7 @@ impl Gpu {
         Ok(Buffer {
             any: AnyBuffer {
                 memory: Arc::new(memory),
+                is_read_only: false,
             },
             scalar: PhantomData,
         })

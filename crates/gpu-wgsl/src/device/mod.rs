@@ -314,7 +314,7 @@ impl Gpu {
         })
     }
 
-    fn check_owner(&self, operation: &'static str, buffer: &AnyBuffer) -> Result<()> {
+    pub(crate) fn check_owner(&self, operation: &'static str, buffer: &AnyBuffer) -> Result<()> {
         if std::ptr::eq(Arc::as_ptr(&self.shared), buffer.shared().as_ptr()) {
             Ok(())
         } else {

@@ -36,6 +36,9 @@ pub(super) struct Faults {
     was_clean: AtomicBool,
 }
 
+/// The record of a gather, and the read of the record.
+type Check = (Arc<Faults>, Result<Option<Coming>>);
+
 /// The axis that a gather reads along, and the type of its positions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gathered {
@@ -88,7 +91,7 @@ impl Array {
         Ok(Self::new(gpu, data.dtype(), data.len(), buffer))
     }
 
-    fn new(gpu: &Gpu, dtype: DType, len: usize, buffer: AnyBuffer) -> Self {
+    pub(super) fn new(gpu: &Gpu, dtype: DType, len: usize, buffer: AnyBuffer) -> Self {
         Self {
             gpu: gpu.clone(),
             dtype,
@@ -100,6 +103,36 @@ impl Array {
 
     pub(super) fn buffer(&self) -> &AnyBuffer {
         &self.buffer
+    }
+
+    /// Waits for the computation of the array, if it contains a gather.
+    ///
+    /// # Errors
+    /// [`tensor_core::Error::IndexOutOfRange`] of the gather; an error of the device.
+    pub(super) async fn settle(&self) -> tensor_core::Result<()> {
+        self.finish_checks(self.begin_checks()).await
+    }
+
+    /// Starts to read the records of all gathers that were not read before.
+    fn begin_checks(&self) -> Vec<Check> {
+        let open = self.faults.iter();
+        let open = open.filter(|faults| !faults.was_clean.load(Ordering::Relaxed));
+        open.map(|faults| {
+            let coming = self.gpu.start_if_short(&faults.buffer);
+            (Arc::clone(faults), coming)
+        })
+        .collect()
+    }
+
+    /// Waits for the records, and returns the error of the first gather that failed.
+    async fn finish_checks(&self, checks: Vec<Check>) -> tensor_core::Result<()> {
+        for (faults, coming) in checks {
+            let happened = faults.happened(coming).await;
+            if let Some(error) = happened.map_err(|error| self.gpu.executor_error(error))? {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Adds the pending errors of `input`, from which the array is computed.
@@ -204,21 +237,10 @@ impl Storage for Array {
     fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
         // Starts all reads immediately, so that a caller that awaits several arrays waits for all
         // of them at once.
-        let open = self.faults.iter();
-        let open = open.filter(|faults| !faults.was_clean.load(Ordering::Relaxed));
-        let begin = |faults: &Arc<Faults>| {
-            let coming = self.gpu.start_if_short(&faults.buffer);
-            (Arc::clone(faults), coming)
-        };
-        let open: Vec<_> = open.map(begin).collect();
+        let checks = self.begin_checks();
         let coming = self.gpu.start_if_short(&self.buffer);
         Box::pin(async move {
-            for (faults, coming) in open {
-                let happened = faults.happened(coming).await;
-                if let Some(error) = happened.map_err(|error| self.gpu.executor_error(error))? {
-                    return Err(error);
-                }
-            }
+            self.finish_checks(checks).await?;
             let elements = match coming {
                 Ok(coming) => self.elements(coming).await,
                 Err(error) => Err(error),

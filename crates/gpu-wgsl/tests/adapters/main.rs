@@ -5,6 +5,7 @@
 //! a machine without a toolchain.
 
 mod arithmetic;
+mod buffers;
 mod errors;
 mod extensive_games;
 mod flow;

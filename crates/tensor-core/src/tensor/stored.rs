@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use ndarray::{ArrayD, IxDyn};
 
-use super::{Op, Tensor};
+use super::{Op, Tensor, or_error_node};
 use crate::array::from_checked;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
+use crate::shape::{check_rank, element_count};
 use crate::storage::{HostStorage, Storage};
 
 impl Tensor {
@@ -18,8 +19,33 @@ impl Tensor {
         Self::new(Op::Data(storage), Vec::new(), shape, dtype)
     }
 
-    /// Returns the array of a tensor, if it is in memory.
-    pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
+    /// Creates a tensor whose elements are in the memory of an executor, in row-major order.
+    ///
+    /// Returns an error node of [`Error::LengthMismatch`] if the memory does not have as many
+    /// elements as the shape, and of [`Error::TooLarge`] or [`Error::RankTooLarge`] for a shape
+    /// that no tensor can have.
+    #[track_caller]
+    #[must_use]
+    pub fn from_storage(storage: Arc<dyn Storage>, shape: &[usize]) -> Self {
+        let operation = "from_storage";
+        or_error_node!(check_rank(operation, shape.len()));
+        let expected = or_error_node!(element_count(operation, shape));
+        if storage.len() != expected {
+            return Self::error(Error::LengthMismatch {
+                operation,
+                shape: shape.to_vec(),
+                expected,
+                actual: storage.len(),
+            });
+        }
+        let dtype = storage.dtype();
+        Self::stored(storage, shape.to_vec(), dtype)
+    }
+
+    /// Returns the memory of a tensor that was created from data or returned by
+    /// [`realize`](Tensor::realize); `None` for any other tensor.
+    #[must_use]
+    pub fn storage(&self) -> Option<&Arc<dyn Storage>> {
         match &self.node().op {
             Op::Data(storage) => Some(storage),
             Op::Surrogate => self.node().inputs[0].storage(),
