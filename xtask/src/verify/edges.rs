@@ -107,7 +107,8 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core"]),
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
-        modules: "",
+        modules: "error least_squares level_set average population lloyd_max abc qem \
+            quantizer",
     },
     Rule {
         name: "harness",

@@ -1,0 +1,43 @@
+//! Learned low-bit quantisers: levels that are sums over a small basis, so that products of
+//! quantised numbers are counts of bits.
+//!
+//! - [`LevelSet`]: the levels, codes and thresholds of a quantiser (binary, ternary, uniform,
+//!   LQ-Nets with and without an offset, ABC-Net), on slices and as tensor programs.
+//! - [`Quantizer`]: the level sets of the channels of a tensor.
+//! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
+//! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
+//! - [`MovingBasis`]: the moving average of a basis during training.
+//!
+//! # Examples
+//! ```
+//! use quant::{Qem, Sample};
+//!
+//! let weights: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin().powi(3)).collect();
+//! let fit = Qem::signs(2)?.fit(&Sample::new(&weights)?)?;
+//! let levels = fit.level_set()?;
+//! let (codes, _) = levels.quantize(&weights);
+//! let restored = levels.dequantize(&codes)?;
+//! assert_eq!((codes.len(), restored.len()), (1000, 1000));
+//! assert!(fit.mean_square_error < 0.024);
+//! # Ok::<(), quant::Error>(())
+//! ```
+//! Limits: at most 8 numbers in a basis. No training, no packed layers and no network files yet.
+
+mod abc;
+mod average;
+mod error;
+mod least_squares;
+mod level_set;
+mod lloyd_max;
+mod population;
+mod qem;
+mod quantizer;
+
+pub use abc::{Abc, abc};
+pub use average::MovingBasis;
+pub use error::{Error, Result};
+pub use level_set::{Alphabet, LevelSet, MAX_BITS, Ties};
+pub use lloyd_max::{LloydMax, lloyd_max};
+pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
+pub use qem::{Fit, Qem};
+pub use quantizer::Quantizer;
