@@ -100,7 +100,7 @@ fn a_program_that_runs_out_of_memory_is_told_who_holds_it() {
         let error = (&x * 2).eval::<i32>(&gpu).unwrap_err();
         let place = format!("add (crates/gpu-wgsl/tests/adapters/errors.rs:{line})");
         let largest = format!("largest holders: {place} (12000 bytes in 3), ");
-        let text = told(&error).unwrap().to_string();
+        let text = device_error(&error).unwrap().to_string();
         assert!(text.contains(&largest), "{text}");
         // No data is lost: existing arrays can be read, and the program runs once the budget is
         // removed.
@@ -364,7 +364,7 @@ fn text_that_is_no_wgsl_is_refused_with_its_place() {
 }
 
 /// Returns the device error that caused an error of the executor.
-fn told(error: &tensor_core::Error) -> Option<&Error> {
+pub(crate) fn device_error(error: &tensor_core::Error) -> Option<&Error> {
     match error.root() {
         tensor_core::Error::Device { source, .. } => source.as_ref().downcast_ref(),
         _ => None,
@@ -431,7 +431,7 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             match program.eval::<f32>(&fragile) {
                 Ok(_) => continue,
                 Err(error) => {
-                    let told = told(&error);
+                    let told = device_error(&error);
                     assert!(matches!(told, Some(Error::Lost { .. })), "{error}");
                 }
             }
@@ -457,7 +457,7 @@ fn a_step_that_the_device_rejects_is_an_error_if_it_is_run() {
         assert!(!gpu.accepts(step, &[2]));
         let input = Executor::upload(gpu, HostData::F64(vec![0.0, 1.0])).unwrap();
         let error = gpu.run(step, &[input]).unwrap_err();
-        let told = told(&error);
+        let told = device_error(&error);
         assert!(
             matches!(told, Some(Error::Device { operation: "run", message }) if message.contains("f64")),
             "{error}"
