@@ -76,7 +76,7 @@ fn arguments() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
     let mut arguments = Arguments {
         select: Select::Best,
-        classes: ShapeClass::ALL.to_vec(),
+        classes: Vec::new(),
         table: TABLE.into(),
         writes: true,
         json: false,
@@ -87,12 +87,13 @@ fn arguments() -> Result<Option<Arguments>> {
             Long("adapter") => arguments.select = Select::Name(parser.value()?.string()?),
             Long("only") => {
                 let name = parser.value()?.string()?;
-                arguments.classes.retain(|class| class.name() == name);
-                if arguments.classes.is_empty() {
+                let mut classes = ShapeClass::ALL.into_iter();
+                let Some(class) = classes.find(|class| class.name() == name) else {
                     bail!(
                         "--only: unknown class {name:?} (expected large, square, tall, wide or small)"
                     );
-                }
+                };
+                arguments.classes.push(class);
             }
             Long("table") => arguments.table = parser.value()?.into(),
             Long("json") => arguments.json = true,
@@ -103,6 +104,9 @@ fn arguments() -> Result<Option<Arguments>> {
             }
             other => return Err(other.unexpected().into()),
         }
+    }
+    if arguments.classes.is_empty() {
+        arguments.classes = ShapeClass::ALL.to_vec();
     }
     Ok(Some(arguments))
 }

@@ -56,8 +56,8 @@ impl Gpu {
     /// let gpu = Gpu::open(Select::Best)?;
     /// let x = Tensor::from_vec(&[2, 4], vec![1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     /// let x = (x * 2).realize(&gpu)?;
-    /// // A hand-written kernel reads the tensor, four scalars at a time; a tensor program reads the
-    /// // kernel's result.
+    /// // A hand-written kernel reads the tensor, four scalars at a time. A tensor program reads
+    /// // the kernel's result.
     /// let copy = gpu.alloc::<f32>("copy", &[8])?;
     /// let input = gpu.buffer_from_tensor(&x)?;
     /// gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(2), &[&input, &copy])?;

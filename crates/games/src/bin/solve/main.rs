@@ -48,7 +48,7 @@ usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations
 
 Players, information sets and actions are numbered from 1, information sets for each player.
 
-Exit status: 0 if an equilibrium was found or the NashConv was reached; 1 otherwise.
+Exit status: 0 if an equilibrium was found or the NashConv was reached; 2 for wrong usage; 1 otherwise.
 ";
 
 /// Exit code for invalid usage.
@@ -56,10 +56,16 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     run(env::args_os().skip(1).collect()).unwrap_or_else(|error| {
-        eprintln!("error: solve: {error:#}");
         match error.downcast_ref::<lexopt::Error>() {
-            Some(_) => ExitCode::from(USAGE),
-            None => ExitCode::FAILURE,
+            Some(usage) => {
+                // Without its source, whose text is the same.
+                eprintln!("error: solve: {usage}");
+                ExitCode::from(USAGE)
+            }
+            None => {
+                eprintln!("error: solve: {error:#}");
+                ExitCode::FAILURE
+            }
         }
     })
 }
