@@ -1,6 +1,6 @@
 //! The moving average of a basis during training.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 
 /// An exponential moving average of bases, plain or without the bias toward its start.
 ///
@@ -32,14 +32,14 @@ impl MovingBasis {
     /// # Errors
     /// [`Error::InvalidNumber`] unless the decay is at least 0 and less than 1.
     pub fn plain(start: &[f64], decay: f64) -> Result<Self> {
-        if !(0.0..1.0).contains(&decay) {
-            return Err(Error::InvalidNumber {
-                operation: "MovingBasis",
-                quantity: "decay",
-                value: decay,
-                expected: "at least 0 and less than 1",
-            });
-        }
+        let is_valid = (0.0..1.0).contains(&decay);
+        check(
+            "MovingBasis",
+            "decay",
+            decay,
+            is_valid,
+            "at least 0 and less than 1",
+        )?;
         Ok(Self {
             average: start.to_vec(),
             decay,

@@ -37,8 +37,8 @@ pub enum Error {
         /// The position of the first NaN.
         index: usize,
     },
-    /// A fit without data.
-    #[error("{operation}: no data (the sample is empty)")]
+    /// Input without elements: data, levels or channels.
+    #[error("{operation}: the input is empty (expected at least one element)")]
     Empty {
         /// The name of the operation.
         operation: &'static str,
@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// A least-squares problem without a unique solution, because the data is in too few cells.
     #[error(
-        "{operation}: the least squares of {n_bases} bases have no unique solution (the data is in {n_cells} cells)"
+        "{operation}: the least squares of {n_bases} bases have no unique solution (number of cells that contain data: {n_cells})"
     )]
     Singular {
         /// The name of the operation.
@@ -87,30 +87,44 @@ pub enum Error {
     },
 }
 
+/// Checks a number; `expected` describes the valid numbers.
+pub(crate) fn check(
+    operation: &'static str,
+    quantity: &'static str,
+    value: f64,
+    is_valid: bool,
+    expected: &'static str,
+) -> Result<()> {
+    if is_valid {
+        return Ok(());
+    }
+    Err(Error::InvalidNumber {
+        operation,
+        quantity,
+        value,
+        expected,
+    })
+}
+
 /// Checks that a number is finite.
 pub(crate) fn finite(operation: &'static str, quantity: &'static str, value: f64) -> Result<()> {
-    if value.is_finite() {
-        Ok(())
-    } else {
-        Err(Error::InvalidNumber {
-            operation,
-            quantity,
-            value,
-            expected: "a finite number",
-        })
-    }
+    check(
+        operation,
+        quantity,
+        value,
+        value.is_finite(),
+        "a finite number",
+    )
 }
 
 /// Checks that a number is positive and finite.
 pub(crate) fn positive(operation: &'static str, quantity: &'static str, value: f64) -> Result<()> {
-    if value > 0.0 && value.is_finite() {
-        Ok(())
-    } else {
-        Err(Error::InvalidNumber {
-            operation,
-            quantity,
-            value,
-            expected: "a positive finite number",
-        })
-    }
+    let is_valid = value > 0.0 && value.is_finite();
+    check(
+        operation,
+        quantity,
+        value,
+        is_valid,
+        "a positive finite number",
+    )
 }

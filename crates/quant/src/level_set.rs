@@ -114,9 +114,19 @@ impl LevelSet {
     /// [`Error::InvalidNumber`] if the offset or a shifted level is not finite.
     pub fn with_offset(self, offset: f32) -> Result<Self> {
         let operation = "LevelSet::with_offset";
+        finite(operation, "offset", offset.into())?;
+        let shifted = |threshold: &f32| rounded(f64::from(*threshold) + f64::from(offset));
+        let thresholds = self.thresholds.iter().map(shifted).collect();
         let offset = self.offset + offset;
-        Self::from_codes(operation, self.alphabet, &self.basis, offset, self.codes)
-            .map(|shifted| shifted.with_ties(self.ties))
+        let set = Self::with_thresholds(
+            operation,
+            self.alphabet,
+            &self.basis,
+            offset,
+            self.codes,
+            thresholds,
+        )?;
+        Ok(set.with_ties(self.ties))
     }
 
     /// Creates the levels `-scale` and `scale`, with the threshold 0.

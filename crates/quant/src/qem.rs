@@ -13,7 +13,7 @@
 //! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets", section 3.3; the ridge is that of their
 //! published code, the starts are our own.
 
-use crate::error::{Error, Result, finite};
+use crate::error::{Error, Result, check, finite};
 use crate::least_squares::solve;
 use crate::level_set::{Alphabet, LevelSet, check_bits, rounded};
 use crate::population::{Cell, Population, non_empty};
@@ -24,7 +24,7 @@ mod starts;
 const RIDGE: f64 = 1e-4;
 /// The default maximum number of iterations of a start.
 const MAX_ITERATIONS: usize = 2000;
-/// The default relative change of the basis at which a start ends.
+/// The relative change of the basis at which a start ends.
 const TOLERANCE: f64 = 1e-12;
 
 /// The configuration of a fit.
@@ -47,7 +47,6 @@ pub struct Qem {
     is_affine: bool,
     ridge: f64,
     max_iterations: usize,
-    tolerance: f64,
 }
 
 /// A basis in f64, and its error.
@@ -55,7 +54,8 @@ pub struct Qem {
 pub struct Fit {
     /// The factors that the bits of a code stand for.
     pub alphabet: Alphabet,
-    /// The basis, in ascending order and not negative.
+    /// The basis, in ascending order. Its numbers are not negative, except that bits without an
+    /// offset have negative numbers for negative data.
     pub basis: Vec<f64>,
     /// The number that is part of every level; 0 unless the fit is affine.
     pub offset: f64,
@@ -108,7 +108,6 @@ impl Qem {
             is_affine: false,
             ridge: RIDGE,
             max_iterations: MAX_ITERATIONS,
-            tolerance: TOLERANCE,
         })
     }
 
@@ -127,15 +126,15 @@ impl Qem {
     /// # Errors
     /// [`Error::InvalidNumber`] unless the weight is finite and at least 0.
     pub fn ridge(self, ridge: f64) -> Result<Self> {
-        if ridge >= 0.0 && ridge.is_finite() {
-            return Ok(Self { ridge, ..self });
-        }
-        Err(Error::InvalidNumber {
-            operation: "Qem::ridge",
-            quantity: "ridge",
-            value: ridge,
-            expected: "a finite number of at least 0",
-        })
+        let is_valid = ridge >= 0.0 && ridge.is_finite();
+        check(
+            "Qem::ridge",
+            "ridge",
+            ridge,
+            is_valid,
+            "a finite number of at least 0",
+        )?;
+        Ok(Self { ridge, ..self })
     }
 
     /// Sets the maximum number of iterations of each start (default: 2000).
@@ -192,7 +191,7 @@ impl Qem {
                 .iter()
                 .zip(&state)
                 .fold(0.0, |change: f64, (new, old)| change.max((new - old).abs()));
-            has_converged = change <= self.tolerance * size;
+            has_converged = change <= TOLERANCE * size;
             state = next;
             n_iterations += 1;
         }

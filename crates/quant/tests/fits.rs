@@ -147,7 +147,7 @@ fn data_in_one_cell_moves_the_basis_as_little_as_possible() {
             .step(&sample, &[1.0, 2.0], 0.0)
             .unwrap_err()
             .to_string(),
-        "Qem::step: the least squares of 2 bases have no unique solution (the data is in 1 cells)"
+        "Qem::step: the least squares of 2 bases have no unique solution (number of cells that contain data: 1)"
     );
     // With an offset.
     let sample = Sample::new(&[0.0, 0.5, 0.5, 1.0, 1.5, 2.0, 3.0, 4.5]).unwrap();

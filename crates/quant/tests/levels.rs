@@ -176,6 +176,25 @@ fn ternary_has_three_levels() {
 }
 
 #[test]
+fn an_offset_shifts_levels_and_thresholds_alike() {
+    // The thresholds of ABC-Net are not midpoints, and must stay where they are between its levels.
+    let weights = Sample::new(&[-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5]).unwrap();
+    let sets = [
+        abc(&weights, 3, false).unwrap().level_set().unwrap(),
+        LevelSet::signs(&[0.5, 0.75, 1.0]).unwrap(),
+        LevelSet::ternary(2.0).unwrap(),
+    ];
+    for set in sets {
+        let shifted = set.clone().with_offset(4.0).unwrap();
+        let plus = |numbers: &[f32]| numbers.iter().map(|x| x + 4.0).collect::<Vec<f32>>();
+        let close = Tolerance::relative(2);
+        assert_close(shifted.levels(), plus(set.levels()), close.clone());
+        assert_close(shifted.thresholds(), plus(set.thresholds()), close);
+        assert_eq!((shifted.codes(), shifted.ties()), (set.codes(), set.ties()));
+    }
+}
+
+#[test]
 fn wrong_bases_are_errors() {
     let message = |set: Result<LevelSet, Error>| set.unwrap_err().to_string();
     assert_eq!(
@@ -238,7 +257,7 @@ fn abc_has_the_published_factors() {
         abc(&Sample::new(&[3.0; 9]).unwrap(), 2, false)
             .unwrap_err()
             .to_string(),
-        "abc: the least squares of 2 bases have no unique solution (the data is in 1 cells)"
+        "abc: the least squares of 2 bases have no unique solution (number of cells that contain data: 1)"
     );
 }
 

@@ -431,8 +431,8 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             match program.eval::<f32>(&fragile) {
                 Ok(_) => continue,
                 Err(error) => {
-                    let told = device_error(&error);
-                    assert!(matches!(told, Some(Error::Lost { .. })), "{error}");
+                    let fault = device_error(&error);
+                    assert!(matches!(fault, Some(Error::Lost { .. })), "{error}");
                 }
             }
             n_lost += 1;
@@ -457,9 +457,9 @@ fn a_step_that_the_device_rejects_is_an_error_if_it_is_run() {
         assert!(!gpu.accepts(step, &[2]));
         let input = Executor::upload(gpu, HostData::F64(vec![0.0, 1.0])).unwrap();
         let error = gpu.run(step, &[input]).unwrap_err();
-        let told = device_error(&error);
+        let fault = device_error(&error);
         assert!(
-            matches!(told, Some(Error::Device { operation: "run", message }) if message.contains("f64")),
+            matches!(fault, Some(Error::Device { operation: "run", message }) if message.contains("f64")),
             "{error}"
         );
         // The same program runs on the host.

@@ -28,6 +28,8 @@ pub(super) fn bases(qem: &Qem, mean: f64, mean_square: f64) -> Vec<(Vec<f64>, f6
         }
         if qem.is_affine {
             ranges.push([mean - reach * deviation, mean + reach * deviation]);
+        }
+        if qem.is_affine && qem.alphabet == Alphabet::Signs {
             ranges.push([0.0, (reach * size).copysign(mean)]);
         }
     }
