@@ -4,7 +4,7 @@
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of a constructor, a fit or a quantiser.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A number of bits, or of basis numbers, is 0 or too large.
@@ -85,7 +85,122 @@ pub enum Error {
         /// The number of cells that contain data.
         n_cells: usize,
     },
+    /// A window with a number that is 0 or too large, or that does not fit an image.
+    #[error(
+        "window of {size:?} taps: no output for an image of {image:?} positions (stride {stride:?}, dilation {dilation:?}, padding {padding:?}; the window must fit the padded image, and size, stride and dilation must be 1 to {})",
+        crate::error::MAX_WINDOW
+    )]
+    Window {
+        /// The height and the width of the image.
+        image: [usize; 2],
+        /// The number of taps along each axis.
+        size: [usize; 2],
+        /// The stride along each axis.
+        stride: [usize; 2],
+        /// The dilation along each axis.
+        dilation: [usize; 2],
+        /// The padding before and after each axis.
+        padding: [[usize; 2]; 2],
+    },
+    /// Data with another number of elements than the shape requires.
+    #[error("{operation}: {quantity} has {actual} elements (expected {expected})")]
+    Length {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The name of the data.
+        quantity: &'static str,
+        /// The number of elements.
+        actual: usize,
+        /// The expected number.
+        expected: usize,
+    },
+    /// Channels that cannot be divided into groups.
+    #[error("{operation}: {n_channels} channels cannot be divided into {n_groups} groups")]
+    Groups {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The number of channels.
+        n_channels: usize,
+        /// The number of groups.
+        n_groups: usize,
+    },
+    /// A sum of so many products that i32 leaves no bits for their coefficients.
+    #[error(
+        "{operation}: the sums of output channel {channel} do not fit i32 ({n_products} products; bound on the sum 2^{bits:.1}, expected below 2^31)"
+    )]
+    SumOverflow {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The output channel.
+        channel: usize,
+        /// The number of products in a sum.
+        n_products: usize,
+        /// The binary logarithm of the bound on the sum.
+        bits: f64,
+    },
+    /// Level sets of the channels of one layer with different numbers of bits or different factors.
+    #[error("{operation}: channel {channel} has other bits or factors than channel 0")]
+    MixedChannels {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The first channel that differs.
+        channel: usize,
+    },
+    /// A layer whose activation the operation does not support.
+    #[error("{operation}: the activation is {actual} (expected {expected})")]
+    Activation {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The kind of the activation.
+        actual: &'static str,
+        /// The supported kind.
+        expected: &'static str,
+    },
+    /// A tensor that is no batch of images of the expected size.
+    #[error("{operation}: the input has shape {actual:?} (expected [batch, {}, {}, {}])", expected[0], expected[1], expected[2])]
+    ImageShape {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The shape of the tensor.
+        actual: Vec<usize>,
+        /// The height, the width and the channels of an image.
+        expected: [usize; 3],
+    },
+    /// A text or a tensor of a model file that is missing or has an unexpected value.
+    #[error("FrozenNetwork::read: {key} is {actual} (expected {expected})")]
+    ModelFile {
+        /// The key of the text, or the name of the tensor.
+        key: String,
+        /// The value, the type and shape, or "missing".
+        actual: String,
+        /// The expected value, in words.
+        expected: String,
+    },
+    /// An error of one layer of a network.
+    #[error("layer {layer:?}: {source}")]
+    Layer {
+        /// The name of the layer.
+        layer: String,
+        /// The error.
+        source: Box<Self>,
+    },
+    /// An error of a tensor program.
+    #[error(transparent)]
+    Tensor(#[from] tensor_core::Error),
 }
+
+impl Error {
+    /// Returns the error with the name of the layer in which it occurred.
+    pub(crate) fn in_layer(self, layer: &str) -> Self {
+        Self::Layer {
+            layer: layer.to_owned(),
+            source: Box::new(self),
+        }
+    }
+}
+
+/// The largest number in a window; no sum or product of two such numbers overflows.
+pub(crate) const MAX_WINDOW: usize = 1 << 15;
 
 /// Checks a number; `expected` describes the valid numbers.
 pub(crate) fn check(

@@ -351,7 +351,7 @@ impl LevelSet {
     /// step 4                   ^                   x > t3: position 4, else 0
     /// step 2               (at 4)      ^           x > t5: position 6, else 4
     /// ```
-    fn index(&self, x: f32) -> usize {
+    pub(crate) fn index(&self, x: f32) -> usize {
         let mut index = 0;
         let mut step = self.levels.len().next_power_of_two() / 2;
         while step > 0 {

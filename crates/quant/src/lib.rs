@@ -6,6 +6,8 @@
 //! - [`Quantizer`]: the level sets of the channels of a tensor.
 //! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
+//! - [`Network`]: a network of convolutions in f32, with float or quantised weights and activations.
+//! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
 //! - [`MovingBasis`]: the moving average of a basis during training.
 //!
 //! # Examples
@@ -21,23 +23,31 @@
 //! assert!(fit.mean_square_error < 0.024);
 //! # Ok::<(), quant::Error>(())
 //! ```
-//! Limits: at most 8 numbers in a basis. No training, no packed layers and no network files yet.
+//! Limits: at most 8 numbers in a basis. No training yet.
 
 mod abc;
 mod average;
 mod error;
+mod frozen;
 mod least_squares;
 mod level_set;
 mod lloyd_max;
+mod network;
+mod planes;
 mod population;
 mod qem;
 mod quantizer;
+mod window;
 
 pub use abc::{Abc, abc};
 pub use average::MovingBasis;
 pub use error::{Error, Result};
+pub use frozen::{FrozenLayer, FrozenNetwork};
 pub use level_set::{Alphabet, LevelSet, MAX_BITS, Ties};
 pub use lloyd_max::{LloydMax, lloyd_max};
+pub use network::{Activation, InputImage, Layer, Network, Normalization, Weights};
+pub use planes::PlaneLayout;
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
 pub use qem::{Fit, Qem};
 pub use quantizer::Quantizer;
+pub use window::Window;

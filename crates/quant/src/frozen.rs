@@ -1,0 +1,351 @@
+//! Networks of integers: the same codes and sums on every executor.
+//!
+//! Role: the form in which a quantised network is stored and runs. [`Network::freeze`] creates it.
+//! Method: an activation is `offset + Σ_p u_p b_p` and a weight `Σ_q v_q s_q`, so a sum of products
+//! is a sum of counts `D_pq = Σ b_p s_q` with the coefficients `u_p v_q`. The coefficients are
+//! rounded to i32 multiples of a power of two that is as small as the length of the sum permits
+//! (`fixed_point`), and the normalization and the levels of the activation become i32 thresholds
+//! (`thresholds`). What remains is integer arithmetic, which no executor rounds.
+//!
+//! ```text
+//! codes ─ unpack or count ones ─► sums i32 ─ thresholds ─► passed (bool) ─ max-pool ─► planes of words
+//!                                     └ last layer: float(sum) / 2^exponent, normalization ─► f32
+//! ```
+//! Accuracy: a sum differs from the exact sum of products by at most half a unit per product.
+
+mod border;
+mod coder;
+mod file;
+mod fixed_point;
+mod product;
+
+use tensor_core::ndarray::ArrayD;
+use tensor_core::{Executor, Tensor};
+
+use crate::error::{Error, Result};
+use crate::level_set::Alphabet;
+use crate::network::{Activation, Layer, Network, Normalization, batch_of};
+use crate::planes::PlaneLayout;
+use crate::window::Window;
+
+use border::Border;
+use coder::Coder;
+use fixed_point::Levels;
+use product::Product;
+
+/// A network whose layers compute with integers and bits.
+///
+/// The input is an 8-bit image, activations between layers are planes of words, and the output is
+/// f32. All codes and sums are equal on every executor.
+///
+/// # Examples
+/// ```
+/// use quant::{Activation, InputImage, Layer, LevelSet, Network, Qem, Weights, Window};
+/// use tensor_core::{Host, Reference};
+///
+/// let wave = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).sin()).collect() };
+/// let activation = || LevelSet::uniform_from_zero(2, 0.5).map(Activation::Levels);
+/// let three = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+/// let binary = Weights::fit(&Qem::signs(1)?, &wave(8 * 9 * 4), 8)?;
+/// let network = Network::new(
+///     InputImage::unit([6, 6, 1]),
+///     vec![
+///         Layer::new("first", 4, three, Weights::Float(wave(4 * 9))).with_activation(activation()?),
+///         Layer::new("second", 8, three, binary).with_activation(activation()?),
+///         Layer::new("last", 3, Window::new([6, 6]), Weights::Float(wave(3 * 36 * 8))),
+///     ],
+/// )?;
+/// let frozen = network.freeze()?;
+/// let pixels: Vec<u8> = (0..2 * 36).map(|i| (i * 41 % 256) as u8).collect();
+/// let scores = frozen.run(&pixels, &Host::new())?;
+/// assert_eq!(scores.shape(), [2, 1, 1, 3]);
+/// assert_eq!(scores, frozen.run(&pixels, &Reference)?);
+/// # Ok::<(), quant::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrozenNetwork {
+    input: [usize; 3],
+    layers: Vec<FrozenLayer>,
+}
+
+/// A layer of integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrozenLayer {
+    name: String,
+    /// The height, the width and the channels of the image that the layer reads.
+    image: [usize; 3],
+    n_outputs: usize,
+    n_groups: usize,
+    window: Window,
+    pool: Window,
+    product: Product,
+    border: Border,
+    /// The number that is added to the products, for each class of the border and each output.
+    offsets: Vec<i32>,
+    output: Output,
+}
+
+/// The result of a layer.
+#[derive(Clone, Debug, PartialEq)]
+enum Output {
+    /// Packed codes for the next layer.
+    Codes(Coder),
+    /// The normalised sums as f32.
+    Numbers {
+        normalization: Normalization,
+        /// The sum of channel `o` is in units of `2^-exponents[o]`.
+        exponents: Vec<i32>,
+    },
+}
+
+impl Network {
+    /// Returns the network as integers.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with [`Error::Activation`] unless all layers but the last have levels and
+    /// the last has no activation; with [`Error::MixedChannels`] if the channels of a layer have
+    /// different numbers of bits; with [`Error::SumOverflow`] if a sum has so many products that
+    /// i32 leaves no bits for their coefficients.
+    pub fn freeze(&self) -> Result<FrozenNetwork> {
+        let mut levels = Levels::of_input(self.input());
+        let mut layers = Vec::with_capacity(self.layers().len());
+        let last = self.layers().len() - 1;
+        for (number, layer) in self.layers().iter().enumerate() {
+            let next = self.layers().get(number + 1);
+            let image = self.image_sizes()[number];
+            let frozen = FrozenLayer::new(layer, image, &levels, next.map(|next| next.n_groups));
+            layers.push(frozen.map_err(|error| error.in_layer(&layer.name))?);
+            if let (Activation::Levels(set), true) = (&layer.activation, number != last) {
+                levels = Levels::of_activation(set, layer.n_outputs);
+            }
+        }
+        Ok(FrozenNetwork {
+            input: self.input().size,
+            layers,
+        })
+    }
+}
+
+impl FrozenNetwork {
+    /// Returns the height, the width and the channels of an input image.
+    #[must_use]
+    pub fn input_size(&self) -> [usize; 3] {
+        self.input
+    }
+
+    /// Returns the layers.
+    #[must_use]
+    pub fn layers(&self) -> &[FrozenLayer] {
+        &self.layers
+    }
+
+    /// Returns the output of each layer as tensor programs: planes of `u32` words
+    /// `[batch, height, width, plane, group, word]` (see [`PlaneLayout`]), and for the last layer
+    /// f32 `[batch, height, width, channels]`. The input is `[batch, height, width, channels]` of
+    /// i32 in 0 to 255.
+    ///
+    /// # Errors
+    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] for an error of `codes`.
+    pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
+        let operation = "FrozenNetwork::layers_of";
+        let batch = batch_of(operation, codes, self.input)?;
+        let mut outputs: Vec<Tensor> = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            let output = layer.output_of(outputs.last().unwrap_or(codes), batch)?;
+            outputs.push(output);
+        }
+        Ok(outputs)
+    }
+
+    /// Returns the output of the last layer as a tensor program: f32
+    /// `[batch, height, width, channels]`.
+    ///
+    /// # Errors
+    /// As [`layers_of`](Self::layers_of).
+    pub fn outputs_of(&self, codes: &Tensor) -> Result<Tensor> {
+        let mut outputs = self.layers_of(codes)?;
+        outputs.pop().ok_or(Error::Empty {
+            operation: "FrozenNetwork::outputs_of",
+        })
+    }
+
+    /// Computes the output for 8-bit images `[batch, height, width, channels]`.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless the pixels are whole images; [`Error::Tensor`] for an error of the
+    /// executor.
+    pub fn run(&self, pixels: &[u8], executor: &dyn Executor) -> Result<ArrayD<f32>> {
+        Ok(self.outputs_of(&self.codes(pixels)?)?.eval(executor)?)
+    }
+
+    /// Returns 8-bit images as a tensor of i32, the input of the network's programs.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless the pixels are whole images.
+    pub fn codes(&self, pixels: &[u8]) -> Result<Tensor> {
+        let [height, width, channels] = self.input;
+        let image_len = height * width * channels;
+        if image_len == 0 || !pixels.len().is_multiple_of(image_len) {
+            return Err(Error::Length {
+                operation: "FrozenNetwork::codes",
+                quantity: "pixels",
+                actual: pixels.len(),
+                expected: pixels.len() / image_len.max(1) * image_len,
+            });
+        }
+        let shape = [pixels.len() / image_len, height, width, channels];
+        Ok(Tensor::from_vec(
+            &shape,
+            pixels.iter().map(|&pixel| i32::from(pixel)).collect(),
+        ))
+    }
+}
+
+impl FrozenLayer {
+    /// Freezes a layer; `levels` are the numbers that the codes of its input stand for, and
+    /// `n_groups_after` the groups of the next layer, if there is one.
+    fn new(
+        layer: &Layer,
+        image: [usize; 3],
+        levels: &Levels,
+        n_groups_after: Option<usize>,
+    ) -> Result<Self> {
+        let [height, width, _] = image;
+        let size = layer.window.output_size([height, width])?;
+        let border = Border::new(&layer.window, [height, width], size);
+        let fixed = fixed_point::fix(layer, image, levels, &border)?;
+        let output = match (&layer.activation, n_groups_after) {
+            (Activation::Levels(levels), Some(n_groups)) => {
+                let layout = PlaneLayout::new(layer.n_outputs, n_groups, levels.basis().len())?;
+                Output::Codes(Coder::new(levels, layout, &layer.normalization, &fixed))
+            }
+            (Activation::None, None) => Output::Numbers {
+                normalization: layer.normalization.clone(),
+                exponents: fixed.exponents.clone(),
+            },
+            (activation, next) => {
+                return Err(Error::Activation {
+                    operation: "Network::freeze",
+                    actual: activation.kind(),
+                    expected: if next.is_some() {
+                        "a level set"
+                    } else {
+                        "none in the last layer"
+                    },
+                });
+            }
+        };
+        let mut frozen = Self {
+            name: layer.name.clone(),
+            image,
+            n_outputs: layer.n_outputs,
+            n_groups: layer.n_groups,
+            window: layer.window,
+            pool: layer.pool,
+            product: fixed.product,
+            border,
+            offsets: fixed.offsets,
+            output,
+        };
+        if let Output::Codes(coder) = &frozen.output {
+            let is_flipped = coder.is_flipped.clone();
+            frozen.product.negate(&is_flipped, layer.n_groups);
+            for offsets in frozen.offsets.chunks_mut(is_flipped.len()) {
+                for (offset, &is_flipped) in offsets.iter_mut().zip(&is_flipped) {
+                    *offset = if is_flipped { -*offset } else { *offset };
+                }
+            }
+        }
+        frozen.check_range()?;
+        Ok(frozen)
+    }
+
+    /// Checks that no sum can leave i32.
+    fn check_range(&self) -> Result<()> {
+        let n_products = self.window.n_taps() * (self.image[2] / self.n_groups);
+        let bounds = self
+            .product
+            .bounds(n_products, self.n_outputs, self.n_groups);
+        for (channel, bound) in bounds.into_iter().enumerate() {
+            let offsets = self.offsets.iter().skip(channel).step_by(self.n_outputs);
+            let offset = offsets
+                .map(|offset| offset.unsigned_abs())
+                .max()
+                .unwrap_or(0);
+            let bound = bound.saturating_add(offset.into());
+            if bound > i32::MAX.unsigned_abs().into() {
+                return Err(Error::SumOverflow {
+                    operation: "FrozenNetwork",
+                    channel,
+                    n_products,
+                    bits: (bound as f64).log2(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the number of bytes of the weights, the coefficients and the thresholds: 4 for each
+    /// word and number.
+    ///
+    /// ```text
+    /// weights in bits  outputs · taps · W · ⌈channels of a group / 32⌉ words, outputs · A · W coefficients
+    /// float weights    outputs · taps · A · channels of a group numbers (A is 1 for 8-bit images)
+    /// offsets          outputs · classes of the border
+    /// codes            outputs · thresholds
+    /// numbers          5 · outputs
+    /// ```
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let output = match &self.output {
+            Output::Codes(coder) => coder.thresholds.len(),
+            Output::Numbers { exponents, .. } => 5 * exponents.len(),
+        };
+        size_of::<u32>() * (self.product.n_numbers() + self.offsets.len() + output)
+    }
+
+    /// Returns the sums of products of each output position as a tensor program: i32
+    /// `[batch, height, width, outputs]`. The sums of channels with a negative factor of the
+    /// normalization are negated.
+    ///
+    /// # Errors
+    /// [`Error::Window`] never for a layer that was created.
+    pub fn sums_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
+        let [height, width, _] = self.image;
+        let [rows, cols] = self.window.output_size([height, width])?;
+        let shape = [batch, rows, cols, self.n_outputs];
+        let sums = self.product.sums_of(self, input, batch, [rows, cols]);
+        let constants = self.product.constants(self);
+        let constants = self.border.program(&constants, self.n_outputs);
+        Ok(sums.reshape(&shape) + constants)
+    }
+
+    fn output_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
+        let sums = self.sums_of(input, batch)?;
+        Ok(match &self.output {
+            Output::Codes(coder) => coder.planes_of(&sums, &self.pool),
+            Output::Numbers {
+                normalization,
+                exponents,
+            } => {
+                let pooled = if self.pool == Window::new([1; 2]) {
+                    sums
+                } else {
+                    self.pool.views(&sums, i32::MIN).max([-1, -2])
+                };
+                let units: Vec<f32> = exponents.iter().map(|&n| fixed_point::unit(n)).collect();
+                let units = Tensor::from_vec(&[units.len()], units);
+                normalization.program(&(pooled.cast(tensor_core::DType::F32) * units))
+            }
+        })
+    }
+}
+
+/// The factors that the bits of a layer's input stand for, and their layout.
+type BitInput = (Alphabet, PlaneLayout);

@@ -1,0 +1,127 @@
+//! From sums to packed codes: thresholds, max-pool and planes.
+//!
+//! Method: the normalised value of a sum, `normalization(float(sum) · unit)`, is computed in f32 by
+//! operations each of which is monotone, so the number of levels that it passes is a monotone
+//! function of the sum. Bisection finds, for each threshold of the level set, the last sum that
+//! does not pass it. A channel whose factor is negative has its sums negated first, so that codes
+//! ascend with the sums in every channel; a factor of 0 leaves thresholds that all sums pass, or
+//! none. Max-pool is then the maximum of the passed thresholds, and the minimum in negated
+//! channels. A bit of the code is the exclusive or of the thresholds at which it changes.
+//!
+//! ```text
+//! codes   0   1   2   4   3   5   6   7      out of integer order
+//! bit 0   0   1   0   0   1   1   0   1
+//! changes   x   x       x       x   x        bit 0 = passed 0 ^ passed 1 ^ passed 3 ^ passed 5 ^ passed 6
+//! ```
+
+use tensor_core::Tensor;
+
+use crate::level_set::LevelSet;
+use crate::network::Normalization;
+use crate::planes::PlaneLayout;
+use crate::window::Window;
+
+use super::fixed_point::{Fixed, unit};
+
+/// The thresholds and codes of a layer's output.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Coder {
+    pub(super) layout: PlaneLayout,
+    /// Whether the sums of each channel are negated.
+    pub(super) is_flipped: Vec<bool>,
+    /// A sum above `thresholds[threshold][channel]` passes.
+    pub(super) thresholds: Vec<i32>,
+    /// The code of each level; one more than there are thresholds.
+    pub(super) codes: Vec<u8>,
+}
+
+impl Coder {
+    pub(super) fn new(
+        levels: &LevelSet,
+        layout: PlaneLayout,
+        normalization: &Normalization,
+        fixed: &Fixed,
+    ) -> Self {
+        let n_channels = layout.n_channels();
+        let n_thresholds = levels.thresholds().len();
+        let is_flipped: Vec<bool> = normalization.factor.iter().map(|&f| f < 0.0).collect();
+        let mut thresholds = vec![0; n_thresholds * n_channels];
+        for channel in 0..n_channels {
+            let unit = unit(fixed.exponents[channel]);
+            let sign = if is_flipped[channel] { -1 } else { 1 };
+            let n_passed = |sum: i64| {
+                let value = normalization.apply(channel, (sign * sum) as f32 * unit);
+                levels.index(value)
+            };
+            let bound = i64::from(fixed.bounds[channel]);
+            for threshold in 0..n_thresholds {
+                let passes = |sum: i64| n_passed(sum) > threshold;
+                thresholds[threshold * n_channels + channel] = last_below(bound, passes);
+            }
+        }
+        Self {
+            layout,
+            is_flipped,
+            thresholds,
+            codes: levels.codes().to_vec(),
+        }
+    }
+
+    /// Returns the planes of the codes of sums `[batch, rows, cols, channels]`, after max-pool.
+    pub(super) fn planes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
+        let n_channels = self.layout.n_channels();
+        let n_thresholds = self.thresholds.len() / n_channels;
+        let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());
+        let mut passed = sums.expand_dims(-2).gt(&thresholds);
+        if *pool != Window::new([1; 2]) {
+            // The minimum is the negated maximum of the negated flags.
+            let is_flipped = Tensor::from_vec(&[n_channels], self.is_flipped.clone());
+            let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
+            passed = maximum.ne(&is_flipped);
+        }
+        // [batch, rows, cols, threshold, group, word]
+        let words = self.layout.pack_plane(&passed);
+        let planes: Vec<Tensor> = (0..self.layout.n_planes())
+            .map(|plane| {
+                let bit = |level: usize| self.codes[level] >> plane & 1 == 1;
+                let lowest = self.lowest(bit(0));
+                let changed = (0..n_thresholds).filter(|&level| bit(level) != bit(level + 1));
+                changed.fold(lowest, |plane, threshold| {
+                    let threshold = threshold.cast_signed();
+                    plane ^ words.slice(3, threshold..=threshold)
+                })
+            })
+            .collect();
+        Tensor::concat(&planes.iter().collect::<Vec<_>>(), 3)
+    }
+
+    /// Returns the words `[group, word]` of a plane that is `bit` in all channels.
+    fn lowest(&self, bit: bool) -> Tensor {
+        let shape = [self.layout.n_groups(), self.layout.group_words()];
+        let mut words = vec![0; shape.iter().product()];
+        for channel in 0..self.layout.n_channels() {
+            let (word, place) = self.layout.place(channel);
+            words[word] |= u32::from(bit) << place;
+        }
+        Tensor::from_vec(&shape, words)
+    }
+}
+
+/// Returns the largest number in `-bound - 1 ..= bound` that does not pass, where all numbers after
+/// the first that passes pass too; `i32::MIN` if `-bound` passes.
+fn last_below(bound: i64, passes: impl Fn(i64) -> bool) -> i32 {
+    if passes(-bound) {
+        return i32::MIN;
+    }
+    // `low` does not pass; `high` passes, or is beyond the range.
+    let (mut low, mut high) = (-bound, bound + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if passes(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    i32::try_from(low).unwrap_or(i32::MAX)
+}

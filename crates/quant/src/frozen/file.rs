@@ -1,0 +1,464 @@
+//! Files of frozen networks.
+//!
+//! Format: safetensors. The metadata has the texts below; lists are separated by spaces. All
+//! tensors are row-major.
+//!
+//! ```text
+//! text                 value
+//! format               quant.frozen-network
+//! version              1
+//! input                height, width and channels of an image
+//! layers               number of layers
+//! layer.N.name         name of layer N, counted from 0
+//! layer.N.outputs      output channels, groups
+//! layer.N.window       size (2), stride (2), dilation (2), padding top, bottom, left, right
+//! layer.N.pool         the same of the max-pool
+//! layer.N.product      "signs" or "bits" (the factors of the input) and the number of planes of
+//!                      the weights, or "numbers"
+//! layer.N.codes        the code of each level in ascending order; absent in the last layer
+//!
+//! tensor               type, shape
+//! layer.N.words        u32 [group, plane, row, col, word, output of the group]; bit 1 is the sign +1
+//! layer.N.coefficients i32 [plane of the input, plane of the weights, output]
+//! layer.N.numbers      i32 [group, row, col, plane of the input, channel of the group, output of the group]
+//! layer.N.offsets      i32 [class of the border, output]
+//! layer.N.thresholds   i32 [threshold, output]
+//! layer.N.is_flipped   bool [output]: whether the sums are negated
+//! layer.N.exponents    i32 [output]: a sum is in units of 2^-exponent
+//! layer.N.affine       f32 [bias, mean, factor, shift; output]
+//! ```
+//! A layer has `words` and `coefficients`, or `numbers`; the last layer has `exponents` and
+//! `affine`, the others `thresholds` and `is_flipped`. A reader checks every shape, and that no sum
+//! can leave i32.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use tensor_core::data::safetensors::{self, Reader};
+use tensor_core::{Element, Tensor};
+
+use crate::error::{Error, Result, finite};
+use crate::level_set::{Alphabet, MAX_BITS};
+use crate::network::Normalization;
+use crate::planes::PlaneLayout;
+use crate::window::Window;
+
+use super::border::Border;
+use super::coder::Coder;
+use super::fixed_point;
+use super::product::Product;
+use super::{FrozenLayer, FrozenNetwork, Output};
+
+/// The name of the format.
+const FORMAT: &str = "quant.frozen-network";
+/// The version that is written, and the only one that is read.
+const VERSION: &str = "1";
+/// The largest height, width and number of channels of an image.
+const MAX_SIDE: usize = 1 << 20;
+
+impl FrozenNetwork {
+    /// Writes the network to a safetensors file, which appears complete or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] with the error of the file system.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut texts = BTreeMap::from([
+            ("format".to_owned(), FORMAT.to_owned()),
+            ("version".to_owned(), VERSION.to_owned()),
+            ("input".to_owned(), list(&self.input)),
+            ("layers".to_owned(), self.layers.len().to_string()),
+        ]);
+        let mut tensors = Vec::new();
+        for (number, layer) in self.layers.iter().enumerate() {
+            let key = |name: &str| format!("layer.{number}.{name}");
+            for (name, text) in layer.texts() {
+                texts.insert(key(name), text);
+            }
+            tensors.extend(layer.tensors().into_iter().map(|(name, t)| (key(name), t)));
+        }
+        let tensors: Vec<_> = tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
+        Ok(safetensors::write_with_metadata(path, &tensors, &texts)?)
+    }
+
+    /// Reads a network from a safetensors file.
+    ///
+    /// Memory: no more than a small multiple of the size of the file.
+    ///
+    /// # Errors
+    /// [`Error::ModelFile`] with the key of a text or tensor that is missing or has an unexpected
+    /// value; [`Error::Layer`] with the errors of [`Network::new`](crate::Network::new) and
+    /// [`Error::SumOverflow`]; [`Error::Tensor`] for a file that is no safetensors file.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let reader = Reader::open(path).map_err(tensor_core::Error::from)?;
+        let mut source = Source { reader };
+        source.expect("format", FORMAT)?;
+        source.expect("version", VERSION)?;
+        let input: [usize; 3] = source.numbers("input")?;
+        let [n_layers] = source.numbers("layers")?;
+        if input.iter().any(|&side| !(1..=MAX_SIDE).contains(&side)) {
+            return Err(source.error("input", &format!("three numbers from 1 to {MAX_SIDE}")));
+        }
+        // A layer has a text and a tensor, so a file does not have many more layers than entries.
+        if n_layers == 0 || n_layers > source.reader.entries().len() {
+            return Err(source.error("layers", "the number of layers in the file"));
+        }
+        let mut image = input;
+        let mut layout = None;
+        let mut layers = Vec::with_capacity(n_layers);
+        for number in 0..n_layers {
+            let key = |name: &str| format!("layer.{number}.{name}");
+            let name = source.text(&key("name"))?.to_owned();
+            let n_groups_after = if number + 1 < n_layers {
+                let [_, n_groups] = source.numbers(&format!("layer.{}.outputs", number + 1))?;
+                Some(n_groups)
+            } else {
+                None
+            };
+            let read = source.layer(name.clone(), &key, image, layout, n_groups_after);
+            let (layer, size) = read.map_err(|error| match error {
+                // The key names the layer already.
+                Error::ModelFile { .. } => error,
+                other => other.in_layer(&name),
+            })?;
+            if let Output::Codes(coder) = &layer.output {
+                layout = Some(coder.layout);
+            }
+            layers.push(layer);
+            image = size;
+        }
+        Ok(Self { input, layers })
+    }
+}
+
+impl FrozenLayer {
+    fn texts(&self) -> Vec<(&'static str, String)> {
+        let mut texts = vec![
+            ("name", self.name.clone()),
+            ("outputs", list(&[self.n_outputs, self.n_groups])),
+            ("window", window_text(&self.window)),
+            ("pool", window_text(&self.pool)),
+        ];
+        let product = match &self.product {
+            Product::Numbers { .. } => "numbers".to_owned(),
+            Product::Bits {
+                alphabet,
+                n_weight_planes,
+                ..
+            } => match alphabet {
+                Alphabet::Signs => format!("signs {n_weight_planes}"),
+                Alphabet::Bits => format!("bits {n_weight_planes}"),
+            },
+        };
+        texts.push(("product", product));
+        if let Output::Codes(coder) = &self.output {
+            texts.push(("codes", list(&coder.codes)));
+        }
+        texts
+    }
+
+    fn tensors(&self) -> Vec<(&'static str, Tensor)> {
+        let n_outputs = self.n_outputs;
+        let mut tensors = match &self.product {
+            Product::Bits {
+                words,
+                coefficients,
+                ..
+            } => vec![
+                ("words", tensor(&self.weights_shape(), words)),
+                (
+                    "coefficients",
+                    tensor(&self.coefficients_shape(), coefficients),
+                ),
+            ],
+            Product::Numbers { numbers, .. } => {
+                vec![("numbers", tensor(&self.weights_shape(), numbers))]
+            }
+        };
+        let n_classes = self.border.n_classes();
+        tensors.push(("offsets", tensor(&[n_classes, n_outputs], &self.offsets)));
+        match &self.output {
+            Output::Codes(coder) => {
+                let n_thresholds = coder.codes.len() - 1;
+                let shape = [n_thresholds, n_outputs];
+                tensors.push(("thresholds", tensor(&shape, &coder.thresholds)));
+                tensors.push(("is_flipped", tensor(&[n_outputs], &coder.is_flipped)));
+            }
+            Output::Numbers {
+                normalization,
+                exponents,
+            } => {
+                let rows = normalization.rows().concat();
+                tensors.push((
+                    "affine",
+                    tensor(&[rows.len() / n_outputs, n_outputs], &rows),
+                ));
+                tensors.push(("exponents", tensor(&[n_outputs], exponents)));
+            }
+        }
+        tensors
+    }
+
+    /// Returns the shape of the tensor `words` or `numbers`.
+    fn weights_shape(&self) -> Vec<usize> {
+        let outputs = self.n_outputs / self.n_groups;
+        let [rows, cols] = self.window.size;
+        match &self.product {
+            Product::Bits {
+                layout,
+                n_weight_planes,
+                ..
+            } => vec![
+                self.n_groups,
+                *n_weight_planes,
+                rows,
+                cols,
+                layout.group_words(),
+                outputs,
+            ],
+            Product::Numbers { n_planes, .. } => {
+                let group_len = self.image[2] / self.n_groups;
+                vec![self.n_groups, rows, cols, *n_planes, group_len, outputs]
+            }
+        }
+    }
+
+    /// Returns the shape of the tensor `coefficients`.
+    fn coefficients_shape(&self) -> [usize; 3] {
+        match &self.product {
+            Product::Bits {
+                layout,
+                n_weight_planes,
+                ..
+            } => [layout.n_planes(), *n_weight_planes, self.n_outputs],
+            Product::Numbers { .. } => [0; 3],
+        }
+    }
+}
+
+/// An open file.
+struct Source {
+    reader: Reader<BufReader<File>>,
+}
+
+impl Source {
+    /// Returns an error for a text or a tensor.
+    fn error(&self, key: &str, expected: &str) -> Error {
+        let entry = self.reader.entries().iter().find(|entry| entry.name == key);
+        let actual = match (self.reader.metadata().get(key), entry) {
+            // A damaged file can have a text of any length.
+            (Some(text), _) => format!("{:?}", text.chars().take(80).collect::<String>()),
+            (None, Some(entry)) => format!("a tensor of {:?} {:?}", entry.dtype, entry.shape),
+            (None, None) => "missing".to_owned(),
+        };
+        Error::ModelFile {
+            key: key.to_owned(),
+            actual,
+            expected: expected.to_owned(),
+        }
+    }
+
+    fn text(&self, key: &str) -> Result<&str> {
+        let text = self.reader.metadata().get(key).map(String::as_str);
+        text.ok_or_else(|| self.error(key, "a text"))
+    }
+
+    fn expect(&self, key: &str, value: &str) -> Result<()> {
+        if self.text(key)? == value {
+            Ok(())
+        } else {
+            Err(self.error(key, &format!("{value:?}")))
+        }
+    }
+
+    /// Returns a list of exactly `N` numbers.
+    fn numbers<const N: usize>(&self, key: &str) -> Result<[usize; N]> {
+        let words = self.text(key)?.split(' ').take(N + 1);
+        let numbers = words.map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
+        numbers.ok_or_else(|| self.error(key, &format!("a list of {N} numbers")))
+    }
+
+    fn window(&self, key: &str) -> Result<Window> {
+        let [y, x, sy, sx, dy, dx, top, bottom, left, right] = self.numbers(key)?;
+        Ok(Window::new([y, x])
+            .with_stride([sy, sx])
+            .with_dilation([dy, dx])
+            .with_padding([[top, bottom], [left, right]]))
+    }
+
+    /// Reads a tensor of the expected shape.
+    fn tensor<T: Element>(&mut self, key: &str, shape: &[usize]) -> Result<Vec<T>> {
+        let entry = self.reader.entries().iter().find(|entry| entry.name == key);
+        let is_expected = entry
+            .is_some_and(|entry| entry.shape == shape && entry.dtype.closest() == Some(T::DTYPE));
+        if !is_expected {
+            return Err(self.error(key, &format!("{} {shape:?}", T::DTYPE)));
+        }
+        let read = self.reader.read(key).map_err(tensor_core::Error::from)?;
+        Ok(read.to_host::<T>()?.into_iter().collect())
+    }
+
+    /// Reads a layer, and returns it with the size of its output. `layout` is that of the input,
+    /// unless the input is an image.
+    fn layer(
+        &mut self,
+        name: String,
+        key: &impl Fn(&str) -> String,
+        image: [usize; 3],
+        layout: Option<PlaneLayout>,
+        n_groups_after: Option<usize>,
+    ) -> Result<(FrozenLayer, [usize; 3])> {
+        let [n_outputs, n_groups] = self.numbers(&key("outputs"))?;
+        let [height, width, n_channels] = image;
+        let is_divided = n_groups > 0
+            && n_outputs > 0
+            && n_outputs <= MAX_SIDE
+            && n_outputs.is_multiple_of(n_groups)
+            && n_channels.is_multiple_of(n_groups);
+        if !is_divided {
+            let expected = format!(
+                "outputs up to {MAX_SIDE} and groups that divide them and {n_channels} channels"
+            );
+            return Err(self.error(&key("outputs"), &expected));
+        }
+        let (window, pool) = (self.window(&key("window"))?, self.window(&key("pool"))?);
+        let size = window.output_size([height, width])?;
+        let [pooled_height, pooled_width] = pool.output_size(size)?;
+        let product = self.text(&key("product"))?;
+        let product = match (product.split_once(' '), layout) {
+            (None, _) if product == "numbers" => Product::Numbers {
+                n_planes: layout.map_or(1, |layout| layout.n_planes()),
+                is_image: layout.is_none(),
+                numbers: vec![],
+            },
+            (Some((alphabet @ ("signs" | "bits"), n_weight_planes)), Some(layout)) => {
+                let n_weight_planes = n_weight_planes.parse().ok();
+                let Some(n_weight_planes) =
+                    n_weight_planes.filter(|n| (1..=MAX_BITS + 1).contains(n))
+                else {
+                    let expected = format!("1 to {} planes of the weights", MAX_BITS + 1);
+                    return Err(self.error(&key("product"), &expected));
+                };
+                Product::Bits {
+                    alphabet: if alphabet == "signs" {
+                        Alphabet::Signs
+                    } else {
+                        Alphabet::Bits
+                    },
+                    layout,
+                    n_weight_planes,
+                    words: vec![],
+                    coefficients: vec![],
+                }
+            }
+            _ => {
+                let expected = "\"numbers\", or \"signs\" or \"bits\" with a number of planes after the first layer";
+                return Err(self.error(&key("product"), expected));
+            }
+        };
+        let mut layer = FrozenLayer {
+            name,
+            image,
+            n_outputs,
+            n_groups,
+            window,
+            pool,
+            product,
+            border: Border::new(&window, [height, width], size),
+            offsets: vec![],
+            output: Output::Numbers {
+                normalization: Normalization::bias(&[]),
+                exponents: vec![],
+            },
+        };
+        let (weights, pairs) = (layer.weights_shape(), layer.coefficients_shape());
+        match &mut layer.product {
+            Product::Bits {
+                words,
+                coefficients,
+                layout,
+                ..
+            } => {
+                *words = self.tensor(&key("words"), &weights)?;
+                *coefficients = self.tensor(&key("coefficients"), &pairs)?;
+                if !layout.has_clean_words(words, weights[5]) {
+                    return Err(self.error(&key("words"), "zeros in the unused bits"));
+                }
+            }
+            Product::Numbers { numbers, .. } => {
+                *numbers = self.tensor(&key("numbers"), &weights)?;
+            }
+        }
+        let offsets = [layer.border.n_classes(), n_outputs];
+        layer.offsets = self.tensor(&key("offsets"), &offsets)?;
+        layer.output = match n_groups_after {
+            Some(n_groups) => Output::Codes(self.coder(key, n_outputs, n_groups)?),
+            None => self.last(key, n_outputs)?,
+        };
+        layer.check_range()?;
+        Ok((layer, [pooled_height, pooled_width, n_outputs]))
+    }
+
+    fn coder(
+        &mut self,
+        key: &impl Fn(&str) -> String,
+        n_outputs: usize,
+        n_groups: usize,
+    ) -> Result<Coder> {
+        let codes = self.text(&key("codes"))?.split(' ').take(1 << MAX_BITS);
+        let codes = codes.map(str::parse).collect::<Result<Vec<u8>, _>>();
+        let Some(codes) = codes.ok().filter(|codes| codes.len() > 1) else {
+            return Err(self.error(&key("codes"), "two or more numbers from 0 to 255"));
+        };
+        let highest = codes.iter().fold(0, |all, code| all | code);
+        let n_planes = (u8::BITS - highest.leading_zeros()) as usize;
+        let thresholds = [codes.len() - 1, n_outputs];
+        Ok(Coder {
+            layout: PlaneLayout::new(n_outputs, n_groups, n_planes)?,
+            is_flipped: self.tensor(&key("is_flipped"), &[n_outputs])?,
+            thresholds: self.tensor(&key("thresholds"), &thresholds)?,
+            codes,
+        })
+    }
+
+    fn last(&mut self, key: &impl Fn(&str) -> String, n_outputs: usize) -> Result<Output> {
+        let exponents: Vec<i32> = self.tensor(&key("exponents"), &[n_outputs])?;
+        let [least, most] = fixed_point::EXPONENTS;
+        if !exponents.iter().all(|n| (least..=most).contains(n)) {
+            return Err(self.error(
+                &key("exponents"),
+                &format!("numbers from {least} to {most}"),
+            ));
+        }
+        let rows: Vec<f32> = self.tensor(&key("affine"), &[4, n_outputs])?;
+        for &number in &rows {
+            finite("FrozenNetwork::read", "affine", number.into())?;
+        }
+        let row = |n: usize| rows[n * n_outputs..][..n_outputs].to_vec();
+        Ok(Output::Numbers {
+            normalization: Normalization {
+                bias: row(0),
+                mean: row(1),
+                factor: row(2),
+                shift: row(3),
+            },
+            exponents,
+        })
+    }
+}
+
+fn tensor<T: Element>(shape: &[usize], data: &[T]) -> Tensor {
+    Tensor::from_vec(shape, data.to_vec())
+}
+
+fn list<T: ToString>(numbers: &[T]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(" ")
+}
+
+fn window_text(window: &Window) -> String {
+    let pairs = [window.size, window.stride, window.dilation];
+    list(&[pairs.concat(), window.padding.concat()].concat())
+}

@@ -1,0 +1,355 @@
+//! Sums of products as integers.
+//!
+//! Method: for each output channel, the products of bases are multiplied with a power of two and
+//! rounded. The power is the largest for which no sum can leave i32:
+//!
+//! ```text
+//! 2 |offset| + Σ |coefficient| · (largest count)  +  half a unit per rounding  <  2^31
+//! ```
+//! The offset is what the offsets of the levels and the padding contribute; it depends on the taps
+//! that are inside of the image.
+
+use crate::error::{Error, Result};
+use crate::level_set::{Alphabet, LevelSet};
+use crate::network::{InputImage, Layer, Weights};
+use crate::planes::PlaneLayout;
+
+use super::BitInput;
+use super::border::Border;
+use super::product::{self, Product};
+
+/// The numbers that the codes of a layer's input stand for: `offset + Σ_p basis[p] b_p` with the
+/// planes `b_p`, per channel.
+pub(super) struct Levels {
+    /// `[channel][plane]`.
+    basis: Vec<Vec<f64>>,
+    offset: Vec<f64>,
+    /// The largest number of a plane: 255 for an image, whose codes are one plane; else 1.
+    largest: f64,
+    /// `None` for an image.
+    alphabet: Option<Alphabet>,
+}
+
+impl Levels {
+    pub(super) fn of_input(input: &InputImage) -> Self {
+        Self {
+            basis: input.scale.iter().map(|&u| vec![f64::from(u)]).collect(),
+            offset: input
+                .offset
+                .iter()
+                .map(|&number| f64::from(number))
+                .collect(),
+            largest: f64::from(u8::MAX),
+            alphabet: None,
+        }
+    }
+
+    pub(super) fn of_activation(levels: &LevelSet, n_channels: usize) -> Self {
+        let basis: Vec<f64> = levels.basis().iter().map(|&u| f64::from(u)).collect();
+        Self {
+            basis: vec![basis; n_channels],
+            offset: vec![f64::from(levels.offset()); n_channels],
+            largest: 1.0,
+            alphabet: Some(levels.alphabet()),
+        }
+    }
+
+    /// Returns the levels as sums of bits 0 and 1: `±u = -u + 2u b`.
+    fn of_bits(&self) -> Self {
+        let is_signs = self.alphabet == Some(Alphabet::Signs);
+        let factor = if is_signs { 2.0 } else { 1.0 };
+        let bases = self.basis.iter();
+        let basis: Vec<Vec<f64>> = bases
+            .map(|basis| basis.iter().map(|u| factor * u).collect())
+            .collect();
+        let lowest = self.basis.iter().zip(&self.offset).map(|(basis, offset)| {
+            let sum: f64 = basis.iter().sum();
+            if is_signs { offset - sum } else { *offset }
+        });
+        Self {
+            offset: lowest.collect(),
+            basis,
+            ..*self
+        }
+    }
+}
+
+/// The smallest and the largest exponent: a unit is a normal f32.
+pub(super) const EXPONENTS: [i32; 2] = [-127, 126];
+
+/// A layer's products as integers.
+pub(super) struct Fixed {
+    pub(super) product: Product,
+    /// `[class of the border][output]`.
+    pub(super) offsets: Vec<i32>,
+    /// The sum of channel `o` is in units of `2^-exponents[o]`.
+    pub(super) exponents: Vec<i32>,
+    /// A bound on the absolute value of the sums of each channel.
+    pub(super) bounds: Vec<i32>,
+}
+
+/// The weights of one output channel as sums of signs: `offset + Σ_q basis[q] s_q`.
+struct Signs {
+    basis: Vec<f64>,
+    offset: f64,
+}
+
+/// Rounds the products of a layer.
+pub(super) fn fix(
+    layer: &Layer,
+    image: [usize; 3],
+    levels: &Levels,
+    border: &Border,
+) -> Result<Fixed> {
+    match (&layer.weights, levels.alphabet) {
+        (Weights::Levels { quantizer, codes }, Some(alphabet)) => {
+            let layout = PlaneLayout::new(image[2], layer.n_groups, levels.basis[0].len())?;
+            let sets = quantizer.levels();
+            let channels = signs_of(sets, layer.n_outputs)?;
+            fix_bits(layer, levels, border, (alphabet, layout), &channels, codes)
+        }
+        _ => fix_numbers(layer, image, &levels.of_bits(), border),
+    }
+}
+
+/// Returns the weights of each output channel as sums of signs, all with the same number of bits.
+fn signs_of(sets: &[LevelSet], n_outputs: usize) -> Result<Vec<Signs>> {
+    let kind = |set: &LevelSet| (set.basis().len(), set.alphabet());
+    if let Some(channel) = sets.iter().position(|set| kind(set) != kind(&sets[0])) {
+        return Err(Error::MixedChannels {
+            operation: "Network::freeze",
+            channel,
+        });
+    }
+    let signs = (0..n_outputs).map(|output| {
+        let set = &sets[output.min(sets.len() - 1)];
+        let basis = set.basis().iter().map(|&v| f64::from(v));
+        match set.alphabet() {
+            Alphabet::Signs => Signs {
+                basis: basis.collect(),
+                offset: f64::from(set.offset()),
+            },
+            // A bit 0 or 1 is half of one more than a sign.
+            Alphabet::Bits => Signs {
+                basis: basis.clone().map(|v| v / 2.0).collect(),
+                offset: f64::from(set.offset()) + basis.map(|v| v / 2.0).sum::<f64>(),
+            },
+        }
+    });
+    Ok(signs.collect())
+}
+
+fn fix_bits(
+    layer: &Layer,
+    levels: &Levels,
+    border: &Border,
+    input: BitInput,
+    channels: &[Signs],
+    codes: &[u8],
+) -> Result<Fixed> {
+    let (_, layout) = input;
+    let n_planes = layout.n_planes();
+    // The offsets of the weights are one more plane, all of whose signs are +1.
+    let has_offset = channels.iter().any(|signs| signs.offset != 0.0);
+    let n_signs = channels[0].basis.len();
+    let n_weight_planes = n_signs + usize::from(has_offset);
+    let values = layer.weights.values()?;
+    let per_output = values.len() / layer.n_outputs;
+    let mut fixed = Rounded::new(layer, border);
+    let mut coefficients = vec![0; n_planes * n_weight_planes * layer.n_outputs];
+    for (output, signs) in channels.iter().enumerate() {
+        let weights = &values[output * per_output..][..per_output];
+        let with_offset = signs
+            .basis
+            .iter()
+            .chain(has_offset.then_some(&signs.offset));
+        let weight_basis: Vec<f64> = with_offset.copied().collect();
+        let activation_basis = &levels.basis[0];
+        let products: Vec<f64> = activation_basis
+            .iter()
+            .flat_map(|u| weight_basis.iter().map(move |v| u * v))
+            .collect();
+        let offsets = offsets(layer, levels, border, weights, output);
+        let rounded = fixed.add(output, &products, per_output as f64, &offsets)?;
+        for (pair, coefficient) in rounded.into_iter().enumerate() {
+            coefficients[pair * layer.n_outputs + output] = coefficient;
+        }
+    }
+    let bit = |weight: usize, plane: usize| plane >= n_signs || codes[weight] >> plane & 1 == 1;
+    let words = product::sign_words(layer, layout, n_weight_planes, bit);
+    Ok(fixed.with(Product::bits(input, n_weight_planes, words, coefficients)))
+}
+
+fn fix_numbers(
+    layer: &Layer,
+    image: [usize; 3],
+    levels: &Levels,
+    border: &Border,
+) -> Result<Fixed> {
+    let n_planes = levels.basis[0].len();
+    let values = layer.weights.values()?;
+    let per_output = values.len() / layer.n_outputs;
+    let group_len = image[2] / layer.n_groups;
+    let outputs_per_group = layer.n_outputs / layer.n_groups;
+    let mut fixed = Rounded::new(layer, border);
+    let mut numbers = vec![0; values.len() * n_planes];
+    for output in 0..layer.n_outputs {
+        let group = output / outputs_per_group;
+        let weights = &values[output * per_output..][..per_output];
+        // In the order [tap][plane][channel of the group].
+        let products: Vec<f64> = weights
+            .chunks(group_len)
+            .flat_map(|taps| {
+                (0..n_planes).flat_map(move |plane| {
+                    taps.iter().enumerate().map(move |(channel, &weight)| {
+                        levels.basis[group * group_len + channel][plane] * f64::from(weight)
+                    })
+                })
+            })
+            .collect();
+        let offsets = offsets(layer, levels, border, weights, output);
+        let rounded = fixed.add(output, &products, levels.largest, &offsets)?;
+        // Stored with the outputs of a group next to each other.
+        let of_group = &mut numbers[group * per_output * n_planes * outputs_per_group..];
+        for (place, number) in rounded.into_iter().enumerate() {
+            of_group[place * outputs_per_group + output % outputs_per_group] = number;
+        }
+    }
+    Ok(fixed.with(Product::numbers(n_planes, levels.alphabet, numbers)))
+}
+
+/// Returns for each class of the border what the offsets of the levels inside of the image and the
+/// padding outside contribute to the sum.
+fn offsets(
+    layer: &Layer,
+    levels: &Levels,
+    border: &Border,
+    weights: &[f32],
+    output: usize,
+) -> Vec<f64> {
+    let group_len = weights.len() / layer.window.n_taps();
+    let first = output / (layer.n_outputs / layer.n_groups) * group_len;
+    let contribution = |is_inside: bool, tap: usize| -> f64 {
+        let weights = weights[tap * group_len..][..group_len].iter();
+        let terms = weights.enumerate().map(|(channel, &weight)| {
+            let value = if is_inside {
+                levels.offset[first + channel]
+            } else {
+                f64::from(layer.padding_value)
+            };
+            f64::from(weight) * value
+        });
+        terms.sum()
+    };
+    border
+        .classes()
+        .map(|taps| {
+            let taps = taps.iter().enumerate();
+            taps.map(|(tap, &is_inside)| contribution(is_inside, tap))
+                .sum()
+        })
+        .collect()
+}
+
+/// The rounded numbers of the channels so far.
+struct Rounded {
+    n_outputs: usize,
+    offsets: Vec<i32>,
+    exponents: Vec<i32>,
+    bounds: Vec<i32>,
+}
+
+impl Rounded {
+    fn new(layer: &Layer, border: &Border) -> Self {
+        Self {
+            n_outputs: layer.n_outputs,
+            offsets: vec![0; border.n_classes() * layer.n_outputs],
+            exponents: Vec::with_capacity(layer.n_outputs),
+            bounds: Vec::with_capacity(layer.n_outputs),
+        }
+    }
+
+    /// Rounds the products and the offsets of the next channel, each product being multiplied with
+    /// a count of at most `largest`; returns the rounded products.
+    fn add(
+        &mut self,
+        channel: usize,
+        products: &[f64],
+        largest: f64,
+        offsets: &[f64],
+    ) -> Result<Vec<i32>> {
+        let offset = offsets.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let counted: f64 = products.iter().map(|product| product.abs() * largest).sum();
+        let total = 2.0 * offset + counted;
+        // Half a unit for each rounding, and one for the rounding of `total` itself.
+        let slack = 0.5 * products.len() as f64 * largest + 2.0;
+        let limit = f64::from(i32::MAX) - slack;
+        let overflow = |bits| Error::SumOverflow {
+            operation: "Network::freeze",
+            channel,
+            n_products: products.len(),
+            bits,
+        };
+        // At least half of the range is for the numbers themselves.
+        if limit < f64::from(i32::MAX) / 2.0 {
+            return Err(overflow(slack.log2() + 1.0));
+        }
+        let [least, most] = EXPONENTS;
+        let mut exponent = if total > 0.0 {
+            exponent_below(limit / total).min(most)
+        } else {
+            0
+        };
+        while scaled(total, exponent) > limit {
+            exponent -= 1;
+        }
+        if exponent < least {
+            return Err(overflow(total.log2()));
+        }
+        self.exponents.push(exponent);
+        for (class, &offset) in offsets.iter().enumerate() {
+            self.offsets[class * self.n_outputs + channel] = rounded(scaled(offset, exponent));
+        }
+        self.bounds.push(rounded(scaled(total, exponent) + slack));
+        Ok(products
+            .iter()
+            .map(|&product| rounded(scaled(product, exponent)))
+            .collect())
+    }
+
+    fn with(self, product: Product) -> Fixed {
+        Fixed {
+            product,
+            offsets: self.offsets,
+            exponents: self.exponents,
+            bounds: self.bounds,
+        }
+    }
+}
+
+/// Returns an exponent whose power of two is at most `x`, or one more because of rounding.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a logarithm of an f64 is below 1100"
+)]
+fn exponent_below(x: f64) -> i32 {
+    x.log2().floor() as i32
+}
+
+/// Returns `x · 2^exponent`, which is exact in the range of the caller.
+fn scaled(x: f64, exponent: i32) -> f64 {
+    x * 2.0_f64.powi(exponent)
+}
+
+/// Returns `2^-exponent`, which is a normal f32 for the exponents of a layer.
+pub(super) fn unit(exponent: i32) -> f32 {
+    2.0_f32.powi(-exponent)
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the caller has checked that the number is in the range of i32"
+)]
+fn rounded(x: f64) -> i32 {
+    x.round() as i32
+}

@@ -1,0 +1,620 @@
+//! Feed-forward networks of convolutions, with float or quantised weights and activations.
+//!
+//! Role: the description that is calibrated, evaluated in f32 and frozen. A network of float
+//! weights becomes a quantised one by [`Network::quantized`]; a quantised one becomes integers by
+//! [`Network::freeze`](crate::Network::freeze).
+//! Method: a layer is `convolution → max-pool → normalization → activation`, the order of LQ-Nets.
+//! A linear layer is a convolution whose window is the whole image.
+//! Shapes: images are `[batch, height, width, channels]`, weights
+//! `[outputs, height, width, channels of a group]`, all row-major.
+//! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets: Learned Quantization for Highly Accurate and
+//! Compact Deep Neural Networks".
+
+use tensor_core::{Executor, Tensor, einsum};
+
+use crate::error::{Error, Result, finite};
+use crate::level_set::LevelSet;
+use crate::population::Sample;
+use crate::qem::Qem;
+use crate::quantizer::Quantizer;
+use crate::window::Window;
+
+/// The weights of a layer, `[outputs, height, width, channels of a group]`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weights {
+    /// Floats. A frozen layer stores them as fixed-point numbers.
+    Float(Vec<f32>),
+    /// Codes, with one level set per output or one for all.
+    Levels {
+        /// The level sets.
+        quantizer: Quantizer,
+        /// The codes.
+        codes: Vec<u8>,
+    },
+}
+
+impl Weights {
+    /// Quantises floats with levels that are fitted to each output.
+    ///
+    /// # Errors
+    /// As [`Quantizer::fit`].
+    pub fn fit(qem: &Qem, weights: &[f32], n_outputs: usize) -> Result<Self> {
+        let quantizer = Quantizer::fit(qem, weights, n_outputs)?;
+        let (codes, _) = quantizer.quantize(weights)?;
+        Ok(Self::Levels { quantizer, codes })
+    }
+
+    /// Returns the number of weights.
+    fn len(&self) -> usize {
+        match self {
+            Self::Float(weights) => weights.len(),
+            Self::Levels { codes, .. } => codes.len(),
+        }
+    }
+
+    /// Returns the weights as floats.
+    ///
+    /// # Errors
+    /// As [`Quantizer::dequantize`].
+    pub fn values(&self) -> Result<Vec<f32>> {
+        match self {
+            Self::Float(weights) => Ok(weights.clone()),
+            Self::Levels { quantizer, codes } => quantizer.dequantize(codes),
+        }
+    }
+}
+
+/// The function that is applied to normalised sums.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Activation {
+    /// The identity.
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// The nearest level.
+    Levels(LevelSet),
+}
+
+impl Activation {
+    /// Returns the name of the function, for errors.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Relu => "relu",
+            Self::Levels(_) => "a level set",
+        }
+    }
+
+    fn apply(&self, x: &Tensor) -> Tensor {
+        match self {
+            Self::None => x.clone(),
+            Self::Relu => x.relu(),
+            Self::Levels(levels) => levels.levels_of(x),
+        }
+    }
+}
+
+/// A bias and a batch normalization with fixed statistics, per channel:
+/// `((x + bias) - mean) * factor + shift`, each operation rounded to f32.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Normalization {
+    pub(crate) bias: Vec<f32>,
+    pub(crate) mean: Vec<f32>,
+    pub(crate) factor: Vec<f32>,
+    pub(crate) shift: Vec<f32>,
+}
+
+impl Normalization {
+    /// Creates the identity.
+    #[must_use]
+    pub fn identity(n_channels: usize) -> Self {
+        Self::bias(&vec![0.0; n_channels])
+    }
+
+    /// Creates the addition of a bias.
+    #[must_use]
+    pub fn bias(bias: &[f32]) -> Self {
+        Self {
+            bias: bias.to_vec(),
+            mean: vec![0.0; bias.len()],
+            factor: vec![1.0; bias.len()],
+            shift: vec![0.0; bias.len()],
+        }
+    }
+
+    /// Creates a batch normalization: `(x - mean) * gamma / sqrt(variance + epsilon) + beta`.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] for slices of different lengths; [`Error::InvalidNumber`] for a
+    /// number that is not finite, and unless `variance + epsilon` is positive.
+    pub fn batch(
+        gamma: &[f32],
+        beta: &[f32],
+        mean: &[f32],
+        variance: &[f32],
+        epsilon: f32,
+    ) -> Result<Self> {
+        let operation = "Normalization::batch";
+        for other in [beta, mean, variance] {
+            if other.len() != gamma.len() {
+                return Err(Error::LengthMismatch {
+                    operation,
+                    left: gamma.len(),
+                    right: other.len(),
+                });
+            }
+        }
+        let factors = gamma.iter().zip(variance).map(|(&gamma, &variance)| {
+            let width = f64::from(variance) + f64::from(epsilon);
+            crate::error::positive(operation, "variance + epsilon", width)?;
+            Ok(crate::level_set::rounded(f64::from(gamma) / width.sqrt()))
+        });
+        let normalization = Self {
+            bias: vec![0.0; gamma.len()],
+            mean: mean.to_vec(),
+            factor: factors.collect::<Result<_>>()?,
+            shift: beta.to_vec(),
+        };
+        normalization.check(operation)?;
+        Ok(normalization)
+    }
+
+    /// Returns the normalization of `x + bias`.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] for another number of channels.
+    pub fn with_bias(self, bias: &[f32]) -> Result<Self> {
+        if bias.len() == self.bias.len() {
+            let bias = bias.to_vec();
+            return Ok(Self { bias, ..self });
+        }
+        Err(Error::LengthMismatch {
+            operation: "Normalization::with_bias",
+            left: self.bias.len(),
+            right: bias.len(),
+        })
+    }
+
+    /// Returns the bias, the mean, the factor and the shift of all channels.
+    pub(crate) fn rows(&self) -> [&[f32]; 4] {
+        [&self.bias, &self.mean, &self.factor, &self.shift]
+    }
+
+    /// Checks that all numbers are finite.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
+        let quantities = ["bias", "mean", "factor", "shift"];
+        for (quantity, numbers) in quantities.into_iter().zip(self.rows()) {
+            for &number in numbers {
+                finite(operation, quantity, number.into())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the normalised value of a number of one channel.
+    pub(crate) fn apply(&self, channel: usize, x: f32) -> f32 {
+        (x + self.bias[channel] - self.mean[channel]) * self.factor[channel] + self.shift[channel]
+    }
+
+    /// Returns the normalised values of a tensor `[…, channel]`.
+    pub(crate) fn program(&self, x: &Tensor) -> Tensor {
+        let row = |numbers: &[f32]| Tensor::from_vec(&[numbers.len()], numbers.to_vec());
+        (x + row(&self.bias) - row(&self.mean)) * row(&self.factor) + row(&self.shift)
+    }
+}
+
+/// A layer: a convolution, a max-pool, a normalization and an activation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// The name, for errors and files.
+    pub name: String,
+    /// The number of output channels.
+    pub n_outputs: usize,
+    /// The weights, `[outputs, height, width, channels of a group]`.
+    pub weights: Weights,
+    /// The window of the convolution.
+    pub window: Window,
+    /// The number of groups into which input and output channels are divided.
+    pub n_groups: usize,
+    /// The value of the positions outside of the image.
+    pub padding_value: f32,
+    /// The window of the max-pool.
+    pub pool: Window,
+    /// The normalization.
+    pub normalization: Normalization,
+    /// The activation.
+    pub activation: Activation,
+}
+
+impl Layer {
+    /// Creates a convolution with one group and padding value 0, without pooling, normalization and
+    /// activation.
+    #[must_use]
+    pub fn new(name: &str, n_outputs: usize, window: Window, weights: Weights) -> Self {
+        Self {
+            name: name.to_owned(),
+            n_outputs,
+            weights,
+            window,
+            n_groups: 1,
+            padding_value: 0.0,
+            pool: Window::new([1; 2]),
+            normalization: Normalization::identity(n_outputs),
+            activation: Activation::None,
+        }
+    }
+
+    /// Returns the layer with groups.
+    #[must_use]
+    pub fn with_groups(self, n_groups: usize) -> Self {
+        Self { n_groups, ..self }
+    }
+
+    /// Returns the layer with another value outside of the image.
+    #[must_use]
+    pub fn with_padding_value(self, padding_value: f32) -> Self {
+        Self {
+            padding_value,
+            ..self
+        }
+    }
+
+    /// Returns the layer with a max-pool after the convolution.
+    #[must_use]
+    pub fn with_pool(self, pool: Window) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// Returns the layer with a normalization.
+    #[must_use]
+    pub fn with_normalization(self, normalization: Normalization) -> Self {
+        Self {
+            normalization,
+            ..self
+        }
+    }
+
+    /// Returns the layer with an activation.
+    #[must_use]
+    pub fn with_activation(self, activation: Activation) -> Self {
+        Self { activation, ..self }
+    }
+
+    /// Returns the number of weights of one output for an image with `n_channels`.
+    pub(crate) fn weights_per_output(&self, n_channels: usize) -> usize {
+        (n_channels / self.n_groups).saturating_mul(self.window.n_taps())
+    }
+
+    /// Checks the layer, and returns the size of its output for an image
+    /// `[height, width, channels]`.
+    fn output_size(&self, [height, width, n_channels]: [usize; 3]) -> Result<[usize; 3]> {
+        let operation = "Network::new";
+        for n_channels in [n_channels, self.n_outputs] {
+            if self.n_groups == 0 || !n_channels.is_multiple_of(self.n_groups) || n_channels == 0 {
+                return Err(Error::Groups {
+                    operation,
+                    n_channels,
+                    n_groups: self.n_groups,
+                });
+            }
+        }
+        let size = self.window.output_size([height, width])?;
+        let [height, width] = self.pool.output_size(size)?;
+        let length = |quantity, actual, expected| Error::Length {
+            operation,
+            quantity,
+            actual,
+            expected,
+        };
+        let expected = self
+            .n_outputs
+            .saturating_mul(self.weights_per_output(n_channels));
+        if self.weights.len() != expected {
+            return Err(length("weights", self.weights.len(), expected));
+        }
+        match &self.weights {
+            Weights::Float(weights) => {
+                for &weight in weights {
+                    finite(operation, "weight", weight.into())?;
+                }
+            }
+            Weights::Levels { quantizer, .. } => {
+                let n_levels = quantizer.levels().len();
+                if n_levels != 1 && n_levels != self.n_outputs {
+                    return Err(length("level sets", n_levels, self.n_outputs));
+                }
+            }
+        }
+        self.weights.values()?;
+        let n_normalized = self.normalization.bias.len();
+        if n_normalized != self.n_outputs {
+            return Err(length("normalization", n_normalized, self.n_outputs));
+        }
+        self.normalization.check(operation)?;
+        finite(operation, "padding value", self.padding_value.into())?;
+        Ok([height, width, self.n_outputs])
+    }
+
+    /// Returns the normalised sums of a tensor `[batch, height, width, channels]` of f32.
+    fn values_of(&self, x: &Tensor, image: [usize; 3]) -> Result<Tensor> {
+        let operation = "Network::values_of";
+        let batch = batch_of(operation, x, image)?;
+        let [height, width, n_channels] = image;
+        let [rows, cols] = self.window.output_size([height, width])?;
+        let (groups, group_len) = (self.n_groups, n_channels / self.n_groups);
+        let [taps_y, taps_x] = self.window.size;
+        let weights = Tensor::from_vec(
+            &[groups, self.n_outputs / groups, taps_y, taps_x, group_len],
+            self.weights.values()?,
+        );
+        let windows = self
+            .window
+            .views(x, self.padding_value)
+            .reshape(&[batch, rows, cols, groups, group_len, taps_y, taps_x]);
+        let sums = einsum("byxgcuv,gouvc->byxgo", &[&windows, &weights]).reshape(&[
+            batch,
+            rows,
+            cols,
+            self.n_outputs,
+        ]);
+        Ok(self.normalization.program(&self.pooled(&sums)))
+    }
+
+    /// Returns the maximum of each pooling window.
+    fn pooled(&self, sums: &Tensor) -> Tensor {
+        if self.pool == Window::new([1; 2]) {
+            return sums.clone();
+        }
+        self.pool.views(sums, f32::NEG_INFINITY).max([-1, -2])
+    }
+}
+
+/// Returns the number of images in a tensor `[batch, height, width, channels]`.
+pub(crate) fn batch_of(operation: &'static str, x: &Tensor, image: [usize; 3]) -> Result<usize> {
+    match *x.shape()? {
+        [batch, height, width, channels] if [height, width, channels] == image => Ok(batch),
+        ref shape => Err(Error::ImageShape {
+            operation,
+            actual: shape.to_vec(),
+            expected: image,
+        }),
+    }
+}
+
+/// The images of a network: their size, and the numbers that 8-bit codes stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputImage {
+    /// Height, width and channels.
+    pub size: [usize; 3],
+    /// The distance of two codes, for each channel.
+    pub scale: Vec<f32>,
+    /// The number of code 0, for each channel.
+    pub offset: Vec<f32>,
+}
+
+impl InputImage {
+    /// Creates images whose codes 0 to 255 stand for 0 to 1.
+    #[must_use]
+    pub fn unit(size: [usize; 3]) -> Self {
+        Self {
+            size,
+            scale: vec![1.0 / 255.0; size[2]],
+            offset: vec![0.0; size[2]],
+        }
+    }
+
+    /// Creates images whose codes 0 to 255 stand for `(code / 255 - mean) / deviation`, with a mean
+    /// and a standard deviation for each channel.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless there is a mean and a deviation for each channel;
+    /// [`Error::InvalidNumber`] for a mean that is not finite or a deviation that is not positive.
+    pub fn standardized(size: [usize; 3], mean: &[f32], deviation: &[f32]) -> Result<Self> {
+        let operation = "InputImage::standardized";
+        for (quantity, numbers) in [("mean", mean), ("deviation", deviation)] {
+            if numbers.len() != size[2] {
+                return Err(Error::Length {
+                    operation,
+                    quantity,
+                    actual: numbers.len(),
+                    expected: size[2],
+                });
+            }
+        }
+        for (&mean, &deviation) in mean.iter().zip(deviation) {
+            finite(operation, "mean", mean.into())?;
+            crate::error::positive(operation, "deviation", deviation.into())?;
+        }
+        let channels = mean.iter().zip(deviation);
+        Ok(Self {
+            size,
+            scale: deviation.iter().map(|d| 1.0 / (255.0 * d)).collect(),
+            offset: channels.map(|(mean, d)| -mean / d).collect(),
+        })
+    }
+
+    /// Returns the numbers of codes `[batch, height, width, channels]` of any integer type, as f32.
+    #[must_use]
+    pub fn values_of(&self, codes: &Tensor) -> Tensor {
+        let row = |numbers: &[f32]| Tensor::from_vec(&[numbers.len()], numbers.to_vec());
+        codes.cast(tensor_core::DType::F32) * row(&self.scale) + row(&self.offset)
+    }
+}
+
+/// A feed-forward network.
+///
+/// # Examples
+/// A float network is quantised with two bits per weight and per activation, and evaluated.
+/// ```
+/// use quant::{Activation, InputImage, Layer, Network, Weights, Window};
+/// use tensor_core::{Host, Tensor};
+///
+/// let wave = |n: usize, step: f32| -> Vec<f32> { (0..n).map(|i| (i as f32 * step).sin()).collect() };
+/// let three = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+/// let float = Network::new(
+///     InputImage::unit([6, 6, 1]),
+///     vec![
+///         Layer::new("first", 4, three, Weights::Float(wave(4 * 9, 1.3)))
+///             .with_activation(Activation::Relu),
+///         Layer::new("second", 8, three, Weights::Float(wave(8 * 9 * 4, 0.7)))
+///             .with_pool(Window::new([2, 2]).with_stride([2, 2]))
+///             .with_activation(Activation::Relu),
+///         Layer::new("last", 3, Window::new([3, 3]), Weights::Float(wave(3 * 9 * 8, 0.3))),
+///     ],
+/// )?;
+/// let pixels = (0..5 * 36).map(|i| (i * 37 % 101) as f32 / 100.0).collect();
+/// let images = Tensor::from_vec(&[5, 6, 6, 1], pixels);
+/// let host = Host::new();
+/// let quantized = float.quantized(2, 2, &images, &host)?;
+/// let scores = quantized.outputs_of(&images)?.eval::<f32>(&host)?;
+/// assert_eq!(scores.shape(), [5, 1, 1, 3]);
+/// # Ok::<(), quant::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    input: InputImage,
+    layers: Vec<Layer>,
+    /// The size of the image that each layer reads, and that of the output.
+    images: Vec<[usize; 3]>,
+}
+
+impl Network {
+    /// Creates a network.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without layers; [`Error::Length`] unless the input has a scale and an
+    /// offset per channel; [`Error::Layer`] for a layer whose window does not fit, whose weights
+    /// have another number than the shape, or whose numbers are not finite.
+    pub fn new(input: InputImage, layers: Vec<Layer>) -> Result<Self> {
+        let operation = "Network::new";
+        if layers.is_empty() {
+            return Err(Error::Empty { operation });
+        }
+        for (quantity, numbers) in [("scale", &input.scale), ("offset", &input.offset)] {
+            if numbers.len() != input.size[2] {
+                return Err(Error::Length {
+                    operation,
+                    quantity,
+                    actual: numbers.len(),
+                    expected: input.size[2],
+                });
+            }
+            for &number in numbers {
+                finite(operation, quantity, number.into())?;
+            }
+        }
+        let mut images = vec![input.size];
+        for layer in &layers {
+            let output = layer.output_size(images[images.len() - 1]);
+            images.push(output.map_err(|error| error.in_layer(&layer.name))?);
+        }
+        Ok(Self {
+            input,
+            layers,
+            images,
+        })
+    }
+
+    /// Returns the input.
+    #[must_use]
+    pub fn input(&self) -> &InputImage {
+        &self.input
+    }
+
+    /// Returns the layers.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Returns the sizes `[height, width, channels]` of the images: that of the input, then the
+    /// output of each layer.
+    #[must_use]
+    pub fn image_sizes(&self) -> &[[usize; 3]] {
+        &self.images
+    }
+
+    /// Returns the normalised sums of each layer, before its activation, as tensor programs in f32.
+    /// The input `[batch, height, width, channels]` holds numbers, not codes.
+    ///
+    /// # Errors
+    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] for an error of `x`.
+    pub fn values_of(&self, x: &Tensor) -> Result<Vec<Tensor>> {
+        let mut values: Vec<Tensor> = Vec::with_capacity(self.layers.len());
+        let mut x = x.clone();
+        for (layer, &image) in self.layers.iter().zip(&self.images) {
+            let value = layer.values_of(&x, image)?;
+            x = layer.activation.apply(&value);
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// Returns the output of the last layer as a tensor program in f32,
+    /// `[batch, height, width, channels]`.
+    ///
+    /// # Errors
+    /// As [`values_of`](Self::values_of).
+    pub fn outputs_of(&self, x: &Tensor) -> Result<Tensor> {
+        let values = self.values_of(x)?;
+        let last = self.layers.len() - 1;
+        Ok(self.layers[last].activation.apply(&values[last]))
+    }
+
+    /// Returns the network with quantised weights in all layers but the first and the last, and
+    /// with quantised activations in all layers but the last. The levels of weights are fitted to
+    /// each output channel; the levels of activations are fitted to what the layer returns for the
+    /// given images `[batch, height, width, channels]`, after the layers before it were quantised.
+    ///
+    /// Levels of activations start at 0 after a `ReLU`, and are symmetric otherwise. Memory: the
+    /// activations of one layer for all images, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with the error of a fit, for example [`Error::BitCount`];
+    /// [`Error::Activation`] for a layer that is quantised already; [`Error::Tensor`] for an error
+    /// of the executor.
+    pub fn quantized(
+        &self,
+        weight_bits: usize,
+        activation_bits: usize,
+        images: &Tensor,
+        executor: &dyn Executor,
+    ) -> Result<Self> {
+        let mut layers = self.layers.clone();
+        let last = layers.len() - 1;
+        let mut x = images.clone();
+        for (number, layer) in layers.iter_mut().enumerate() {
+            let image = self.images[number];
+            let mut quantize = || {
+                if number != 0 && number != last {
+                    let qem = Qem::signs(weight_bits)?;
+                    layer.weights = Weights::fit(&qem, &layer.weights.values()?, layer.n_outputs)?;
+                }
+                if number == last {
+                    return Ok(());
+                }
+                let (qem, x_of) = match layer.activation {
+                    Activation::None => (Qem::signs(activation_bits)?, Activation::None),
+                    Activation::Relu => (Qem::bits(activation_bits)?, Activation::Relu),
+                    Activation::Levels(_) => {
+                        return Err(Error::Activation {
+                            operation: "Network::quantized",
+                            actual: layer.activation.kind(),
+                            expected: "none or relu",
+                        });
+                    }
+                };
+                let value = layer.values_of(&x, image)?.realize(executor)?;
+                let sample = x_of.apply(&value).eval::<f32>(executor)?;
+                let sample: Vec<f32> = sample.into_iter().collect();
+                let levels = qem.fit(&Sample::new(&sample)?)?.level_set()?;
+                layer.activation = Activation::Levels(levels);
+                x = layer.activation.apply(&value).realize(executor)?;
+                Ok(())
+            };
+            let outcome = quantize();
+            outcome.map_err(|error: Error| error.in_layer(&layer.name))?;
+        }
+        Self::new(self.input.clone(), layers)
+    }
+}
