@@ -28,7 +28,9 @@ fn main() -> quant::Result<()> {
                 let basis: Vec<f64> = (0..bits).map(|j| step * f64::from(1 << j)).collect();
                 Qem::signs(bits)?.error(&sample, &basis, 0.0)
             })
-            .try_fold(f64::INFINITY, |least, error| Ok(least.min(error?)))?;
+            .try_fold(f64::INFINITY, |least, error| {
+                Ok::<_, quant::Error>(least.min(error?))
+            })?;
         let levels = fit.level_set()?;
         let start: Vec<f64> = levels.levels().iter().copied().map(f64::from).collect();
         let best = lloyd_max(&sample, &start)?;

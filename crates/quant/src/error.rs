@@ -85,6 +85,17 @@ pub enum Error {
         /// The number of cells that contain data.
         n_cells: usize,
     },
+    /// A device failed.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Device(Box<gpu_wgsl::Error>),
+}
+
+#[cfg(feature = "gpu")]
+impl From<gpu_wgsl::Error> for Error {
+    fn from(error: gpu_wgsl::Error) -> Self {
+        Self::Device(Box::new(error))
+    }
 }
 
 /// Checks a number; `expected` describes the valid numbers.

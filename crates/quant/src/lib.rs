@@ -7,6 +7,7 @@
 //! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
 //! - [`MovingBasis`]: the moving average of a basis during training.
+//! - Module `gpu` (feature `gpu`): convolutions of packed bits on a device.
 //!
 //! # Examples
 //! ```
@@ -26,6 +27,8 @@
 mod abc;
 mod average;
 mod error;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod least_squares;
 mod level_set;
 mod lloyd_max;
