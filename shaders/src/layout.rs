@@ -6,6 +6,100 @@
 use crate::{Access, Binding, Element, Kernel, ParamsLayout, source};
 use std::borrow::Cow;
 
+/// Kernel `bit_conv_codes`.
+pub const BIT_CONV_CODES: Kernel = Kernel {
+    name: Cow::Borrowed("bit_conv_codes"),
+    source: Cow::Borrowed(source::BIT_CONV_CODES),
+    workgroup_size: [32, 4, 1],
+    workgroup_bytes: 1024,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("BitConvParams"),
+        size_bytes: 128,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("batch"), 0),
+            (Cow::Borrowed("height"), 4),
+            (Cow::Borrowed("width"), 8),
+            (Cow::Borrowed("words"), 12),
+            (Cow::Borrowed("planes"), 16),
+            (Cow::Borrowed("groups"), 20),
+            (Cow::Borrowed("weight_planes"), 24),
+            (Cow::Borrowed("out_channels"), 28),
+            (Cow::Borrowed("kernel"), 32),
+            (Cow::Borrowed("stride"), 40),
+            (Cow::Borrowed("dilation"), 48),
+            (Cow::Borrowed("padding"), 56),
+            (Cow::Borrowed("out_size"), 64),
+            (Cow::Borrowed("row_classes"), 72),
+            (Cow::Borrowed("col_classes"), 76),
+            (Cow::Borrowed("pool"), 80),
+            (Cow::Borrowed("pool_stride"), 88),
+            (Cow::Borrowed("pool_padding"), 96),
+            (Cow::Borrowed("pooled_size"), 104),
+            (Cow::Borrowed("thresholds"), 112),
+            (Cow::Borrowed("code_planes"), 116),
+            (Cow::Borrowed("out_groups"), 120),
+            (Cow::Borrowed("pad0"), 124),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("x"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("weights"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("channels"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("border"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("classes"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("thresholds"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("toggles"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::U32, stride_bytes: 4 },
+    ]),
+};
+
+/// Kernel `bit_conv_sums`.
+pub const BIT_CONV_SUMS: Kernel = Kernel {
+    name: Cow::Borrowed("bit_conv_sums"),
+    source: Cow::Borrowed(source::BIT_CONV_SUMS),
+    workgroup_size: [32, 4, 1],
+    workgroup_bytes: 0,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("BitConvParams"),
+        size_bytes: 128,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("batch"), 0),
+            (Cow::Borrowed("height"), 4),
+            (Cow::Borrowed("width"), 8),
+            (Cow::Borrowed("words"), 12),
+            (Cow::Borrowed("planes"), 16),
+            (Cow::Borrowed("groups"), 20),
+            (Cow::Borrowed("weight_planes"), 24),
+            (Cow::Borrowed("out_channels"), 28),
+            (Cow::Borrowed("kernel"), 32),
+            (Cow::Borrowed("stride"), 40),
+            (Cow::Borrowed("dilation"), 48),
+            (Cow::Borrowed("padding"), 56),
+            (Cow::Borrowed("out_size"), 64),
+            (Cow::Borrowed("row_classes"), 72),
+            (Cow::Borrowed("col_classes"), 76),
+            (Cow::Borrowed("pool"), 80),
+            (Cow::Borrowed("pool_stride"), 88),
+            (Cow::Borrowed("pool_padding"), 96),
+            (Cow::Borrowed("pooled_size"), 104),
+            (Cow::Borrowed("thresholds"), 112),
+            (Cow::Borrowed("code_planes"), 116),
+            (Cow::Borrowed("out_groups"), 120),
+            (Cow::Borrowed("pad0"), 124),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("x"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("weights"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("channels"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("border"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("classes"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::I32, stride_bytes: 4 },
+    ]),
+};
+
 /// Kernel `buffer_copy`.
 pub const BUFFER_COPY: Kernel = Kernel {
     name: Cow::Borrowed("buffer_copy"),
@@ -352,6 +446,8 @@ pub const PHILOX_FILL: Kernel = Kernel {
 
 /// Every fixed kernel.
 pub const ALL: &[&Kernel] = &[
+    &BIT_CONV_CODES,
+    &BIT_CONV_SUMS,
     &BUFFER_COPY,
     &EXTENSIVE_GAMES_SOLVE,
     &FMA_PEAK,

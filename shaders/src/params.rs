@@ -308,6 +308,79 @@ params! {
         ]
     };
     loops p.iterations.max(p.sequences);
+
+    /// Parameters of `bit_conv_sums` and `bit_conv_codes`: convolutions of packed bits. Pairs are
+    /// rows, then columns.
+    struct BitConvParams {
+        /// Number of images.
+        batch: u32,
+        /// Rows of an image.
+        height: u32,
+        /// Columns of an image.
+        width: u32,
+        /// Number of words of a pixel, per plane and group.
+        words: u32,
+        /// Number of planes of the input.
+        planes: u32,
+        /// Number of groups; a divisor of `out_channels`.
+        groups: u32,
+        /// Number of planes of the weights.
+        weight_planes: u32,
+        /// Number of output channels of all groups together.
+        out_channels: u32,
+        /// Size of the kernel, in taps.
+        kernel: [u32; 2],
+        /// Distance between the first taps of neighbouring output pixels.
+        stride: [u32; 2],
+        /// Distance between neighbouring taps.
+        dilation: [u32; 2],
+        /// Rows above and columns left of the image, whose words are 0.
+        padding: [u32; 2],
+        /// Rows and columns of the convolution, before pooling.
+        out_size: [u32; 2],
+        /// Number of classes of output rows in the border table; 0 without a table.
+        row_classes: u32,
+        /// Number of classes of output columns in the border table; 0 without a table.
+        col_classes: u32,
+        /// Size of a pooling window. Only `bit_conv_codes` reads this and the next six fields.
+        pool: [u32; 2],
+        /// Distance between neighbouring windows.
+        pool_stride: [u32; 2],
+        /// Rows above and columns left of the sums in the first window; they take no part.
+        pool_padding: [u32; 2],
+        /// Rows and columns after pooling.
+        pooled_size: [u32; 2],
+        /// Number of thresholds of `bit_conv_codes`; 0 for `bit_conv_sums`.
+        thresholds: u32,
+        /// Number of planes of the output, at most 8.
+        code_planes: u32,
+        /// Number of groups of the output; a divisor of `out_channels`.
+        out_groups: u32,
+        /// Padding to 128 bytes.
+        pad0: u32,
+    }
+    domain(p) [p.lanes(), p.n_pixels().div_ceil(BitConvParams::PIXELS), 1];
+    buffers {
+        let channels = p.out_channels;
+        let [rows, cols] = p.out_size.map(u64::from);
+        let mut lens = vec![
+            product(&[p.batch, p.height, p.width, p.planes, p.groups, p.words]),
+            product(&[p.weight_planes, p.kernel[0], p.kernel[1], p.words, channels]),
+            product(&[p.planes, p.weight_planes, channels]).saturating_add(channels.into()),
+            product(&[p.row_classes, p.col_classes, channels]),
+            if p.row_classes > 0 { rows + cols } else { 0 },
+        ];
+        if p.thresholds == 0 {
+            lens.push(p.n_pixels().saturating_mul(channels.into()));
+        } else {
+            let n_rows = 1 + u64::from(p.thresholds);
+            let pixel_words = product(&[p.code_planes, p.out_groups, p.out_words()]);
+            let n_words = p.n_pixels().saturating_mul(pixel_words);
+            lens.extend([n_rows * u64::from(channels), n_rows, n_words]);
+        }
+        lens
+    };
+    loops p.n_iterations();
 }
 
 /// The treatment of accumulated regrets in regret matching.
@@ -359,6 +432,57 @@ impl InverseGaussianFunction {
             .into_iter()
             .find(|function| *function as u32 == code)
             .unwrap_or(Self::LnSf)
+    }
+}
+
+impl BitConvParams {
+    /// Number of output pixels of an invocation.
+    pub const PIXELS: u64 = 8;
+
+    /// Returns the number of words of the channels of one output group. There are no words without
+    /// groups.
+    #[must_use]
+    pub fn out_words(&self) -> u32 {
+        let group_channels = self.out_channels.checked_div(self.out_groups);
+        group_channels.unwrap_or(0).div_ceil(u32::BITS)
+    }
+
+    /// Returns the number of output pixels: of the convolution for `bit_conv_sums`, and of the
+    /// pooled convolution for `bit_conv_codes`.
+    #[must_use]
+    pub fn n_pixels(&self) -> u64 {
+        let has_codes = self.thresholds > 0;
+        let [rows, cols] = if has_codes {
+            self.pooled_size
+        } else {
+            self.out_size
+        };
+        product(&[self.batch, rows, cols])
+    }
+
+    /// Returns the number of invocations of a pixel: one per channel or per bit of the output.
+    fn lanes(&self) -> u64 {
+        if self.thresholds > 0 {
+            product(&[self.out_groups, self.out_words(), u32::BITS])
+        } else {
+            self.out_channels.into()
+        }
+    }
+
+    /// Returns the number of iterations of all loops of an invocation together. A driver may count
+    /// the iterations of nested loops as those of a single loop.
+    fn n_iterations(&self) -> u64 {
+        let has_codes = self.thresholds > 0;
+        let [rows, cols] = if has_codes { self.pool } else { [1, 1] };
+        let taps = product(&self.kernel);
+        // Each loop counts once more than the loop inside of it.
+        let pair = taps
+            .saturating_mul(1 + u64::from(self.words))
+            .saturating_add(1);
+        let pairs = product(&[self.planes, self.weight_planes]).saturating_mul(pair);
+        let sums = product(&[rows, cols]).saturating_mul(pairs.saturating_add(1));
+        let codes = product(&[self.code_planes, 1 + u32::BITS]);
+        sums.saturating_add(2 * u64::from(self.thresholds) + codes)
     }
 }
 
@@ -479,6 +603,16 @@ fn narrowed(value: f64) -> f32 {
 /// Splits a number into its low and high words, the order in WGSL.
 fn halves(value: u64) -> [u32; 2] {
     [(value & 0xFFFF_FFFF) as u32, (value >> 32) as u32]
+}
+
+/// Returns the product of some counts. Saturates at `u64::MAX`, which no device accepts.
+fn product(counts: &[u32]) -> u64 {
+    let counts = counts.iter().map(|&count| u64::from(count));
+    // The fold would saturate before a later 0.
+    if counts.clone().any(|count| count == 0) {
+        return 0;
+    }
+    counts.fold(1, u64::saturating_mul)
 }
 
 fn area(rows: u32, cols: u32) -> u64 {

@@ -7,6 +7,10 @@ macro_rules! wgsl {
     ($($part:literal),+) => { concat!($(include_str!(concat!("../wgsl/", $part, ".wgsl"))),+) };
 }
 
+/// Convolution of packed bits, pooled and quantised to packed bits.
+pub const BIT_CONV_CODES: &str = wgsl!("bit_conv_codes", "shared/bit_conv", "shared/grid");
+/// Convolution of packed bits, with sums as output.
+pub const BIT_CONV_SUMS: &str = wgsl!("bit_conv_sums", "shared/bit_conv", "shared/grid");
 /// `y = x`, used to measure the peak bandwidth.
 pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
 /// Counterfactual regret minimization in many extensive games.
@@ -82,6 +86,8 @@ pub const MATMUL: &str = wgsl!("shared/matmul");
 
 /// Name and text of every fixed kernel.
 pub const ALL: &[(&str, &str)] = &[
+    ("bit_conv_codes", BIT_CONV_CODES),
+    ("bit_conv_sums", BIT_CONV_SUMS),
     ("buffer_copy", BUFFER_COPY),
     ("extensive_games_solve", EXTENSIVE_GAMES_SOLVE),
     ("fma_peak", FMA_PEAK),

@@ -187,6 +187,17 @@ pub enum Error {
     /// An error of a tensor program.
     #[error(transparent)]
     Tensor(#[from] tensor_core::Error),
+    /// A device failed.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Device(Box<gpu_wgsl::Error>),
+}
+
+#[cfg(feature = "gpu")]
+impl From<gpu_wgsl::Error> for Error {
+    fn from(error: gpu_wgsl::Error) -> Self {
+        Self::Device(Box::new(error))
+    }
 }
 
 impl Error {

@@ -8,16 +8,16 @@
 //! (`thresholds`). What remains is integer arithmetic, which no executor rounds.
 //!
 //! ```text
-//! codes ─ unpack or count ones ─► sums i32 ─ thresholds ─► passed (bool) ─ max-pool ─► planes of words
-//!                                     └ last layer: float(sum) / 2^exponent, normalization ─► f32
+//! codes ─ count ones ─► sums (i32) ─ thresholds ─► passed (bool) ─ max-pool ─► planes of words
+//!                            └ last layer: float(sum) / 2^exponent ─ normalization ─► f32
 //! ```
 //! Accuracy: a sum differs from the exact sum of products by at most half a unit per product.
 
-mod border;
-mod coder;
+pub(crate) mod border;
+pub(crate) mod coder;
 mod file;
 mod fixed_point;
-mod product;
+pub(crate) mod product;
 
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{Executor, Tensor};
@@ -50,7 +50,8 @@ use product::Product;
 /// let network = Network::new(
 ///     InputImage::unit([6, 6, 1]),
 ///     vec![
-///         Layer::new("first", 4, three, Weights::Float(wave(4 * 9))).with_activation(activation()?),
+///         Layer::new("first", 4, three, Weights::Float(wave(4 * 9)))
+///             .with_activation(activation()?),
 ///         Layer::new("second", 8, three, binary).with_activation(activation()?),
 ///         Layer::new("last", 3, Window::new([6, 6]), Weights::Float(wave(3 * 36 * 8))),
 ///     ],
@@ -65,7 +66,7 @@ use product::Product;
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrozenNetwork {
     input: [usize; 3],
-    layers: Vec<FrozenLayer>,
+    pub(crate) layers: Vec<FrozenLayer>,
 }
 
 /// A layer of integers.
@@ -73,21 +74,21 @@ pub struct FrozenNetwork {
 pub struct FrozenLayer {
     name: String,
     /// The height, the width and the channels of the image that the layer reads.
-    image: [usize; 3],
-    n_outputs: usize,
-    n_groups: usize,
-    window: Window,
-    pool: Window,
-    product: Product,
-    border: Border,
+    pub(crate) image: [usize; 3],
+    pub(crate) n_outputs: usize,
+    pub(crate) n_groups: usize,
+    pub(crate) window: Window,
+    pub(crate) pool: Window,
+    pub(crate) product: Product,
+    pub(crate) border: Border,
     /// The number that is added to the products, for each class of the border and each output.
     offsets: Vec<i32>,
-    output: Output,
+    pub(crate) output: Output,
 }
 
 /// The result of a layer.
 #[derive(Clone, Debug, PartialEq)]
-enum Output {
+pub(crate) enum Output {
     /// Packed codes for the next layer.
     Codes(Coder),
     /// The normalised sums as f32.
@@ -249,7 +250,7 @@ impl FrozenLayer {
         };
         if let Output::Codes(coder) = &frozen.output {
             let is_flipped = coder.is_flipped.clone();
-            frozen.product.negate(&is_flipped, layer.n_groups);
+            frozen.product.negate(&is_flipped);
             for offsets in frozen.offsets.chunks_mut(is_flipped.len()) {
                 for (offset, &is_flipped) in offsets.iter_mut().zip(&is_flipped) {
                     *offset = if is_flipped { -*offset } else { *offset };
@@ -263,9 +264,7 @@ impl FrozenLayer {
     /// Checks that no sum can leave i32.
     fn check_range(&self) -> Result<()> {
         let n_products = self.window.n_taps() * (self.image[2] / self.n_groups);
-        let bounds = self
-            .product
-            .bounds(n_products, self.n_outputs, self.n_groups);
+        let bounds = self.product.bounds(n_products, self.n_outputs);
         for (channel, bound) in bounds.into_iter().enumerate() {
             let offsets = self.offsets.iter().skip(channel).step_by(self.n_outputs);
             let offset = offsets
@@ -295,11 +294,11 @@ impl FrozenLayer {
     /// word and number.
     ///
     /// ```text
-    /// weights in bits  outputs · taps · W · ⌈channels of a group / 32⌉ words, outputs · A · W coefficients
-    /// float weights    outputs · taps · A · channels of a group numbers (A is 1 for 8-bit images)
-    /// offsets          outputs · classes of the border
-    /// codes            outputs · thresholds
-    /// numbers          5 · outputs
+    /// bits     outputs · taps · W · ⌈channels of a group / 32⌉ words, outputs · A · W coefficients
+    /// floats   outputs · taps · A · channels of a group numbers (A is 1 for 8-bit images)
+    /// offsets  outputs · classes of the border
+    /// codes    outputs · thresholds
+    /// numbers  5 · outputs
     /// ```
     #[must_use]
     pub fn n_bytes(&self) -> usize {
@@ -326,7 +325,7 @@ impl FrozenLayer {
         Ok(sums.reshape(&shape) + constants)
     }
 
-    fn output_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
+    pub(crate) fn output_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
         let sums = self.sums_of(input, batch)?;
         Ok(match &self.output {
             Output::Codes(coder) => coder.planes_of(&sums, &self.pool),

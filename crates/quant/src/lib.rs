@@ -6,9 +6,11 @@
 //! - [`Quantizer`]: the level sets of the channels of a tensor.
 //! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
-//! - [`Network`]: a network of convolutions in f32, with float or quantised weights and activations.
+//! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
+//!   activations.
 //! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
 //! - [`MovingBasis`]: the moving average of a basis during training.
+//! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed bits on a device.
 //!
 //! # Examples
 //! ```
@@ -29,6 +31,8 @@ mod abc;
 mod average;
 mod error;
 mod frozen;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod least_squares;
 mod level_set;
 mod lloyd_max;

@@ -300,6 +300,7 @@ impl Layer {
         }
         let size = self.window.output_size([height, width])?;
         let [height, width] = self.pool.output_size(size)?;
+        check_pool(operation, &self.pool)?;
         let length = |quantity, actual, expected| Error::Length {
             operation,
             quantity,
@@ -367,6 +368,22 @@ impl Layer {
         }
         self.pool.views(sums, f32::NEG_INFINITY).max([-1, -2])
     }
+}
+
+/// Checks that each pooling window has a position inside of the image.
+pub(crate) fn check_pool(operation: &'static str, pool: &Window) -> Result<()> {
+    for (size, padding) in pool.size.into_iter().zip(pool.padding) {
+        let padding = padding[0].max(padding[1]);
+        let is_valid = padding < size && pool.dilation == [1; 2];
+        crate::error::check(
+            operation,
+            "padding of the max-pool",
+            padding as f64,
+            is_valid,
+            "less than the size of the pool, whose dilation is 1",
+        )?;
+    }
+    Ok(())
 }
 
 /// Returns the number of images in a tensor `[batch, height, width, channels]`.

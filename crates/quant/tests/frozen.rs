@@ -10,8 +10,8 @@
 )]
 
 use quant::{
-    Activation, Error, FrozenNetwork, InputImage, Layer, LevelSet, Network, Normalization,
-    PlaneLayout, Qem, Quantizer, Ties, Weights, Window,
+    Activation, Error, InputImage, Layer, LevelSet, Network, Normalization, PlaneLayout, Qem,
+    Quantizer, Ties, Weights, Window,
 };
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
@@ -174,14 +174,12 @@ fn float_codes(
     (layers.map(of_layer).collect(), output.into_iter().collect())
 }
 
-/// The same of a frozen network.
+/// The same of the outputs of a frozen network's layers.
 fn frozen_codes(
     network: &Network,
-    frozen: &FrozenNetwork,
-    codes: &Tensor,
+    outputs: &[Tensor],
     executor: &dyn Executor,
 ) -> (Vec<Vec<u8>>, Vec<f32>) {
-    let outputs = frozen.layers_of(codes).unwrap();
     let (last, others) = outputs.split_last().unwrap();
     let of_layer = |(number, planes): (usize, &Tensor)| {
         let layer = &network.layers()[number];
@@ -204,6 +202,34 @@ fn frozen_codes(
 }
 
 #[test]
+#[cfg(feature = "gpu")]
+fn devices_have_the_codes_and_outputs_of_the_float_network() {
+    let mut n_networks = 0;
+    for seed in 0..60 {
+        let Some((network, pixels)) = Random::new(seed).exact_network() else {
+            continue;
+        };
+        let frozen = network.freeze().unwrap();
+        let codes = frozen.codes(&pixels).unwrap();
+        let expected = float_codes(&network, &codes, &Reference);
+        for gpu in gpu_wgsl::check::every_adapter() {
+            let mut outputs = vec![frozen.upload(gpu).unwrap().layers_of(&codes).unwrap()];
+            // The kernels of a program are compiled for each network, which takes most of the time.
+            if n_networks < 4 {
+                outputs.push(frozen.layers_of(&codes).unwrap());
+            }
+            for outputs in outputs {
+                let actual = frozen_codes(&network, &outputs, gpu);
+                assert_eq!(actual.0, expected.0, "seed {seed}");
+                assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
+            }
+        }
+        n_networks += 1;
+    }
+    assert!(n_networks > 15, "{n_networks} networks");
+}
+
+#[test]
 fn exact_networks_have_the_codes_and_outputs_of_their_float_network() {
     let (mut n_networks, mut n_flipped_pools) = (0, 0);
     for seed in 0..180 {
@@ -216,7 +242,7 @@ fn exact_networks_have_the_codes_and_outputs_of_their_float_network() {
         let expected = float_codes(&network, &codes, &Reference);
         let executors: [&dyn Executor; 2] = [&Host::new(), &Reference];
         for executor in executors {
-            let actual = frozen_codes(&network, &frozen, &codes, executor);
+            let actual = frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), executor);
             assert_eq!(actual.0, expected.0, "seed {seed}");
             assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
         }
@@ -284,7 +310,8 @@ fn at_most_one_code_in_ten_thousand_differs_from_the_float_network() {
         let frozen = network.freeze().unwrap();
         let codes = frozen.codes(&pixels).unwrap();
         let (expected, scores) = float_codes(&network, &codes, &host);
-        let (actual, frozen_scores) = frozen_codes(&network, &frozen, &codes, &host);
+        let (actual, frozen_scores) =
+            frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), &host);
         let pairs = || actual.iter().flatten().zip(expected.iter().flatten());
         let different = pairs().filter(|(a, b)| a != b).count();
         if different == 0 {
@@ -296,7 +323,7 @@ fn at_most_one_code_in_ten_thousand_differs_from_the_float_network() {
         }
         n_codes += pairs().count();
         n_different += different;
-        let on_reference = frozen_codes(&network, &frozen, &codes, &Reference);
+        let on_reference = frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), &Reference);
         assert_eq!(on_reference.0, actual);
     }
     assert!(

@@ -8,6 +8,9 @@
 //! [`erfcx`].
 //! Source: [`launch`] follows `launch_kernel` of the fast.ai notebook "matmul".
 
+pub mod bit_conv;
+mod bit_conv_codes;
+mod bit_conv_sums;
 mod buffer_copy;
 pub mod erfcx;
 pub mod extensive_games_solve;
@@ -30,6 +33,8 @@ mod matrix_games_solve_4;
 mod philox_fill;
 mod split;
 
+pub use bit_conv_codes::bit_conv_codes;
+pub use bit_conv_sums::bit_conv_sums;
 pub use buffer_copy::buffer_copy;
 pub use extensive_games_solve::extensive_games_solve;
 pub use fma_peak::fma_peak;

@@ -108,7 +108,7 @@ const RULES: [Rule; 13] = [
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
         modules: "error least_squares level_set average population lloyd_max abc qem \
-            quantizer",
+            quantizer gpu",
     },
     Rule {
         name: "harness",

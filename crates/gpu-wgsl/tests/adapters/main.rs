@@ -5,6 +5,7 @@
 //! a machine without a toolchain.
 
 mod arithmetic;
+mod bit_conv;
 mod buffers;
 mod errors;
 mod extensive_games;

@@ -17,7 +17,7 @@ use crate::window::Window;
 
 /// The classes of output positions.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Border {
+pub(crate) struct Border {
     /// The number of taps along each axis.
     size: [usize; 2],
     axes: [Classes; 2],
@@ -33,7 +33,7 @@ struct Classes {
 }
 
 impl Border {
-    pub(super) fn new(window: &Window, image: [usize; 2], output: [usize; 2]) -> Self {
+    pub(crate) fn new(window: &Window, image: [usize; 2], output: [usize; 2]) -> Self {
         let axes = [0, 1].map(|axis| {
             let mut classes = Classes {
                 class_of: Vec::with_capacity(output[axis]),
@@ -56,12 +56,12 @@ impl Border {
     }
 
     /// Returns the number of classes.
-    pub(super) fn n_classes(&self) -> usize {
+    pub(crate) fn n_classes(&self) -> usize {
         self.axes.iter().map(|axis| axis.inside.len()).product()
     }
 
     /// Returns for each class whether each tap, row by row, is inside of the image.
-    pub(super) fn classes(&self) -> impl Iterator<Item = Vec<bool>> {
+    pub(crate) fn classes(&self) -> impl Iterator<Item = Vec<bool>> {
         let [rows, cols] = &self.axes;
         let [n_y, n_x] = self.size;
         rows.inside.iter().flat_map(move |row| {
@@ -73,26 +73,27 @@ impl Border {
         })
     }
 
-    /// Returns the class of each output position, row by row.
-    pub(super) fn class_of(&self) -> Vec<u32> {
-        let [rows, cols] = &self.axes;
-        // Fewer classes than positions of an image, so a number fits u32.
-        let class = |row: usize, col: usize| {
-            u32::try_from(row * cols.inside.len() + col).unwrap_or(u32::MAX)
-        };
-        let rows = rows.class_of.iter();
-        rows.flat_map(|&row| cols.class_of.iter().map(move |&col| class(row, col)))
-            .collect()
+    /// Returns the class of each output row, and of each output column.
+    pub(crate) fn class_of_axes(&self) -> [Vec<u32>; 2] {
+        // Fewer classes than rows or columns of an image, so a number fits u32.
+        let class = |&class: &usize| u32::try_from(class).unwrap_or(u32::MAX);
+        let axes = self.axes.each_ref();
+        axes.map(|axis| axis.class_of.iter().map(class).collect())
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
     /// `[outputs]` if there is one class.
-    pub(super) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
+    pub(crate) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
         if self.n_classes() == 1 {
             return Tensor::from_vec(&[n_outputs], numbers.to_vec());
         }
-        let shape = self.axes.each_ref().map(|axis| axis.class_of.len());
-        let classes = Tensor::from_vec(&shape, self.class_of());
+        // [rows, 1] and [cols]: the class of a position is that of its row and its column.
+        let [rows, cols] = self.class_of_axes().map(|classes| {
+            let n = classes.len();
+            Tensor::from_vec(&[n], classes)
+        });
+        let n_cols = u32::try_from(self.axes[1].inside.len()).unwrap_or(u32::MAX);
+        let classes = rows.expand_dims(1) * n_cols + cols;
         let table = Tensor::from_vec(&[self.n_classes(), n_outputs], numbers.to_vec());
         table.gather(&classes, 0)
     }

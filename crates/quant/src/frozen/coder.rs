@@ -9,9 +9,9 @@
 //! channels. A bit of the code is the exclusive or of the thresholds at which it changes.
 //!
 //! ```text
-//! codes   0   1   2   4   3   5   6   7      out of integer order
-//! bit 0   0   1   0   0   1   1   0   1
-//! changes   x   x       x       x   x        bit 0 = passed 0 ^ passed 1 ^ passed 3 ^ passed 5 ^ passed 6
+//! codes     0   1   2   4   3   5   6   7      out of integer order
+//! bit 0     0   1   0   0   1   1   0   1
+//! passed      0   1   2   3   4   5   6        bit 0 = passed 0 ^ 1 ^ 3 ^ 5 ^ 6
 //! ```
 
 use tensor_core::Tensor;
@@ -25,14 +25,14 @@ use super::fixed_point::{Fixed, unit};
 
 /// The thresholds and codes of a layer's output.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Coder {
-    pub(super) layout: PlaneLayout,
+pub(crate) struct Coder {
+    pub(crate) layout: PlaneLayout,
     /// Whether the sums of each channel are negated.
-    pub(super) is_flipped: Vec<bool>,
+    pub(crate) is_flipped: Vec<bool>,
     /// A sum above `thresholds[threshold][channel]` passes.
-    pub(super) thresholds: Vec<i32>,
+    pub(crate) thresholds: Vec<i32>,
     /// The code of each level; one more than there are thresholds.
-    pub(super) codes: Vec<u8>,
+    pub(crate) codes: Vec<u8>,
 }
 
 impl Coder {
@@ -68,7 +68,7 @@ impl Coder {
     }
 
     /// Returns the planes of the codes of sums `[batch, rows, cols, channels]`, after max-pool.
-    pub(super) fn planes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
+    pub(crate) fn planes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
         let n_channels = self.layout.n_channels();
         let n_thresholds = self.thresholds.len() / n_channels;
         let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());

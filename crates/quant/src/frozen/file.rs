@@ -18,9 +18,9 @@
 //! layer.N.codes        the code of each level in ascending order; absent in the last layer
 //!
 //! tensor               type, shape
-//! layer.N.words        u32 [group, plane, row, col, word, output of the group]; bit 1 is the sign +1
+//! layer.N.words        u32 [plane, row, col, word, output]; bit 1 is the sign +1
 //! layer.N.coefficients i32 [plane of the input, plane of the weights, output]
-//! layer.N.numbers      i32 [group, row, col, plane of the input, channel of the group, output of the group]
+//! layer.N.numbers      i32 [row, col, plane of the input, channel of the group, output]
 //! layer.N.offsets      i32 [class of the border, output]
 //! layer.N.thresholds   i32 [threshold, output]
 //! layer.N.is_flipped   bool [output]: whether the sums are negated
@@ -41,7 +41,7 @@ use tensor_core::{Element, Tensor};
 
 use crate::error::{Error, Result, finite};
 use crate::level_set::{Alphabet, MAX_BITS};
-use crate::network::Normalization;
+use crate::network::{Normalization, check_pool};
 use crate::planes::PlaneLayout;
 use crate::window::Window;
 
@@ -201,25 +201,23 @@ impl FrozenLayer {
     }
 
     /// Returns the shape of the tensor `words` or `numbers`.
-    fn weights_shape(&self) -> Vec<usize> {
-        let outputs = self.n_outputs / self.n_groups;
+    fn weights_shape(&self) -> [usize; 5] {
         let [rows, cols] = self.window.size;
         match &self.product {
             Product::Bits {
                 layout,
                 n_weight_planes,
                 ..
-            } => vec![
-                self.n_groups,
+            } => [
                 *n_weight_planes,
                 rows,
                 cols,
                 layout.group_words(),
-                outputs,
+                self.n_outputs,
             ],
             Product::Numbers { n_planes, .. } => {
                 let group_len = self.image[2] / self.n_groups;
-                vec![self.n_groups, rows, cols, *n_planes, group_len, outputs]
+                [rows, cols, *n_planes, group_len, self.n_outputs]
             }
         }
     }
@@ -326,6 +324,7 @@ impl Source {
         let (window, pool) = (self.window(&key("window"))?, self.window(&key("pool"))?);
         let size = window.output_size([height, width])?;
         let [pooled_height, pooled_width] = pool.output_size(size)?;
+        check_pool("FrozenNetwork::read", &pool)?;
         let product = self.text(&key("product"))?;
         let product = match (product.split_once(' '), layout) {
             (None, _) if product == "numbers" => Product::Numbers {
@@ -383,7 +382,7 @@ impl Source {
             } => {
                 *words = self.tensor(&key("words"), &weights)?;
                 *coefficients = self.tensor(&key("coefficients"), &pairs)?;
-                if !layout.has_clean_words(words, weights[5]) {
+                if !layout.has_clean_words(words, n_outputs) {
                     return Err(self.error(&key("words"), "zeros in the unused bits"));
                 }
             }

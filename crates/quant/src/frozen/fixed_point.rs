@@ -209,10 +209,8 @@ fn fix_numbers(
             .collect();
         let offsets = offsets(layer, levels, border, weights, output);
         let rounded = fixed.add(output, &products, levels.largest, &offsets)?;
-        // Stored with the outputs of a group next to each other.
-        let of_group = &mut numbers[group * per_output * n_planes * outputs_per_group..];
         for (place, number) in rounded.into_iter().enumerate() {
-            of_group[place * outputs_per_group + output % outputs_per_group] = number;
+            numbers[place * layer.n_outputs + output] = number;
         }
     }
     Ok(fixed.with(Product::numbers(n_planes, levels.alphabet, numbers)))

@@ -15,13 +15,13 @@ use super::{BitInput, FrozenLayer};
 
 /// The weights of a frozen layer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Product {
+pub(crate) enum Product {
     /// `Σ_pq coefficient[p][q] D_pq` with the counts `D_pq = Σ b_p s_q`.
     Bits {
         alphabet: Alphabet,
         layout: PlaneLayout,
         n_weight_planes: usize,
-        /// `[group][plane][row][col][word][output of the group]`; the bit 1 is the sign +1.
+        /// `[plane][row][col][word][output]`; the bit 1 is the sign +1.
         words: Vec<u32>,
         /// `[plane of the input][plane of the weights][output]`.
         coefficients: Vec<i32>,
@@ -31,14 +31,14 @@ pub(super) enum Product {
         n_planes: usize,
         /// Whether the input is an 8-bit image, whose codes are numbers already.
         is_image: bool,
-        /// `[group][row][col][plane][channel of the group][output of the group]`.
+        /// `[row][col][plane][channel of the group][output]`.
         numbers: Vec<i32>,
     },
 }
 
 /// Returns the words of weights; `bit(weight, plane)` returns whether the sign of a weight in
 /// `[output][row][col][channel of the group]` is +1.
-pub(super) fn sign_words(
+pub(crate) fn sign_words(
     layer: &Layer,
     layout: PlaneLayout,
     n_weight_planes: usize,
@@ -46,23 +46,20 @@ pub(super) fn sign_words(
 ) -> Vec<u32> {
     let (group_len, group_words) = (layout.group_len(), layout.group_words());
     let n_taps = layer.window.n_taps();
-    let outputs_per_group = layer.n_outputs / layer.n_groups;
     let mut words = vec![0; layer.n_outputs * n_weight_planes * n_taps * group_words];
     for weight in 0..layer.n_outputs * n_taps * group_len {
         let (tap, channel) = (weight / group_len, weight % group_len);
         let (output, tap) = (tap / n_taps, tap % n_taps);
-        let (group, output) = (output / outputs_per_group, output % outputs_per_group);
         for plane in (0..n_weight_planes).filter(|&plane| bit(weight, plane)) {
-            let row = (group * n_weight_planes + plane) * n_taps + tap;
-            let word = row * group_words + channel / WORD_BITS;
-            words[word * outputs_per_group + output] |= 1 << (channel % WORD_BITS);
+            let word = (plane * n_taps + tap) * group_words + channel / WORD_BITS;
+            words[word * layer.n_outputs + output] |= 1 << (channel % WORD_BITS);
         }
     }
     words
 }
 
 impl Product {
-    pub(super) fn bits(
+    pub(crate) fn bits(
         (alphabet, layout): BitInput,
         n_weight_planes: usize,
         words: Vec<u32>,
@@ -77,7 +74,7 @@ impl Product {
         }
     }
 
-    pub(super) fn numbers(n_planes: usize, alphabet: Option<Alphabet>, numbers: Vec<i32>) -> Self {
+    pub(crate) fn numbers(n_planes: usize, alphabet: Option<Alphabet>, numbers: Vec<i32>) -> Self {
         Self::Numbers {
             n_planes,
             is_image: alphabet.is_none(),
@@ -86,7 +83,7 @@ impl Product {
     }
 
     /// Returns the number of stored words and numbers.
-    pub(super) fn n_numbers(&self) -> usize {
+    pub(crate) fn n_numbers(&self) -> usize {
         match self {
             Self::Bits {
                 words,
@@ -99,7 +96,7 @@ impl Product {
 
     /// Returns for each output a bound on the absolute value of its sum of products, for windows of
     /// `n_products` weights.
-    pub(super) fn bounds(&self, n_products: usize, n_outputs: usize, n_groups: usize) -> Vec<u64> {
+    pub(crate) fn bounds(&self, n_products: usize, n_outputs: usize) -> Vec<u64> {
         let mut bounds = vec![0_u64; n_outputs];
         let mut add = |output: usize, number: i32, largest: u64| {
             let product = u64::from(number.unsigned_abs()).saturating_mul(largest);
@@ -116,11 +113,7 @@ impl Product {
             } => {
                 let largest = if *is_image { u64::from(u8::MAX) } else { 1 };
                 for (place, &number) in numbers.iter().enumerate() {
-                    add(
-                        output_of(place, numbers.len(), n_outputs, n_groups),
-                        number,
-                        largest,
-                    );
+                    add(place % n_outputs, number, largest);
                 }
             }
         }
@@ -128,29 +121,20 @@ impl Product {
     }
 
     /// Negates the products of some outputs.
-    pub(super) fn negate(&mut self, is_negated: &[bool], n_groups: usize) {
-        let n_outputs = is_negated.len();
-        match self {
-            Self::Bits { coefficients, .. } => {
-                for (place, coefficient) in coefficients.iter_mut().enumerate() {
-                    if is_negated[place % n_outputs] {
-                        *coefficient = -*coefficient;
-                    }
-                }
-            }
-            Self::Numbers { numbers, .. } => {
-                let len = numbers.len();
-                for (place, number) in numbers.iter_mut().enumerate() {
-                    if is_negated[output_of(place, len, n_outputs, n_groups)] {
-                        *number = -*number;
-                    }
-                }
+    pub(crate) fn negate(&mut self, is_negated: &[bool]) {
+        let numbers = match self {
+            Self::Bits { coefficients, .. } => coefficients,
+            Self::Numbers { numbers, .. } => numbers,
+        };
+        for (place, number) in numbers.iter_mut().enumerate() {
+            if is_negated[place % is_negated.len()] {
+                *number = -*number;
             }
         }
     }
 
     /// Returns the sums without constants, i32 `[batch, rows, cols, group, output of the group]`.
-    pub(super) fn sums_of(
+    pub(crate) fn sums_of(
         &self,
         layer: &FrozenLayer,
         input: &Tensor,
@@ -187,8 +171,8 @@ impl Product {
                         taps_x,
                         group_words,
                     ]);
-                let shape = [groups, signs, taps_y, taps_x, group_words, outputs];
-                let w = Tensor::from_vec(&shape, words.clone()).permute(&[1, 0, 5, 2, 3, 4]);
+                let shape = [signs, taps_y, taps_x, group_words, groups, outputs];
+                let w = Tensor::from_vec(&shape, words.clone()).permute(&[0, 4, 5, 1, 2, 3]);
                 let ones = (x ^ w).count_ones().sum([-1, -2, -3]).cast(DType::I32);
                 // Two signs differ by 2.
                 let per_one = match alphabet {
@@ -225,8 +209,8 @@ impl Product {
                     .reshape(&[
                         batch, rows, cols, groups, 1, taps_y, taps_x, *n_planes, group_len,
                     ]);
-                let shape = [groups, taps_y, taps_x, *n_planes, group_len, outputs];
-                let w = Tensor::from_vec(&shape, numbers.clone()).permute(&[0, 5, 1, 2, 3, 4]);
+                let shape = [taps_y, taps_x, *n_planes, group_len, groups, outputs];
+                let w = Tensor::from_vec(&shape, numbers.clone()).permute(&[4, 5, 0, 1, 2, 3]);
                 (x * w).sum([-1, -2, -3, -4])
             }
         }
@@ -234,7 +218,7 @@ impl Product {
 
     /// Returns the numbers that are added to the sums, `[class of the border][output]`: the
     /// offsets, and the constants of counting ones.
-    pub(super) fn constants(&self, layer: &FrozenLayer) -> Vec<i32> {
+    pub(crate) fn constants(&self, layer: &FrozenLayer) -> Vec<i32> {
         let Self::Bits {
             alphabet,
             layout,
@@ -246,13 +230,11 @@ impl Product {
             return layer.offsets.clone();
         };
         let n_outputs = layer.n_outputs;
-        let outputs = n_outputs / layer.n_groups;
         let (n_taps, group_words) = (layer.window.n_taps(), layout.group_words());
         // The number of positive signs of an output in one tap.
         let ones = |output: usize, plane: usize, tap: usize| -> i64 {
-            let (group, output) = (output / outputs, output % outputs);
-            let row = ((group * n_weight_planes + plane) * n_taps + tap) * group_words;
-            let words = (row..row + group_words).map(|word| words[word * outputs + output]);
+            let first = (plane * n_taps + tap) * group_words;
+            let words = (first..first + group_words).map(|word| words[word * n_outputs + output]);
             words.map(|word| i64::from(word.count_ones())).sum()
         };
         let mut constants = layer.offsets.clone();
@@ -281,12 +263,6 @@ impl Product {
         }
         constants
     }
-}
-
-/// Returns the output of one of `len` numbers `[group, …, output of the group]`.
-fn output_of(place: usize, len: usize, n_outputs: usize, n_groups: usize) -> usize {
-    let outputs = n_outputs / n_groups;
-    place / (len / n_groups) * outputs + place % outputs
 }
 
 /// Returns a number modulo 2^32.

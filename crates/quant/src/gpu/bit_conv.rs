@@ -1,0 +1,451 @@
+//! Wrapper of the kernels `bit_conv_sums` and `bit_conv_codes`.
+//!
+//! Role: checks plain data, brings the data into the order of the kernels and starts the kernels.
+//! The header of `wgsl/shared/bit_conv.wgsl` describes the arithmetic.
+//! Accuracy: exact, if each sum fits into `i32`. Intermediate values may wrap.
+
+use crate::error::check;
+use crate::{Error, Result};
+use gpu_wgsl::{AnyBuffer, Buffer, Gpu};
+use shaders::layout;
+use shaders::params::BitConvParams;
+
+/// The name of the operation in errors.
+const OPERATION: &str = "BitConv::upload";
+/// The largest number of planes of codes.
+const MAX_PLANES: u32 = 8;
+
+/// Sizes of a convolution of packed bits. Pairs are rows, then columns; paddings are before, then
+/// after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitConvGeometry {
+    /// Size of an image.
+    pub image: [u32; 2],
+    /// Number of input channels of each group.
+    pub group_channels: u32,
+    /// Number of groups.
+    pub groups: u32,
+    /// Number of output channels of all groups together.
+    pub out_channels: u32,
+    /// Number of planes of the input.
+    pub planes: u32,
+    /// Number of planes of the weights.
+    pub weight_planes: u32,
+    /// Size of the kernel.
+    pub kernel: [u32; 2],
+    /// Distance between the kernel's places.
+    pub stride: [u32; 2],
+    /// Distance between neighbouring taps.
+    pub dilation: [u32; 2],
+    /// Rows above and below, and columns left and right of the image. Their words are 0.
+    pub padding: [[u32; 2]; 2],
+}
+
+/// Numbers that are added to the sums of some pixels, because taps are outside of the image.
+#[derive(Clone, Copy, Debug)]
+pub struct BitConvBorder<'a> {
+    /// Class of each output row.
+    pub row_classes: &'a [u32],
+    /// Class of each output column.
+    pub col_classes: &'a [u32],
+    /// Shape `[row classes, column classes, out_channels]`. The numbers of classes are the largest
+    /// class plus one.
+    pub sums: &'a [i32],
+}
+
+/// The codes of the sums, which are the next layer's input.
+#[derive(Clone, Copy, Debug)]
+pub struct BitConvCodes<'a> {
+    /// Size of a pooling window; `[1, 1]` without pooling.
+    pub pool: [u32; 2],
+    /// Distance between neighbouring windows.
+    pub pool_stride: [u32; 2],
+    /// Rows above and below, and columns left and right of the sums. They take no part.
+    pub pool_padding: [[u32; 2]; 2],
+    /// Shape `[out_channels]`: whether the minimum of a window is used instead of the maximum.
+    pub is_flipped: &'a [bool],
+    /// Shape `[thresholds, out_channels]`, ascending in the first axis. At least one.
+    pub thresholds: &'a [i32],
+    /// The lowest level's code, then for each threshold the bits in which the codes of its two
+    /// levels differ. Shape `[1 + thresholds]`.
+    pub toggles: &'a [u32],
+    /// Number of bits of a code, at most 8.
+    pub planes: u32,
+    /// Number of groups of the next layer.
+    pub groups: u32,
+}
+
+/// Sizes and numbers of a convolution of packed bits.
+#[derive(Clone, Copy, Debug)]
+pub struct BitConvData<'a> {
+    /// The sizes.
+    pub geometry: BitConvGeometry,
+    /// Shape `[weight_planes, kernel rows, kernel columns, words of a group, out_channels]`.
+    pub weights: &'a [u32],
+    /// Shape `[out_channels]`.
+    pub bias: &'a [i32],
+    /// Shape `[planes, weight_planes, out_channels]`.
+    pub coefficients: &'a [i32],
+    /// The border; `None` if words of 0 are right outside of the image.
+    pub border: Option<BitConvBorder<'a>>,
+}
+
+/// A convolution of packed bits on a device, with sums as output.
+///
+/// # Examples
+/// ```
+/// use gpu_wgsl::{Error, Gpu, Select};
+/// use quant::gpu::{BitConv, BitConvData, BitConvGeometry};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gpu = match Gpu::open(Select::Best) {
+///     Err(Error::NoAdapter { .. }) => return Ok(()),
+///     other => other?,
+/// };
+/// // One pixel of four channels, and the product of its signs and four signs.
+/// let geometry = BitConvGeometry {
+///     image: [1, 1],
+///     group_channels: 4,
+///     groups: 1,
+///     out_channels: 1,
+///     planes: 1,
+///     weight_planes: 1,
+///     kernel: [1, 1],
+///     stride: [1, 1],
+///     dilation: [1, 1],
+///     padding: [[0, 0], [0, 0]],
+/// };
+/// let data = BitConvData {
+///     geometry,
+///     weights: &[0b0111],
+///     bias: &[4],
+///     coefficients: &[2],
+///     border: None,
+/// };
+/// let product = BitConv::upload(&gpu, &data)?;
+/// let x = gpu.upload("x", &[1, 1, 1, 1, 1, 1], &[0b0110_u32])?;
+/// assert_eq!(gpu.read(&product.sums(&x)?)?, [2]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct BitConv<'a> {
+    gpu: &'a Gpu,
+    params: BitConvParams,
+    weights: Buffer<u32>,
+    channels: Buffer<i32>,
+    border: Buffer<i32>,
+    classes: Buffer<u32>,
+}
+
+/// A convolution of packed bits on a device, with packed codes of the pooled sums as output.
+#[derive(Clone, Debug)]
+pub struct CodedBitConv<'a> {
+    conv: BitConv<'a>,
+    thresholds: Buffer<i32>,
+    toggles: Buffer<u32>,
+}
+
+impl<'a> BitConv<'a> {
+    /// Checks and uploads sizes and numbers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidNumber`] if a size is 0, too large or does not fit another size;
+    /// [`Error::LengthMismatch`] if a slice does not have its shape; [`Error::Device`] if the
+    /// device is out of memory or was lost.
+    pub fn upload(gpu: &'a Gpu, data: &BitConvData<'_>) -> Result<Self> {
+        let g = &data.geometry;
+        let mut params = params_of(g)?;
+        let n_channels = g.out_channels as usize;
+        let n_pairs = product(&[g.planes, g.weight_planes])?;
+        let n_tap_words = product(&[g.weight_planes, params.words])?;
+        let taps = product(&g.kernel)?;
+        check_len(
+            data.weights.len(),
+            n_channels.saturating_mul(taps).saturating_mul(n_tap_words),
+        )?;
+        check_len(data.bias.len(), n_channels)?;
+        check_len(data.coefficients.len(), n_channels.saturating_mul(n_pairs))?;
+        let channels = [data.bias, data.coefficients].concat();
+        let (mut border, mut classes): (&[i32], _) = (&[], vec![]);
+        if let Some(data) = &data.border {
+            let [rows, cols] = params.out_size.map(|size| size as usize);
+            check_len(data.row_classes.len(), rows)?;
+            check_len(data.col_classes.len(), cols)?;
+            params.row_classes = n_classes(data.row_classes)?;
+            params.col_classes = n_classes(data.col_classes)?;
+            let n_classes = product(&[params.row_classes, params.col_classes])?;
+            check_len(data.sums.len(), n_classes.saturating_mul(n_channels))?;
+            border = data.sums;
+            classes = [data.row_classes, data.col_classes].concat();
+        }
+        Ok(Self {
+            gpu,
+            params,
+            weights: gpu.upload("weights", &[data.weights.len()], data.weights)?,
+            channels: gpu.upload("channels", &[channels.len()], &channels)?,
+            border: gpu.upload("border", &[border.len()], border)?,
+            classes: gpu.upload("classes", &[classes.len()], &classes)?,
+        })
+    }
+
+    /// Computes the sums of packed images, shape `[batch, rows, columns, out_channels]`.
+    ///
+    /// `x` has shape `[batch, height, width, planes, groups, words of a group]`, or any shape with
+    /// as many words. The results stay on the device.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if `x` does not consist of whole images; [`Error::Device`] if the
+    /// device is out of memory, was lost, or does not support the sizes.
+    pub fn sums(&self, x: &AnyBuffer) -> Result<Buffer<i32>> {
+        let params = self.params_for(x)?;
+        let [rows, cols] = params.out_size;
+        let shape = [params.batch, rows, cols, params.out_channels].map(|size| size as usize);
+        let y = self.gpu.alloc::<i32>("sums", &shape)?;
+        let buffers = [
+            x,
+            &*self.weights,
+            &*self.channels,
+            &*self.border,
+            &*self.classes,
+            &*y,
+        ];
+        self.gpu
+            .dispatch(&layout::BIT_CONV_SUMS, &params, &buffers)?;
+        Ok(y)
+    }
+
+    /// Returns the parameters for the images in a buffer.
+    fn params_for(&self, x: &AnyBuffer) -> Result<BitConvParams> {
+        let p = &self.params;
+        let image_words = product(&[p.height, p.width, p.planes, p.groups, p.words])?;
+        let batch = x.len() / image_words;
+        check_len(x.len(), batch * image_words)?;
+        let params = BitConvParams {
+            batch: narrowed("batch", batch)?,
+            ..*p
+        };
+        // The kernels count pixels and words in u32.
+        let n_pixels = params.n_pixels().saturating_mul(params.out_channels.into());
+        let is_valid = n_pixels <= u32::MAX.into() && x.len() <= u32::MAX as usize;
+        check(
+            "BitConv::sums",
+            "number of sums",
+            n_pixels as f64,
+            is_valid,
+            "at most 2^32 - 1",
+        )?;
+        Ok(params)
+    }
+}
+
+impl<'a> CodedBitConv<'a> {
+    /// Checks and uploads sizes and numbers.
+    ///
+    /// # Errors
+    /// As [`BitConv::upload`].
+    pub fn upload(gpu: &'a Gpu, data: &BitConvData<'_>, codes: &BitConvCodes<'_>) -> Result<Self> {
+        let mut conv = BitConv::upload(gpu, data)?;
+        let p = &mut conv.params;
+        let n_channels = p.out_channels as usize;
+        for axis in [0, 1] {
+            let [size, stride, padding] = [
+                codes.pool[axis],
+                codes.pool_stride[axis],
+                codes.pool_padding[axis].into_iter().max().unwrap_or(0),
+            ];
+            positive("pooling window", size)?;
+            positive("pooling stride", stride)?;
+            let message = "less than the pooling window";
+            check(
+                OPERATION,
+                "pooling padding",
+                padding.into(),
+                padding < size,
+                message,
+            )?;
+            p.pooled_size[axis] =
+                n_places(p.out_size[axis], codes.pool_padding[axis], size, stride)?;
+        }
+        positive("number of planes", codes.planes)?;
+        let is_valid = codes.planes <= MAX_PLANES;
+        check(
+            OPERATION,
+            "number of planes",
+            codes.planes.into(),
+            is_valid,
+            "at most 8",
+        )?;
+        divides("number of groups", codes.groups, p.out_channels)?;
+        let n_thresholds = narrowed("number of thresholds", codes.thresholds.len() / n_channels)?;
+        positive("number of thresholds", n_thresholds)?;
+        check_len(codes.thresholds.len(), n_thresholds as usize * n_channels)?;
+        check_len(codes.is_flipped.len(), n_channels)?;
+        check_len(codes.toggles.len(), 1 + n_thresholds as usize)?;
+        let used = codes.toggles.iter().fold(0, |bits, toggle| bits | toggle);
+        let is_valid = u64::from(used) < 1 << codes.planes;
+        check(
+            OPERATION,
+            "toggle",
+            used.into(),
+            is_valid,
+            "bits of the planes only",
+        )?;
+        p.pool = codes.pool;
+        p.pool_stride = codes.pool_stride;
+        p.pool_padding = codes.pool_padding.map(|[before, _]| before);
+        p.thresholds = n_thresholds;
+        p.code_planes = codes.planes;
+        p.out_groups = codes.groups;
+        let flips = codes
+            .is_flipped
+            .iter()
+            .map(|&is_flipped| -i32::from(is_flipped));
+        let thresholds: Vec<i32> = flips.chain(codes.thresholds.iter().copied()).collect();
+        Ok(Self {
+            conv,
+            thresholds: gpu.upload("thresholds", &[thresholds.len()], &thresholds)?,
+            toggles: gpu.upload("toggles", &[codes.toggles.len()], codes.toggles)?,
+        })
+    }
+
+    /// Computes the packed codes of packed images, shape
+    /// `[batch, pooled rows, pooled columns, planes, groups, words of a group]`.
+    ///
+    /// `x` is as in [`BitConv::sums`]. The results stay on the device.
+    ///
+    /// # Errors
+    /// As [`BitConv::sums`].
+    pub fn codes(&self, x: &AnyBuffer) -> Result<Buffer<u32>> {
+        let conv = &self.conv;
+        let params = conv.params_for(x)?;
+        let [rows, cols] = params.pooled_size;
+        let shape = [
+            params.batch,
+            rows,
+            cols,
+            params.code_planes,
+            params.out_groups,
+            params.out_words(),
+        ];
+        let y = conv
+            .gpu
+            .alloc::<u32>("codes", &shape.map(|size| size as usize))?;
+        let inputs = [
+            x,
+            &*conv.weights,
+            &*conv.channels,
+            &*conv.border,
+            &*conv.classes,
+        ];
+        let buffers = [&inputs[..], &[&*self.thresholds, &*self.toggles, &*y]].concat();
+        conv.gpu
+            .dispatch(&layout::BIT_CONV_CODES, &params, &buffers)?;
+        Ok(y)
+    }
+}
+
+/// Checks the sizes and returns the parameters of an empty batch.
+fn params_of(g: &BitConvGeometry) -> Result<BitConvParams> {
+    let sizes = [
+        ("number of input channels", g.group_channels),
+        ("number of groups", g.groups),
+        ("number of output channels", g.out_channels),
+        ("number of planes", g.planes),
+        ("number of weight planes", g.weight_planes),
+    ];
+    sizes
+        .into_iter()
+        .try_for_each(|(quantity, size)| positive(quantity, size))?;
+    divides("number of groups", g.groups, g.out_channels)?;
+    let mut out_size = [0; 2];
+    for (axis, size) in out_size.iter_mut().enumerate() {
+        positive("image size", g.image[axis])?;
+        positive("kernel size", g.kernel[axis])?;
+        positive("stride", g.stride[axis])?;
+        let reach = u64::from(g.kernel[axis] - 1) * u64::from(g.dilation[axis]) + 1;
+        let reach = u32::try_from(reach).unwrap_or(u32::MAX);
+        *size = n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;
+    }
+    let [height, width] = g.image;
+    Ok(BitConvParams {
+        height,
+        width,
+        words: g.group_channels.div_ceil(u32::BITS),
+        planes: g.planes,
+        groups: g.groups,
+        weight_planes: g.weight_planes,
+        out_channels: g.out_channels,
+        kernel: g.kernel,
+        stride: g.stride,
+        dilation: g.dilation,
+        padding: g.padding.map(|[before, _]| before),
+        out_size,
+        ..BitConvParams::default()
+    })
+}
+
+/// Returns the number of places of a window in a padded row.
+fn n_places(n: u32, [before, after]: [u32; 2], window: u32, stride: u32) -> Result<u32> {
+    let padded = n.saturating_add(before).saturating_add(after);
+    let is_valid = window <= padded && padded < 1 << 31;
+    let expected = "at most the padded size, below 2^31";
+    check(OPERATION, "window", window.into(), is_valid, expected)?;
+    Ok((padded - window) / stride + 1)
+}
+
+fn positive(quantity: &'static str, size: u32) -> Result<()> {
+    check(OPERATION, quantity, size.into(), size > 0, "at least 1")
+}
+
+fn divides(quantity: &'static str, size: u32, multiple: u32) -> Result<()> {
+    let is_valid = size > 0 && multiple.is_multiple_of(size);
+    check(
+        OPERATION,
+        quantity,
+        size.into(),
+        is_valid,
+        "a divisor of the number of output channels",
+    )
+}
+
+fn check_len(left: usize, right: usize) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch {
+        operation: OPERATION,
+        left,
+        right,
+    })
+}
+
+/// Returns the number of classes, the largest class plus 1.
+fn n_classes(classes: &[u32]) -> Result<u32> {
+    let largest = classes.iter().copied().max().unwrap_or(0);
+    check(
+        OPERATION,
+        "class",
+        largest.into(),
+        largest < u32::MAX,
+        "less than 2^32 - 1",
+    )?;
+    Ok(largest + 1)
+}
+
+/// Returns the product of counts that has to fit into `u32`.
+fn product(counts: &[u32]) -> Result<usize> {
+    let counts = counts.iter().map(|&count| count as usize);
+    let product = counts.fold(1, usize::saturating_mul);
+    narrowed("product of sizes", product)?;
+    Ok(product)
+}
+
+pub(super) fn narrowed(quantity: &'static str, count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| Error::InvalidNumber {
+        operation: OPERATION,
+        quantity,
+        value: count as f64,
+        expected: "at most 2^32 - 1",
+    })
+}

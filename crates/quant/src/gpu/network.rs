@@ -1,0 +1,188 @@
+//! Frozen networks on a device.
+//!
+//! Role: runs each layer whose weights and outputs are bits by the kernel `bit_conv_codes`, so that
+//! only packed codes are written to memory; all other layers are tensor programs.
+
+use gpu_wgsl::Gpu;
+use tensor_core::ndarray::ArrayD;
+use tensor_core::{DType, Tensor};
+
+use super::bit_conv::{
+    BitConvBorder, BitConvCodes, BitConvData, BitConvGeometry, CodedBitConv, narrowed,
+};
+use crate::frozen::coder::Coder;
+use crate::frozen::product::Product;
+use crate::frozen::{FrozenLayer, FrozenNetwork, Output};
+use crate::level_set::Alphabet;
+use crate::network::batch_of;
+use crate::{Error, Result};
+
+/// A frozen network whose weights are on a device.
+///
+/// # Examples
+/// ```
+/// use gpu_wgsl::{Error, Gpu, Select};
+/// use quant::{InputImage, Layer, Network, Weights, Window};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gpu = match Gpu::open(Select::Best) {
+///     Err(Error::NoAdapter { .. }) => return Ok(()),
+///     other => other?,
+/// };
+/// let weights = Weights::Float(vec![0.5, -1.0]);
+/// let layers = vec![Layer::new("only", 1, Window::new([1, 1]), weights)];
+/// let frozen = Network::new(InputImage::unit([1, 1, 2]), layers)?.freeze()?;
+/// let network = frozen.upload(&gpu)?;
+/// // 1/2 of one, less one fifth.
+/// let output = network.run(&[255, 51])?[[0, 0, 0, 0]];
+/// assert!((output - 0.3).abs() < 1e-6);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DeviceNetwork<'a> {
+    gpu: &'a Gpu,
+    network: &'a FrozenNetwork,
+    /// The kernel of each layer that has one.
+    kernels: Vec<Option<CodedBitConv<'a>>>,
+}
+
+impl FrozenNetwork {
+    /// Copies the packed weights to a device.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with [`Error::Device`] if the device is out of memory or was lost, and with
+    /// [`Error::InvalidNumber`] for a size beyond 2^32 - 1.
+    pub fn upload<'a>(&'a self, gpu: &'a Gpu) -> Result<DeviceNetwork<'a>> {
+        let kernels = self.layers.iter().map(|layer| {
+            let kernel = layer.upload(gpu);
+            kernel.map_err(|error| error.in_layer(layer.name()))
+        });
+        Ok(DeviceNetwork {
+            gpu,
+            network: self,
+            kernels: kernels.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl DeviceNetwork<'_> {
+    /// Computes the output for 8-bit images `[batch, height, width, channels]`, equal to that of
+    /// [`FrozenNetwork::run`] up to the rounding of the last layer's normalization.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless the pixels are whole images; [`Error::Tensor`] or [`Error::Device`]
+    /// for an error of the device.
+    pub fn run(&self, pixels: &[u8]) -> Result<ArrayD<f32>> {
+        let codes = self.network.codes(pixels)?;
+        let mut outputs = self.layers_of(&codes)?;
+        let last = outputs.pop().ok_or(Error::Empty {
+            operation: "DeviceNetwork::run",
+        })?;
+        Ok(last.to_host()?)
+    }
+
+    /// Computes the output of each layer, as [`FrozenNetwork::layers_of`] describes; the results
+    /// stay on the device.
+    ///
+    /// # Errors
+    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] or [`Error::Device`] for
+    /// an error of the device.
+    pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
+        let operation = "DeviceNetwork::layers_of";
+        let batch = batch_of(operation, codes, self.network.input_size())?;
+        let mut outputs: Vec<Tensor> = Vec::with_capacity(self.kernels.len());
+        for (layer, kernel) in self.network.layers.iter().zip(&self.kernels) {
+            let input = outputs.last().unwrap_or(codes);
+            let output = match kernel {
+                Some(kernel) if batch > 0 => {
+                    let words = kernel.codes(&self.gpu.buffer_from_tensor(input)?)?;
+                    let shape = words.shape().to_vec();
+                    self.gpu
+                        .tensor_from_buffer(DType::U32, &shape, words.into_any())?
+                }
+                _ => layer.output_of(input, batch)?.realize(self.gpu)?,
+            };
+            outputs.push(output);
+        }
+        Ok(outputs)
+    }
+}
+
+impl FrozenLayer {
+    /// Returns the kernel of a layer whose weights and outputs are bits.
+    fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedBitConv<'a>>> {
+        let (
+            Product::Bits {
+                alphabet,
+                layout,
+                n_weight_planes,
+                words,
+                coefficients,
+            },
+            Output::Codes(coder),
+        ) = (&self.product, &self.output)
+        else {
+            return Ok(None);
+        };
+        let number = |n: usize| narrowed("size", n);
+        let pair = |[a, b]: [usize; 2]| Ok::<_, Error>([number(a)?, number(b)?]);
+        let paddings = |[a, b]: [[usize; 2]; 2]| Ok::<_, Error>([pair(a)?, pair(b)?]);
+        let [height, width, _] = self.image;
+        let geometry = BitConvGeometry {
+            image: pair([height, width])?,
+            group_channels: number(layout.group_len())?,
+            groups: number(self.n_groups)?,
+            out_channels: number(self.n_outputs)?,
+            planes: number(layout.n_planes())?,
+            weight_planes: number(*n_weight_planes)?,
+            kernel: pair(self.window.size)?,
+            stride: pair(self.window.stride)?,
+            dilation: pair(self.window.dilation)?,
+            padding: paddings(self.window.padding)?,
+        };
+        // Two signs differ by 2.
+        let per_one = match alphabet {
+            Alphabet::Signs => 2,
+            Alphabet::Bits => 1,
+        };
+        let coefficients: Vec<i32> = coefficients
+            .iter()
+            .map(|c| c.wrapping_mul(per_one))
+            .collect();
+        let constants = self.product.constants(self);
+        let has_border = self.border.n_classes() > 1;
+        let zeros = vec![0; self.n_outputs];
+        let [row_classes, col_classes] = self.border.class_of_axes();
+        let data = BitConvData {
+            geometry,
+            weights: words,
+            bias: if has_border { &zeros } else { &constants },
+            coefficients: &coefficients,
+            border: has_border.then_some(BitConvBorder {
+                row_classes: &row_classes,
+                col_classes: &col_classes,
+                sums: &constants,
+            }),
+        };
+        let codes = BitConvCodes {
+            pool: pair(self.pool.size)?,
+            pool_stride: pair(self.pool.stride)?,
+            pool_padding: paddings(self.pool.padding)?,
+            is_flipped: &coder.is_flipped,
+            thresholds: &coder.thresholds,
+            toggles: &toggles(coder),
+            planes: number(coder.layout.n_planes())?,
+            groups: number(coder.layout.n_groups())?,
+        };
+        Ok(Some(CodedBitConv::upload(gpu, &data, &codes)?))
+    }
+}
+
+/// Returns the lowest level's code, then for each threshold the bits that change at it.
+fn toggles(coder: &Coder) -> Vec<u32> {
+    let lowest = coder.codes.first().map(|&code| u32::from(code));
+    let pairs = coder.codes.windows(2);
+    let changes = pairs.map(|pair| u32::from(pair[0] ^ pair[1]));
+    lowest.into_iter().chain(changes).collect()
+}
