@@ -10,6 +10,7 @@
 
 mod games;
 mod normality;
+mod quant;
 mod telemetry;
 mod tensors;
 
@@ -107,6 +108,7 @@ fn claims() -> impl Iterator<Item = &'static Claim> {
         games::CLAIMS,
         telemetry::CLAIMS,
         tensors::CLAIMS,
+        quant::CLAIMS,
     ];
     of_sources.into_iter().flatten()
 }

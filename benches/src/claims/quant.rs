@@ -1,0 +1,131 @@
+//! Claims of the class-project notes on low-bit networks: the search for a level, the moving
+//! average, the constant bit, singular batches, max-pool of signs, and the size of a tile.
+
+use super::{Claim, Correction, Reading, Verdict};
+use anyhow::Result;
+use quant::{LevelSet, MAX_BITS, MovingBasis, Qem, RectifiedNormal, Sample, Ties};
+
+/// The factor of the notes' moving average.
+const AVERAGE_FACTOR: f64 = 0.9;
+/// A batch whose numbers all have the highest level of the basis (1, 2).
+const ONE_CELL: [f32; 4] = [2.5, 3.0, 3.5, 4.0];
+/// The positions of a max-pool of 2 x 2.
+const POOL: u32 = 4;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "s1.search",
+        claim: "a search that adds or subtracts half of the remaining range at each step finds the level: different codes at each threshold and its two neighbours, for 1 to 8 bits",
+        claimed: &[0.0; MAX_BITS],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            Ok(Some(
+                (1..=MAX_BITS).map(different_codes).collect::<Result<_>>()?,
+            ))
+        },
+    },
+    Claim {
+        id: "s1.average",
+        claim: "a moving average with factor 0.9 moves the basis 1 by a tenth of the distance to the basis 2; the prototype converts the factor to an integer",
+        claimed: &[1.1],
+        reading: Reading::Printed(1),
+        correction: Some(Correction {
+            claim: "with the factor as a fraction",
+            verdict: Verdict::HoldsWithCorrection,
+            claimed: &[1.1],
+            reading: Reading::Printed(1),
+            measure: || average(AVERAGE_FACTOR),
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || average(AVERAGE_FACTOR.trunc()),
+    },
+    Claim {
+        id: "s1.extra-bit",
+        claim: "an additional bit that is always +1 lowers the error of activations: mean square error on a rectified normal distribution with it, divided by that without it, for 1 to 3 bits",
+        claimed: &[1.0; 3],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let ratios = (1..=3).map(|bits| {
+                let qem = Qem::bits(bits)?;
+                let error = |qem: &Qem| anyhow::Ok(qem.fit(&RectifiedNormal)?.mean_square_error);
+                let without = error(&qem)?;
+                Ok(error(&qem.affine())? / without)
+            });
+            Ok(Some(ratios.collect::<Result<_>>()?))
+        },
+    },
+    Claim {
+        id: "s1.singular-batch",
+        claim: "the next basis is the solution of least squares on a batch: batches without a solution, of one whose numbers all have the same level",
+        claimed: &[0.0],
+        reading: Reading::Printed(0),
+        correction: Some(Correction {
+            claim: "with a ridge of 1e-4 toward the basis (1, 2), the next basis",
+            verdict: Verdict::HoldsWithCorrection,
+            claimed: &[1.124_998_438, 2.124_998_438],
+            reading: Reading::Printed(9),
+            measure: || {
+                let qem = Qem::signs(2)?.ridge(1e-4)?;
+                let (basis, _) = qem.step(&Sample::new(&ONE_CELL)?, &[1.0, 2.0], 0.0)?;
+                Ok(Some(basis))
+            },
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || {
+            let qem = Qem::signs(2)?.ridge(0.0)?;
+            let step = qem.step(&Sample::new(&ONE_CELL)?, &[1.0, 2.0], 0.0);
+            Ok(Some(vec![if step.is_err() { 1.0 } else { 0.0 }]))
+        },
+    },
+    Claim {
+        id: "s1.max-pool",
+        claim: "max-pool on a binary network is useless: bits of information in the maximum of 2 x 2 random signs (of 1 bit in a sign)",
+        claimed: &[0.337],
+        reading: Reading::Printed(3),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let n_patterns = 1_u32 << POOL;
+            let n_negative = (0..n_patterns).filter(|&signs| signs == 0).count();
+            let p = n_negative as f64 / f64::from(n_patterns);
+            let bits = |p: f64| -p * p.log2();
+            Ok(Some(vec![bits(p) + bits(1.0 - p)]))
+        },
+    },
+    Claim {
+        id: "s1.tile",
+        claim: "a tile of 1 x 3 x 3 x 64 x 3 x 3 words of 8 bytes has about 41 kB",
+        claimed: &[41.0],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let words = vec![0_u64; 3 * 3 * 64 * 3 * 3];
+            Ok(Some(vec![size_of_val(&words[..]) as f64 / 1e3]))
+        },
+    },
+];
+
+/// Returns the number of numbers at and next to the thresholds of a level set for which the search
+/// and the definition return different codes.
+fn different_codes(bits: usize) -> Result<f64> {
+    let levels = LevelSet::uniform(bits, 0.7)?.with_ties(Ties::Up);
+    let near = |t: &f32| [t.next_down(), *t, t.next_up()];
+    let xs: Vec<f32> = levels.thresholds().iter().flat_map(near).collect();
+    let (codes, _) = levels.quantize(&xs);
+    let expected = xs.iter().map(|x| {
+        let n_passed = levels.thresholds().iter().filter(|&t| x >= t).count();
+        levels.codes()[n_passed]
+    });
+    Ok(codes.iter().zip(expected).filter(|&(&a, b)| a != b).count() as f64)
+}
+
+/// Returns the average of the basis 1 after one update with the basis 2.
+fn average(factor: f64) -> Result<Option<Vec<f64>>> {
+    let mut average = MovingBasis::plain(&[1.0], factor)?;
+    Ok(Some(average.update(&[2.0])?.to_vec()))
+}
