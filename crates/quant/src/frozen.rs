@@ -78,6 +78,8 @@ pub struct FrozenLayer {
     pub(crate) n_outputs: usize,
     pub(crate) n_groups: usize,
     pub(crate) window: Window,
+    /// The number of output positions along each axis, before the max-pool.
+    pub(crate) sums_size: [usize; 2],
     pub(crate) pool: Window,
     pub(crate) product: Product,
     pub(crate) border: Border,
@@ -152,7 +154,7 @@ impl FrozenNetwork {
         let batch = batch_of(operation, codes, self.input)?;
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
-            let output = layer.output_of(outputs.last().unwrap_or(codes), batch)?;
+            let output = layer.output_of(outputs.last().unwrap_or(codes), batch);
             outputs.push(output);
         }
         Ok(outputs)
@@ -242,6 +244,7 @@ impl FrozenLayer {
             n_outputs: layer.n_outputs,
             n_groups: layer.n_groups,
             window: layer.window,
+            sums_size: size,
             pool: layer.pool,
             product: fixed.product,
             border,
@@ -310,24 +313,20 @@ impl FrozenLayer {
     }
 
     /// Returns the sums of products of each output position as a tensor program: i32
-    /// `[batch, height, width, outputs]`. The sums of channels with a negative factor of the
-    /// normalization are negated.
-    ///
-    /// # Errors
-    /// [`Error::Window`] never for a layer that was created.
-    pub fn sums_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
-        let [height, width, _] = self.image;
-        let [rows, cols] = self.window.output_size([height, width])?;
-        let shape = [batch, rows, cols, self.n_outputs];
-        let sums = self.product.sums_of(self, input, batch, [rows, cols]);
+    /// `[batch, rows, cols, outputs]`. The sums of flipped channels are negated.
+    fn sums_of(&self, input: &Tensor, batch: usize) -> Tensor {
+        let [rows, cols] = self.sums_size;
+        let sums = self.product.sums_of(self, input, batch);
         let constants = self.product.constants(self);
         let constants = self.border.program(&constants, self.n_outputs);
-        Ok(sums.reshape(&shape) + constants)
+        sums.reshape(&[batch, rows, cols, self.n_outputs]) + constants
     }
 
-    pub(crate) fn output_of(&self, input: &Tensor, batch: usize) -> Result<Tensor> {
-        let sums = self.sums_of(input, batch)?;
-        Ok(match &self.output {
+    /// Returns the output of the layer as a tensor program: packed codes, or f32 in the last layer.
+    /// The input is that of [`FrozenNetwork::layers_of`].
+    pub(crate) fn output_of(&self, input: &Tensor, batch: usize) -> Tensor {
+        let sums = self.sums_of(input, batch);
+        match &self.output {
             Output::Codes(coder) => coder.planes_of(&sums, &self.pool),
             Output::Numbers {
                 normalization,
@@ -342,7 +341,7 @@ impl FrozenLayer {
                 let units = Tensor::from_vec(&[units.len()], units);
                 normalization.program(&(pooled.cast(tensor_core::DType::F32) * units))
             }
-        })
+        }
     }
 }
 

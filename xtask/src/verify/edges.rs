@@ -107,8 +107,8 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core"]),
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
-        modules: "error least_squares level_set average population lloyd_max abc qem \
-            quantizer gpu",
+        modules: "error window planes least_squares level_set average population lloyd_max abc \
+            qem quantizer network frozen gpu",
     },
     Rule {
         name: "harness",

@@ -363,6 +363,7 @@ impl Source {
             n_outputs,
             n_groups,
             window,
+            sums_size: size,
             pool,
             product,
             border: Border::new(&window, [height, width], size),

@@ -134,13 +134,8 @@ impl Product {
     }
 
     /// Returns the sums without constants, i32 `[batch, rows, cols, group, output of the group]`.
-    pub(crate) fn sums_of(
-        &self,
-        layer: &FrozenLayer,
-        input: &Tensor,
-        batch: usize,
-        [rows, cols]: [usize; 2],
-    ) -> Tensor {
+    pub(crate) fn sums_of(&self, layer: &FrozenLayer, input: &Tensor, batch: usize) -> Tensor {
+        let [rows, cols] = layer.sums_size;
         let [taps_y, taps_x] = layer.window.size;
         let groups = layer.n_groups;
         let outputs = layer.n_outputs / groups;

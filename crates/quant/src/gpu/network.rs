@@ -101,7 +101,7 @@ impl DeviceNetwork<'_> {
                     self.gpu
                         .tensor_from_buffer(DType::U32, &shape, words.into_any())?
                 }
-                _ => layer.output_of(input, batch)?.realize(self.gpu)?,
+                _ => layer.output_of(input, batch).realize(self.gpu)?,
             };
             outputs.push(output);
         }
