@@ -11,6 +11,7 @@ pub mod bimatrix_equilibria;
 pub mod cfr;
 pub mod chain;
 pub mod conv;
+pub mod conv_binary;
 mod convergence;
 pub mod inverse_gaussian;
 pub mod matmul;
@@ -39,6 +40,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
         conv::program([8, 16, 58, 58], [32, 3]).task(),
         two_layer_net::task(),
     ]);
+    tasks.extend(conv_binary::tasks());
     tasks.extend(similarity_pairs::tasks(real_gpu));
     tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
     tasks.push(normality::task());

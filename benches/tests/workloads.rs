@@ -10,7 +10,8 @@ use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
 use benches::workloads::{
-    chain, conv, matmul, matmul_pair, matmul_scale, similarity, softmax, train_mnist, two_layer_net,
+    chain, conv, conv_binary, matmul, matmul_pair, matmul_scale, similarity, softmax, train_mnist,
+    two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::InputDistribution;
@@ -36,6 +37,7 @@ fn problems() -> Vec<Box<dyn Problem>> {
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
         problems.push(Box::new(function.problem(203).unwrap()));
     }
+    problems.push(Box::new(conv_binary::Signs::new(2, 5, 37).unwrap()));
     problems.push(Box::new(Distances::new(5)));
     problems.push(Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()));
     problems.push(Box::new(classifier().unwrap()));

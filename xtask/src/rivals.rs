@@ -16,15 +16,15 @@ use tool_io::output;
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
-Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel and Nashpy. Their rows
-then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
+Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel, Nashpy and OpenVINO. Their
+rows then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
 `torch.compile` also needs a C++ compiler. Packages that cannot be installed are listed and skipped:
 OpenSpiel has wheels for some versions of Python only. For games there is also a Rust library:
 `cargo install cfr@0.6.2 --root DIR/cfr` adds it (DIR: folder of the environment).
 
   --venv DIR        folder (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   packages, space-separated (default: \"numpy scipy torch jax open_spiel nashpy\";
-                    may be empty)
+  --packages LIST   packages, space-separated (default: \"numpy scipy torch jax open_spiel nashpy
+                    openvino\"; may be empty)
   --json            one JSON object instead of text
   --                pass the following arguments to `pip install`, e.g. an index
 ";
@@ -33,7 +33,7 @@ OpenSpiel has wheels for some versions of Python only. For games there is also a
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Folder of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
-const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy";
+const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy openvino";
 /// Option of pip that prevents a build from source, which would require a toolchain and half an
 /// hour.
 const WHEELS_ONLY: &str = "--only-binary=open_spiel";

@@ -152,6 +152,8 @@ pub enum Work {
     Games(f64),
     /// Iterations of a learning algorithm.
     Iterations(f64),
+    /// Products of one bit and another, each with the addition of the result.
+    BitProducts(f64),
 }
 
 impl Work {
@@ -162,7 +164,8 @@ impl Work {
             Self::Operations(amount)
             | Self::Values(amount)
             | Self::Games(amount)
-            | Self::Iterations(amount) => amount,
+            | Self::Iterations(amount)
+            | Self::BitProducts(amount) => amount,
         }
     }
 
@@ -174,6 +177,7 @@ impl Work {
             Self::Values(amount) => Self::Values(share * amount),
             Self::Games(amount) => Self::Games(share * amount),
             Self::Iterations(amount) => Self::Iterations(share * amount),
+            Self::BitProducts(amount) => Self::BitProducts(share * amount),
         }
     }
 
@@ -182,7 +186,7 @@ impl Work {
     pub fn operations(self) -> Option<f64> {
         match self {
             Self::Operations(amount) => Some(amount),
-            Self::Values(_) | Self::Games(_) | Self::Iterations(_) => None,
+            Self::Values(_) | Self::Games(_) | Self::Iterations(_) | Self::BitProducts(_) => None,
         }
     }
 
@@ -190,15 +194,15 @@ impl Work {
     #[must_use]
     pub fn rate(self, seconds: f64) -> f64 {
         let unit = match self {
-            Self::Operations(_) => 1e9,
+            Self::Operations(_) | Self::BitProducts(_) => 1e9,
             Self::Values(_) => 1e6,
             Self::Games(_) | Self::Iterations(_) => 1.0,
         };
         self.amount() / seconds / unit
     }
 
-    /// Returns the unit of [`Work::rate`]: 10⁹ operations, 10⁶ values, single games or single
-    /// iterations per second.
+    /// Returns the unit of [`Work::rate`]: 10⁹ operations or products of bits, 10⁶ values,
+    /// single games or single iterations per second.
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
@@ -206,6 +210,7 @@ impl Work {
             Self::Values(_) => "Mvalue/s",
             Self::Games(_) => "games/s",
             Self::Iterations(_) => "iterations/s",
+            Self::BitProducts(_) => "Gbit/s",
         }
     }
 }
