@@ -1,7 +1,7 @@
 """Convolution of signs in OpenVINO: as bits, in int8 and in f32, from f32 in NHWC to f32 in NHWC.
 
 Weights are constants of the model. Positions outside of the image have the sign -1. The number of
-threads is one less than the cores at most, so it is requested, and reported.
+threads is requested, and reported.
 """
 
 import argparse
@@ -17,14 +17,17 @@ def nchw(openvino, x):
 
 
 def signs(openvino, x, levels=2):
-    """Returns -1 or 1; with 256 levels, the plugin computes the convolution in int8."""
+    """Returns -1 or 1; with 256 levels, the plugin computes the convolution in int8.
+
+    The range of the input is not empty, because the plugin returns NaN for an empty range.
+    """
     import numpy as np
 
-    low, high = np.float32(-1), np.float32(1)
-    two = openvino.opset8.fake_quantize(x, np.float32(0), np.float32(0), low, high, 2)
+    near, one = np.float32(1e-6), np.float32(1)
+    two = openvino.opset8.fake_quantize(x, -near, near, -one, one, 2)
     if levels == 2:
         return two
-    return openvino.opset8.fake_quantize(two, low, high, low, high, levels)
+    return openvino.opset8.fake_quantize(two, -one, one, -one, one, levels)
 
 
 def padded(openvino, x):
@@ -40,10 +43,12 @@ def convolution(openvino, library, x, weights):
 
     opset = openvino.opset8
     kernel = np.where(weights > 0, 1, -1).astype(np.float32).transpose(0, 3, 1, 2)
+    kernel = np.ascontiguousarray(kernel)
     one, none = [1, 1], [0, 0]
     if library == "openvino":
         bits = openvino.Tensor(openvino.Type.u1, openvino.Shape(kernel.shape))
-        # The first element is the lowest bit.
+        # The first element is the lowest bit. With channels that are no multiple of 8, the plugin
+        # returns wrong sums.
         packed = np.packbits(kernel.reshape(-1) > 0, bitorder="little")
         bits.data[:] = packed.reshape(bits.data.shape)
         kernel = openvino.op.Constant(bits)
