@@ -3,9 +3,9 @@
 //! Role: runs plans on the host. `compile` translates a nest into a `program`: instructions on
 //! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
 //! instruction, `fetch` loads elements into lanes, and `lanes` and `loops` contain the inner loops.
-//! `rows` reduces several rows of lanes at a time, and `pairs` combines every row with every lane.
-//! `product` hands matrix products to the GEMM library, whole or in `ranges`. `split` splits the
-//! work over threads.
+//! `level` selects the vector instructions of all loops. `rows` reduces several rows of lanes at a
+//! time, and `pairs` combines every row with every lane. `product` hands matrix products to the
+//! GEMM library, whole or in `ranges`. `split` splits the work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -41,6 +41,7 @@ mod fetch;
 mod kernel;
 mod lane_axes;
 mod lanes;
+mod level;
 mod loops;
 mod machine;
 mod pairs;

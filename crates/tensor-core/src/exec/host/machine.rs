@@ -4,7 +4,7 @@
 //! and fills the ranges of the output that the task is given.
 //! Method: each instruction runs over one block of lanes at a time, so that its dispatch cost is
 //! shared by all lanes. The loop over instructions is compiled once for each instruction set and
-//! selected at run time (`pulp`). When a loop advances by one, the position of each map changes by
+//! selected at run time (`level`). When a loop advances by one, the position of each map changes by
 //! one stride; no index calculation is needed.
 //! Layout: the current point, for lanes along the output. `move_to` sets the outer and reduced
 //! axes; `start` and `len` select a block of the lanes.
@@ -22,10 +22,12 @@ use crate::error::{Error, Result};
 use crate::op::Reduce;
 
 use super::lanes::{LaneType, Stored};
+use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
 use super::prefetch::prefetch;
 use super::program::{Bytecode, Instruction, Phase, Slot};
 use super::register::{Destination, Register, with_lane};
+use super::rows::Row;
 use super::step::input_lanes;
 
 /// The minimum size of an input that is prefetched, in bytes. Smaller inputs stay in the caches.
@@ -35,7 +37,8 @@ const FETCHED_AHEAD: usize = 1 << 20;
 pub(super) struct Machine<'p> {
     pub(super) program: &'p Bytecode,
     pub(super) inputs: &'p [&'p HostData],
-    pub(super) arch: pulp::Arch,
+    /// The instructions that the loops run with.
+    pub(super) level: Level,
     pub(super) registers: Vec<Register>,
     /// The position of each map, at lane 0 of the current point. The first position of an access is
     /// an element of its input, the others are compared with the extents of guards.
@@ -49,19 +52,10 @@ pub(super) struct Machine<'p> {
     pub(super) fault: Option<Error>,
     /// The strides along a block of one lane: a zero for each map.
     pub(super) no_strides: Vec<isize>,
-}
-
-/// A closure that `pulp` inlines into code for the widest vector instructions of the CPU. The call
-/// goes through `FnMut`, because the shim of `FnOnce` is not inlined and would run narrow code.
-pub(super) struct Wide<F>(pub(super) F);
-
-impl<F: FnMut()> pulp::WithSimd for Wide<F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(mut self, _: S) {
-        (self.0)();
-    }
+    /// Memory for the rows that are reduced together.
+    pub(super) rows: Vec<Row>,
+    /// Memory for copies of rows with their padding, in elements of any type.
+    pub(super) padded: Vec<u64>,
 }
 
 impl<'p> Machine<'p> {
@@ -74,7 +68,7 @@ impl<'p> Machine<'p> {
         let mut machine = Self {
             program,
             inputs,
-            arch: pulp::Arch::new(),
+            level: Level::best(),
             registers: program.registers.iter().map(register).collect(),
             positions: program.offsets.clone(),
             no_strides: vec![0; program.offsets.len()],
@@ -82,6 +76,8 @@ impl<'p> Machine<'p> {
             start: 0,
             len: 0,
             fault: None,
+            rows: Vec::new(),
+            padded: Vec::new(),
         };
         for &(register, scalar) in &program.constants {
             machine.set_uniform(register, scalar);
@@ -122,7 +118,7 @@ impl<'p> Machine<'p> {
         while done < out.len() {
             // Several rows of lanes at once where that is possible, otherwise one block.
             let rows = self.rows_at(first + done, out.len() - done);
-            if rows > 1 {
+            if rows > 0 {
                 let len = rows * self.program.lanes.len;
                 self.fill_rows(first + done, &mut out[done..done + len])?;
                 done += len;
@@ -426,8 +422,8 @@ impl<'p> Machine<'p> {
         let Some(last) = instructions.len().checked_sub(1) else {
             return;
         };
-        let arch = self.arch;
-        arch.dispatch(Wide(
+        let level = self.level;
+        level.dispatch(
             #[inline(always)]
             || {
                 for (number, instruction) in instructions.iter().enumerate() {
@@ -442,44 +438,6 @@ impl<'p> Machine<'p> {
                     self.registers[instruction.destination] = register;
                 }
             },
-        ));
-    }
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    /// A function for `pulp` that returns the number of f32 lanes of a vector.
-    struct LaneCount;
-
-    impl pulp::WithSimd for LaneCount {
-        type Output = usize;
-
-        fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
-            S::F32_LANES
-        }
-    }
-
-    #[test]
-    fn vectors_are_as_wide_as_the_cpu_allows() {
-        // The features that compilers call x86-64-v3 and -v4, as far as pulp uses them.
-        let has_v3 = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt");
-        let has_v4 = has_v3
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512cd")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        let widest = if has_v4 {
-            16
-        } else if has_v3 {
-            8
-        } else {
-            1
-        };
-        assert_eq!(pulp::Arch::new().dispatch(LaneCount), widest);
+        );
     }
 }

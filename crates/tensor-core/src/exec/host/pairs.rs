@@ -17,21 +17,25 @@
 //! row 3 x | ...         |
 //! ```
 
+use std::ops::Range;
+
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 
 use super::fetch::copy_run;
 use super::lanes::{LaneType, Stored};
-use super::machine::{Machine, Wide};
+use super::machine::Machine;
 use super::program::{Bytecode, Code, Instruction, Slot};
-use super::rows::Row;
+use super::rows::{MAX_ROWS, Row};
 use super::step::input_of;
 
 use tile::PairTile;
 
+#[cfg(test)]
+mod at_levels;
 mod tile;
 
-/// The number of rows that are reduced together.
+/// The number of rows of a tile.
 pub(super) const ROWS: usize = 4;
 /// The number of lanes that are reduced together.
 pub(super) const LANES: usize = 64;
@@ -78,6 +82,9 @@ pub(super) struct Pairs {
     /// The distances in the row's and in the lane's input to each point of the reduced axes but the
     /// last.
     outer: Vec<[isize; 2]>,
+    /// The same points for rows whose elements are stored one after the other. Rows with guards are
+    /// copied in this form.
+    dense: Vec<[isize; 2]>,
     /// For each guard of the row, the lowest and the highest distance of its position over all
     /// points of the reduced axes.
     reach: Vec<[isize; 2]>,
@@ -116,15 +123,26 @@ impl Pairs {
         if !program.accesses[lane].guards.is_empty() {
             return None;
         }
+        let outer = outer_points(program, row, lane)?;
         let pairs = Self {
             dtype: function.dtype,
             reduction: reduction(program, function, fold)?,
             row,
             lane,
-            outer: outer_points(program, row, lane)?,
+            dense: dense_points(&outer, program.sizes[program.sizes.len() - 1]),
+            outer,
             reach: guard_reach(program, row),
         };
         pairs.has_a_loop().then_some(pairs)
+    }
+
+    /// Returns how many of some rows the loops take: every row where ones are counted, because the
+    /// interpreter takes several times as long for a row; otherwise whole tiles.
+    pub(super) fn takes(&self, n_rows: usize) -> usize {
+        match self.reduction {
+            Reduction::Ones(_) => n_rows,
+            _ => n_rows / ROWS * ROWS,
+        }
     }
 
     /// Returns `true` if `fold_pairs` has a loop for this combination of type, function and
@@ -252,45 +270,47 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
 }
 
 impl Machine<'_> {
-    /// Folds `ROWS` rows over all lanes of the current block.
+    /// Folds rows over all lanes of the current block, as many rows as [`Pairs::takes`].
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
         let program = self.program;
         let Some(pairs) = &program.pairs else {
             return;
         };
-        let arch = self.arch;
-        arch.dispatch(Wide(
+        let level = self.level;
+        if let Reduction::Ones(function) = pairs.reduction {
+            level.dispatch_count(
+                #[inline(always)]
+                |by_words| self.count_tiles(pairs, rows, function, by_words),
+            );
+            return;
+        }
+        level.dispatch(
             #[inline(always)]
             || match (pairs.dtype, pairs.reduction) {
-                (_, Reduction::Ones(function)) => self.fold_tiles(
-                    pairs,
-                    rows,
-                    #[inline(always)]
-                    |tile: &PairTile<'_, u32>| tile.ones(function),
-                ),
+                (_, Reduction::Ones(_)) => {}
                 (DType::F64, Reduction::Number(function, op)) => self.fold_tiles(
                     pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, f64>| tile.numbers(function, op),
+                    |tile: &PairTile<'_, f64, ROWS>| tile.numbers(function, op),
                 ),
                 (DType::I32, Reduction::Number(function, op)) => self.fold_tiles(
                     pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, i32>| tile.numbers(function, op),
+                    |tile: &PairTile<'_, i32, ROWS>| tile.numbers(function, op),
                 ),
                 (DType::U32, Reduction::Number(function, op)) => self.fold_tiles(
                     pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, u32>| tile.numbers(function, op),
+                    |tile: &PairTile<'_, u32, ROWS>| tile.numbers(function, op),
                 ),
                 (_, Reduction::Number(function, op)) => self.fold_tiles(
                     pairs,
                     rows,
                     #[inline(always)]
-                    |tile: &PairTile<'_, f32>| tile.numbers(function, op),
+                    |tile: &PairTile<'_, f32, ROWS>| tile.numbers(function, op),
                 ),
                 (_, Reduction::Compared(function, Reduce::Sum, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
@@ -298,7 +318,7 @@ impl Machine<'_> {
                         pairs,
                         rows,
                         #[inline(always)]
-                        |tile: &PairTile<'_, f32>| {
+                        |tile: &PairTile<'_, f32, ROWS>| {
                             tile.compared(function, Reduce::Sum, compare, bound)
                         },
                     );
@@ -311,24 +331,48 @@ impl Machine<'_> {
                         // The flags are as wide as the compared values while they are folded, and
                         // are stored as bytes.
                         #[inline(always)]
-                        |tile: &PairTile<'_, f32>| {
+                        |tile: &PairTile<'_, f32, ROWS>| {
                             let flags = tile.compared(function, op, compare, bound);
                             flags.map(|row| row.map(|flag| u8::from(flag != 0)))
                         },
                     );
                 }
             },
-        ));
+        );
     }
 
-    /// Folds the block tile by tile. The last tile may overlap the one before: the overlap is
-    /// computed twice, with equal results.
+    /// Counts ones in tiles of `ROWS` rows, and in the other rows one by one.
     #[inline(always)]
-    fn fold_tiles<T: Stored<Lane = T> + LaneType, A: LaneType>(
+    fn count_tiles(
         &mut self,
         pairs: &Pairs,
         rows: &mut [Row],
-        fold: impl Fn(&PairTile<'_, T>) -> [[A; LANES]; ROWS],
+        function: BitFunction,
+        by_words: bool,
+    ) {
+        let (whole, rest) = rows.split_at_mut(rows.len() / ROWS * ROWS);
+        self.fold_tiles(
+            pairs,
+            whole,
+            #[inline(always)]
+            |tile: &PairTile<'_, u32, ROWS>| tile.ones(function, by_words),
+        );
+        self.fold_tiles(
+            pairs,
+            rest,
+            #[inline(always)]
+            |tile: &PairTile<'_, u32, 1>| tile.ones(function, by_words),
+        );
+    }
+
+    /// Folds whole tiles of rows over the lanes of the block. The last tile of lanes may overlap
+    /// the one before: the overlap is computed twice, with equal results.
+    #[inline(always)]
+    fn fold_tiles<T: Stored<Lane = T> + LaneType, A: LaneType, const R: usize>(
+        &mut self,
+        pairs: &Pairs,
+        rows: &mut [Row],
+        fold: impl Fn(&PairTile<'_, T, R>) -> [[A; LANES]; R],
     ) {
         let program = self.program;
         let last = program.sizes.len() - 1;
@@ -336,40 +380,52 @@ impl Machine<'_> {
         let inputs = self.inputs;
         let input = |access: usize| input_of::<T>(inputs[program.accesses[access].input]);
         let n = program.sizes[last];
-        // Rows next to the padding are copied with its zeros.
-        let is_inside = rows.iter().all(|row| self.is_inside(pairs, row));
-        let (padded, dense);
-        let mut tile = PairTile {
-            rows: input(pairs.row),
-            row_starts: [0; ROWS],
-            row_stride: stride(program, last, pairs.row).cast_unsigned(),
-            lanes: input(pairs.lane),
-            lane_start: 0,
-            lane_stride: stride(program, last, pairs.lane).cast_unsigned(),
-            outer: &pairs.outer,
-            n,
-        };
-        if is_inside {
-            let here = map(pairs.row);
-            for (start, row) in tile.row_starts.iter_mut().zip(&*rows) {
-                let position = self.positions[here].wrapping_add(row.distances[here]);
-                *start = position.cast_unsigned();
-            }
-        } else {
-            padded = self.padded_rows::<T>(pairs, rows);
-            dense = dense_points(&pairs.outer, n);
-            tile.rows = &padded;
-            tile.outer = &dense;
-            tile.row_stride = 1;
-            tile.row_starts = std::array::from_fn(|row| row * n * pairs.outer.len());
+        let (tiles, _) = rows.as_chunks_mut::<R>();
+        // A block that is shorter than a tile has no rows for the loops here.
+        if tiles.is_empty() {
+            return;
         }
+        // Rows next to the padding are copied with its zeros.
+        let mut inside = [true; MAX_ROWS];
+        let len = R * n * pairs.outer.len();
+        for (number, rows) in tiles.iter().enumerate() {
+            inside[number] = rows.iter().all(|row| self.is_inside(pairs, row));
+            if !inside[number] {
+                self.copy_padded::<T>(pairs, rows, number * len..(number + 1) * len);
+            }
+        }
+        let row = map(pairs.row);
         let lane_start = self.positions[map(pairs.lane)].cast_unsigned();
         for from in (0..self.len).step_by(LANES) {
             // The last tile is moved back to end with the block.
             let from = from.min(self.len - LANES);
-            tile.lane_start = lane_start.wrapping_add(self.start + from);
-            for (row, sums) in rows.iter_mut().zip(fold(&tile)) {
-                row.accumulators[0].lanes_mut::<A>()[from..from + LANES].copy_from_slice(&sums);
+            // All rows meet the same lanes in turn, while these are in a cache.
+            for (number, rows) in tiles.iter_mut().enumerate() {
+                let mut tile = PairTile {
+                    rows: input(pairs.row),
+                    row_starts: [0; R],
+                    row_stride: stride(program, last, pairs.row).cast_unsigned(),
+                    lanes: input(pairs.lane),
+                    lane_start: lane_start.wrapping_add(self.start + from),
+                    lane_stride: stride(program, last, pairs.lane).cast_unsigned(),
+                    outer: &pairs.outer,
+                    n,
+                };
+                if inside[number] {
+                    for (start, one) in tile.row_starts.iter_mut().zip(&*rows) {
+                        let position = self.positions[row].wrapping_add(one.distances[row]);
+                        *start = position.cast_unsigned();
+                    }
+                } else {
+                    tile.rows = bytemuck::cast_slice(&self.padded);
+                    tile.row_starts =
+                        std::array::from_fn(|row| number * len + row * n * pairs.outer.len());
+                    tile.row_stride = 1;
+                    tile.outer = &pairs.dense;
+                }
+                for (row, sums) in rows.iter_mut().zip(fold(&tile)) {
+                    row.accumulator.lanes_mut::<A>()[from..from + LANES].copy_from_slice(&sums);
+                }
             }
         }
     }
@@ -387,34 +443,39 @@ impl Machine<'_> {
         })
     }
 
-    /// Returns the elements of four rows at all points of the reduced axes, one row after the
-    /// other; 0 where a guard does not hold.
-    fn padded_rows<T: Stored<Lane = T> + LaneType>(
+    /// Copies the elements of rows at all points of the reduced axes, one row after the other, to a
+    /// range of `padded`; 0 where a guard does not hold.
+    fn copy_padded<T: Stored<Lane = T> + LaneType>(
         &mut self,
         pairs: &Pairs,
         rows: &[Row],
-    ) -> Vec<T> {
+        range: Range<usize>,
+    ) {
         let program = self.program;
         let last = program.sizes.len() - 1;
         let access = &program.accesses[pairs.row];
         let maps = access.maps.clone();
+        let strides = &program.strides[last][maps.clone()];
         // As lanes of `T`: the bits of `i32` are counted as `u32`.
         let data = input_of::<T>(self.inputs[access.input]);
-        let mut padded = vec![T::default(); ROWS * program.sizes[last] * pairs.outer.len()];
-        let mut runs = padded.chunks_mut(program.sizes[last].max(1));
+        let mut padded = std::mem::take(&mut self.padded);
+        let n_words = (range.end * size_of::<T>()).div_ceil(size_of::<u64>());
+        if padded.len() < n_words {
+            padded.resize(n_words, 0);
+        }
+        let elements: &mut [T] = &mut bytemuck::cast_slice_mut(&mut padded)[range];
+        let mut runs = elements.chunks_mut(program.sizes[last].max(1));
         for row in rows {
+            self.shift(&row.distances, isize::wrapping_add);
             for run in runs.by_ref().take(pairs.outer.len()) {
-                let positions: Vec<isize> = maps
-                    .clone()
-                    .map(|map| self.positions[map].wrapping_add(row.distances[map]))
-                    .collect();
-                let strides = &program.strides[last][maps.clone()];
-                copy_run(data, &access.guards, &positions, strides, run);
+                let positions = &self.positions[maps.clone()];
+                copy_run(data, &access.guards, positions, strides, run);
                 // After the last point, the index is that of the first point again.
                 self.advance(program.n_domain..last);
             }
+            self.shift(&row.distances, isize::wrapping_sub);
         }
-        padded
+        self.padded = padded;
     }
 }
 

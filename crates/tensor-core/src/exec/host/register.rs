@@ -70,6 +70,10 @@ impl Clone for Register {
         lines.extend_from_slice(&self.0);
         Self(lines)
     }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.0.clone_from(&source.0);
+    }
 }
 
 impl Drop for Register {

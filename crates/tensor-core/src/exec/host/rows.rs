@@ -16,15 +16,16 @@ use crate::error::Result;
 pub(super) const MAX_ROWS: usize = 8;
 
 /// A row of lanes in a group of rows: the distances of its positions from those of the first row,
-/// and its accumulators.
+/// and its accumulator.
+#[derive(Default)]
 pub(super) struct Row {
     pub(super) distances: Vec<isize>,
-    pub(super) accumulators: Vec<Register>,
+    pub(super) accumulator: Register,
 }
 
 impl Machine<'_> {
     /// Returns the number of whole rows of lanes, beginning at an element, that may be reduced
-    /// together; 1 if the row must be computed alone.
+    /// together; 0 if the row must be computed alone.
     ///
     /// The rows must differ only in positions and accumulators. No row may stop before the others,
     /// except in the loop over pairs, which handles early stops itself.
@@ -40,64 +41,84 @@ impl Machine<'_> {
             || program.accumulators.len() != 1
             || !element.is_multiple_of(program.lanes.len)
         {
-            return 1;
+            return 0;
         }
-        (most / program.lanes.len).min(MAX_ROWS)
+        let n_rows = (most / program.lanes.len).min(MAX_ROWS);
+        // A single row gains only if it has a loop over pairs.
+        let takes_one = stops_together
+            && program
+                .pairs
+                .as_ref()
+                .is_some_and(|pairs| pairs.takes(1) > 0);
+        if n_rows > 1 || takes_one { n_rows } else { 0 }
     }
 
     /// Computes whole rows of lanes, block by block.
     pub(super) fn fill_rows<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
         let program = self.program;
         let lanes = program.lanes.len;
+        let n_rows = out.len() / lanes;
+        // The memory of the rows is reused by the next group.
+        let mut rows = std::mem::take(&mut self.rows);
+        if rows.len() < n_rows {
+            rows.resize_with(n_rows, Row::default);
+        }
+        let rows_in_use = &mut rows[..n_rows];
         for start in (0..lanes).step_by(program.block) {
-            let mut rows = Vec::with_capacity(out.len() / lanes);
-            let mut base = Vec::new();
-            for row in (first..first + out.len()).step_by(lanes) {
-                self.seek(row + start, lanes);
-                if base.is_empty() {
-                    base.clone_from(&self.positions);
-                }
-                self.reset_accumulators();
-                rows.push(Row {
-                    // Positions of the row relative to the first row.
-                    distances: self
-                        .positions
-                        .iter()
-                        .zip(&base)
-                        .map(|(here, base)| here.wrapping_sub(*base))
-                        .collect(),
-                    accumulators: program
-                        .accumulators
-                        .iter()
-                        .map(|one| self.registers[one.register].clone())
-                        .collect(),
-                });
-            }
-            self.seek(first + start, lanes);
-            // The loop over pairs reduces as many rows as it can; the interpreter reduces the
-            // others, one unit of all rows at a time.
-            let (paired, single) = self.split_rows(&mut rows);
-            for rows in paired.chunks_exact_mut(pairs::ROWS) {
-                self.fold_pairs(rows);
-            }
-            let units = if single.is_empty() {
-                0
-            } else {
-                program.reduce_units()
-            };
-            for _ in 0..units {
-                for row in &mut *single {
-                    self.swap_row(row, isize::wrapping_add);
-                    self.run_phase(Phase::Body);
-                    self.swap_row(row, isize::wrapping_sub);
-                }
-                self.advance(program.n_domain..program.sizes.len());
-            }
-            for (row, out) in rows.iter_mut().zip(out.chunks_mut(lanes)) {
+            self.fill_block(first + start, rows_in_use, &mut out[start..])?;
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// Computes one block of lanes of each row. The first block begins at an element and at the
+    /// start of `out`, the others at distances of whole rows.
+    fn fill_block<T: Stored>(
+        &mut self,
+        first: usize,
+        rows: &mut [Row],
+        out: &mut [T],
+    ) -> Result<()> {
+        let program = self.program;
+        let lanes = program.lanes.len;
+        for (number, row) in rows.iter_mut().enumerate() {
+            self.seek(first + number * lanes, lanes);
+            row.distances.clone_from(&self.positions);
+        }
+        // Positions of the rows relative to the first row.
+        self.seek(first, lanes);
+        for row in &mut *rows {
+            let distances = row.distances.iter_mut();
+            distances
+                .zip(&self.positions)
+                .for_each(|(here, base)| *here = here.wrapping_sub(*base));
+        }
+        self.reset_accumulators();
+        let accumulator = program.accumulators[0].register;
+        for row in &mut *rows {
+            row.accumulator.clone_from(&self.registers[accumulator]);
+        }
+        // The loop over pairs reduces as many rows as it can; the interpreter reduces the others,
+        // one unit of all rows at a time.
+        let (paired, single) = self.split_rows(rows);
+        self.fold_pairs(paired);
+        let units = if single.is_empty() {
+            0
+        } else {
+            program.reduce_units()
+        };
+        for _ in 0..units {
+            for row in &mut *single {
                 self.swap_row(row, isize::wrapping_add);
-                self.finish(&mut out[start..start + self.len])?;
+                self.run_phase(Phase::Body);
                 self.swap_row(row, isize::wrapping_sub);
             }
+            self.advance(program.n_domain..program.sizes.len());
+        }
+        for (row, out) in rows.iter_mut().zip(out.chunks_mut(lanes)) {
+            self.swap_row(row, isize::wrapping_add);
+            self.finish(&mut out[..self.len])?;
+            self.swap_row(row, isize::wrapping_sub);
         }
         Ok(())
     }
@@ -106,28 +127,27 @@ impl Machine<'_> {
     fn split_rows<'r>(&self, rows: &'r mut [Row]) -> (&'r mut [Row], &'r mut [Row]) {
         // The loop over pairs combines all rows with the same lanes. A row of another batch index
         // has other lanes.
-        let one_batch = |pairs: &Pairs| {
+        let one_batch = |pairs: &&Pairs| {
             let lane = self.program.accesses[pairs.lane].maps.start;
-            rows.iter().all(|row| row.distances[lane] == 0)
+            self.len >= pairs::LANES && rows.iter().all(|row| row.distances[lane] == 0)
         };
-        let takes_any =
-            self.len >= pairs::LANES && self.program.pairs.as_ref().is_some_and(one_batch);
-        let n_paired = if takes_any {
-            rows.len() / pairs::ROWS * pairs::ROWS
-        } else {
-            0
-        };
+        let pairs = self.program.pairs.as_ref().filter(one_batch);
+        let n_paired = pairs.map_or(0, |pairs| pairs.takes(rows.len()));
         rows.split_at_mut(n_paired)
     }
 
-    /// Exchanges the accumulators with those of a row, and moves all positions by the row's
+    /// Exchanges the accumulator with that of a row, and moves all positions by the row's
     /// distances: to the row if `step` adds, back if `step` subtracts.
     fn swap_row(&mut self, row: &mut Row, step: impl Fn(isize, isize) -> isize) {
-        for (position, &distance) in self.positions.iter_mut().zip(&row.distances) {
+        self.shift(&row.distances, step);
+        let register = self.program.accumulators[0].register;
+        std::mem::swap(&mut self.registers[register], &mut row.accumulator);
+    }
+
+    /// Moves all positions by distances.
+    pub(super) fn shift(&mut self, distances: &[isize], step: impl Fn(isize, isize) -> isize) {
+        for (position, &distance) in self.positions.iter_mut().zip(distances) {
             *position = step(*position, distance);
-        }
-        for (accumulator, register) in self.program.accumulators.iter().zip(&mut row.accumulators) {
-            std::mem::swap(&mut self.registers[accumulator.register], register);
         }
     }
 }

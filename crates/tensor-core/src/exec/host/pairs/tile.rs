@@ -1,14 +1,14 @@
-//! The loops of one tile: four rows combined with 64 lanes, over all points of the reduced axes.
+//! The loops of one tile: some rows combined with 64 lanes, over all points of the reduced axes.
 //!
 //! Method: the accumulators are arrays of constant length, so the compiler keeps them in CPU
-//! registers and unrolls the loops over lanes. Ones are counted byte by byte.
+//! registers and unrolls the loops over lanes. Ones are counted word by word or byte by byte.
 
 use crate::op::{Compare, Reduce};
 
 use super::super::lanes::{LaneType, larger, smaller};
-use super::{BitFunction, LANES, PairFunction, ROWS};
+use super::{BitFunction, LANES, PairFunction};
 
-/// Four rows and 64 lanes to combine.
+/// Rows and 64 lanes to combine.
 ///
 /// ```text
 /// for each point of the reduced axes but the last:   `outer`, distances in both inputs
@@ -16,7 +16,7 @@ use super::{BitFunction, LANES, PairFunction, ROWS};
 ///     x[row]  = rows[row_starts[row] + point[0] + unit * row_stride]
 ///     y[lane] = lanes[lane_start + point[1] + unit * lane_stride + lane]
 /// ```
-pub(super) struct PairTile<'a, T> {
+pub(super) struct PairTile<'a, T, const ROWS: usize> {
     pub(super) rows: &'a [T],
     pub(super) row_starts: [usize; ROWS],
     pub(super) row_stride: usize,
@@ -27,7 +27,7 @@ pub(super) struct PairTile<'a, T> {
     pub(super) n: usize,
 }
 
-impl<T: LaneType> PairTile<'_, T> {
+impl<T: LaneType, const ROWS: usize> PairTile<'_, T, ROWS> {
     /// Calls `f` with the elements of the rows and of the lanes at each point of the reduced axes,
     /// until `f` returns `false`.
     ///
@@ -47,11 +47,17 @@ impl<T: LaneType> PairTile<'_, T> {
                     .lanes
                     .get(from..)
                     .and_then(|lanes| lanes.first_chunk::<LANES>());
-                let x = row_starts.map(|start| self.rows.get(start.wrapping_add(along)));
-                let (Some(y), [Some(&a), Some(&b), Some(&c), Some(&d)]) = (y, x) else {
+                let Some(y) = y else {
                     return;
                 };
-                if !f([a, b, c, d], y) {
+                let mut x = [T::zeroed(); ROWS];
+                for (x, start) in x.iter_mut().zip(row_starts) {
+                    let Some(&element) = self.rows.get(start.wrapping_add(along)) else {
+                        return;
+                    };
+                    *x = element;
+                }
+                if !f(x, y) {
                     return;
                 }
             }
@@ -158,14 +164,34 @@ impl<T: LaneType> PairTile<'_, T> {
     }
 }
 
-impl PairTile<'_, u32> {
-    /// Counts the ones in the bits of `x & y` or `x ^ y`.
+impl<const ROWS: usize> PairTile<'_, u32, ROWS> {
+    /// Counts the ones in the bits of `x & y` or `x ^ y`, in words if `by_words` is set.
     #[inline(always)]
-    pub(super) fn ones(&self, function: BitFunction) -> [[u32; LANES]; ROWS] {
-        match function {
-            BitFunction::And => self.count(|x, y| x & y),
-            BitFunction::Xor => self.count(|x, y| x ^ y),
+    pub(super) fn ones(&self, function: BitFunction, by_words: bool) -> [[u32; LANES]; ROWS] {
+        match (function, by_words) {
+            (BitFunction::And, true) => self.count_words(|x, y| x & y),
+            (BitFunction::Xor, true) => self.count_words(|x, y| x ^ y),
+            (BitFunction::And, false) => self.count_bytes(|x, y| x & y),
+            (BitFunction::Xor, false) => self.count_bytes(|x, y| x ^ y),
         }
+    }
+
+    /// Counts the ones word by word, for CPUs that have an instruction for that.
+    #[inline(always)]
+    fn count_words(&self, function: impl Fn(u32, u32) -> u32) -> [[u32; LANES]; ROWS] {
+        let mut sums = [[0_u32; LANES]; ROWS];
+        self.walk(
+            #[inline(always)]
+            |x, y| {
+                for (sums, x) in sums.iter_mut().zip(x) {
+                    for (sum, &y) in sums.iter_mut().zip(y) {
+                        *sum = sum.wrapping_add(function(x, y).count_ones());
+                    }
+                }
+                true
+            },
+        );
+        sums
     }
 
     /// Counts the ones byte by byte, in counters of one byte, which are added to the sums before
@@ -173,7 +199,7 @@ impl PairTile<'_, u32> {
     /// would also need the sum of four bytes at every step, and are about a quarter slower
     /// (measured with AVX2).
     #[inline(always)]
-    fn count(&self, function: impl Fn(u32, u32) -> u32) -> [[u32; LANES]; ROWS] {
+    fn count_bytes(&self, function: impl Fn(u32, u32) -> u32) -> [[u32; LANES]; ROWS] {
         /// The maximum number of steps for which a counter of one byte holds up to 8 ones each.
         const STEPS: u32 = 255 / u8::BITS;
         let mut sums = [[0; LANES]; ROWS];
@@ -206,10 +232,13 @@ const BYTES: usize = 4 * LANES;
 
 /// Adds the four counters of each lane to the lane's sum, and clears the counters.
 #[inline(always)]
-fn add_bytes(sums: &mut [[u32; LANES]; ROWS], counters: &mut [[u8; BYTES]; ROWS]) {
+fn add_bytes<const ROWS: usize>(
+    sums: &mut [[u32; LANES]; ROWS],
+    counters: &mut [[u8; BYTES]; ROWS],
+) {
     for (sums, counters) in sums.iter_mut().zip(&mut *counters) {
         for (sum, bytes) in sums.iter_mut().zip(counters.as_chunks::<4>().0) {
-            *sum += bytes.iter().copied().map(u32::from).sum::<u32>();
+            *sum = sum.wrapping_add(bytes.iter().copied().map(u32::from).sum());
         }
     }
     *counters = [[0; BYTES]; ROWS];

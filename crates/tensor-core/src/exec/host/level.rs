@@ -1,0 +1,178 @@
+//! The instruction sets that the loops are compiled for.
+//!
+//! Role: the only place that chooses vector instructions. Every loop is plain Rust that is compiled
+//! for each level and runs at the level of a machine.
+//! Method: `pulp` detects the features of the CPU. It has no level with the AVX-512 instruction
+//! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
+//! count ones are compiled for that level; all others run on plain AVX-512.
+
+/// The instructions that a machine uses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level {
+    arch: pulp::Arch,
+    /// Set if the loops that count ones may use the instruction for words.
+    #[cfg(target_arch = "x86_64")]
+    popcount: Option<Popcount>,
+}
+
+/// A closure that `pulp` inlines into code for a level. The call goes through `FnMut`, because the
+/// shim of `FnOnce` is not inlined and would run narrow code.
+struct Wide<F>(F);
+
+impl<F: FnMut()> pulp::WithSimd for Wide<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+        (self.0)();
+    }
+}
+
+impl Level {
+    /// Returns the best level of the CPU.
+    pub(super) fn best() -> Self {
+        Self {
+            arch: pulp::Arch::new(),
+            #[cfg(target_arch = "x86_64")]
+            popcount: Popcount::try_new(),
+        }
+    }
+
+    /// Runs loops that are compiled for the level.
+    #[inline(always)]
+    pub(super) fn dispatch(self, loops: impl FnMut()) {
+        self.arch.dispatch(Wide(loops));
+    }
+
+    /// Runs loops that count ones. The argument of `loops` is true if one instruction of the level
+    /// counts the ones of each word; it is a constant in the code for each level.
+    #[inline(always)]
+    pub(super) fn dispatch_count(self, mut loops: impl FnMut(bool)) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(popcount) = self.popcount {
+            return popcount.vectorize(ByWords(loops));
+        }
+        self.dispatch(
+            #[inline(always)]
+            || loops(false),
+        );
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pulp::simd_type! {
+    /// The features of `pulp`'s AVX-512 level, and the instruction that counts the ones of words.
+    struct Popcount {
+        sse: "sse",
+        sse2: "sse2",
+        fxsr: "fxsr",
+        sse3: "sse3",
+        ssse3: "ssse3",
+        sse4_1: "sse4.1",
+        sse4_2: "sse4.2",
+        popcnt: "popcnt",
+        avx: "avx",
+        avx2: "avx2",
+        bmi1: "bmi1",
+        bmi2: "bmi2",
+        fma: "fma",
+        lzcnt: "lzcnt",
+        avx512f: "avx512f",
+        avx512bw: "avx512bw",
+        avx512cd: "avx512cd",
+        avx512dq: "avx512dq",
+        avx512vl: "avx512vl",
+        avx512vpopcntdq: "avx512vpopcntdq",
+    }
+}
+
+/// A closure that counts ones by words, in the form that the macro's level calls.
+#[cfg(target_arch = "x86_64")]
+struct ByWords<F>(F);
+
+#[cfg(target_arch = "x86_64")]
+impl<F: FnMut(bool)> pulp::NullaryFnOnce for ByWords<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(mut self) {
+        (self.0)(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Level {
+        /// Returns every level of the architecture, the lowest first; `None` if the CPU lacks it.
+        pub(in super::super) fn all() -> Vec<(&'static str, Option<Self>)> {
+            let plain = |arch| Self {
+                arch,
+                #[cfg(target_arch = "x86_64")]
+                popcount: None,
+            };
+            #[cfg(target_arch = "x86_64")]
+            let levels = {
+                use pulp::x86::{V3, V4};
+                let counts = Popcount::try_new();
+                vec![
+                    ("baseline", Some(plain(pulp::Arch::Scalar))),
+                    ("AVX2", V3::try_new().map(|v3| plain(pulp::Arch::V3(v3)))),
+                    ("AVX-512", V4::try_new().map(|v4| plain(pulp::Arch::V4(v4)))),
+                    ("AVX-512 VPOPCNTDQ", counts.map(|_| Self::best())),
+                ]
+            };
+            #[cfg(not(target_arch = "x86_64"))]
+            let levels = vec![
+                ("baseline", Some(plain(pulp::Arch::Scalar))),
+                ("widest vectors", Some(plain(pulp::Arch::new()))),
+            ];
+            levels
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    mod x86_64 {
+        use super::super::Level;
+
+        /// A function for `pulp` that returns the number of f32 lanes of a vector.
+        struct LaneCount;
+
+        impl pulp::WithSimd for LaneCount {
+            type Output = usize;
+
+            fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
+                S::F32_LANES
+            }
+        }
+
+        #[test]
+        fn the_best_level_uses_all_that_the_cpu_has() {
+            // The features that compilers call x86-64-v3 and -v4, as far as pulp uses them.
+            let has_v3 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt");
+            let has_v4 = has_v3
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512cd")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            let widest = if has_v4 {
+                16
+            } else if has_v3 {
+                8
+            } else {
+                1
+            };
+            assert_eq!(Level::best().arch.dispatch(LaneCount), widest);
+            let has_popcount = has_v4 && is_x86_feature_detected!("avx512vpopcntdq");
+            let mut by_words = None;
+            Level::best().dispatch_count(|words| by_words = Some(words));
+            assert_eq!(by_words, Some(has_popcount));
+        }
+    }
+}
