@@ -35,7 +35,7 @@ pub use accuracy::Accuracy;
 pub use cache::Cache;
 pub use evaluate::TensorList;
 pub(crate) use evaluate::{computed, realized};
-pub use host::Host;
+pub use host::{Host, Level};
 pub use reference::Reference;
 pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};

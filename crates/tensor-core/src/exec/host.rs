@@ -35,6 +35,9 @@ use crate::plan::{Step, Target};
 use crate::storage::Pool;
 use kernel::Kernels;
 
+pub use level::Level;
+
+mod bits;
 mod compile;
 mod factor;
 mod fetch;

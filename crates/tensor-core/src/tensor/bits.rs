@@ -95,5 +95,5 @@ impl Tensor {
 /// Returns the numbers of the bits of a word.
 #[track_caller]
 fn bit_numbers() -> Tensor {
-    Tensor::arange(WORD_BITS).cast(DType::U32)
+    Tensor::index("bit_numbers", WORD_BITS, WORD_BITS)
 }

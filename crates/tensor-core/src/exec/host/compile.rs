@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce, Unary};
 
+use super::bits;
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
 use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Slot};
@@ -17,6 +18,9 @@ use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Sl
 pub(super) struct Compiler<'n> {
     nest: &'n LoopNest,
     program: Bytecode,
+    /// The flag that is packed into words, if the nest packs flags. Its conversion and its shift are
+    /// not computed.
+    packed: Option<ValueId>,
     /// The phase in which each value is computed; `None` for reductions and unused values.
     phases: Vec<Option<Phase>>,
     /// For each value, whether the value differs between lanes.
@@ -75,6 +79,7 @@ impl<'n> Compiler<'n> {
         Self {
             nest,
             program,
+            packed: bits::packed_flag(nest),
             phases: vec![None; n],
             varies: vec![false; n],
             merged: vec![false; n],
@@ -143,6 +148,16 @@ impl<'n> Compiler<'n> {
                 (false, true) => Some(Phase::Epilogue),
                 (false, false) => None,
             };
+        }
+        self.skip_shifts();
+    }
+
+    /// Removes the conversion and the shift of flags that are packed.
+    fn skip_shifts(&mut self) {
+        if self.packed.is_some() {
+            for id in bits::shifts(self.nest) {
+                self.phases[id.0] = None;
+            }
         }
     }
 
@@ -298,10 +313,11 @@ impl<'n> Compiler<'n> {
             let Value::Reduced(op, operand) = *reduction else {
                 continue;
             };
-            if operand.0 != id {
+            if self.packed.unwrap_or(operand).0 != id {
                 continue;
             }
             let (code, dtype, operands) = match nest.values[id] {
+                _ if self.packed.is_some() => (Code::Pack, DType::Bool, vec![ValueId(id)]),
                 Value::Compare(compare, a, b) if self.merged[id] => (
                     Code::AccumulateCompare(op, compare),
                     nest.dtypes[a.0],

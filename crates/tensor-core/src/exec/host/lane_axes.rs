@@ -3,11 +3,15 @@
 //! Method: lanes run either along the last axes of the output or along the last reduced axes. In
 //! the first case each lane is an output element, and the reduced axes are loops around the
 //! instructions. In the second case each output element is the fold of all its lanes. An estimate
-//! of the work decides.
+//! of the work decides. A nest that packs flags into words is a third case: its lanes run along the
+//! last axes of the output and the bits of a word, so that flags are computed in the order of
+//! memory, and 32 lanes are one output element.
 
 use std::ops::Range;
 
 use crate::ir::{IndexMap, LoopNest, Value};
+
+use super::bits::{WORD_BITS, packed_flag};
 
 /// The number of lanes of a register if all lanes have at most 4 bytes. Such a register takes 4
 /// KiB; a dozen registers fit the first-level cache of current CPUs.
@@ -28,6 +32,9 @@ pub(super) struct LaneAxes {
     pub(super) len: usize,
     /// Whether the axes are reduced axes.
     pub(super) reduced: bool,
+    /// The number of lanes that become one output element: 1, or the bits of a word if the last
+    /// axis is that of the bits.
+    pub(super) per_output: usize,
 }
 
 impl LaneAxes {
@@ -39,8 +46,31 @@ impl LaneAxes {
         let cost = |lanes: &Self| lanes.cost_of(nest, &body);
         let along_domain = suffixes(&sizes, 0..n_domain, false);
         let along_reduced = suffixes(&sizes, n_domain..sizes.len(), true);
+        if packed_flag(nest).is_some() {
+            return Self::along_bits(along_domain, nest);
+        }
         let candidates = along_domain.chain(along_reduced.filter(|_| n_domain < sizes.len()));
         let cheapest = candidates.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        cheapest
+            .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
+    }
+
+    /// Returns the number of output elements of all lanes, if the lanes are not reduced.
+    pub(super) fn n_outputs(&self) -> usize {
+        self.len / self.per_output
+    }
+
+    /// Returns the axes with the lowest cost, each candidate followed by the axis of the bits.
+    fn along_bits(candidates: impl Iterator<Item = Self>, nest: &LoopNest) -> Self {
+        let body = nest.body();
+        let with_bits = candidates.map(|lanes| Self {
+            sizes: [&lanes.sizes[..], &[WORD_BITS]].concat(),
+            len: lanes.len * WORD_BITS,
+            per_output: WORD_BITS,
+            ..lanes
+        });
+        let cost = |lanes: &Self| lanes.cost_of(nest, &body);
+        let cheapest = with_bits.min_by(|a, b| cost(a).total_cmp(&cost(b)));
         cheapest
             .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
     }
@@ -105,6 +135,7 @@ fn suffixes(sizes: &[usize], range: Range<usize>, reduced: bool) -> impl Iterato
             sizes: sizes.to_vec(),
             len: sizes.iter().product(),
             reduced,
+            per_output: 1,
         }
     })
 }

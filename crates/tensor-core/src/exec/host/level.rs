@@ -6,9 +6,19 @@
 //! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
 //! count ones are compiled for that level; all others run on plain AVX-512.
 
-/// The instructions that a machine uses.
+/// An instruction set of the CPU, which loops in plain Rust are compiled for.
+///
+/// # Examples
+/// ```
+/// use tensor_core::exec::Level;
+///
+/// let mut ones = 0;
+/// // The argument is true if the CPU counts the ones of words in vectors.
+/// Level::best().dispatch_count(|_by_words| ones = [7_u32, 1].map(u32::count_ones).iter().sum());
+/// assert_eq!(ones, 4);
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Level {
+pub struct Level {
     arch: pulp::Arch,
     /// Set if the loops that count ones may use the instruction for words.
     #[cfg(target_arch = "x86_64")]
@@ -30,12 +40,41 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
 
 impl Level {
     /// Returns the best level of the CPU.
-    pub(super) fn best() -> Self {
+    #[must_use]
+    pub fn best() -> Self {
         Self {
             arch: pulp::Arch::new(),
             #[cfg(target_arch = "x86_64")]
             popcount: Popcount::try_new(),
         }
+    }
+
+    /// Returns every level of the architecture with its name, the lowest first; `None` if the CPU
+    /// lacks it.
+    #[must_use]
+    pub fn all() -> Vec<(&'static str, Option<Self>)> {
+        let plain = |arch| Self {
+            arch,
+            #[cfg(target_arch = "x86_64")]
+            popcount: None,
+        };
+        #[cfg(target_arch = "x86_64")]
+        let levels = {
+            use pulp::x86::{V3, V4};
+            let counts = Popcount::try_new();
+            vec![
+                ("baseline", Some(plain(pulp::Arch::Scalar))),
+                ("AVX2", V3::try_new().map(|v3| plain(pulp::Arch::V3(v3)))),
+                ("AVX-512", V4::try_new().map(|v4| plain(pulp::Arch::V4(v4)))),
+                ("AVX-512 VPOPCNTDQ", counts.map(|_| Self::best())),
+            ]
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let levels = vec![
+            ("baseline", Some(plain(pulp::Arch::Scalar))),
+            ("widest vectors", Some(plain(pulp::Arch::new()))),
+        ];
+        levels
     }
 
     /// Runs loops that are compiled for the level.
@@ -47,7 +86,7 @@ impl Level {
     /// Runs loops that count ones. The argument of `loops` is true if one instruction of the level
     /// counts the ones of each word; it is a constant in the code for each level.
     #[inline(always)]
-    pub(super) fn dispatch_count(self, mut loops: impl FnMut(bool)) {
+    pub fn dispatch_count(self, mut loops: impl FnMut(bool)) {
         #[cfg(target_arch = "x86_64")]
         if let Some(popcount) = self.popcount {
             return popcount.vectorize(ByWords(loops));
@@ -102,36 +141,6 @@ impl<F: FnMut(bool)> pulp::NullaryFnOnce for ByWords<F> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    impl Level {
-        /// Returns every level of the architecture, the lowest first; `None` if the CPU lacks it.
-        pub(in super::super) fn all() -> Vec<(&'static str, Option<Self>)> {
-            let plain = |arch| Self {
-                arch,
-                #[cfg(target_arch = "x86_64")]
-                popcount: None,
-            };
-            #[cfg(target_arch = "x86_64")]
-            let levels = {
-                use pulp::x86::{V3, V4};
-                let counts = Popcount::try_new();
-                vec![
-                    ("baseline", Some(plain(pulp::Arch::Scalar))),
-                    ("AVX2", V3::try_new().map(|v3| plain(pulp::Arch::V3(v3)))),
-                    ("AVX-512", V4::try_new().map(|v4| plain(pulp::Arch::V4(v4)))),
-                    ("AVX-512 VPOPCNTDQ", counts.map(|_| Self::best())),
-                ]
-            };
-            #[cfg(not(target_arch = "x86_64"))]
-            let levels = vec![
-                ("baseline", Some(plain(pulp::Arch::Scalar))),
-                ("widest vectors", Some(plain(pulp::Arch::new()))),
-            ];
-            levels
-        }
-    }
-
     #[cfg(target_arch = "x86_64")]
     mod x86_64 {
         use super::super::Level;

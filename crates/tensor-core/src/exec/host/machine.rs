@@ -60,10 +60,7 @@ pub(super) struct Machine<'p> {
 
 impl<'p> Machine<'p> {
     pub(super) fn new(program: &'p Bytecode, inputs: &'p [&'p HostData]) -> Self {
-        // Registers are no longer than the lanes in use: clearing more takes longer than the steps
-        // of a small program.
-        let used = program.block.min(program.lanes.len);
-        let block = used.next_multiple_of(FOLDED_LANES);
+        let block = program.register_lanes().next_multiple_of(FOLDED_LANES);
         let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
         let mut machine = Self {
             program,
@@ -144,13 +141,13 @@ impl<'p> Machine<'p> {
         let (outer, len) = if lanes.reduced {
             (element, 1)
         } else {
-            self.start = element % lanes.len;
-            (
-                element / lanes.len,
-                (lanes.len - self.start).min(program.block).min(most),
-            )
+            let n_outputs = lanes.n_outputs();
+            let place = element % n_outputs;
+            self.start = place * lanes.per_output;
+            let most = most.min(program.block / lanes.per_output);
+            (element / n_outputs, (n_outputs - place).min(most))
         };
-        self.len = len;
+        self.len = len * lanes.per_output;
         let outer_axes = if lanes.reduced {
             program.n_domain
         } else {
@@ -215,7 +212,12 @@ impl<'p> Machine<'p> {
             return;
         }
         self.reset_accumulators();
-        if program.lanes.reduced {
+        if program.lanes.per_output > 1 {
+            self.run_phase(Phase::Body);
+            // The epilogue runs on words.
+            self.start /= program.lanes.per_output;
+            self.len /= program.lanes.per_output;
+        } else if program.lanes.reduced {
             self.fold_lanes(units);
         } else if !units.is_empty() {
             self.fold_points(units);

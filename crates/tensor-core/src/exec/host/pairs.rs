@@ -423,8 +423,10 @@ impl Machine<'_> {
                     tile.row_stride = 1;
                     tile.outer = &pairs.dense;
                 }
-                for (row, sums) in rows.iter_mut().zip(fold(&tile)) {
-                    row.accumulator.lanes_mut::<A>()[from..from + LANES].copy_from_slice(&sums);
+                // By reference: arrays of this size are expensive to move.
+                let sums = fold(&tile);
+                for (row, sums) in rows.iter_mut().zip(&sums) {
+                    row.accumulator.lanes_mut::<A>()[from..from + LANES].copy_from_slice(sums);
                 }
             }
         }

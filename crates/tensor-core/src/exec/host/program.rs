@@ -11,6 +11,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use super::compile::Compiler;
 use super::lane_axes::LaneAxes;
 use super::pairs::Pairs;
+use super::rows::MAX_ROWS;
 
 /// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub(super) enum Code {
     },
     /// Folds the first operand into the destination.
     Accumulate(Reduce),
+    /// Packs the first operand, flags, into the words of the destination.
+    Pack,
     /// Folds a comparison of the first two operands into the destination.
     AccumulateCompare(Reduce, Compare),
     /// Computes `|a - b|`.
@@ -156,11 +159,44 @@ impl Bytecode {
         Compiler::in_place(nest).compile()
     }
 
+    /// Returns whether the epilogue of several rows can run at once: it reads only accumulators and
+    /// constants, which have no position.
+    pub(super) fn ends_together(&self) -> bool {
+        let is_plain = |instruction: &Instruction| {
+            let reads_input = instruction
+                .operands
+                .iter()
+                .any(|place| matches!(place, Slot::Input(_)));
+            let has_access = matches!(
+                instruction.code,
+                Code::Fetch(_) | Code::Gather { .. } | Code::Index(_) | Code::Inside(_)
+            );
+            !reads_input && !has_access
+        };
+        let result_is_plain = !matches!(self.result, Slot::Input(_));
+        self.before.is_none() && result_is_plain && self.epilogue.iter().all(is_plain)
+    }
+
+    /// Returns the number of lanes of a register: those of a block, or of all rows that are reduced
+    /// together.
+    pub(super) fn register_lanes(&self) -> usize {
+        let rows = if self.pairs.is_some() && self.ends_together() {
+            MAX_ROWS
+        } else {
+            1
+        };
+        // Registers are no longer than the lanes in use: clearing more takes longer than the steps
+        // of a small program.
+        self.block.min(self.lanes.len.saturating_mul(rows))
+    }
+
     /// Returns the number of units of the reduction for one output element: points of the reduced
-    /// axes, or blocks of lanes if the lanes are reduced.
+    /// axes, or blocks of lanes if the lanes are reduced. Flags are packed in one unit.
     pub(super) fn reduce_units(&self) -> usize {
         let reduced: usize = self.sizes[self.n_domain..].iter().product();
-        if self.lanes.reduced {
+        if self.lanes.per_output > 1 {
+            1
+        } else if self.lanes.reduced {
             reduced / self.lanes.len.max(1) * self.lanes.len.div_ceil(self.block)
         } else {
             reduced

@@ -20,6 +20,9 @@ thread_local! {
 #[repr(C, align(64))]
 struct CacheLine([u32; 16]);
 
+/// The number of lanes of 8 bytes, the widest, in a cache line.
+const LANES_A_LINE: usize = 8;
+
 /// Memory for a block of lanes of any type.
 #[derive(Default)]
 pub(super) struct Register(Vec<CacheLine>);
@@ -27,11 +30,17 @@ pub(super) struct Register(Vec<CacheLine>);
 impl Register {
     /// Returns a register of zeros with room for `lanes` lanes of any type, 8 bytes each at most.
     pub(super) fn with_lanes(lanes: usize) -> Self {
-        const LANES_A_LINE: usize = 8;
         let n_lines = lanes.div_ceil(LANES_A_LINE);
         let mut lines = Self::empty(n_lines);
         lines.resize(n_lines, CacheLine([0; 16]));
         Self(lines)
+    }
+
+    /// Replaces the register if it has fewer than `lanes` lanes. The content is unspecified.
+    pub(super) fn make_room(&mut self, lanes: usize) {
+        if self.0.len() < lanes.div_ceil(LANES_A_LINE) {
+            *self = Self::with_lanes(lanes);
+        }
     }
 
     /// Returns an empty list with room for `n_lines` lines, from the cache if the latest entry is

@@ -8,7 +8,8 @@ use super::lanes::Stored;
 use super::machine::Machine;
 use super::pairs::{self, Pairs};
 use super::program::Phase;
-use super::register::Register;
+use super::register::{Register, with_lane};
+use crate::dtype::DType;
 use crate::error::Result;
 
 /// The maximum number of rows that are reduced together: their accumulators share the first-level
@@ -32,7 +33,8 @@ impl Machine<'_> {
     pub(super) fn rows_at(&self, element: usize, most: usize) -> usize {
         let program = self.program;
         // Setup instructions would need registers for each row.
-        let similar = !program.lanes.reduced && program.setup.is_empty();
+        let similar =
+            !program.lanes.reduced && program.lanes.per_output == 1 && program.setup.is_empty();
         // The loop over pairs checks for early stops of all its rows together.
         let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
         let together = !program.stops || stops_together;
@@ -81,9 +83,11 @@ impl Machine<'_> {
     ) -> Result<()> {
         let program = self.program;
         let lanes = program.lanes.len;
-        for (number, row) in rows.iter_mut().enumerate() {
-            self.seek(first + number * lanes, lanes);
+        // The rows follow one another, so no row after the first needs a division.
+        self.seek(first, lanes);
+        for row in &mut *rows {
             row.distances.clone_from(&self.positions);
+            self.advance(0..program.lanes.first);
         }
         // Positions of the rows relative to the first row.
         self.seek(first, lanes);
@@ -93,15 +97,21 @@ impl Machine<'_> {
                 .zip(&self.positions)
                 .for_each(|(here, base)| *here = here.wrapping_sub(*base));
         }
-        self.reset_accumulators();
-        let accumulator = program.accumulators[0].register;
-        for row in &mut *rows {
-            row.accumulator.clone_from(&self.registers[accumulator]);
-        }
         // The loop over pairs reduces as many rows as it can; the interpreter reduces the others,
         // one unit of all rows at a time.
         let (paired, single) = self.split_rows(rows);
+        for row in &mut *paired {
+            // The loop writes all lanes.
+            row.accumulator.make_room(self.len);
+        }
         self.fold_pairs(paired);
+        if !single.is_empty() {
+            self.reset_accumulators();
+            let accumulator = program.accumulators[0].register;
+            for row in &mut *single {
+                row.accumulator.clone_from(&self.registers[accumulator]);
+            }
+        }
         let units = if single.is_empty() {
             0
         } else {
@@ -115,10 +125,36 @@ impl Machine<'_> {
             }
             self.advance(program.n_domain..program.sizes.len());
         }
+        if single.is_empty() && program.ends_together() && self.len == lanes {
+            return self.finish_together(rows, out);
+        }
         for (row, out) in rows.iter_mut().zip(out.chunks_mut(lanes)) {
             self.swap_row(row, isize::wrapping_add);
             self.finish(&mut out[..self.len])?;
             self.swap_row(row, isize::wrapping_sub);
+        }
+        Ok(())
+    }
+
+    /// Runs the epilogue for the lanes of several rows at once, and writes them to `out`. The cost
+    /// of starting an instruction is then shared by the rows.
+    fn finish_together<T: Stored>(&mut self, rows: &[Row], out: &mut [T]) -> Result<()> {
+        let (lanes, accumulator) = (self.len, &self.program.accumulators[0]);
+        // As many rows as a register has room for.
+        let n_together = self.program.register_lanes() / lanes;
+        for (rows, out) in rows
+            .chunks(n_together)
+            .zip(out.chunks_mut(n_together * lanes))
+        {
+            let together = &mut self.registers[accumulator.register];
+            with_lane!(accumulator.dtype, Lane => {
+                let chunks = together.lanes_mut::<Lane>().chunks_mut(lanes);
+                for (together, row) in chunks.zip(rows) {
+                    together.copy_from_slice(&row.accumulator.lanes::<Lane>()[..lanes]);
+                }
+            });
+            self.len = lanes * rows.len();
+            self.finish(&mut out[..lanes * rows.len()])?;
         }
         Ok(())
     }

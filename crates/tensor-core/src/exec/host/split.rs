@@ -95,7 +95,7 @@ fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
     let lanes = if program.lanes.reduced {
         1
     } else {
-        program.lanes.len
+        program.lanes.n_outputs()
     };
     let rows = |n: usize| lanes.saturating_mul(n);
     // Fewer rows than the loop over pairs takes would be left to the interpreter, which is several
@@ -112,7 +112,7 @@ fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
     let last = if smallest > 1 {
         rows(smallest)
     } else {
-        program.block
+        program.block / program.lanes.per_output
     };
     wish.next_multiple_of(unit.unwrap_or(last))
 }
@@ -128,7 +128,7 @@ fn n_parts(nest: &LoopNest, program: &Bytecode, n_elements: usize, n_tasks: usiz
     let lanes = if program.lanes.reduced {
         1
     } else {
-        program.lanes.len.min(program.block)
+        program.lanes.n_outputs().min(program.block)
     };
     // Values that one output block reduces.
     let values_a_block = values / n_elements.div_ceil(lanes.max(1));

@@ -7,6 +7,7 @@ use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
 use crate::op::{Compare, Reduce};
 
+use super::bits;
 use super::lanes::{LaneType, compare, lanes_of};
 use super::loops::{View, choose, fold, map, map2, mul_add, update2};
 use super::machine::Machine;
@@ -133,6 +134,13 @@ impl Machine<'_> {
                 let accumulators = &mut destination.lanes_mut()[..self.folded_lanes()];
                 T::accumulate(*op, self.folding(), accumulators, self.view::<T>(a));
             }),
+            Code::Pack => {
+                let words = &mut destination.lanes_mut()[..self.len / bits::WORD_BITS];
+                match self.view::<u8>(a) {
+                    View::Lanes(flags) => bits::pack(words, flags),
+                    View::Uniform(flag) => words.fill(if flag == 0 { 0 } else { u32::MAX }),
+                }
+            }
             Code::AccumulateCompare(op, comparison) => with_lane!(dtype, T => {
                 accumulate_compare(*op, *comparison, destination, self.view::<T>(a), self.view::<T>(b), self.len);
             }),
