@@ -444,6 +444,28 @@ pub const PHILOX_FILL: Kernel = Kernel {
     ]),
 };
 
+/// Kernel `popcount_peak`.
+pub const POPCOUNT_PEAK: Kernel = Kernel {
+    name: Cow::Borrowed("popcount_peak"),
+    source: Cow::Borrowed(source::POPCOUNT_PEAK),
+    workgroup_size: [64, 1, 1],
+    workgroup_bytes: 0,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("PopcountPeakParams"),
+        size_bytes: 16,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("n"), 0),
+            (Cow::Borrowed("rounds"), 4),
+            (Cow::Borrowed("mask"), 8),
+            (Cow::Borrowed("pad0"), 12),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::U32, stride_bytes: 16 },
+    ]),
+};
+
 /// Every fixed kernel.
 pub const ALL: &[&Kernel] = &[
     &BIT_CONV_CODES,
@@ -461,4 +483,5 @@ pub const ALL: &[&Kernel] = &[
     &MATRIX_GAMES_SOLVE_3,
     &MATRIX_GAMES_SOLVE_4,
     &PHILOX_FILL,
+    &POPCOUNT_PEAK,
 ];

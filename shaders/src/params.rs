@@ -157,6 +157,21 @@ params! {
     buffers [area(4, p.n)];
     loops p.rounds;
 
+    /// Parameters of `popcount_peak`.
+    struct PopcountPeakParams {
+        /// Number of invocations.
+        n: u32,
+        /// Number of rounds, each of 64 vector steps (8192 products of bits).
+        rounds: u32,
+        /// Word whose bits are compared in every step.
+        mask: u32,
+        /// Padding to 16 bytes.
+        pad0: u32,
+    }
+    domain(p) [u64::from(p.n), 1, 1];
+    buffers [area(4, p.n)];
+    loops p.rounds;
+
     /// Parameters of `inverse_gaussian_eval`.
     struct InverseGaussianEvalParams {
         /// Number of arguments.
@@ -543,6 +558,22 @@ impl FmaPeakParams {
             rounds,
             multiplier: 0.5,
             addend: 1.0,
+        }
+    }
+}
+
+impl PopcountPeakParams {
+    /// Products of bits of one invocation in one round: 64 steps on vectors of 4 lanes of 32 bits.
+    pub const PRODUCTS_PER_ROUND: u64 = 64 * 4 * 32;
+
+    /// Creates the parameters of `n` invocations with `rounds` rounds of `x ← x + ones(x ^ mask)`.
+    #[must_use]
+    pub fn new(n: u32, rounds: u32, mask: u32) -> Self {
+        Self {
+            n,
+            rounds,
+            mask,
+            ..Self::default()
         }
     }
 }

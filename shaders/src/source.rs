@@ -68,6 +68,8 @@ pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/gr
 pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/matmul", "shared/grid");
 /// Words of one Philox stream.
 pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");
+/// Chains that count ones, used to measure the peak rate of products of bits.
+pub const POPCOUNT_PEAK: &str = wgsl!("popcount_peak", "shared/grid");
 
 /// Shared part: the linear index of a workgroup in a folded grid.
 pub const GRID: &str = wgsl!("shared/grid");
@@ -101,4 +103,5 @@ pub const ALL: &[(&str, &str)] = &[
     ("matrix_games_solve_3", MATRIX_GAMES_SOLVE_3),
     ("matrix_games_solve_4", MATRIX_GAMES_SOLVE_4),
     ("philox_fill", PHILOX_FILL),
+    ("popcount_peak", POPCOUNT_PEAK),
 ];

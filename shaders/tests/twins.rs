@@ -4,6 +4,7 @@ use shaders::params::{
     BufferCopyParams, ExtensiveGamesParams, FmaPeakParams, InverseGaussianEvalParams,
     InverseGaussianFunction, InverseGaussianSampleParams, MatchingKeep, MatmulParams,
     MatrixGameUpdateParams, MatrixGameValueParams, MatrixGamesParams, PhiloxFillParams,
+    PopcountPeakParams,
 };
 use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
@@ -80,6 +81,19 @@ fn fma_chains_reach_their_limit() {
     let mut y = vec![0.0; 4 * 130];
     twin::fma_peak(&layout::FMA_PEAK, &FmaPeakParams::new(130, 8), &mut y);
     assert_close(&y, vec![16.0_f64; 4 * 130], Tolerance::relative(1));
+}
+
+#[test]
+fn popcount_chains_are_the_known_sequence() {
+    // With a mask of 0, each number is the one before it and the number of its ones. From 1 on,
+    // these are 2 3 5 7 10 12 14 17 19 22 25 28 31 36 38 41 44 47 52 55 (OEIS A010062).
+    let n_rounds = 1;
+    let params = PopcountPeakParams::new(1, n_rounds, 0);
+    let mut y = vec![0; 4];
+    twin::popcount_peak(&layout::POPCOUNT_PEAK, &params, &mut y);
+    // The chains of the first lane start with 0, 4, 8, ..., 28.
+    let after_eight = [0, 22, 28, 36, 38, 44, 47, 55];
+    assert_eq!(y[0], after_eight.iter().sum::<u32>());
 }
 
 #[test]

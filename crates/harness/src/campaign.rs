@@ -200,6 +200,10 @@ impl<'a> Campaign<'a> {
         let cpu = peak::better(before, cpu);
         machine.peaks.cpu_flops = cpu.flops;
         machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
+        for (set, rate) in peak::cpu_bit_products(machine.cores) {
+            let best = machine.peaks.cpu_bit_products.entry(set).or_default();
+            *best = best.max(rate);
+        }
         for gpu in self.open() {
             let name = &gpu.adapter().name;
             match peak::gpu(&gpu) {

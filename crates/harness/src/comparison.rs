@@ -387,14 +387,12 @@ pub fn peaks(machine: &Machine) -> Vec<(Place, AdapterPeaks)> {
     std::iter::once((Place::Cpu, cpu))
         .chain(adapters)
         .map(|(place, peaks)| {
-            let flops = positive(peaks.flops);
-            (
-                place,
-                AdapterPeaks {
-                    flops,
-                    copy_bytes_per_s: positive(peaks.copy_bytes_per_s),
-                },
-            )
+            let drawn = AdapterPeaks {
+                flops: positive(peaks.flops),
+                copy_bytes_per_s: positive(peaks.copy_bytes_per_s),
+                bit_products: positive(peaks.bit_products),
+            };
+            (place, drawn)
         })
         .filter(|(_, peaks)| peaks.flops.is_some() || peaks.copy_bytes_per_s.is_some())
         .collect()

@@ -141,6 +141,11 @@ impl Portion {
     }
 }
 
+/// The unit of rates of arithmetic operations: 10⁹ per second.
+pub const FLOP_UNIT: &str = "GFLOP/s";
+/// The unit of rates of products of bits, each with the addition of the result: 10⁹ per second.
+pub const BIT_PRODUCT_UNIT: &str = "Gbit-MAC/s";
+
 /// An amount of work, in the unit in which users of the workload count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
@@ -206,11 +211,11 @@ impl Work {
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
-            Self::Operations(_) => "GFLOP/s",
+            Self::Operations(_) => FLOP_UNIT,
             Self::Values(_) => "Mvalue/s",
             Self::Games(_) => "games/s",
             Self::Iterations(_) => "iterations/s",
-            Self::BitProducts(_) => "Gbit/s",
+            Self::BitProducts(_) => BIT_PRODUCT_UNIT,
         }
     }
 }

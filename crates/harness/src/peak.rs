@@ -1,10 +1,11 @@
-//! Measured limits of this machine: rates of multiply-adds and of copies, on the CPU and on every
-//! GPU.
+//! Measured limits of this machine: rates of multiply-adds, of products of bits and of copies, on
+//! the CPU and on every GPU.
 //!
 //! Role: the denominators of every share of peak, and the roofs of the roofline.
-//! Method: independent chains of fused multiply-adds in registers on all cores, and copies of
-//! arrays larger than most caches (256 MiB on the CPU). The best of several runs counts, because a
-//! limit is what the undisturbed machine can do.
+//! Method: independent chains in registers on all cores, and copies of arrays larger than most
+//! caches (256 MiB on the CPU). A step of a chain is a fused multiply-add, or an exclusive or, a
+//! count of ones and an addition. The best of several runs counts, because a limit is what the
+//! undisturbed machine can do.
 //! Limits: the CPU's rate uses the widest vectors that `pulp` supports on it. A copy counts the
 //! bytes read and written, but not the extra read of a cache line before its first write.
 
@@ -14,13 +15,19 @@ use anyhow::Result;
 use gpu_wgsl::{DeviceType, Gpu};
 use pulp::{Simd, WithSimd};
 use shaders::layout;
-use shaders::params::{BufferCopyParams, FmaPeakParams};
+use shaders::params::{BufferCopyParams, FmaPeakParams, PopcountPeakParams};
+use std::collections::BTreeMap;
 use std::hint::black_box;
+use tensor_core::exec::Level;
 
 /// Number of runs, of which the best counts.
 const N_RUNS: usize = 5;
 /// Steps of each chain in one run on the CPU; about 10 ms.
 const CPU_STEPS: usize = 4_000_000;
+/// Steps of the chains that count ones in one run on the CPU; about 5 ms with AVX2.
+const CPU_BIT_STEPS: usize = 1_000_000;
+/// Word whose bits the chains on a GPU compare in every step.
+const GPU_BIT_MASK: u32 = 0x5a5a_5a5a;
 /// Bytes of one array of the copy on the CPU: several times the size of a large cache.
 const CPU_COPY_BYTES: usize = 256 << 20;
 /// Bytes of one buffer of the copy on a GPU; a quarter of this on a software driver.
@@ -39,7 +46,22 @@ pub fn cpu(n_threads: usize) -> AdapterPeaks {
     AdapterPeaks {
         flops: best(|| cpu_flops(n_threads)),
         copy_bytes_per_s: best(|| cpu_copy(n_threads)),
+        bit_products: None,
     }
+}
+
+/// Measures products of bits per second of `n_threads` threads (at least one), for each instruction
+/// set of the CPU.
+#[must_use]
+pub fn cpu_bit_products(n_threads: usize) -> BTreeMap<String, f64> {
+    let n_threads = n_threads.max(1);
+    let sets = Level::all().into_iter();
+    let supported = sets.filter_map(|(name, level)| Some((name, level?)));
+    let measured = supported.filter_map(|(name, level)| {
+        let rate = best(|| cpu_bits(level, n_threads))?;
+        Some((name.to_owned(), rate))
+    });
+    measured.collect()
 }
 
 /// Returns the larger value of each limit from two measurements of one device.
@@ -50,6 +72,7 @@ pub fn better(one: AdapterPeaks, other: AdapterPeaks) -> AdapterPeaks {
     AdapterPeaks {
         flops: max(one.flops, other.flops),
         copy_bytes_per_s: max(one.copy_bytes_per_s, other.copy_bytes_per_s),
+        bit_products: max(one.bit_products, other.bit_products),
     }
 }
 
@@ -61,6 +84,7 @@ pub fn gpu(gpu: &Gpu) -> Result<AdapterPeaks> {
     Ok(AdapterPeaks {
         flops: Some(gpu_flops(gpu)?),
         copy_bytes_per_s: Some(gpu_copy(gpu)?),
+        bit_products: Some(gpu_bits(gpu)?),
     })
 }
 
@@ -124,6 +148,70 @@ impl WithSimd for Chains {
     }
 }
 
+fn cpu_bits(level: Level, n_threads: usize) -> f64 {
+    let products = bit_chains(level, 0) * CPU_BIT_STEPS as f64 * n_threads as f64;
+    let seconds = on_threads(vec![CPU_BIT_STEPS; n_threads], |steps| {
+        black_box(bit_chains(level, black_box(steps)));
+    });
+    products / seconds
+}
+
+/// Runs chains `x ← x + ones(x ^ mask)` at an instruction set; returns the products of bits of one
+/// step.
+fn bit_chains(level: Level, steps: usize) -> f64 {
+    let mut products = 0;
+    level.dispatch_count(
+        #[inline(always)]
+        |by_words| {
+            products = if by_words {
+                word_chains(steps)
+            } else {
+                byte_chains(steps)
+            };
+        },
+    );
+    products as f64
+}
+
+/// Chains of words, for CPUs that count the ones of words. Eight vectors hide the latency of a step.
+#[inline(always)]
+fn word_chains(steps: usize) -> usize {
+    const LANES: usize = 16;
+    const N_CHAINS: usize = 8;
+    let mask = black_box([0x5a5a_5a5a_u32; LANES]);
+    let mut chains = black_box([[1_u32; LANES]; N_CHAINS]);
+    for _ in 0..steps {
+        for chain in &mut chains {
+            for (x, mask) in chain.iter_mut().zip(mask) {
+                *x = x.wrapping_add((*x ^ mask).count_ones());
+            }
+        }
+    }
+    black_box(chains);
+    N_CHAINS * LANES * u32::BITS as usize
+}
+
+/// Chains of bytes, whose ones are counted by table lookups. Three pairs of AVX2's vectors hide the
+/// latency of a step, and fit the sixteen registers together with the tables.
+#[inline(always)]
+fn byte_chains(steps: usize) -> usize {
+    const LANES: usize = 64;
+    const N_CHAINS: usize = 3;
+    let mask = black_box([0x5a_u8; LANES]);
+    let mut chains = black_box([[1_u8; LANES]; N_CHAINS]);
+    for _ in 0..steps {
+        for chain in &mut chains {
+            for (x, mask) in chain.iter_mut().zip(mask) {
+                #[allow(clippy::cast_possible_truncation, reason = "a byte has at most 8 ones")]
+                let ones = (*x ^ mask).count_ones() as u8;
+                *x = x.wrapping_add(ones);
+            }
+        }
+    }
+    black_box(chains);
+    N_CHAINS * LANES * u8::BITS as usize
+}
+
 fn cpu_copy(n_threads: usize) -> f64 {
     let from = vec![1_u8; CPU_COPY_BYTES];
     let mut to = vec![2_u8; CPU_COPY_BYTES];
@@ -136,17 +224,39 @@ fn cpu_copy(n_threads: usize) -> f64 {
 }
 
 fn gpu_flops(gpu: &Gpu) -> Result<f64> {
-    let software = gpu.adapter().device_type == DeviceType::Cpu;
-    let n: u32 = if software { 1 << 12 } else { 1 << 20 };
+    let n = n_invocations(gpu);
     let y = gpu.alloc::<f32>("fma_peak", &[4 * n as usize])?;
-    // Double the work until a run is long enough for the device's timer.
+    let rounds_per_s = rounds_per_s(gpu, |rounds| {
+        let params = FmaPeakParams::new(n, rounds);
+        gpu.dispatch(&layout::FMA_PEAK, &params, &[&y])
+    })?;
+    Ok(FmaPeakParams::OPERATIONS_PER_ROUND as f64 * f64::from(n) * rounds_per_s)
+}
+
+fn gpu_bits(gpu: &Gpu) -> Result<f64> {
+    let n = n_invocations(gpu);
+    let y = gpu.alloc::<u32>("popcount_peak", &[4 * n as usize])?;
+    let rounds_per_s = rounds_per_s(gpu, |rounds| {
+        let params = PopcountPeakParams::new(n, rounds, GPU_BIT_MASK);
+        gpu.dispatch(&layout::POPCOUNT_PEAK, &params, &[&y])
+    })?;
+    Ok(PopcountPeakParams::PRODUCTS_PER_ROUND as f64 * f64::from(n) * rounds_per_s)
+}
+
+/// Returns the number of invocations that keep a device busy.
+fn n_invocations(gpu: &Gpu) -> u32 {
+    let software = gpu.adapter().device_type == DeviceType::Cpu;
+    if software { 1 << 12 } else { 1 << 20 }
+}
+
+/// Returns the rounds of a kernel per second. The number of rounds is doubled until a run is long
+/// enough for the device's timer.
+fn rounds_per_s(gpu: &Gpu, run: impl Fn(u32) -> gpu_wgsl::Result<()>) -> Result<f64> {
     let mut rounds = 1;
     loop {
-        let params = FmaPeakParams::new(n, rounds);
-        let seconds = fastest(gpu, || gpu.dispatch(&layout::FMA_PEAK, &params, &[&y]))?;
+        let seconds = fastest(gpu, || run(rounds))?;
         if seconds >= LONG_ENOUGH_S || rounds >= MAX_ROUNDS {
-            let per_invocation = FmaPeakParams::OPERATIONS_PER_ROUND as f64 * f64::from(rounds);
-            return Ok(per_invocation * f64::from(n) / seconds);
+            return Ok(f64::from(rounds) / seconds);
         }
         rounds *= 2;
     }

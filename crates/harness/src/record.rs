@@ -16,6 +16,8 @@ use charts::Figure;
 use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
 
+use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
+
 /// Schema version, written into every record and row.
 pub const SCHEMA: u32 = 1;
 
@@ -268,6 +270,8 @@ pub struct Peaks {
     pub cpu_flops: Option<f64>,
     /// Copy of a large array on the CPU, in bytes read and written per second.
     pub cpu_copy_bytes_per_s: Option<f64>,
+    /// Products of bits of all CPU threads per second, for each instruction set of the CPU.
+    pub cpu_bit_products: BTreeMap<String, f64>,
     /// Peaks of each adapter, by name.
     pub adapters: BTreeMap<String, AdapterPeaks>,
 }
@@ -279,6 +283,11 @@ impl Peaks {
         AdapterPeaks {
             flops: self.cpu_flops,
             copy_bytes_per_s: self.cpu_copy_bytes_per_s,
+            bit_products: self
+                .cpu_bit_products
+                .values()
+                .copied()
+                .max_by(f64::total_cmp),
         }
     }
 }
@@ -291,6 +300,22 @@ pub struct AdapterPeaks {
     pub flops: Option<f64>,
     /// Copy of a large buffer, in bytes read and written per second.
     pub copy_bytes_per_s: Option<f64>,
+    /// Products of bits, each an exclusive or, a count of ones and an addition, per second.
+    pub bit_products: Option<f64>,
+}
+
+impl AdapterPeaks {
+    /// Returns the limit of the arithmetic for rates in a unit, as a rate in this unit; `None` if
+    /// the limit was not measured, and for other units.
+    #[must_use]
+    pub fn rate_in(&self, unit: &str) -> Option<f64> {
+        let per_second = match unit {
+            FLOP_UNIT => self.flops,
+            BIT_PRODUCT_UNIT => self.bit_products,
+            _ => None,
+        };
+        Some(per_second? / 1e9)
+    }
 }
 
 /// An adapter, as described by its driver.
@@ -395,22 +420,24 @@ impl Record {
         }
     }
 
-    /// Sets every share of peak from the measured peaks; only rates in GFLOP/s have one.
+    /// Sets every share of peak from the measured peaks; only rates of operations and of products
+    /// of bits have one.
     pub fn fill_shares(&mut self) {
         let peaks = &self.machine.peaks;
-        let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? * 1e9 / peak?);
-        for row in self
-            .rows
-            .iter_mut()
-            .filter(|row| row.rate_unit == "GFLOP/s")
-        {
+        let cpu = peaks.cpu();
+        let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? / peak?);
+        for row in &mut self.rows {
+            let on_cpu = cpu.rate_in(&row.rate_unit);
             let peak = match &row.adapter {
-                None => peaks.cpu_flops,
-                Some(adapter) => peaks.adapters.get(adapter).and_then(|peaks| peaks.flops),
+                None => on_cpu,
+                Some(adapter) => {
+                    let peaks = peaks.adapters.get(adapter);
+                    peaks.and_then(|peaks| peaks.rate_in(&row.rate_unit))
+                }
             };
             row.share_of_peak = share(row.rate, peak);
             for rival in row.rivals.values_mut() {
-                let peak = peaks.cpu_flops.filter(|_| !rival.on_gpu);
+                let peak = on_cpu.filter(|_| !rival.on_gpu);
                 rival.share_of_peak = share(rival.rate, peak);
             }
         }
@@ -646,24 +673,37 @@ mod tests {
             rate_unit: "draws/s".into(),
             ..rate(10.0, None)
         };
+        let bits = |adapter| Row {
+            rate_unit: BIT_PRODUCT_UNIT.into(),
+            ..rate(10.0, adapter)
+        };
         let mut record = Record {
             rows: vec![
                 host,
                 rate(10.0, Some("gpu")),
                 rate(10.0, Some("unmeasured")),
                 draws,
+                bits(None),
+                bits(Some("gpu")),
             ],
             ..Record::default()
         };
-        record.machine.peaks.cpu_flops = Some(20e9);
+        let peaks = &mut record.machine.peaks;
+        peaks.cpu_flops = Some(20e9);
+        // The best instruction set counts.
+        let sets = [("baseline", 20e9), ("wide", 100e9)];
+        peaks.cpu_bit_products = sets.map(|(name, peak)| (name.to_owned(), peak)).into();
         let gpu = AdapterPeaks {
             flops: Some(40e9),
             copy_bytes_per_s: None,
+            bit_products: Some(80e9),
         };
         record.machine.peaks.adapters.insert("gpu".into(), gpu);
         record.fill_shares();
         let shares: Vec<_> = record.rows.iter().map(|row| row.share_of_peak).collect();
-        assert_eq!(shares, [Some(0.5), Some(0.25), None, None]);
+        let of_operations = [Some(0.5), Some(0.25), None, None];
+        assert_eq!(shares[..4], of_operations);
+        assert_eq!(shares[4..], [Some(0.1), Some(0.125)]);
         assert_eq!(record.rows[0].rivals["torch"].share_of_peak, Some(0.25));
         assert_eq!(record.rows[0].rivals["torch-cuda"].share_of_peak, None);
         assert_eq!(record.largest_share(), Some(0.5));

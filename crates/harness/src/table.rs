@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use crate::columns::{self, Column};
 use crate::comparison::{self, Comparison, Entry, Place};
+use crate::implementation::BIT_PRODUCT_UNIT;
 use crate::record::{Check, Machine, NotRun, Record};
 use crate::sources;
 use charts::units;
@@ -63,11 +64,13 @@ fn machine(machine: &Machine) -> String {
         let flops = peaks
             .flops
             .map(|flops| format!("{} GFLOP/s", units::digits(flops / 1e9)));
+        let bits = peaks.rate_in(BIT_PRODUCT_UNIT);
+        let bits = bits.map(|rate| format!("{} {BIT_PRODUCT_UNIT}", units::digits(rate)));
         let copy = peaks.copy_bytes_per_s;
         let copy = copy.map(|bytes| format!("copy {} GB/s", units::digits(bytes / 1e9)));
-        let both: Vec<String> = flops.into_iter().chain(copy).collect();
+        let known: Vec<String> = flops.into_iter().chain(bits).chain(copy).collect();
         text += &wrapped(
-            &format!("measured peak of {}: {}", place.heading(), both.join(", ")),
+            &format!("measured peak of {}: {}", place.heading(), known.join(", ")),
             0,
             2,
         );

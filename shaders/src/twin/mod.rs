@@ -31,6 +31,7 @@ mod matrix_games_solve_16;
 mod matrix_games_solve_3;
 mod matrix_games_solve_4;
 mod philox_fill;
+mod popcount_peak;
 mod split;
 
 pub use bit_conv_codes::bit_conv_codes;
@@ -48,6 +49,7 @@ pub use matrix_games_solve_3::matrix_games_solve_3;
 pub use matrix_games_solve_4::matrix_games_solve_4;
 pub use matrix_games_solve_16::matrix_games_solve_16;
 pub use philox_fill::philox_fill;
+pub use popcount_peak::popcount_peak;
 
 use crate::{Kernel, Params};
 

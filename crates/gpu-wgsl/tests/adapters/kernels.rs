@@ -6,7 +6,7 @@ use gpu_wgsl::check::{
 };
 use shaders::params::{
     BufferCopyParams, FmaPeakParams, InverseGaussianEvalParams, InverseGaussianFunction,
-    InverseGaussianSampleParams, MatmulParams, PhiloxFillParams,
+    InverseGaussianSampleParams, MatmulParams, PhiloxFillParams, PopcountPeakParams,
 };
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
 use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
@@ -307,6 +307,24 @@ fn fma_peak_matches_its_twin() {
         // Each step halves the previous terms, so errors do not accumulate: one rounding per step,
         // two if the adapter does not fuse, and seven in the sum.
         tolerance: |_, _| Tolerance::relative(8),
+        fails_on: &[],
+    });
+}
+
+#[test]
+fn popcount_peak_matches_its_twin() {
+    let shapes = [[0, 1], [1, 0], [1, 1], [63, 1], [64, 2], [65, 1], [257, 4]];
+    let masks = [0, u32::MAX, 0x5a5a_00ff];
+    let params = |[n, rounds]: [u32; 2]| masks.map(|mask| PopcountPeakParams::new(n, rounds, mask));
+    check_on_every_adapter(&KernelCase {
+        kernel: &layout::POPCOUNT_PEAK,
+        needs: &[],
+        shapes: shapes.into_iter().flat_map(params).collect(),
+        inputs: |_, _| vec![],
+        twin: |kernel, params, _, outputs| {
+            twin::popcount_peak(kernel, params, outputs[0].u32s_mut());
+        },
+        tolerance: |_, _| Tolerance::bits(),
         fails_on: &[],
     });
 }

@@ -163,12 +163,9 @@ fn span(line: &Entry, by_rate: bool) -> Option<[f64; 3]> {
     }
 }
 
-/// Returns the limits of the devices in this comparison, for rates in GFLOP/s: the measured
-/// arithmetic peak or, if it is lower, the rate that the measured copy bandwidth allows.
+/// Returns the limits of the devices in this comparison, for rates of operations and of products of
+/// bits: the measured peak or, if it is lower, the rate that the measured copy bandwidth allows.
 fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
-    if comparison.rate_unit != "GFLOP/s" {
-        return Vec::new();
-    }
     let here = |place: &Place| comparison.entries.iter().any(|line| line.place == *place);
     // Variants that do a part of the work read all shared inputs for it, so the whole work has the
     // highest intensity.
@@ -178,7 +175,7 @@ fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
         .into_iter()
         .filter(|(place, _)| here(place))
         .filter_map(|(place, peaks)| {
-            let peak = peaks.flops? / 1e9;
+            let peak = peaks.rate_in(&comparison.rate_unit)?;
             let bandwidth = peaks.copy_bytes_per_s.map(|bytes| bytes / 1e9);
             let by_memory = bandwidth.map(|bandwidth| bandwidth * intensity);
             let by_memory = by_memory.filter(|&rate| rate > 0.0 && rate < peak);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::comparison::Place;
+use crate::implementation::BIT_PRODUCT_UNIT;
 use crate::record::{AdapterFacts, AdapterPeaks, Record};
 use charts::Ink;
 use charts::escape;
@@ -84,6 +85,7 @@ pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
         "<section>\n<h2>Machine</h2>\n<div class=\"wide\"><table class=\"devices\">\n<thead><tr>\
          <th scope=\"col\">device</th><th scope=\"col\"></th>\
          <th scope=\"col\" class=\"number\">measured peak</th>\
+         <th scope=\"col\" class=\"number\">products of bits</th>\
          <th scope=\"col\" class=\"number\">measured copy</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
          </table></div>\n{}</section>\n",
         details(record)
@@ -95,16 +97,19 @@ fn device(ink: Ink, name: &str, about: &str, peaks: &AdapterPeaks) -> String {
     let flops = peaks
         .flops
         .map(|flops| format!("{} GFLOP/s", units::digits(flops / 1e9)));
+    let bits = peaks.rate_in(BIT_PRODUCT_UNIT);
+    let bits = bits.map(|rate| format!("{} {BIT_PRODUCT_UNIT}", units::digits(rate)));
     let copy = peaks
         .copy_bytes_per_s
         .map(|bytes| format!("{} GB/s", units::digits(bytes / 1e9)));
     format!(
         "<tr><th scope=\"row\"><i class=\"swatch swatch-{}\"></i>{}</th><td>{}</td>\
-         <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+         <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
         ink.name(),
         escape(name),
         escape(about),
         flops.unwrap_or_else(absent),
+        bits.unwrap_or_else(absent),
         copy.unwrap_or_else(absent)
     )
 }
@@ -120,6 +125,11 @@ fn details(record: &Record) -> String {
     };
     fact("system", format!("{} {}", machine.os, machine.arch).trim());
     fact("CPU features", &machine.cpu_features.join(", "));
+    let of_set = |(set, rate): (&String, &f64)| {
+        format!("{set} {} {BIT_PRODUCT_UNIT}", units::digits(rate / 1e9))
+    };
+    let of_sets: Vec<String> = machine.peaks.cpu_bit_products.iter().map(of_set).collect();
+    fact("peaks of products of bits", &of_sets.join(", "));
     fact("compiler", machine.rustc.as_deref().unwrap_or_default());
     for adapter in &machine.adapters {
         let limits = adapter

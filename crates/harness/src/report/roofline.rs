@@ -320,6 +320,7 @@ mod tests {
         let peaks = AdapterPeaks {
             flops: Some(100e9),
             copy_bytes_per_s: Some(10e9),
+            ..AdapterPeaks::default()
         };
         let corners = roof(&peaks, (1.0, 1000.0), (1.0, 1000.0));
         assert_eq!(corners, [(1.0, 10.0), (10.0, 100.0), (1000.0, 100.0)]);
@@ -329,15 +330,15 @@ mod tests {
     fn half_known_roofs_are_a_line() {
         let flat = AdapterPeaks {
             flops: Some(100e9),
-            copy_bytes_per_s: None,
+            ..AdapterPeaks::default()
         };
         assert_eq!(
             roof(&flat, (1.0, 10.0), (1.0, 1000.0)),
             [(1.0, 100.0), (10.0, 100.0)]
         );
         let slope = AdapterPeaks {
-            flops: None,
             copy_bytes_per_s: Some(10e9),
+            ..AdapterPeaks::default()
         };
         let corners = roof(&slope, (0.01, 1000.0), (1.0, 1000.0));
         assert_eq!(corners, [(0.1, 1.0), (100.0, 1000.0), (1000.0, 1000.0)]);

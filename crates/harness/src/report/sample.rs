@@ -192,6 +192,7 @@ fn machine() -> Machine {
     let peak = |flops, copy| AdapterPeaks {
         flops: Some(flops),
         copy_bytes_per_s: Some(copy),
+        bit_products: Some(4.0 * flops),
     };
     Machine {
         cpu: "Sample CPU 2000".into(),
@@ -283,6 +284,7 @@ pub(crate) fn hostile() -> Record {
                 AdapterPeaks {
                     flops: Some(1e9),
                     copy_bytes_per_s: Some(1e9),
+                    ..AdapterPeaks::default()
                 },
             )]
             .into(),
