@@ -166,6 +166,26 @@ pub enum Error {
         /// The height, the width and the channels of an image.
         expected: [usize; 3],
     },
+    /// A tensor that does not have the axes of images.
+    #[error(
+        "{operation}: the input has shape {actual:?} (expected [batch, height, width, channels])"
+    )]
+    ImageAxes {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The shape of the tensor.
+        actual: Vec<usize>,
+    },
+    /// Words that do not have the axes of packed images.
+    #[error("{operation}: the words have shape {actual:?} (expected [batch, height, width, {}, {}, {}])", expected[0], expected[1], expected[2])]
+    Words {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The shape of the words.
+        actual: Vec<usize>,
+        /// The planes, groups and words of a pixel.
+        expected: [usize; 3],
+    },
     /// A text or a tensor of a model file that is missing or has an unexpected value.
     #[error("FrozenNetwork::read: {key} is {actual} (expected {expected})")]
     ModelFile {

@@ -13,7 +13,6 @@
 //! ```
 //! Accuracy: a sum differs from the exact sum of products by at most half a unit per product.
 
-pub(crate) mod border;
 pub(crate) mod coder;
 mod file;
 mod fixed_point;
@@ -22,13 +21,13 @@ pub(crate) mod product;
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{Executor, Tensor};
 
+use crate::border::Border;
 use crate::error::{Error, Result};
 use crate::level_set::Alphabet;
 use crate::network::{Activation, Layer, Network, Normalization, batch_of};
 use crate::planes::PlaneLayout;
 use crate::window::Window;
 
-use border::Border;
 use coder::Coder;
 use fixed_point::Levels;
 use product::Product;

@@ -44,6 +44,14 @@ impl Alphabet {
         }
     }
 
+    /// Returns the distance between the factors of the two bits.
+    pub(crate) fn factor_distance(self) -> i32 {
+        match self {
+            Self::Signs => 2,
+            Self::Bits => 1,
+        }
+    }
+
     /// Returns the factor of bit `j` of a code.
     pub(crate) fn factor_of(self, code: u8, j: usize) -> f64 {
         self.factor(code >> j & 1 == 1)
@@ -396,13 +404,18 @@ impl LevelSet {
 
     /// Returns the number of thresholds below each element.
     fn indices_of(&self, x: &Tensor) -> Tensor {
+        self.passed_of(x).sum(-1).cast(DType::U32)
+    }
+
+    /// Returns whether each element of `x` is beyond each threshold, with the thresholds as a new
+    /// last axis.
+    pub(crate) fn passed_of(&self, x: &Tensor) -> Tensor {
         let thresholds = Tensor::from_vec(&[self.thresholds.len()], self.thresholds.clone());
         let x = x.expand_dims(-1);
-        let is_beyond = match self.ties {
+        match self.ties {
             Ties::Down => x.gt(&thresholds),
             Ties::Up => x.ge(&thresholds),
-        };
-        is_beyond.sum(-1).cast(DType::U32)
+        }
     }
 }
 

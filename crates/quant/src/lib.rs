@@ -9,6 +9,7 @@
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
 //!   activations.
 //! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
+//! - [`conv2d_packed`]: convolutions of [`Packed`] images and [`PackedSigns`], as tensor programs.
 //! - [`MovingBasis`]: the moving average of a basis during training.
 //! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed bits on a device.
 //!
@@ -29,6 +30,8 @@
 
 mod abc;
 mod average;
+mod border;
+mod conv;
 mod error;
 mod frozen;
 #[cfg(feature = "gpu")]
@@ -45,6 +48,7 @@ mod window;
 
 pub use abc::{Abc, abc};
 pub use average::MovingBasis;
+pub use conv::{Outside, Packed, PackedSigns, conv2d_packed};
 pub use error::{Error, Result};
 pub use frozen::{FrozenLayer, FrozenNetwork};
 pub use level_set::{Alphabet, LevelSet, MAX_BITS, Ties};

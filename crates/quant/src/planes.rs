@@ -14,6 +14,7 @@
 use tensor_core::Tensor;
 
 use crate::error::{Error, Result};
+use crate::level_set::MAX_BITS;
 
 /// The number of bits of a word.
 pub(crate) const WORD_BITS: usize = u32::BITS as usize;
@@ -107,14 +108,7 @@ impl PlaneLayout {
                 expected: codes.len() / self.n_channels.max(1) * self.n_channels,
             });
         }
-        let is_too_large = |code: &u8| self.n_planes < 8 && code >> self.n_planes != 0;
-        if let Some(index) = codes.iter().position(is_too_large) {
-            return Err(Error::UnknownCode {
-                operation,
-                index,
-                code: codes[index],
-            });
-        }
+        check_codes(operation, codes, self.n_planes)?;
         let mut words = vec![0; codes.len() / self.n_channels * self.pixel_words()];
         let pixels = words.chunks_mut(self.pixel_words());
         for (words, codes) in pixels.zip(codes.chunks(self.n_channels)) {
@@ -166,13 +160,72 @@ impl PlaneLayout {
         used == 0 || last.all(|(_, words)| words.iter().all(|word| word >> used == 0))
     }
 
+    /// Returns the shape of a pixel: planes, groups and words.
+    pub(crate) fn pixel_shape(&self) -> [usize; 3] {
+        [self.n_planes, self.n_groups, self.group_words()]
+    }
+
+    /// Returns the planes `[batch, height, width, plane, group, word]` of elements that passed
+    /// thresholds, `bool` `[batch, height, width, threshold, channel]`. `codes` are those of the
+    /// levels, in ascending order.
+    ///
+    /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.
+    pub(crate) fn planes_of(&self, passed: &Tensor, codes: &[u8]) -> Tensor {
+        // [batch, height, width, threshold, group, word]
+        let words = self.pack_plane(passed);
+        let planes: Vec<Tensor> = (0..self.n_planes)
+            .map(|plane| {
+                let bit = |level: usize| codes[level] >> plane & 1 == 1;
+                let changed = (1..codes.len()).filter(|&level| bit(level - 1) != bit(level));
+                let of_changes = changed.map(|level| {
+                    let threshold = (level - 1).cast_signed();
+                    words.slice(3, threshold..=threshold)
+                });
+                // The bit of the lowest level is 0 for nearly all sets, so that nothing is toggled.
+                let lowest = bit(0).then(|| self.full_plane());
+                let parts = lowest.into_iter().chain(of_changes);
+                parts
+                    .reduce(|plane, changed| plane ^ changed)
+                    .unwrap_or_else(|| words.slice(3, 0..1) & 0)
+            })
+            .collect();
+        match &planes[..] {
+            [plane] => plane.clone(),
+            _ => Tensor::concat(&planes.iter().collect::<Vec<_>>(), 3),
+        }
+    }
+
+    /// Returns the words `[group, word]` of a plane whose bit is 1 in all channels.
+    fn full_plane(&self) -> Tensor {
+        let shape = [self.n_groups, self.group_words()];
+        let mut words = vec![0_u32; shape.iter().product()];
+        for channel in 0..self.n_channels {
+            let (word, place) = self.place(channel);
+            words[word] |= 1 << place;
+        }
+        Tensor::from_vec(&shape, words)
+    }
+
     /// Packs a `bool` tensor `[…, channel]` into words `[…, group, word]`.
-    pub(crate) fn pack_plane(&self, bits: &Tensor) -> Tensor {
+    fn pack_plane(&self, bits: &Tensor) -> Tensor {
         let Ok(shape) = bits.shape() else {
             return bits.clone();
         };
         let outer = &shape[..shape.len().saturating_sub(1)];
         let split = [outer, &[self.n_groups, self.group_len()]].concat();
         bits.reshape(&split).pack_bits()
+    }
+}
+
+/// Checks that no code has more bits than there are planes.
+pub(crate) fn check_codes(operation: &'static str, codes: &[u8], n_planes: usize) -> Result<()> {
+    let is_too_large = |code: &u8| n_planes < MAX_BITS && code >> n_planes != 0;
+    match codes.iter().position(is_too_large) {
+        None => Ok(()),
+        Some(index) => Err(Error::UnknownCode {
+            operation,
+            index,
+            code: codes[index],
+        }),
     }
 }

@@ -107,7 +107,7 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core"]),
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
-        modules: "error window planes least_squares level_set average population lloyd_max abc \
+        modules: "error window border level_set planes conv least_squares average population lloyd_max abc \
             qem quantizer network frozen gpu",
     },
     Rule {

@@ -79,31 +79,7 @@ impl Coder {
             let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
             passed = maximum.ne(&is_flipped);
         }
-        // [batch, rows, cols, threshold, group, word]
-        let words = self.layout.pack_plane(&passed);
-        let planes: Vec<Tensor> = (0..self.layout.n_planes())
-            .map(|plane| {
-                let bit = |level: usize| self.codes[level] >> plane & 1 == 1;
-                let lowest = self.lowest(bit(0));
-                let changed = (0..n_thresholds).filter(|&level| bit(level) != bit(level + 1));
-                changed.fold(lowest, |plane, threshold| {
-                    let threshold = threshold.cast_signed();
-                    plane ^ words.slice(3, threshold..=threshold)
-                })
-            })
-            .collect();
-        Tensor::concat(&planes.iter().collect::<Vec<_>>(), 3)
-    }
-
-    /// Returns the words `[group, word]` of a plane that is `bit` in all channels.
-    fn lowest(&self, bit: bool) -> Tensor {
-        let shape = [self.layout.n_groups(), self.layout.group_words()];
-        let mut words = vec![0; shape.iter().product()];
-        for channel in 0..self.layout.n_channels() {
-            let (word, place) = self.layout.place(channel);
-            words[word] |= u32::from(bit) << place;
-        }
-        Tensor::from_vec(&shape, words)
+        self.layout.planes_of(&passed, &self.codes)
     }
 }
 

@@ -39,13 +39,13 @@ use std::path::Path;
 use tensor_core::data::safetensors::{self, Reader};
 use tensor_core::{Element, Tensor};
 
+use crate::border::Border;
 use crate::error::{Error, Result, finite};
 use crate::level_set::{Alphabet, MAX_BITS};
 use crate::network::{Normalization, check_pool};
 use crate::planes::PlaneLayout;
 use crate::window::Window;
 
-use super::border::Border;
 use super::coder::Coder;
 use super::fixed_point;
 use super::product::Product;

@@ -9,14 +9,15 @@
 //! The offset is what the offsets of the levels and the padding contribute; it depends on the taps
 //! that are inside of the image.
 
+use crate::border::Border;
+use crate::conv::sign_words;
 use crate::error::{Error, Result};
 use crate::level_set::{Alphabet, LevelSet};
 use crate::network::{InputImage, Layer, Weights};
 use crate::planes::PlaneLayout;
 
 use super::BitInput;
-use super::border::Border;
-use super::product::{self, Product};
+use super::product::Product;
 
 /// The numbers that the codes of a layer's input stand for: `offset + Σ_p basis[p] b_p` with the
 /// planes `b_p`, per channel.
@@ -176,7 +177,8 @@ fn fix_bits(
         }
     }
     let bit = |weight: usize, plane: usize| plane >= n_signs || codes[weight] >> plane & 1 == 1;
-    let words = product::sign_words(layer, layout, n_weight_planes, bit);
+    let n_taps = layer.window.n_taps();
+    let words = sign_words(layout, n_taps, layer.n_outputs, n_weight_planes, bit);
     Ok(fixed.with(Product::bits(input, n_weight_planes, words, coefficients)))
 }
 

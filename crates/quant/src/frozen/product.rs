@@ -7,9 +7,9 @@
 
 use tensor_core::{DType, Tensor};
 
+use crate::conv::{Outside, SignWords, wrapped};
 use crate::level_set::Alphabet;
-use crate::network::Layer;
-use crate::planes::{PlaneLayout, WORD_BITS};
+use crate::planes::PlaneLayout;
 
 use super::{BitInput, FrozenLayer};
 
@@ -34,28 +34,6 @@ pub(crate) enum Product {
         /// `[row][col][plane][channel of the group][output]`.
         numbers: Vec<i32>,
     },
-}
-
-/// Returns the words of weights; `bit(weight, plane)` returns whether the sign of a weight in
-/// `[output][row][col][channel of the group]` is +1.
-pub(crate) fn sign_words(
-    layer: &Layer,
-    layout: PlaneLayout,
-    n_weight_planes: usize,
-    bit: impl Fn(usize, usize) -> bool,
-) -> Vec<u32> {
-    let (group_len, group_words) = (layout.group_len(), layout.group_words());
-    let n_taps = layer.window.n_taps();
-    let mut words = vec![0; layer.n_outputs * n_weight_planes * n_taps * group_words];
-    for weight in 0..layer.n_outputs * n_taps * group_len {
-        let (tap, channel) = (weight / group_len, weight % group_len);
-        let (output, tap) = (tap / n_taps, tap % n_taps);
-        for plane in (0..n_weight_planes).filter(|&plane| bit(weight, plane)) {
-            let word = (plane * n_taps + tap) * group_words + channel / WORD_BITS;
-            words[word * layer.n_outputs + output] |= 1 << (channel % WORD_BITS);
-        }
-    }
-    words
 }
 
 impl Product {
@@ -148,33 +126,10 @@ impl Product {
                 coefficients,
             } => {
                 let (planes, signs) = (layout.n_planes(), *n_weight_planes);
-                let group_words = layout.group_words();
-                // [batch, rows, cols, plane, sign plane, group, output, tap, tap, word]
-                let x = layer
-                    .window
-                    .views(input, 0)
-                    .permute(&[0, 1, 2, 3, 4, 6, 7, 5])
-                    .reshape(&[
-                        batch,
-                        rows,
-                        cols,
-                        planes,
-                        1,
-                        groups,
-                        1,
-                        taps_y,
-                        taps_x,
-                        group_words,
-                    ]);
-                let shape = [signs, taps_y, taps_x, group_words, groups, outputs];
-                let w = Tensor::from_vec(&shape, words.clone()).permute(&[0, 4, 5, 1, 2, 3]);
-                let ones = (x ^ w).count_ones().sum([-1, -2, -3]).cast(DType::I32);
-                // Two signs differ by 2.
-                let per_one = match alphabet {
-                    Alphabet::Signs => -2,
-                    Alphabet::Bits => -1,
-                };
+                let view = sign_view(layer, *layout, signs, words);
+                let ones = view.ones(input, *layout, &layer.window, layer.sums_size);
                 let shape = [planes, signs, groups, outputs];
+                let per_one = -alphabet.factor_distance();
                 let coefficients = Tensor::from_vec(&shape, coefficients.clone()) * per_one;
                 let sums = ones * coefficients;
                 if planes * signs == 1 {
@@ -225,34 +180,23 @@ impl Product {
             return layer.offsets.clone();
         };
         let n_outputs = layer.n_outputs;
-        let (n_taps, group_words) = (layer.window.n_taps(), layout.group_words());
-        // The number of positive signs of an output in one tap.
-        let ones = |output: usize, plane: usize, tap: usize| -> i64 {
-            let first = (plane * n_taps + tap) * group_words;
-            let words = (first..first + group_words).map(|word| words[word * n_outputs + output]);
-            words.map(|word| i64::from(word.count_ones())).sum()
-        };
+        let view = sign_view(layer, *layout, *n_weight_planes, words);
+        let starts = view.starts(
+            *alphabet,
+            layout.group_len(),
+            &layer.border,
+            Outside::Nothing,
+        );
         let mut constants = layer.offsets.clone();
-        let classes = constants.chunks_mut(n_outputs).zip(layer.border.classes());
-        for (constants, is_inside) in classes {
-            for (output, constant) in constants.iter_mut().enumerate() {
-                for plane in 0..*n_weight_planes {
-                    // What the counts of different bits have to be subtracted from. Outside, the
-                    // words of the input are 0, so the bits that differ are the positive signs, and
-                    // the difference has to be 0.
-                    let taps = is_inside.iter().enumerate();
-                    let start: i64 = taps
-                        .map(|(tap, &is_inside)| match alphabet {
-                            Alphabet::Bits => ones(output, plane, tap),
-                            Alphabet::Signs if is_inside => layout.group_len() as i64,
-                            Alphabet::Signs => 2 * ones(output, plane, tap),
-                        })
-                        .sum();
-                    for input_plane in 0..layout.n_planes() {
-                        let pair = input_plane * n_weight_planes + plane;
-                        let coefficient = i64::from(coefficients[pair * n_outputs + output]);
-                        *constant = constant.wrapping_add(wrapped(coefficient * start));
-                    }
+        let classes = constants.chunks_mut(n_outputs);
+        for (constants, starts) in classes.zip(starts.chunks(n_weight_planes * n_outputs)) {
+            for (place, start) in starts.iter().enumerate() {
+                let (plane, output) = (place / n_outputs, place % n_outputs);
+                let constant = &mut constants[output];
+                for input_plane in 0..layout.n_planes() {
+                    let pair = input_plane * n_weight_planes + plane;
+                    let coefficient = i64::from(coefficients[pair * n_outputs + output]);
+                    *constant = constant.wrapping_add(wrapped(coefficient * start));
                 }
             }
         }
@@ -260,11 +204,18 @@ impl Product {
     }
 }
 
-/// Returns a number modulo 2^32.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "sums of products are computed modulo 2^32, and the complete sum is in range"
-)]
-fn wrapped(x: i64) -> i32 {
-    x as i32
+/// Returns the signs of a layer with their sizes.
+fn sign_view<'a>(
+    layer: &FrozenLayer,
+    layout: PlaneLayout,
+    n_planes: usize,
+    words: &'a [u32],
+) -> SignWords<'a> {
+    SignWords {
+        words,
+        n_planes,
+        n_taps: layer.window.n_taps(),
+        n_outputs: layer.n_outputs,
+        group_words: layout.group_words(),
+    }
 }

@@ -13,7 +13,6 @@ use super::bit_conv::{
 use crate::frozen::coder::Coder;
 use crate::frozen::product::Product;
 use crate::frozen::{FrozenLayer, FrozenNetwork, Output};
-use crate::level_set::Alphabet;
 use crate::network::batch_of;
 use crate::{Error, Result};
 
@@ -141,11 +140,7 @@ impl FrozenLayer {
             dilation: pair(self.window.dilation)?,
             padding: paddings(self.window.padding)?,
         };
-        // Two signs differ by 2.
-        let per_one = match alphabet {
-            Alphabet::Signs => 2,
-            Alphabet::Bits => 1,
-        };
+        let per_one = alphabet.factor_distance();
         let coefficients: Vec<i32> = coefficients
             .iter()
             .map(|c| c.wrapping_mul(per_one))
