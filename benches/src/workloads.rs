@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 pub mod batch_games;
 pub mod bimatrix_equilibria;
+pub mod bit_gemm;
 pub mod cfr;
 pub mod chain;
 pub mod conv;
@@ -41,6 +42,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
         two_layer_net::task(),
     ]);
     tasks.extend(conv_binary::tasks());
+    tasks.extend(bit_gemm::tasks());
     tasks.extend(similarity_pairs::tasks(real_gpu));
     tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
     tasks.push(normality::task());

@@ -6,6 +6,7 @@
 use benches::mnist;
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
+use benches::workloads::bit_gemm::BitMatrices;
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
@@ -37,7 +38,11 @@ fn problems() -> Vec<Box<dyn Problem>> {
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
         problems.push(Box::new(function.problem(203).unwrap()));
     }
-    problems.push(Box::new(conv_binary::Signs::new(2, 5, 37).unwrap()));
+    for [weight_bits, bits] in [[1, 1], [1, 2], [2, 2]] {
+        let layer = conv_binary::Layer::new([2, 5, 37], weight_bits, bits);
+        problems.push(Box::new(layer.unwrap()));
+    }
+    problems.push(Box::new(BitMatrices::new([5, 96, 37])));
     problems.push(Box::new(Distances::new(5)));
     problems.push(Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()));
     problems.push(Box::new(classifier().unwrap()));

@@ -1,89 +1,128 @@
-//! Convolution of signs: 3 x 3 windows, stride 1, padding 1 with -1, as many output channels as
-//! input channels.
+//! Convolution of levels of one or two bits: 3 x 3 windows, stride 1, padding 1 with the lowest
+//! level, as many output channels as input channels.
 //!
-//! Role: the workload `conv-binary`: what a layer with 1-bit weights and activations costs, from
-//! f32 numbers to f32 sums. The signs of the weights are packed before the run.
+//! Role: the workload `conv-binary`: what a layer with low-bit weights and activations costs, from
+//! f32 numbers to f32 sums. The weights are packed before the run.
 //! Shapes: `x` `[batch, height, width, channels]`, weights `[outputs, 3, 3, channels]`, result
 //! `[batch, height, width, outputs]`, row-major.
-//! Method: `x > 0` packed into words, padded with zero words, and the number of different bits
-//! counted: a sum of `K` signs is `K - 2 · ones(x ^ w)`. The variant `host-words` starts from
-//! packed words, and `host-f32` multiplies the signs as f32.
-//! Accuracy: within 1e-3, for libraries that scale int8 sums in f32. Sums are integers, and a wrong
-//! sign changes a sum by 2.
+//! Method: levels are `±1` with one bit and `±1 ± 2` with two. `x` is quantised and packed into
+//! planes of words, and the sum of the products of two levels is `Σ_pq 2^(p + q) D_pq`, where
+//! `D_pq` is the sum of the products of signs of two planes (`quant::conv2d_packed`). The variant
+//! `host-words` starts from packed words, and `host-f32` multiplies levels in f32, from an image
+//! that is quantised and padded before the run.
+//! Accuracy: within 1e-3 with one bit and 1e-2 with two, for libraries that scale int8 sums in f32.
+//! Sums are integers, and a wrong level changes a sum by 2 or more.
 //! Source: the class-project notes on low-bit nets; the sizes are those of the layers of `ResNet`.
 
 use anyhow::Result;
 use gpu_wgsl::Gpu;
+use harness::on_gpu;
 use harness::program::InputDistribution;
 use harness::rivals::BaselineArguments;
 use harness::script;
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};
+use quant::{Alphabet, LevelSet, Outside, Packed, PackedSigns, PlaneLayout, Window, conv2d_packed};
 use tensor_core::compare::Tolerance;
 use tensor_core::{DType, Host, Tensor, einsum};
 
 /// The height and width, and the channels, of each image.
 const SIZES: [[usize; 2]; 4] = [[56, 64], [28, 128], [14, 256], [7, 512]];
+/// The numbers of bits of weights and of activations.
+const BITS: [[usize; 2]; 3] = [[1, 1], [1, 2], [2, 2]];
+const BATCHES: [usize; 2] = [1, 128];
+/// Maximum number of products of bits on a software driver, which does some 10⁹ per second.
+const SOFTWARE_PRODUCTS: f64 = 1e9;
 /// The number of taps along each axis.
 const TAPS: usize = 3;
-const WORD_BITS: usize = 32;
+const WINDOW: Window = Window::new([TAPS; 2]).with_padding([[1; 2]; 2]);
 
 /// Returns the tasks.
 pub fn tasks() -> impl Iterator<Item = Task> {
-    SIZES.into_iter().map(|[side, channels]| {
-        let size = format!("{side}x{side}x{channels}-3x3-w1a1-b1");
-        Task::new("conv-binary", "S1", size, move || {
-            Signs::new(1, side, channels)
+    let shapes = BATCHES
+        .into_iter()
+        .flat_map(|batch| SIZES.map(|[side, channels]| [batch, side, channels]));
+    shapes.flat_map(|[batch, side, channels]| {
+        BITS.map(|[weight_bits, bits]| {
+            let size = format!("{side}x{side}x{channels}-3x3-w{weight_bits}a{bits}-b{batch}");
+            Task::new("conv-binary", "S1", size, move || {
+                Layer::new([batch, side, channels], weight_bits, bits)
+            })
         })
     })
 }
 
-/// Images and weights of which only the signs count, and the sums of their products.
+/// Images and weights, and the sums of the products of their levels.
 #[derive(Debug)]
-pub struct Signs {
+pub struct Layer {
     batch: usize,
     side: usize,
     channels: usize,
     /// `[batch, side, side, channels]`.
     x: Vec<f32>,
-    /// `[channels, 3, 3, channels]`.
+    /// The levels of the weights, `[channels, 3, 3, channels]`.
     weights: Vec<f32>,
-    /// The signs of `x`, packed: `[batch, side, side, word]`.
+    levels: LevelSet,
+    signs: PackedSigns,
+    /// The packed codes of `x`.
     words: Tensor,
-    /// The signs of the weights, packed: `[3, 3, word, output]`. The outputs are innermost, so that
-    /// a vector of outputs is loaded at once.
-    weight_words: Tensor,
     /// `[batch, side, side, channels]`.
     expected: Vec<f64>,
 }
 
-impl Signs {
+impl Layer {
     /// Draws square images with a side of `side` pixels, and weights, and computes the sums.
     ///
     /// # Errors
     /// The host is out of memory.
-    pub fn new(batch: usize, side: usize, channels: usize) -> Result<Self> {
-        let x = InputDistribution::Normal.draw(batch * side * side * channels, 0);
-        let weights = InputDistribution::Normal.draw(channels * TAPS * TAPS * channels, 1);
-        let host = Host::new();
-        let images = Tensor::from_vec(&[batch, side, side, channels], x.clone());
-        let kernels = Tensor::from_vec(&[channels, TAPS, TAPS, channels], weights.clone());
+    pub fn new(
+        [batch, side, channels]: [usize; 3],
+        weight_bits: usize,
+        bits: usize,
+    ) -> Result<Self> {
+        // The levels of two bits are twice as far apart as the normal distribution is wide.
+        let draw = |n, stream, bits| -> Vec<f32> {
+            let numbers = InputDistribution::Normal.draw(n, stream);
+            numbers.into_iter().map(|x| x * bits as f32).collect()
+        };
+        let x = draw(batch * side * side * channels, 0, bits);
+        let weights = draw(channels * TAPS * TAPS * channels, 1, weight_bits);
+        let (levels, weight_levels) = (levels(bits)?, levels(weight_bits)?);
+        let (codes, _) = levels.quantize(&x);
+        let (weight_codes, _) = weight_levels.quantize(&weights);
+        let signs =
+            PackedSigns::from_codes(&weight_codes, channels, [TAPS; 2], channels, weight_bits)?;
+        let layout = PlaneLayout::new(channels, 1, bits)?;
+        let words = layout.pack(&codes)?;
+        let shape = [batch, side, side, bits, 1, layout.group_words()];
         Ok(Self {
-            words: packed(&images).realize(&host)?,
-            weight_words: packed(&kernels).permute(&[1, 2, 3, 0]).realize(&host)?,
-            expected: sums(&x, &weights, batch, side, channels),
+            expected: sums(
+                &planes(&codes, channels, bits),
+                &planes(&weight_codes, channels, weight_bits),
+                [batch, side, channels],
+            ),
+            words: Tensor::from_vec(&shape, words),
+            weights: weight_levels.dequantize(&weight_codes)?,
             batch,
             side,
             channels,
             x,
-            weights,
+            levels,
+            signs,
         })
     }
 
+    /// Returns the number of planes of the activations and of the weights.
+    fn n_planes(&self) -> [usize; 2] {
+        [self.levels.basis().len(), self.signs.n_planes()]
+    }
+
     fn extent(&self) -> Extent {
+        let [planes, weight_planes] = self.n_planes();
         let products = self.expected.len() * TAPS * TAPS * self.channels;
-        let words = self.weights.len() / WORD_BITS;
+        let words = self.signs.words().len();
         let bytes = size_of::<f32>() * (self.x.len() + self.expected.len() + words);
-        Extent::new(Work::BitProducts(products as f64), bytes as f64)
+        let bit_products = products * planes * weight_planes;
+        Extent::new(Work::BitProducts(bit_products as f64), bytes as f64)
     }
 
     fn x(&self) -> Tensor {
@@ -91,75 +130,110 @@ impl Signs {
         Tensor::from_vec(&shape, self.x.clone())
     }
 
-    /// Returns the signs of the weights as f32, `[output, taps, taps, channel]`.
-    fn weight_signs(&self) -> Tensor {
+    /// Returns the sums of f32 images.
+    fn from_values(&self, x: &Tensor) -> quant::Result<Tensor> {
+        self.from_packed(&Packed::from_values(&self.levels, x, 1)?)
+    }
+
+    /// Returns the sums of packed words.
+    fn from_words(&self, words: &Tensor) -> quant::Result<Tensor> {
+        let layout = PlaneLayout::new(self.channels, 1, self.levels.basis().len())?;
+        self.from_packed(&Packed::from_words(words.clone(), layout, Alphabet::Signs)?)
+    }
+
+    fn from_packed(&self, x: &Packed) -> quant::Result<Tensor> {
+        let sums = conv2d_packed(x, &self.signs, &WINDOW, Outside::ZeroBits)?;
+        let shape = [self.batch, self.side, self.side, self.channels];
+        if self.n_planes() == [1, 1] {
+            return Ok(sums.reshape(&shape).cast(DType::F32));
+        }
+        let powers = |bits: usize| -> Vec<i32> { (0..bits).map(|bit| 1 << bit).collect() };
+        let [planes, weight_planes] = self.n_planes();
+        let of_planes = Tensor::from_vec(&[planes, 1, 1], powers(planes));
+        let of_weights = Tensor::from_vec(&[weight_planes, 1], powers(weight_planes));
+        let products = sums * (of_planes * of_weights);
+        Ok(products.sum([3, 4]).cast(DType::F32))
+    }
+
+    /// Returns the quantised images with their padding, and the levels of the weights.
+    fn levels_in_memory(&self) -> Result<Vec<Tensor>> {
+        let lowest = self.levels.levels()[0];
+        let padded = self.levels.levels_of(&self.x());
+        let padded = padded.pad(1, 1, 1, lowest).pad(2, 1, 1, lowest);
         let shape = [self.channels, TAPS, TAPS, self.channels];
-        let signs = self
-            .weights
-            .iter()
-            .map(|&w| if w > 0.0 { 1.0 } else { -1.0 });
-        Tensor::from_vec(&shape, signs.collect::<Vec<f32>>())
+        let weights = Tensor::from_vec(&shape, self.weights.clone());
+        Ok(vec![padded.realize(&Host::new())?, weights])
     }
 }
 
-/// Returns the packed signs of numbers.
-fn packed(x: &Tensor) -> Tensor {
-    x.gt(0).pack_bits()
+/// Returns the levels `±1` or `±1 ± 2`.
+fn levels(bits: usize) -> quant::Result<LevelSet> {
+    LevelSet::uniform(bits, 2.0)
 }
 
-/// Returns the windows `[batch, row, column, …, tap, tap]` of images with a padding of zeros.
-fn windows(x: &Tensor) -> Tensor {
-    let padded = x.pad(1, 1, 1, 0).pad(2, 1, 1, 0);
-    padded.window(1, TAPS, 1).window(2, TAPS, 1)
+/// Returns the sums of padded images and weights that are multiplied in f32.
+fn multiplied(tensors: &[Tensor]) -> Tensor {
+    let windows = tensors[0].window(1, TAPS, 1).window(2, TAPS, 1);
+    einsum("byxcuv,ouvc->byxo", &[&windows, &tensors[1]])
 }
 
-/// Returns the sums of packed signs.
-fn convolved(words: &Tensor, weights: &Tensor, channels: usize) -> Tensor {
-    // [batch, row, column, output, tap, tap, word]
-    let x = windows(words).permute(&[0, 1, 2, 4, 5, 3]).expand_dims(3);
-    let w = weights.permute(&[3, 0, 1, 2]);
-    let ones = (x ^ w).count_ones().sum([-1, -2, -3]);
-    let n_products = TAPS * TAPS * channels;
-    (ones.cast(DType::I32) * -2 + i32::try_from(n_products).unwrap_or(i32::MAX)).cast(DType::F32)
-}
-
-/// Returns the sums of signs that are multiplied as f32.
-fn convolved_as_floats(x: &Tensor, weights: &Tensor) -> Tensor {
-    // Outside of the image, the signs are -1.
-    let signs = x.gt(0).select(1.0_f32, -1.0_f32) + 1.0;
-    let windows = windows(&signs) - 1.0;
-    einsum("byxcuv,ouvc->byxo", &[&windows, weights])
-}
-
-impl Problem for Signs {
+impl Problem for Layer {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
-        let (whole, channels) = (self.extent(), self.channels);
-        let from_words = move |tensors: &[Tensor]| convolved(&tensors[0], &tensors[1], channels);
-        let from_floats =
-            move |tensors: &[Tensor]| convolved(&packed(&tensors[0]), &tensors[1], channels);
-        let arguments = || vec![self.x(), self.weight_words.clone()];
-        let words = vec![self.words.clone(), self.weight_words.clone()];
-        let floats = vec![self.x(), self.weight_signs()];
-        let as_floats = |tensors: &[Tensor]| convolved_as_floats(&tensors[0], &tensors[1]);
-        let on_host = [
-            Variant::compiled::<f32>("host-f32", whole, floats, as_floats),
-            Variant::compiled::<f32>("host-words", whole, words, from_words),
-            Variant::compiled::<f32>("host", whole, arguments(), from_floats),
-        ];
-        let on_gpu = |gpu| Variant::on_gpu::<f32>(gpu, whole, arguments(), from_floats);
+        let whole = self.extent();
+        let fits = "the sizes were checked when the problem was created";
+        let from_words = move |tensors: &[Tensor]| self.from_words(&tensors[0]).expect(fits);
+        let from_values = move |tensors: &[Tensor]| self.from_values(&tensors[0]).expect(fits);
+        let words = vec![self.words.clone()];
+        let mut on_host = Vec::new();
+        if let Ok(levels) = self.levels_in_memory() {
+            on_host.push(Variant::compiled::<f32>(
+                "host-f32", whole, levels, multiplied,
+            ));
+        }
+        on_host.push(Variant::compiled::<f32>(
+            "host-words",
+            whole,
+            words,
+            from_words,
+        ));
+        on_host.push(Variant::compiled::<f32>(
+            "host",
+            whole,
+            vec![self.x()],
+            from_values,
+        ));
+        let (devices, left_out) = if whole.work.amount() <= SOFTWARE_PRODUCTS {
+            (gpus.iter().collect(), Vec::new())
+        } else {
+            let why = "a batch would take seconds for each run on a software driver";
+            on_gpu::hardware(gpus, why)
+        };
+        let on_gpu = |gpu| Variant::on_gpu::<f32>(gpu, whole, vec![self.x()], from_values);
         let sizes = [
             ("batch", self.batch),
             ("side", self.side),
-            ("channels", channels),
+            ("channels", self.channels),
+            ("bits", self.levels.basis().len()),
         ];
         let arrays: [(&str, &[f32]); 2] = [("x", &self.x), ("weights", &self.weights)];
-        let libraries = ["openvino", "openvino-int8", "openvino-f32"];
-        let tolerance = Tolerance::relative(0).or_absolute(1e-3);
+        // A convolution of bits exists for one bit alone.
+        let libraries: &[&str] = if self.n_planes() == [1, 1] {
+            &["openvino", "openvino-int8", "openvino-f32"]
+        } else {
+            &["openvino-int8", "openvino-f32"]
+        };
+        let tolerance = if self.n_planes() == [1, 1] {
+            1e-3
+        } else {
+            1e-2
+        };
+        let tolerance = Tolerance::relative(0).or_absolute(tolerance);
         Workload::with_expected::<f32>(whole, &self.expected, tolerance)
             .with_variants(on_host)
-            .with_variants(gpus.iter().map(on_gpu))
+            .with_variants(devices.into_iter().map(on_gpu))
+            .with_left_out(left_out)
             .with_rivals(BaselineArguments::each(
-                &libraries,
+                libraries,
                 script!("conv_binary.py"),
                 &sizes,
                 &arrays,
@@ -167,24 +241,46 @@ impl Problem for Signs {
     }
 }
 
-/// Returns the sums of products of signs; signs outside of the image are -1.
-fn sums(x: &[f32], weights: &[f32], batch: usize, side: usize, channels: usize) -> Vec<f64> {
-    // Bits of a pixel or a tap in words of 64, the plainest form that is fast enough.
-    let bits = |numbers: &[f32]| -> Vec<u64> {
-        let word = |numbers: &[f32]| {
-            let signs = numbers.iter().enumerate();
-            signs.fold(0, |word, (bit, &x)| word | u64::from(x > 0.0) << bit)
-        };
-        numbers.chunks(u64::BITS as usize).map(word).collect()
-    };
-    let pixels: Vec<Vec<u64>> = x.chunks(channels).map(bits).collect();
-    let taps: Vec<Vec<u64>> = weights.chunks(channels).map(bits).collect();
-    let outside = bits(&vec![-1.0; channels]);
-    let pixel = |image: usize, row: usize, col: usize| {
+/// Planes of bits: for each row of codes, the words of 64 bits of each plane.
+struct Planes {
+    words: Vec<u64>,
+    n_planes: usize,
+    row_words: usize,
+}
+
+impl Planes {
+    fn plane(&self, row: usize, plane: usize) -> &[u64] {
+        &self.words[(row * self.n_planes + plane) * self.row_words..][..self.row_words]
+    }
+}
+
+/// Packs rows of codes in the plainest form that is fast enough.
+fn planes(codes: &[u8], row_len: usize, n_planes: usize) -> Planes {
+    let row_words = row_len.div_ceil(64);
+    let mut words = vec![0; codes.len() / row_len * n_planes * row_words];
+    for (place, code) in codes.iter().enumerate() {
+        let (row, element) = (place / row_len, place % row_len);
+        for plane in 0..n_planes {
+            let word = (row * n_planes + plane) * row_words + element / 64;
+            words[word] |= u64::from(code >> plane & 1) << (element % 64);
+        }
+    }
+    Planes {
+        words,
+        n_planes,
+        row_words,
+    }
+}
+
+/// Returns the sums of products of levels; outside of the image is the lowest level, whose bits are
+/// 0.
+fn sums(x: &Planes, weights: &Planes, [batch, side, channels]: [usize; 3]) -> Vec<f64> {
+    let outside = vec![0; x.row_words];
+    let pixel = |image: usize, row: usize, col: usize, plane: usize| {
         // Rows and columns are counted from the padding.
         match (row.checked_sub(1), col.checked_sub(1)) {
             (Some(row), Some(col)) if row < side && col < side => {
-                &pixels[(image * side + row) * side + col]
+                x.plane((image * side + row) * side + col, plane)
             }
             _ => &outside,
         }
@@ -193,14 +289,41 @@ fn sums(x: &[f32], weights: &[f32], batch: usize, side: usize, channels: usize) 
     for place in 0..batch * side * side {
         let (image, row, col) = (place / side / side, place / side % side, place % side);
         for output in 0..channels {
-            let mut ones = 0;
-            for tap in 0..TAPS * TAPS {
-                let x = pixel(image, row + tap / TAPS, col + tap % TAPS);
-                let pairs = x.iter().zip(&taps[output * TAPS * TAPS + tap]);
-                ones += pairs.map(|(x, w)| (x ^ w).count_ones()).sum::<u32>();
+            let mut sum = 0.0;
+            for (p, q) in (0..x.n_planes).flat_map(|p| (0..weights.n_planes).map(move |q| (p, q))) {
+                let mut ones = 0;
+                for tap in 0..TAPS * TAPS {
+                    let x = pixel(image, row + tap / TAPS, col + tap % TAPS, p);
+                    let w = weights.plane(output * TAPS * TAPS + tap, q);
+                    ones += x
+                        .iter()
+                        .zip(w)
+                        .map(|(x, w)| (x ^ w).count_ones())
+                        .sum::<u32>();
+                }
+                let n_products = (TAPS * TAPS * channels) as f64;
+                sum += f64::from(1 << (p + q)) * (n_products - 2.0 * f64::from(ones));
             }
-            sums.push((TAPS * TAPS * channels) as f64 - 2.0 * f64::from(ones));
+            sums.push(sum);
         }
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_pixel_is_summed_by_hand() {
+        // Codes 3 and 0 are the levels 3 and -3; the eight taps outside have the level -3.
+        let x = planes(&[3, 0], 2, 2);
+        let mut codes = vec![0; 2 * 9 * 2];
+        // The first output has the level 1 (code 1 is -1 + 2) in the middle tap of both channels.
+        codes[4 * 2..5 * 2].fill(2);
+        let weights = planes(&codes, 2, 2);
+        // 8 taps of 2 channels: -3 · -3 each; the middle tap: 3 · 1 + (-3) · 1, or 3 · -3 + -3 · -3.
+        assert_eq!(sums(&x, &weights, [1, 1, 2]), [144.0, 144.0]);
+        assert_eq!(levels(2).unwrap().levels(), [-3.0, -1.0, 1.0, 3.0]);
+    }
 }
