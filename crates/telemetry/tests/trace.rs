@@ -319,6 +319,57 @@ fn a_command_that_cannot_start_leaves_an_old_recording_alone_and_no_new_one() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_of_rows_that_the_command_changes_is_an_error() {
+    let folder = Folder::new("changed");
+    let changes = [
+        ("removed", "rm $0"),
+        ("moved", "mv $0 $0.old; touch $0"),
+        ("appended", "echo more >> $0"),
+        ("truncated", ": > $0"),
+        // Longer than the time between two writes, so that rows are written after the change.
+        ("emptied", ": > $0; sleep 1.5"),
+        ("overwritten", "seq 100 > $0"),
+        ("lengthened", "seq 100000 > $0"),
+    ];
+    let start = |(number, (name, change)): (usize, &(&str, &str))| {
+        let out = folder.file(&format!("{name}.csv"));
+        let is_json = number % 2 == 1;
+        let wait = "while ! test -s $0; do sleep 0.05; done";
+        let child = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(["--source", "demo", "--interval", "20ms", "--out"])
+            .arg(&out)
+            .args(is_json.then_some("--json"))
+            .args(["--", "sh", "-c", &format!("{wait}; {change}")])
+            .arg(&out)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        (out, is_json, child.unwrap())
+    };
+    // All at the same time, because each waits for its first rows.
+    let started: Vec<_> = changes.iter().enumerate().map(start).collect();
+    for (out, is_json, child) in started {
+        let output = child.wait_with_output().unwrap();
+        let out = out.display();
+        assert_eq!(output.status.code(), Some(1), "{out}");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let named = format!("trace: {out}: sampling: sink failed");
+        assert!(complaint.contains(&named), "{out}: {complaint}");
+        assert!(complaint.contains("another program"), "{out}: {complaint}");
+        // The energy and the report come from the rows in memory.
+        if is_json {
+            assert!(json(&output)["out"].is_null(), "{out}");
+        } else {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(!said.contains("rows:"), "{out}: {said}");
+            assert!(said.contains("report: "), "{out}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_command_has_its_terminal_line_to_itself_and_numbers_are_in_json() {
     let folder = Folder::new("line");

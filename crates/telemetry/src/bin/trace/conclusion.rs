@@ -5,33 +5,33 @@ use super::page::{named, no_energy, sensors, trace_page, verdict, window};
 use anyhow::Result;
 use charts::units;
 use std::fmt::Write;
+use std::path::Path;
 use telemetry::Trace;
 use telemetry::analysis::idle_periods_within;
 use tool_io::{output, replace_file};
 
-/// Prints the result of a trace and writes the report.
+/// Prints the result of a trace and writes the report. `rows` is the file of rows, if there is one
+/// that was completely written.
 ///
 /// # Errors
 /// An output or file that cannot be written.
-pub(crate) fn conclude(options: &Options, trace: &Trace) -> Result<()> {
+pub(crate) fn conclude(options: &Options, trace: &Trace, rows: Option<&Path>) -> Result<()> {
     let page = options.page()?;
     output::print(&if options.is_json {
-        format!("{}\n", in_json(options, trace)?)
+        format!("{}\n", in_json(trace, rows, &page))
     } else {
         in_words(trace)
     })?;
     replace_file(&page, &trace_page(trace)?)?;
     if !options.is_json {
-        let rows = match (options.file(), &options.out) {
-            (Some(_), None) => String::new(),
-            _ => format!("rows: {}, ", options.rows().display()),
-        };
+        let named = |rows: &Path| format!("rows: {}, ", rows.display());
+        let rows = rows.map_or_else(String::new, named);
         output::print(format!("{rows}report: {}\n", page.display()))?;
     }
     Ok(())
 }
 
-fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
+fn in_json(trace: &Trace, rows: Option<&Path>, page: &Path) -> serde_json::Value {
     let devices = trace.devices.iter().enumerate().map(|(index, device)| {
         serde_json::json!({
             "device": device,
@@ -41,15 +41,15 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
             "sensors": sensors(trace, index),
         })
     });
-    Ok(serde_json::json!({
+    serde_json::json!({
         "rows_in_memory": trace.rows.len(),
-        "out": options.rows(),
-        "report": options.page()?,
+        "out": rows,
+        "report": page,
         "regions": trace.regions,
         "overhead": trace.overhead,
         "faults": trace.faults,
         "devices": devices.collect::<Vec<_>>(),
-    }))
+    })
 }
 
 /// Returns a device's idle time and its cause as JSON; null if they cannot be determined.

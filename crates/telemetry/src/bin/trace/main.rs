@@ -99,15 +99,12 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .context("the metrics endpoint is still running")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        let is_of_file = matches!(failure, Failure::Sink { .. });
-        let file = if is_of_file {
-            format!("{}: ", options.rows().display())
-        } else {
-            String::new()
-        };
-        eprintln!("trace: {file}{failure}");
+        eprintln!("trace: {}", described(options, failure));
     }
-    let concluded = conclude(options, &stopped.trace);
+    let is_of_file = |failure: &Failure| matches!(failure, Failure::Sink { .. });
+    let is_complete = !stopped.failures.iter().any(is_of_file);
+    let rows = is_complete.then(|| options.rows());
+    let concluded = conclude(options, &stopped.trace, rows);
     // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
@@ -119,6 +116,14 @@ fn sample(options: &Options) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Describes a failure; that of a sink with the file of rows.
+fn described(options: &Options, failure: &Failure) -> String {
+    match failure {
+        Failure::Sink { .. } => format!("{}: {failure}", options.rows().display()),
+        _ => failure.to_string(),
+    }
 }
 
 /// Writes the report of a recorded file, and its rows in another format if the options name a file
@@ -139,7 +144,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
         warn_of_more_devices(options.dialect(), trace.devices.len());
         replace_file(out, &format::write(&trace, options.dialect()))?;
     }
-    conclude(options, &trace)?;
+    conclude(options, &trace, options.out.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -258,7 +263,7 @@ fn wait(
         let failure = running.failure();
         if failure != reported {
             if let Some(failure) = &failure {
-                live.suspend(|| eprintln!("trace: {failure}"));
+                live.suspend(|| eprintln!("trace: {}", described(options, failure)));
             }
             reported = failure;
         }
