@@ -35,8 +35,13 @@ impl Answer {
 
     /// Returns the facts of an equilibrium, or of all equilibria together for 0.
     fn facts_of(&self, equilibrium: usize) -> impl Iterator<Item = &Fact> {
-        let facts = self.facts.iter();
-        facts.filter(move |fact| fact.equilibrium == equilibrium)
+        // Facts are added in the order of equilibria. A search of all facts for each equilibrium
+        // would take quadratic time.
+        let first = self
+            .facts
+            .partition_point(|fact| fact.equilibrium < equilibrium);
+        let facts = self.facts[first..].iter();
+        facts.take_while(move |fact| fact.equilibrium == equilibrium)
     }
 
     /// Returns a header, then a line for each probability.

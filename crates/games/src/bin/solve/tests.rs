@@ -42,6 +42,28 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
 }
 
 #[test]
+fn information_sets_are_numbered_per_player_in_any_order() {
+    let tree = "EFG 2 R \"\" { \"A\" \"B\" } p \"\" 2 7 \"\" { \"a\" \"b\" } 0 \
+        p \"\" 1 3 \"\" { \"c\" \"d\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { 2 -2 } \
+        p \"\" 2 1 \"\" { \"e\" } 0 p \"\" 1 9 \"\" { \"f\" } 0 t \"\" 3 \"\" { 3 -3 }";
+    for args in [&[][..], &["--learn"]] {
+        let answer = solved(tree, args);
+        let numbers: Vec<_> = answer.rows.iter().map(|row| row.action.numbers).collect();
+        assert_eq!(
+            numbers,
+            [
+                [1, 1, 1],
+                [1, 1, 2],
+                [1, 2, 1],
+                [2, 1, 1],
+                [2, 1, 2],
+                [2, 2, 1]
+            ]
+        );
+    }
+}
+
+#[test]
 fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
     for offset in ["1", "1e12", "1e16"] {
         let tree = format!(
