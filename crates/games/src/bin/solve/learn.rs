@@ -59,14 +59,11 @@ pub(super) fn extensive(
 }
 
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
-    let range = game.range();
-    // If all payoffs are equal the range is 0, and a NashConv of 0 would never be reached.
-    let tolerance = options
-        .tolerance
-        .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
+    let tolerance = options.tolerance.unwrap_or(TARGET * game.range());
     let config = SolverConfig::default()
         .iterations(options.iterations)
-        .tolerance(tolerance)
+        // A target of 0 would disable the end at rounding errors and the use of linear algebra.
+        .tolerance(tolerance.max(f64::MIN_POSITIVE))
         .time_limit(options.time_to_learn());
     let solution = solve_with_progress(game, &config)?;
     let answer = judged(&solution, title, tolerance);

@@ -42,6 +42,19 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
 }
 
 #[test]
+fn the_smallest_target_has_the_best_answer() {
+    let game =
+        "NFG 1 R \"crash\" { \"Row\" \"Col\" } { 3 3 } 0 0 1 -1 -2 2 -1 1 0 0 1 -1 2 -2 -1 1 0 0";
+    for target in ["0", "1e-300", "1e-17", "1e-6"] {
+        let args = ["--learn", "--tolerance", target, "--iterations", "1e4"];
+        match fact(&solved(game, &args), "NashConv") {
+            FactValue::Floats(numbers) => assert!(numbers[0] <= 1e-15, "{target}: {numbers:?}"),
+            _ => panic!("NashConv is a number"),
+        }
+    }
+}
+
+#[test]
 fn information_sets_are_numbered_per_player_in_any_order() {
     let tree = "EFG 2 R \"\" { \"A\" \"B\" } p \"\" 2 7 \"\" { \"a\" \"b\" } 0 \
         p \"\" 1 3 \"\" { \"c\" \"d\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { 2 -2 } \
