@@ -50,6 +50,14 @@ pub(super) enum FactValue {
     Text(String),
 }
 
+/// Returns a hint on the option that changes the cause of an error, if there is one.
+pub(super) fn hint(fault: &Error) -> &'static str {
+    match fault {
+        Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
+        _ => "",
+    }
+}
+
 /// Returns the nearest float.
 pub(super) fn float(fraction: &Rational) -> f64 {
     fraction.to_f64().unwrap_or(f64::NAN)
@@ -84,10 +92,7 @@ impl Answer {
         let Some(reason) = reason else {
             return;
         };
-        let hint = match reason {
-            Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
-            _ => "",
-        };
+        let hint = hint(&reason);
         self.push_fact(0, "reason", FactValue::Text(format!("{reason}{hint}")));
     }
 

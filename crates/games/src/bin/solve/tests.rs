@@ -275,7 +275,7 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
     assert_eq!(answer.method, "average of learning by regret");
     assert_eq!(
         fact(&answer, "reason").text(false),
-        "exact: deadline reached before the proof was complete \
+        "exact: deadline reached before the result was complete \
          (`--time-limit SECONDS` sets the time)"
     );
 }
