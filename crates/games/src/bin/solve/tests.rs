@@ -55,6 +55,33 @@ fn the_smallest_target_has_the_best_answer() {
 }
 
 #[test]
+fn names_of_a_file_do_not_act_on_the_terminal() {
+    let bad = "\u{1b}[2J\u{7}\r\n\u{9b}\u{202e}é";
+    let table = format!(
+        "NFG 1 R \"{bad}\" {{ \"{bad}\" \"B\" }} {{ {{ \"{bad}\" \"b\" }} {{ \"c\" }} }} \"\" 1 -1 0 0"
+    );
+    let tree = format!(
+        "EFG 2 R \"{bad}\" {{ \"{bad}\" \"B\" }} p \"\" 1 1 \"{bad}\" {{ \"{bad}\" \"b\" }} 0 \
+         t \"\" 1 \"\" {{ 1 -1 }} p \"\" 2 1 \"{bad}\" {{ \"{bad}\" \"d\" }} 0 \
+         t \"\" 2 \"\" {{ 0 0 }} t \"\" 3 \"\" {{ 0 1 }}"
+    );
+    let shown = "\\u{1b}[2J\\u{7}\\r\\n\\u{9b}\\u{202e}é";
+    for (game, n_times) in [(&table, 3), (&tree, 4)] {
+        for args in [&[][..], &["--learn"]] {
+            let answer = solved(game, args);
+            let text = answer.text(false);
+            let is_tame = |letter: char| letter == '\n' || !letter.is_control();
+            assert!(text.chars().all(is_tame), "{text:?}");
+            assert!(text.matches(shown).count() >= n_times, "{text}");
+            // Other programs get the names as they are.
+            let first = answer.json().unwrap().lines().next().unwrap().to_owned();
+            let first: Value = serde_json::from_str(&first).unwrap();
+            assert_eq!(first["game"], bad);
+        }
+    }
+}
+
+#[test]
 fn information_sets_are_numbered_per_player_in_any_order() {
     let tree = "EFG 2 R \"\" { \"A\" \"B\" } p \"\" 2 7 \"\" { \"a\" \"b\" } 0 \
         p \"\" 1 3 \"\" { \"c\" \"d\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { 2 -2 } \
