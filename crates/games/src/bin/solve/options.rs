@@ -139,6 +139,11 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
+    if options.learn && options.exact {
+        bail!(lexopt::Error::from(
+            "--exact prints proved numbers, and --learn excludes proofs"
+        ));
+    }
     let Some(file) = file else {
         bail!(lexopt::Error::MissingValue {
             option: Some("FILE".into())

@@ -383,6 +383,8 @@ fn a_number_out_of_range_is_wrong_use_of_its_option() {
 
 #[test]
 fn an_answer_has_one_form() {
+    let message = wrong_use(&["--exact", "--learn"]);
+    assert!(message.contains("--exact"), "{message}");
     for forms in [["--json", "--csv"], ["--csv", "--json"]] {
         let message = wrong_use(&forms);
         assert!(message.contains("--csv and --json"), "{message}");
