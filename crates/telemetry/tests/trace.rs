@@ -169,8 +169,23 @@ fn a_command_that_outlives_its_trace_is_waited_for() {
         .unwrap();
     assert_eq!(output.status.code(), Some(5));
     assert!(done.exists());
+    assert_eq!(json(&output)["has_command_ended"], false);
     let window = &json(&output)["devices"][0]["energy"]["window"];
     assert!(duration_s(&window["end"]) - duration_s(&window["start"]) < 0.9);
+    // The time is not that of the command.
+    for (limit, start) in [("300ms", "first 0."), ("20s", "sh -c sleep 1 for ")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(["--source", "demo", "--for", limit, "--out"])
+            .arg(&out)
+            .args(["--", "sh", "-c", "sleep 1"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(start), "{said}");
+        let page = fs::read_to_string(folder.file("trace.html")).unwrap();
+        let is_cut = page.contains("Energies are those of the first 0.");
+        assert_eq!(is_cut, limit == "300ms");
+    }
 }
 
 #[cfg(unix)]

@@ -14,7 +14,7 @@ mod page;
 use anyhow::{Context, Result, bail, ensure};
 use charts::units;
 use command::{Event, Events, Traced, code_of};
-use conclusion::conclude;
+use conclusion::{Ending, conclude};
 use indicatif::{ProgressBar, ProgressStyle};
 use options::{HELP, Options, is_same, parse};
 use std::path::Path;
@@ -103,8 +103,11 @@ fn sample(options: &Options) -> Result<ExitCode> {
     }
     let is_of_file = |failure: &Failure| matches!(failure, Failure::Sink { .. });
     let is_complete = !stopped.failures.iter().any(is_of_file);
-    let rows = is_complete.then(|| options.rows());
-    let concluded = conclude(options, &stopped.trace, rows);
+    let ending = Ending {
+        rows: is_complete.then(|| options.rows()),
+        has_command_ended: command.is_some().then_some(status.is_some()),
+    };
+    let concluded = conclude(options, &stopped.trace, &ending);
     // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
@@ -144,7 +147,11 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
         warn_of_more_devices(options.dialect(), trace.devices.len());
         replace_file(out, &format::write(&trace, options.dialect()))?;
     }
-    conclude(options, &trace, options.out.as_deref())?;
+    let ending = Ending {
+        rows: options.out.as_deref(),
+        has_command_ended: None,
+    };
+    conclude(options, &trace, &ending)?;
     Ok(ExitCode::SUCCESS)
 }
 
