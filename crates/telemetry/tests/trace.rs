@@ -287,6 +287,76 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
+    let folder = Folder::new("unreportable");
+    let (out, done) = (folder.file("log.csv"), folder.file("done"));
+    fs::write(folder.file("file"), "").unwrap();
+    let long_name = format!("{}.html", "x".repeat(300));
+    // The last one is below the file of rows itself.
+    for report in [
+        "file/page.html",
+        "",
+        ".",
+        "new/",
+        &long_name,
+        "log.csv/page.html",
+    ] {
+        let report = folder.0.join(report);
+        let output = trace(&out)
+            .arg("--report")
+            .arg(&report)
+            .args(["--", "touch"])
+            .arg(&done)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", report.display());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(report.to_str().unwrap()), "{said}");
+        assert!(!done.exists() && !out.exists(), "{}", report.display());
+    }
+    // A folder that does not exist is created, but only with the report.
+    let report = folder.file("a/b/page.html");
+    let seen = format!("test ! -e {}", folder.file("a").display());
+    let output = trace(&out)
+        .arg("--report")
+        .arg(&report)
+        .args(["--", "sh", "-c", &seen])
+        .output()
+        .unwrap();
+    assert!(output.status.success() && report.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
+    let folder = Folder::new("device");
+    let pipe = folder.file("pipe.csv");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    for out in [Path::new("/dev/null"), &pipe] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args([
+                "--source", "demo", "--for", "100ms", "--quiet", "--json", "--out",
+            ])
+            .arg(out)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(json(&output)["report"], "log.html");
+        fs::remove_file(folder.file("log.html")).unwrap();
+    }
+    assert!(format::read(&reader.join().unwrap()).is_ok());
+    // Rows in a pipe would be mixed with the result.
+    let output = trace("/dev/stdout".as_ref()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn what_is_refused_leaves_an_old_recording_alone() {
     let folder = Folder::new("refused");
     let out = folder.file("log.csv");

@@ -26,7 +26,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Snapshot, Trace};
-use tool_io::{output, replace_file};
+use tool_io::{check_replaceable, output, replace_file};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
@@ -74,6 +74,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
     // Whether COMMAND can be started is known only after the attempt. Until then an existing file
     // is unchanged and a new one is empty; the writer removes a new file if the start fails.
     let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
+    check_replaceable(&options.page()?)?;
     let events = Events::listen()?;
     let running = sampler.with_sink(writer).start()?;
     warn_of_more_devices(dialect, running.latest().devices.len());
@@ -137,6 +138,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
         "{} is a recorded file: COMMAND, --for and --serve require a live source (nvml, rapl or demo)",
         file.display()
     );
+    check_replaceable(&options.page()?)?;
     let trace = recorded(file)?.select(&options.select)?;
     if let Some(out) = &options.out {
         ensure!(

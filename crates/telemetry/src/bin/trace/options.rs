@@ -24,7 +24,8 @@ If COMMAND cannot be started, an existing FILE is unchanged and no new FILE is c
   --out FILE        write rows to FILE while sampling (default: log.csv)
   --format FORMAT   csv, jsonl, chrome, or semicolon-csv (the columns of the original monitoring script, first device
                     only) (default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv)
-  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html)
+  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html, or log.html if the rows
+                    file is a pipe or a device)
   --source SOURCE   nvml, rapl, demo (a simulated GPU), or a recorded file, whose report is written at once, and its rows
                     if --out is given (default: nvml, else rapl)
   --nvml PATH       load NVIDIA's management library from PATH
@@ -79,10 +80,13 @@ impl Options {
             (None, Some(file)) => file,
             _ => self.rows(),
         };
+        // A name next to a pipe or a device would be in a folder such as /dev.
+        let is_file = !rows.exists() || rows.is_file();
+        let namesake = if is_file { rows } else { OUT.as_ref() };
         let page = self
             .report
             .clone()
-            .unwrap_or_else(|| rows.with_extension("html"));
+            .unwrap_or_else(|| namesake.with_extension("html"));
         for other in [Some(rows), self.file()].into_iter().flatten() {
             ensure!(
                 !is_same(&page, other),
@@ -173,14 +177,16 @@ pub(crate) fn parse() -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Returns whether a file is the target of standard output.
+/// Returns whether a file or pipe is the target of standard output; false for devices, because
+/// `/dev/null` takes both outputs.
 fn is_output(path: &Path) -> bool {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::MetadataExt;
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let place = |path: &Path| {
             let facts = path.metadata().ok()?;
-            facts.is_file().then(|| (facts.dev(), facts.ino()))
+            let is_device = facts.file_type().is_char_device();
+            (!is_device).then(|| (facts.dev(), facts.ino()))
         };
         let output = place("/dev/stdout".as_ref());
         output.is_some() && output == place(path)
