@@ -287,6 +287,39 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
 }
 
 #[test]
+fn options_that_do_not_apply_are_wrong_use() {
+    let folder = Folder::new("inapplicable");
+    let recording = folder.file("recording.jsonl");
+    let output = trace(&recording).args(["--for", "100ms"]).output().unwrap();
+    assert!(output.status.success());
+    let recording = recording.to_str().unwrap();
+    let of_file = ["--source", recording];
+    for (arguments, complaint) in [
+        (&["--source", "demo", "--nvml", "/no/such"][..], "--nvml"),
+        (&["--source", "rapl", "--nvml", "/no/such"], "--nvml"),
+        (&[&of_file[..], &["--nvml", "x"]].concat(), "--nvml"),
+        (
+            &[&of_file[..], &["--interval", "1s"]].concat(),
+            "--interval",
+        ),
+        (&[&of_file[..], &["--for", "1s"]].concat(), "--for"),
+        (&[&of_file[..], &["--serve", "9835"]].concat(), "--serve"),
+        (&[&of_file[..], &["--format", "csv"]].concat(), "--format"),
+        (&[&of_file[..], &["--", "true"]].concat(), "COMMAND"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(arguments)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(complaint), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
     let folder = Folder::new("unreportable");
     let (out, done) = (folder.file("log.csv"), folder.file("done"));

@@ -133,11 +133,6 @@ fn described(options: &Options, failure: &Failure) -> String {
 /// Writes the report of a recorded file, and its rows in another format if the options name a file
 /// for the rows.
 fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
-    ensure!(
-        options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
-        "{} is a recorded file: COMMAND, --for and --serve require a live source (nvml, rapl or demo)",
-        file.display()
-    );
     check_replaceable(&options.page()?)?;
     let trace = recorded(file)?.select(&options.select)?;
     if let Some(out) = &options.out {
