@@ -188,6 +188,31 @@ fn a_command_that_outlives_its_trace_is_waited_for() {
     }
 }
 
+#[test]
+fn names_of_a_recorded_file_do_not_act_on_the_terminal() {
+    let folder = Folder::new("control");
+    let (out, bad) = (folder.file("trace.jsonl"), "\u{1b}[2J\u{9b}");
+    let output = trace(&out)
+        .args(["--for", "400ms", "--", "sh", "-c", "sleep 0.3"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = fs::read_to_string(&out).unwrap();
+    let mut recorded = format::read(text.as_bytes()).unwrap().trace;
+    recorded.regions[0].name += bad;
+    recorded.devices[0].name += bad;
+    fs::write(&out, format::write(&recorded, format::Dialect::JsonLines)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .arg("--source")
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let is_tame = |letter: char| letter == '\n' || !letter.is_control();
+    assert!(said.chars().all(is_tame), "{said:?}");
+    assert_eq!(said.matches("\\u{1b}[2J\\u{9b}").count(), 2, "{said}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_command_that_ignores_who_wants_it_to_end_is_killed_the_second_time() {

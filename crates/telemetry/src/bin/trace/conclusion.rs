@@ -8,7 +8,8 @@ use std::fmt::Write;
 use std::path::Path;
 use telemetry::Trace;
 use telemetry::analysis::idle_periods_within;
-use tool_io::{output, replace_file};
+use tool_io::output::{self, printable};
+use tool_io::replace_file;
 
 /// The end of a trace.
 pub(crate) struct Ending<'a> {
@@ -88,7 +89,7 @@ fn in_words(trace: &Trace, ending: &Ending<'_>) -> String {
     let mut said = String::new();
     if let [only] = &trace.regions[..] {
         let seconds = only.end.saturating_sub(only.start).as_secs_f64();
-        let (name, seconds) = (&only.name, units::digits(seconds));
+        let (name, seconds) = (printable(&only.name), units::digits(seconds));
         let _ = if ending.is_cut() {
             writeln!(said, "first {seconds} s of {name}:")
         } else {
@@ -99,7 +100,7 @@ fn in_words(trace: &Trace, ending: &Ending<'_>) -> String {
         let energy = trace.energy(index, window(trace, index));
         let energy =
             energy.map_or_else(|| no_energy(device).to_owned(), |energy| energy.to_string());
-        let _ = writeln!(said, "{}: {energy}", named(device));
+        let _ = writeln!(said, "{}: {energy}", printable(&named(device)));
         for sentence in verdict(trace, index)
             .into_iter()
             .chain(sensors(trace, index))

@@ -209,6 +209,7 @@ fn recorded(path: &Path) -> Result<Trace> {
     let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
     let read = format::read(&bytes).with_context(|| format!("{}", path.display()))?;
     for skipped in &read.skipped {
+        let skipped = output::printable(&skipped.to_string());
         eprintln!("trace: {}: skipped: {skipped}", path.display());
     }
     Ok(read.trace)
