@@ -48,9 +48,11 @@ pub struct SolverConfig {
     pub average: f64,
     /// The stop conditions.
     pub stop: StopConditions,
-    /// Whether a run with a NashConv target may finish by linear algebra. This applies to a
+    /// Whether a run with a NashConv target may use linear algebra. This applies to a
     /// [`crate::MatrixGame`]: near an equilibrium, its support gives linear equations for the
-    /// equilibrium itself. If false, only averages are returned.
+    /// equilibrium itself. The run ends if their solution reaches the target; at another end the
+    /// best solution is returned if its NashConv is below that of the average. If false, only
+    /// averages are returned.
     pub polish: bool,
 }
 
@@ -195,7 +197,7 @@ impl SolverConfig {
         self
     }
 
-    /// Disables the finish by linear algebra; the run returns averages only.
+    /// Disables linear algebra; the run returns averages only.
     #[must_use]
     pub fn without_polish(self) -> Self {
         Self {

@@ -115,14 +115,14 @@ pub enum Error {
         /// Largest number of arithmetic steps.
         limit: u64,
     },
-    /// A proof reached its deadline.
-    #[error("{operation}: deadline reached before the proof was complete")]
+    /// A proof, or its preparation, reached its deadline.
+    #[error("{operation}: deadline reached before the result was complete")]
     DeadlineReached {
         /// The function that was called.
         operation: &'static str,
     },
-    /// The caller's callback cancelled a proof.
-    #[error("{operation}: cancelled by the caller before the proof was complete")]
+    /// The caller's callback cancelled a proof or its preparation.
+    #[error("{operation}: cancelled by the caller before the result was complete")]
     Cancelled {
         /// The function that was called.
         operation: &'static str,

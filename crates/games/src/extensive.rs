@@ -18,6 +18,7 @@ pub use kuhn::Kuhn;
 pub use leduc::{Leduc, LeducState};
 pub use liars_dice::{LiarsDice, LiarsDiceState};
 pub use sampling::{Mccfr, Sampling};
+pub(crate) use sequences::Count;
 pub use sequences::{Decision, Leaf, Sequences};
 pub use strategic_form::{Plan, StrategicForm};
 pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};

@@ -33,7 +33,8 @@ mod probability;
 mod quote;
 mod scanner;
 
-use crate::extensive::Tree;
+use crate::exact::Prover;
+use crate::extensive::{Count, Tree};
 use crate::{Error, NormalForm, Result, StrategicGame};
 use scanner::Scanner;
 use std::fs;
@@ -67,8 +68,20 @@ pub enum File {
 /// [`Error::FileUnreadable`] if the system cannot read the file; [`Error::TooLarge`] if the file is
 /// longer than [`MAX_FILE_BYTES`]; otherwise the errors of [`parse`].
 pub fn read(path: impl AsRef<Path>) -> Result<File> {
+    parse(bytes(path.as_ref())?)
+}
+
+/// Reads a game file, as [`read`] does, within the limits of a prover.
+///
+/// # Errors
+/// Those of [`read`]; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+pub fn read_within(path: impl AsRef<Path>, prover: &Prover<'_>) -> Result<File> {
+    parse_within(bytes(path.as_ref())?, prover)
+}
+
+/// Returns the content of a file that is not too long.
+fn bytes(path: &Path) -> Result<Vec<u8>> {
     const OPERATION: &str = "files::read";
-    let path = path.as_ref();
     let unreadable = |error: io::Error| Error::FileUnreadable {
         operation: OPERATION,
         path: path.to_owned(),
@@ -91,7 +104,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
             limit: MAX_FILE_BYTES.into(),
         });
     }
-    parse(text)
+    Ok(text)
 }
 
 /// Parses the text of a game file of either format; the first word determines the format.
@@ -100,15 +113,42 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
 /// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or
 /// [`read_efg`].
 pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
-    let text = text.as_ref();
-    let mut scanner = Scanner::new("files::parse", text);
+    parse_counted(text.as_ref(), UNLIMITED)
+}
+
+/// Parses the text of a game file, as [`parse`] does, within the limits of a prover.
+///
+/// # Errors
+/// Those of [`parse`]; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+///
+/// # Examples
+/// ```
+/// use games::{Error, exact::Prover, files};
+/// use std::time::Instant;
+///
+/// let late = Prover::new().deadline(Instant::now());
+/// let read = files::parse_within(r#"NFG 1 R "" { "Ann" "Bob" } { 1 1 } 0 0"#, &late);
+/// assert!(matches!(read, Err(Error::DeadlineReached { .. })));
+/// ```
+pub fn parse_within(text: impl AsRef<[u8]>, prover: &Prover<'_>) -> Result<File> {
+    parse_counted(text.as_ref(), &prover.counter(PARSE))
+}
+
+const PARSE: &str = "files::parse";
+const UNLIMITED: &Count<'static> = &|_| Ok(());
+
+fn parse_counted(text: &[u8], count: &Count<'_>) -> Result<File> {
+    let mut scanner = Scanner::new(PARSE, text, count);
     let at = scanner.position();
     match scanner.word() {
-        b"NFG" => read_nfg(text).map(File::Strategic),
-        b"EFG" => read_efg(text).map(File::Extensive),
+        b"NFG" => nfg::read(Scanner::new(READ_NFG, text, count)).map(File::Strategic),
+        b"EFG" => efg::read(Scanner::new(READ_EFG, text, count)).map(File::Extensive),
         _ => Err(scanner.fault(at, "NFG or EFG")),
     }
 }
+
+const READ_NFG: &str = "files::read_nfg";
+const READ_EFG: &str = "files::read_efg";
 
 /// Reads the text of a `.nfg` file, of the version with payoffs or the one with outcomes.
 ///
@@ -130,7 +170,7 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
-    nfg::read(Scanner::new("files::read_nfg", text.as_ref()))
+    nfg::read(Scanner::new(READ_NFG, text.as_ref(), UNLIMITED))
 }
 
 /// Reads the text of an `.efg` file.
@@ -159,7 +199,7 @@ pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn read_efg(text: impl AsRef<[u8]>) -> Result<Tree> {
-    efg::read(Scanner::new("files::read_efg", text.as_ref()))
+    efg::read(Scanner::new(READ_EFG, text.as_ref(), UNLIMITED))
 }
 
 /// Writes a game in the `.nfg` format, the version with payoffs.

@@ -52,11 +52,16 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// Returns an upper bound of the true NashConv.
+    fn bound(&self) -> f64 {
+        self.nash_conv + self.rounding
+    }
+
     /// Returns the reason to stop here with this target, or `None` to continue.
     fn end(&self, target: f64) -> Option<StopReason> {
         if target <= 0.0 {
             None
-        } else if self.nash_conv + self.rounding <= target {
+        } else if self.bound() <= target {
             Some(StopReason::AtTarget)
         } else if self.rounding > target && self.nash_conv <= self.rounding {
             Some(StopReason::AtRounding {
@@ -72,7 +77,8 @@ impl Checkpoint {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Solution {
-    /// The average profile, or the equilibrium found from it by linear algebra.
+    /// The average profile, or the equilibrium found from it by linear algebra, if that ended the
+    /// run or has the smaller NashConv.
     pub strategies: Profile,
     /// Player 0's expected payoff under the profile; in a zero-sum game it is within NashConv of
     /// the game's value.
@@ -93,7 +99,7 @@ pub struct Solution {
     pub regret_nash_conv: Option<f64>,
     /// Number of iterations done.
     pub iterations: u64,
-    /// Whether linear algebra turned the average into an equilibrium ([`SolverConfig::polish`]).
+    /// Whether linear algebra found `strategies` from an average ([`SolverConfig::polish`]).
     pub polished: bool,
     /// The reason why the run stopped.
     pub stopped: StopReason,
@@ -162,7 +168,8 @@ pub struct Run<'g, G: Game> {
     trace: Vec<Checkpoint>,
     /// First iteration at which the average is polished.
     polish_from: u64,
-    polished: Option<Profile>,
+    /// The best profile found by linear algebra, and its evaluation.
+    polished: Option<(Profile, Checkpoint)>,
 }
 
 impl<G: Game> std::fmt::Debug for Run<'_, G> {
@@ -298,12 +305,17 @@ impl<'g, G: Game> Run<'g, G> {
             .map(|polished| self.game.responses(polished));
         self.busy += begin.elapsed();
         let (polished, look) = (polished?, self.checkpoint(&answers?));
-        // An average is easier to interpret, so a polished profile replaces it only if it ends the
-        // run.
-        look.end(target)?;
-        self.polished = Some(polished);
-        self.trace.push(look);
-        Some(look)
+        let ends = look.end(target).is_some();
+        let known = self.polished.as_ref();
+        // A profile that ends the run is the result. Another one is kept in case that the run ends
+        // at a limit with an average that is worse.
+        if ends || known.is_none_or(|(_, known)| look.bound() < known.bound()) {
+            self.polished = Some((polished, look));
+        }
+        if ends {
+            self.trace.push(look);
+        }
+        ends.then_some(look)
     }
 
     fn look(&mut self) -> Checkpoint {
@@ -321,12 +333,21 @@ impl<'g, G: Game> Run<'g, G> {
         }
     }
 
-    fn solution(self, stopped: StopReason) -> Solution {
-        let polished = self.polished.is_some();
-        let strategies = self.polished.clone().unwrap_or_else(|| self.average());
-        let answers = self.game.responses(&strategies);
+    fn solution(mut self, stopped: StopReason) -> Solution {
+        let target = self.config.stop.nash_conv;
+        let mut strategies = self.average();
+        let mut answers = self.game.responses(&strategies);
+        let polished = self.polished.take().filter(|(_, look)| {
+            look.end(target).is_some() || look.bound() < answers.nash_conv_bound()
+        });
+        let is_polished = polished.is_some();
+        if let Some((polished, _)) = polished {
+            answers = self.game.responses(&polished);
+            strategies = polished;
+        }
         let nash_conv = answers.nash_conv();
-        let counts = !polished && self.config.regrets_are_nash_conv() && self.state.iteration > 0;
+        let counts =
+            !is_polished && self.config.regrets_are_nash_conv() && self.state.iteration > 0;
         Solution {
             value: answers.values[0],
             values: answers.values,
@@ -339,7 +360,7 @@ impl<'g, G: Game> Run<'g, G> {
                 None
             },
             iterations: self.state.iteration,
-            polished,
+            polished: is_polished,
             stopped,
             trace: self.trace,
             strategies,

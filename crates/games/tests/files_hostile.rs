@@ -1,11 +1,14 @@
 //! Texts that announce many items, are deeply nested or damaged: they must give an error quickly,
 //! without panics and with little memory.
 
+use games::exact::Prover;
 use games::extensive::Node;
 use games::{Error, StrategicGame, files};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 
 const PLAYERS: &str = "{ \"A\" \"B\" }";
 
@@ -259,4 +262,46 @@ fn arbitrary_bytes_are_faults() {
             assert!(files::parse(&text).is_err(), "{text:?}");
         }
     }
+}
+
+#[test]
+fn reading_and_compiling_are_cancelled_within_milliseconds() {
+    // A chain of decisions, each of which ends the game or leads to the next one.
+    let mut tree = format!("EFG 2 R \"\" {PLAYERS}\n");
+    for at in 0..30_000 {
+        let (player, set) = (at % 2 + 1, at / 2 + 1);
+        let node = "{ \"stop\" \"go\" } 0 t \"\" 1 \"\" { 1 -1 }";
+        writeln!(tree, "p \"\" {player} {set} \"\" {node}").unwrap();
+    }
+    tree += "t \"\" 1\n";
+    let table = format!(
+        "NFG 1 R \"\" {PLAYERS} {{ 200 200 }} {}",
+        "1 ".repeat(80_000)
+    );
+    // Every computation asks several times whether it shall stop, and stops when it shall.
+    let cancelled = |work: &dyn Fn(&Prover<'_>) -> games::Result<()>| {
+        let n_looks = Cell::new(0);
+        let watch = || {
+            n_looks.set(n_looks.get() + 1);
+            ControlFlow::Continue(())
+        };
+        work(&Prover::new().interrupted_by(&watch)).unwrap();
+        let n_all = n_looks.take();
+        assert!(n_all >= 5, "{n_all}");
+        let watch = || {
+            n_looks.set(n_looks.get() + 1);
+            if n_looks.get() + 1 == n_all {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let halted = work(&Prover::new().interrupted_by(&watch));
+        assert!(matches!(halted, Err(Error::Cancelled { .. })), "{halted:?}");
+        assert_eq!(n_looks.get() + 1, n_all);
+    };
+    cancelled(&|prover| files::parse_within(&tree, prover).map(drop));
+    cancelled(&|prover| files::parse_within(&table, prover).map(drop));
+    let tree = files::read_efg(&tree).unwrap();
+    cancelled(&|prover| prover.sequences(&tree).map(drop));
+    cancelled(&|prover| prover.compile(&tree).map(drop));
 }

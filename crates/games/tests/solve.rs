@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Writes matching pennies to a file with this name, and returns its path.
 fn game(name: &str) -> PathBuf {
@@ -29,6 +30,42 @@ fn a_file_is_solved_exactly_as_csv() {
         said.lines().skip(1).all(|line| line.contains("1/2")),
         "{said}"
     );
+}
+
+/// Returns the text of a game of 200,000 decisions in a row, which the players make in turn. Each
+/// decision ends the game or leads to the next one.
+fn chain() -> String {
+    const N_DECISIONS: usize = 200_000;
+    let mut text = "EFG 2 R \"chain\" { \"A\" \"B\" }\n".to_owned();
+    for at in 0..N_DECISIONS {
+        let (player, set, payoff) = (at % 2 + 1, at / 2 + 1, at % 7);
+        text += &format!("p \"\" {player} {set} \"\" {{ \"stop\" \"go\" }} 0\n");
+        text += &format!("t \"\" {} \"\" {{ {payoff} -{payoff} }}\n", payoff + 1);
+    }
+    text + "t \"\" 8 \"\" { 1 -1 }\n"
+}
+
+#[test]
+fn a_large_game_ends_soon_after_the_time_limit() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("solve-chain.efg");
+    std::fs::write(&file, chain()).expect("the folder of temporary files is writable");
+    let file = file.to_str().unwrap();
+    for (args, is_read) in [
+        (&[file, "--time-limit", "0"][..], false),
+        (&[file, "--time-limit", "1"], true),
+        (&[file, "--time-limit", "1", "--learn"], true),
+    ] {
+        let begun = Instant::now();
+        let output = solve(args, Stdio::piped());
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        // Ten times the limit, because a busy machine may take longer for what ends an answer, but
+        // less than half the time of a count of information sets for each information set.
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{args:?}: {took:?}");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let is_late = complaint.contains("deadline reached") && complaint.contains("--time-limit");
+        assert!(is_late || is_read, "{args:?}: {complaint}");
+    }
 }
 
 #[test]

@@ -7,7 +7,10 @@
 
 mod support;
 
-use games::{MatrixGame, Profile, Run, SolverConfig, Updates, nash_conv, ndarray::array};
+use games::ndarray::{Array2, array};
+use games::{MatrixGame, Profile, Run, SolverConfig, StopReason, Updates, nash_conv};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use tensor_core::compare::{Tolerance, assert_close};
 
@@ -77,6 +80,28 @@ fn a_target_in_a_matrix_game_is_reached_by_linear_algebra() {
     .unwrap();
     // The first iteration with at most 1e-6 is 354; checkpoints are a 32nd apart.
     assert!(!average.polished && (354..=365).contains(&average.iterations));
+}
+
+#[test]
+fn a_solution_of_linear_algebra_that_misses_the_target_is_not_lost() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut n_better = 0;
+    for _ in 0..40 {
+        let payoffs =
+            Array2::from_shape_fn((10, 11), |_| (8.0 * (random.random::<f64>() - 0.5)).round());
+        let game = MatrixGame::zero_sum(payoffs).unwrap();
+        // No profile reaches the target, and rounding errors end only some of the runs earlier.
+        let config = SolverConfig::default().tolerance(1e-300).iterations(5);
+        let solution = games::solve(&game, &config).unwrap();
+        let average = games::solve(&game, &config.without_polish()).unwrap();
+        assert!(solution.nash_conv <= average.nash_conv);
+        if solution.stopped == StopReason::AfterIterations {
+            n_better += usize::from(solution.polished && solution.nash_conv < 1e-12);
+        }
+        let again = nash_conv(&game, &solution.strategies).unwrap();
+        assert_close([again], [solution.nash_conv], Tolerance::exact());
+    }
+    assert!(n_better > 0);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Role: the only description of a result; the terminal table, the report and `--json` are produced
 //! from it.
 //! Method: unknown keys are ignored and missing keys take their defaults, so that records of older
-//! and newer programs can be read. `schema` is incremented only if a key changes its meaning.
+//! and newer programs can be read. Only `schema`, `rows` and each row's `workload` and `executor`
+//! are required: without them, every JSON object would be a record. `schema` is incremented only if
+//! a key changes its meaning.
 //! Limits: numbers that are not finite are written as `null` and read back as absent.
 
 use std::collections::BTreeMap;
@@ -11,8 +13,9 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use charts::Figure;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
 
@@ -469,18 +472,28 @@ impl Record {
     /// Reads a record that this or another version of the program wrote.
     ///
     /// # Errors
-    /// The file cannot be read, is not JSON of this form, or has a schema above [`SCHEMA`].
+    /// The file cannot be read, is not JSON of this form, has a schema other than 1 to [`SCHEMA`],
+    /// or has no rows, or a row without a workload or an executor. The message contains the path.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text =
             fs::read_to_string(path).with_context(|| format!("record: cannot read {shown}"))?;
-        let record: Self = serde_json::from_str(&text)
-            .with_context(|| format!("record: {shown} is not a record"))?;
-        let schema = record.schema;
+        let not_a_record = || format!("record: {shown} is not a record");
+        let Required { schema, rows } = serde_json::from_str(&text).with_context(not_a_record)?;
+        // The schema is checked first, because a later one may have other keys.
         ensure!(
-            schema <= SCHEMA,
+            (1..=SCHEMA).contains(&schema),
             "record: {shown}: schema {schema} is not supported (newest supported: {SCHEMA})"
         );
+        ensure!(
+            rows.is_some(),
+            "record: {shown} is not a record: missing field `rows`"
+        );
+        let record: Self = serde_json::from_str(&text).with_context(not_a_record)?;
+        let is_unnamed = |row: &Row| row.workload.is_empty() || row.executor.is_empty();
+        if let Some(index) = record.rows.iter().position(is_unnamed) {
+            bail!("record: {shown} is not a record: row {index} has no workload or no executor");
+        }
         Ok(record)
     }
 
@@ -503,6 +516,13 @@ impl Record {
             .collect();
         format!("{}.json", present.join("-"))
     }
+}
+
+/// The keys of a record that have no defaults.
+#[derive(Deserialize)]
+struct Required {
+    schema: u32,
+    rows: Option<IgnoredAny>,
 }
 
 /// Returns the most recently written record in a folder, or `None` if there is none.
@@ -646,6 +666,37 @@ mod tests {
         assert!(message.contains("schema 2 is not supported"), "{message}");
         fs::write(&path, "[").unwrap();
         assert!(Record::read(&path).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn json_that_is_no_record_is_refused_and_an_empty_run_is_not() {
+        let folder = folder("no-record");
+        let path = folder.join("no-record.json");
+        for (text, reason) in [
+            ("{}", "missing field `schema`"),
+            (r#"{"rows":[]}"#, "missing field `schema`"),
+            (r#"{"schema":1}"#, "missing field `rows`"),
+            (r#"{"schema":1,"rows":null}"#, "missing field `rows`"),
+            (r#"{"schema":0,"rows":[]}"#, "schema 0 is not supported"),
+            (r#"{"schema":"1","rows":[]}"#, "invalid type"),
+            (r#"{"schema":1,"rows":{}}"#, "invalid type"),
+            (r#"{"schema":1,"rows":[{}]}"#, "row 0 has no workload"),
+            (
+                r#"{"schema":1,"rows":[{"workload":"matmul","executor":"host"},{"workload":"matmul"}]}"#,
+                "row 1 has no workload or no executor",
+            ),
+            ("null", "invalid type"),
+            ("[]", "is not a record"),
+            ("", "is not a record"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let message = format!("{:#}", Record::read(&path).expect_err(text));
+            assert!(message.contains(reason), "{text}: {message}");
+            assert!(message.contains("no-record.json"), "{text}: {message}");
+        }
+        fs::write(&path, r#"{"schema":1,"rows":[]}"#).unwrap();
+        assert!(Record::read(&path).unwrap().rows.is_empty());
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -110,7 +110,15 @@ pub struct Writer<W> {
     holds: Option<Arc<AtomicBool>>,
     /// Function that truncates the output before the first text; `None` if not needed (any more).
     empties: Option<fn(&mut W) -> io::Result<()>>,
+    /// Number of bytes written so far.
+    n_written: u64,
+    /// The path of the output, and the function that checks that the file at the path still
+    /// contains all text; `None` if the output has no path.
+    checks: Option<(PathBuf, Check<W>)>,
 }
+
+/// A function that checks an output with a path and a number of bytes written.
+type Check<W> = fn(&W, &Path, u64) -> io::Result<()>;
 
 /// The path of a new file, which is removed on drop unless the path has been taken.
 #[derive(Debug)]
@@ -240,6 +248,11 @@ impl Writer<File> {
     /// An existing file keeps its content until the first text is written. A new file is removed if
     /// the writer is dropped before it has written any text.
     ///
+    /// Before each write and at the end the writer checks that the path still refers to the file,
+    /// and that the file has the length of the text written. If another program removed, replaced,
+    /// truncated or extended the file, the call of the [`Sink`] returns an error. Pipes and devices
+    /// are not checked.
+    ///
     /// # Errors
     /// [`Error::File`] if the file cannot be opened, or if another program is writing a trace to
     /// the file.
@@ -263,6 +276,8 @@ impl Writer<File> {
         Ok(Self {
             empties: Some(empty),
             created: Created(created),
+            // Absolute, in case the program changes its current folder.
+            checks: Some((std::path::absolute(path).map_err(refused)?, check_intact)),
             ..Self::new(dialect, file)
         })
     }
@@ -316,6 +331,8 @@ impl<W> Writer<W> {
             holds: None,
             empties: None,
             created: Created(None),
+            n_written: 0,
+            checks: None,
         }
     }
 
@@ -411,9 +428,21 @@ impl<W: Write> Writer<W> {
             empty(&mut self.out)?;
             self.created.0 = None;
         }
+        // Not only at the end: a write after a truncation fills the file with zeros up to its
+        // former length, so that its length is the expected one again.
+        self.check()?;
         self.out.write_all(self.held.as_bytes())?;
+        self.n_written += self.held.len() as u64;
         self.held.clear();
         self.out.flush()
+    }
+
+    /// Returns an error if another program has changed the output since the first text.
+    fn check(&self) -> io::Result<()> {
+        match &self.checks {
+            Some((path, check)) if self.empties.is_none() => check(&self.out, path, self.n_written),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -444,8 +473,30 @@ impl<W: Write + Send> Sink for Writer<W> {
     fn end(&mut self, trace: &Trace) -> io::Result<()> {
         self.write_held(trace);
         self.write_end(trace);
-        self.send(trace)
+        self.send(trace)?;
+        self.check()
     }
+}
+
+/// Returns an error unless the path refers to the open file and the file has the expected length.
+/// Accepts pipes and devices, which have no length.
+fn check_intact(file: &File, path: &Path, n_bytes: u64) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    if !is_at(file, path) {
+        let why = "another program removed or replaced the file";
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    if metadata.len() != n_bytes {
+        let why = format!(
+            "another program changed the file (length {} bytes; {n_bytes} written)",
+            metadata.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(())
 }
 
 /// Truncates a regular file; does nothing for a pipe or a terminal.

@@ -380,6 +380,57 @@ fn rows_do_not_go_to_a_file_that_another_writer_removes() {
 }
 
 #[test]
+fn a_file_that_another_program_changes_is_an_error_of_its_writer() {
+    use std::fs;
+    let folder = std::env::temp_dir().join(format!("changed-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    type Change = fn(&std::path::Path);
+    let truncate: Change = |path| {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_len(0).unwrap();
+    };
+    let lengthen: Change = |path| {
+        let mut file = fs::File::options().append(true).open(path).unwrap();
+        io::Write::write_all(&mut file, b"more").unwrap();
+    };
+    let mut changes = vec![("truncate", truncate), ("lengthen", lengthen)];
+    if cfg!(unix) {
+        changes.push(("remove", |path| fs::remove_file(path).unwrap()));
+        changes.push(("replace", |path| {
+            let copy = path.with_extension("copy");
+            fs::copy(path, &copy).unwrap();
+            fs::rename(copy, path).unwrap();
+        }));
+    }
+    for dialect in [Dialect::Csv, Dialect::ChromeTrace] {
+        for (name, change) in &changes {
+            for is_last in [true, false] {
+                let path = folder.join(name);
+                let mut writer = Writer::create(dialect, &path).unwrap();
+                writer.begin(&trace()).unwrap();
+                change(&path);
+                let written = if is_last {
+                    writer.end(&trace())
+                } else {
+                    writer.row(&trace(), &trace().rows[0]).unwrap();
+                    writer.flush(&trace())
+                };
+                let why = written.expect_err(name).to_string();
+                assert!(why.starts_with("another program"), "{name}: {why}");
+            }
+        }
+        // Without a change, a new file and an old one are complete.
+        for _ in 0..2 {
+            let path = folder.join("same");
+            let mut writer = Writer::create(dialect, &path).unwrap();
+            writer.begin(&trace()).unwrap();
+            writer.end(&trace()).unwrap();
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
     let file = support::Shared::default();
     let source = telemetry::synthetic::Synthetic::from_power(

@@ -169,8 +169,48 @@ fn a_command_that_outlives_its_trace_is_waited_for() {
         .unwrap();
     assert_eq!(output.status.code(), Some(5));
     assert!(done.exists());
+    assert_eq!(json(&output)["has_command_ended"], false);
     let window = &json(&output)["devices"][0]["energy"]["window"];
     assert!(duration_s(&window["end"]) - duration_s(&window["start"]) < 0.9);
+    // The time is not that of the command.
+    for (limit, start) in [("300ms", "first 0."), ("20s", "sh -c sleep 1 for ")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(["--source", "demo", "--for", limit, "--out"])
+            .arg(&out)
+            .args(["--", "sh", "-c", "sleep 1"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(start), "{said}");
+        let page = fs::read_to_string(folder.file("trace.html")).unwrap();
+        let is_cut = page.contains("Energies are those of the first 0.");
+        assert_eq!(is_cut, limit == "300ms");
+    }
+}
+
+#[test]
+fn names_of_a_recorded_file_do_not_act_on_the_terminal() {
+    let folder = Folder::new("control");
+    let (out, bad) = (folder.file("trace.jsonl"), "\u{1b}[2J\u{9b}");
+    let output = trace(&out)
+        .args(["--for", "400ms", "--", "sh", "-c", "sleep 0.3"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = fs::read_to_string(&out).unwrap();
+    let mut recorded = format::read(text.as_bytes()).unwrap().trace;
+    recorded.regions[0].name += bad;
+    recorded.devices[0].name += bad;
+    fs::write(&out, format::write(&recorded, format::Dialect::JsonLines)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .arg("--source")
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let is_tame = |letter: char| letter == '\n' || !letter.is_control();
+    assert!(said.chars().all(is_tame), "{said:?}");
+    assert_eq!(said.matches("\\u{1b}[2J\\u{9b}").count(), 2, "{said}");
 }
 
 #[cfg(unix)]
@@ -272,6 +312,109 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
 }
 
 #[test]
+fn options_that_do_not_apply_are_wrong_use() {
+    let folder = Folder::new("inapplicable");
+    let recording = folder.file("recording.jsonl");
+    let output = trace(&recording).args(["--for", "100ms"]).output().unwrap();
+    assert!(output.status.success());
+    let recording = recording.to_str().unwrap();
+    let of_file = ["--source", recording];
+    for (arguments, complaint) in [
+        (&["--source", "demo", "--nvml", "/no/such"][..], "--nvml"),
+        (&["--source", "rapl", "--nvml", "/no/such"], "--nvml"),
+        (&[&of_file[..], &["--nvml", "x"]].concat(), "--nvml"),
+        (
+            &[&of_file[..], &["--interval", "1s"]].concat(),
+            "--interval",
+        ),
+        (&[&of_file[..], &["--for", "1s"]].concat(), "--for"),
+        (&[&of_file[..], &["--serve", "9835"]].concat(), "--serve"),
+        (&[&of_file[..], &["--format", "csv"]].concat(), "--format"),
+        (&[&of_file[..], &["--", "true"]].concat(), "COMMAND"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(arguments)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(complaint), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
+    let folder = Folder::new("unreportable");
+    let (out, done) = (folder.file("log.csv"), folder.file("done"));
+    fs::write(folder.file("file"), "").unwrap();
+    let long_name = format!("{}.html", "x".repeat(300));
+    // The last one is below the file of rows itself.
+    for report in [
+        "file/page.html",
+        "",
+        ".",
+        "new/",
+        &long_name,
+        "log.csv/page.html",
+    ] {
+        let report = folder.0.join(report);
+        let output = trace(&out)
+            .arg("--report")
+            .arg(&report)
+            .args(["--", "touch"])
+            .arg(&done)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", report.display());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(report.to_str().unwrap()), "{said}");
+        assert!(!done.exists() && !out.exists(), "{}", report.display());
+    }
+    // A folder that does not exist is created, but only with the report.
+    let report = folder.file("a/b/page.html");
+    let seen = format!("test ! -e {}", folder.file("a").display());
+    let output = trace(&out)
+        .arg("--report")
+        .arg(&report)
+        .args(["--", "sh", "-c", &seen])
+        .output()
+        .unwrap();
+    assert!(output.status.success() && report.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
+    let folder = Folder::new("device");
+    let pipe = folder.file("pipe.csv");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    for out in [Path::new("/dev/null"), &pipe] {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args([
+                "--source", "demo", "--for", "100ms", "--quiet", "--json", "--out",
+            ])
+            .arg(out)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(json(&output)["report"], "log.html");
+        fs::remove_file(folder.file("log.html")).unwrap();
+    }
+    assert!(format::read(&reader.join().unwrap()).is_ok());
+    // Rows in a pipe would be mixed with the result.
+    let output = trace("/dev/stdout".as_ref()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn what_is_refused_leaves_an_old_recording_alone() {
     let folder = Folder::new("refused");
     let out = folder.file("log.csv");
@@ -316,6 +459,57 @@ fn a_command_that_cannot_start_leaves_an_old_recording_alone_and_no_new_one() {
         let output = trace(&new).arg("--").arg(&file).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{name}");
         assert!(!new.exists(), "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_of_rows_that_the_command_changes_is_an_error() {
+    let folder = Folder::new("changed");
+    let changes = [
+        ("removed", "rm $0"),
+        ("moved", "mv $0 $0.old; touch $0"),
+        ("appended", "echo more >> $0"),
+        ("truncated", ": > $0"),
+        // Longer than the time between two writes, so that rows are written after the change.
+        ("emptied", ": > $0; sleep 1.5"),
+        ("overwritten", "seq 100 > $0"),
+        ("lengthened", "seq 100000 > $0"),
+    ];
+    let start = |(number, (name, change)): (usize, &(&str, &str))| {
+        let out = folder.file(&format!("{name}.csv"));
+        let is_json = number % 2 == 1;
+        let wait = "while ! test -s $0; do sleep 0.05; done";
+        let child = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(["--source", "demo", "--interval", "20ms", "--out"])
+            .arg(&out)
+            .args(is_json.then_some("--json"))
+            .args(["--", "sh", "-c", &format!("{wait}; {change}")])
+            .arg(&out)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        (out, is_json, child.unwrap())
+    };
+    // All at the same time, because each waits for its first rows.
+    let started: Vec<_> = changes.iter().enumerate().map(start).collect();
+    for (out, is_json, child) in started {
+        let output = child.wait_with_output().unwrap();
+        let out = out.display();
+        assert_eq!(output.status.code(), Some(1), "{out}");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let named = format!("trace: {out}: sampling: sink failed");
+        assert!(complaint.contains(&named), "{out}: {complaint}");
+        assert!(complaint.contains("another program"), "{out}: {complaint}");
+        // The energy and the report come from the rows in memory.
+        if is_json {
+            assert!(json(&output)["out"].is_null(), "{out}");
+        } else {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(!said.contains("rows:"), "{out}: {said}");
+            assert!(said.contains("report: "), "{out}: {said}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::io;
 
-pub use file::replace_file;
+pub use file::{check_replaceable, replace_file};
 
 mod file;
 pub mod output;

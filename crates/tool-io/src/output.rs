@@ -26,6 +26,16 @@ pub fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
 
+/// Returns a text whose characters all print: control characters, which would act on the terminal,
+/// and characters that change the order of the text are escaped, as in `\u{1b}`.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    // `escape_debug` also escapes quotation marks and backslashes, which print.
+    let escaped = text.escape_debug().to_string();
+    let unquoted = escaped.replace("\\\"", "\"").replace("\\'", "'");
+    unquoted.replace("\\\\", "\\")
+}
+
 fn print_to(out: &mut impl Write, text: impl Display) -> Result<()> {
     let mut out = Pipe(out);
     let written = out.write_all(text.to_string().as_bytes());
@@ -69,6 +79,15 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Err(self.0.into())
         }
+    }
+
+    #[test]
+    fn only_characters_that_do_not_print_are_escaped() {
+        for text in ["", "Ann's \"é\" a\u{301} \\ 牌", "\\\"", "\"\\\\", "{}"] {
+            assert_eq!(printable(text), text);
+        }
+        let text = "\u{1b}[2J\r\n\u{9b}\u{202e}\u{7f}\"";
+        assert_eq!(printable(text), "\\u{1b}[2J\\r\\n\\u{9b}\\u{202e}\\u{7f}\"");
     }
 
     #[test]

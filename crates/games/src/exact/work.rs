@@ -12,7 +12,7 @@
 use crate::exact::{
     CorrelatedEquilibrium, Dominance, Elimination, Equilibrium, ExactGame, FloatSolution, Objective,
 };
-use crate::extensive::{StrategicForm, Tree};
+use crate::extensive::{CompiledGame, Sequences, StrategicForm, Tree};
 use crate::{Bimatrix, Error, Result, StrategicGame};
 use std::cell::Cell;
 use std::fmt;
@@ -31,8 +31,9 @@ const WORDS_PER_LOOK: u64 = 1 << 20;
 
 /// A prover with limits: a deadline, and a function that may cancel a proof.
 ///
-/// Each method corresponds to a function of [`crate::exact`](mod@crate::exact); the functions have
-/// no deadline.
+/// Each method corresponds to a function of [`crate::exact`](mod@crate::exact) or to a preparation
+/// of its input; these functions have no deadline. [`crate::files::read_within`] reads a file
+/// within the same limits.
 ///
 /// Limits: a proof usually ends some milliseconds after its deadline. It ends later if one
 /// operation on very long integers takes longer, or if the solver in floats is running: the solver
@@ -116,15 +117,41 @@ impl<'a> Prover<'a> {
         super::sequence_form::solve_in_floats(tree, self)
     }
 
+    /// Computes the sequence form of a tree, as [`Sequences::new`] does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
+    pub fn sequences(&self, tree: &Tree) -> Result<Sequences> {
+        Sequences::counted(tree, &self.counter("extensive::Sequences"))
+    }
+
+    /// Compiles a tree, as [`CompiledGame::from_tree`] does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
+    pub fn compile(&self, tree: &Tree) -> Result<CompiledGame> {
+        CompiledGame::counted(tree, &self.counter("extensive::CompiledGame"))
+    }
+
     /// Computes the reduced strategic form of a tree, as [`StrategicForm::new`] does.
     ///
     /// # Errors
     /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
     /// limits.
     pub fn strategic_form(&self, tree: &Tree) -> Result<StrategicForm> {
+        StrategicForm::counted(tree, &self.counter(StrategicForm::OPERATION))
+    }
+
+    /// Returns a function that counts operations on machine words, and returns the error of the
+    /// operation at the prover's limits.
+    pub(crate) fn counter(&self, operation: &'static str) -> impl Fn(usize) -> Result<()> {
         let work = Work::new(self);
-        let halted = |halt: LimitReached| halt.error(StrategicForm::OPERATION);
-        StrategicForm::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
+        move |n_words| {
+            let counted = work.count(n_words as u64);
+            counted.map_err(|halt| halt.error(operation))
+        }
     }
 
     /// Computes all extreme equilibria, as [`all_equilibria`](super::all_equilibria) does.

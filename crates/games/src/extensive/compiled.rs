@@ -18,11 +18,14 @@ mod layout;
 mod learning;
 mod payoffs;
 
-use super::{ExtensiveGame, Sequences, Tree};
+use super::{Count, ExtensiveGame, Sequences, Tree};
 use crate::{Error, Labels, Result};
 use crate::{centre, number};
 use layout::Layout;
 use payoffs::Payoffs;
+
+/// Cost of a leaf in one step of compilation, in operations on machine words.
+const WORDS_PER_LEAF: usize = 128;
 
 /// A two-player game, laid out in memory for learning with SIMD.
 ///
@@ -81,6 +84,12 @@ impl CompiledGame {
     /// [`Error::PlayersUnsupported`] unless there are two players; [`Error::TreeInvalid`] if a
     /// player does not have perfect recall.
     pub fn from_tree(tree: &Tree) -> Result<Self> {
+        Self::counted(tree, &|_| Ok(()))
+    }
+
+    /// Compiles a tree, and reports the operations on machine words to `count` as they are done. An
+    /// error of `count` ends the computation.
+    pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         let n_players = tree.n_players();
         if n_players != 2 {
             return Err(Error::PlayersUnsupported {
@@ -89,10 +98,18 @@ impl CompiledGame {
                 must: "2",
             });
         }
-        let sequences = Sequences::new(tree)?;
+        let sequences = Sequences::counted(tree, count)?;
+        // Each of the following steps takes at most some milliseconds for each 10,000 leaves.
+        let step = || count(WORDS_PER_LEAF * sequences.leaves().len());
+        step()?;
         let layouts = layout::layouts(&sequences);
-        let payoffs = [0, 1].map(|player| Payoffs::new(&sequences, &layouts, player));
+        step()?;
+        let payoffs = [
+            Payoffs::new(&sequences, &layouts, 0, count)?,
+            Payoffs::new(&sequences, &layouts, 1, count)?,
+        ];
         let [first, second] = layouts;
+        step()?;
         let centred = [0, 1].map(|player| sequences.centred_payoffs(player));
         let ranges = centred
             .each_ref()

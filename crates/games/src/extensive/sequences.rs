@@ -162,7 +162,7 @@ impl Sequences {
                             operation: "extensive::Sequences",
                             node,
                             fault: format!(
-                                "player {} reaches information set {} \"{name}\" (both numbered from 1) by different own actions: no perfect recall",
+                                "player {} reaches information set {} {name:?} (both numbered from 1) by different own actions: no perfect recall",
                                 player + 1,
                                 set + 1
                             ),

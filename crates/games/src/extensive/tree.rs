@@ -242,7 +242,7 @@ impl TreeBuilder {
             )));
         }
         if actions.is_empty() {
-            return Err(self.fault(format!("information set \"{name}\" has no action")));
+            return Err(self.fault(format!("information set {name:?} has no action")));
         }
         self.tree.information_sets.push(InformationSet {
             player,
@@ -304,7 +304,7 @@ impl TreeBuilder {
         if expected != n_actions {
             let name = &known.name;
             let fault = format!(
-                "information set \"{name}\" has {n_actions} actions here and {expected} elsewhere"
+                "information set {name:?} has {n_actions} actions here and {expected} elsewhere"
             );
             return Err(self.fault(fault));
         }

@@ -5,12 +5,16 @@
 
 use super::decimal::{self, Decimal};
 use super::{MAX_DIGITS, MAX_PLAYERS, quote};
+use crate::extensive::Count;
 use crate::number::nearest;
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Error, Rational, Result};
 
 /// Largest number of characters of a file shown in an error.
 const MAX_SHOWN: usize = 40;
+
+/// Cost of a token and of its part of the game, in operations on machine words.
+const WORDS_PER_TOKEN: usize = 128;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -19,14 +23,18 @@ pub(super) struct Scanner<'a> {
     operation: &'static str,
     text: &'a [u8],
     at: usize,
+    count: &'a Count<'a>,
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(operation: &'static str, text: &'a [u8]) -> Self {
+    /// Starts at the beginning of a text. The scanner reports its work to `count`, whose error ends
+    /// the reading.
+    pub(super) fn new(operation: &'static str, text: &'a [u8], count: &'a Count<'a>) -> Self {
         Self {
             operation,
             text: text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
             at: 0,
+            count,
         }
     }
 
@@ -90,6 +98,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a quoted text if one is next.
     pub(super) fn optional_text(&mut self) -> Result<Option<String>> {
+        (self.count)(WORDS_PER_TOKEN)?;
         let at = self.position();
         if !self.passes(b'"') {
             return Ok(None);
@@ -127,6 +136,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads an integer that is not negative.
     pub(super) fn natural(&mut self, what: &str) -> Result<u64> {
+        (self.count)(WORDS_PER_TOKEN)?;
         let at = self.position();
         let word = str::from_utf8(self.word()).unwrap_or_default();
         // The standard library would take a sign.
@@ -138,6 +148,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a number.
     pub(super) fn number(&mut self, what: &str) -> Result<Decimal> {
+        (self.count)(WORDS_PER_TOKEN)?;
         let at = self.position();
         let word = str::from_utf8(self.word()).unwrap_or_default();
         decimal::read(word).ok_or_else(|| {

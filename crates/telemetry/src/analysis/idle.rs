@@ -81,7 +81,8 @@ pub struct Shares {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Neither utilisation nor power can distinguish busy time from idle time.
+    /// Neither utilisation nor power can distinguish busy time from idle time, or the range of the
+    /// idle time is all of the time.
     Undecided,
     /// More than half of the time is idle.
     MostlyIdle,

@@ -50,6 +50,14 @@ pub(super) enum FactValue {
     Text(String),
 }
 
+/// Returns a hint on the option that changes the cause of an error, if there is one.
+pub(super) fn hint(fault: &Error) -> &'static str {
+    match fault {
+        Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
+        _ => "",
+    }
+}
+
 /// Returns the nearest float.
 pub(super) fn float(fraction: &Rational) -> f64 {
     fraction.to_f64().unwrap_or(f64::NAN)
@@ -84,10 +92,7 @@ impl Answer {
         let Some(reason) = reason else {
             return;
         };
-        let hint = match reason {
-            Error::DeadlineReached { .. } => " (`--time-limit SECONDS` sets the time)",
-            _ => "",
-        };
+        let hint = hint(&reason);
         self.push_fact(0, "reason", FactValue::Text(format!("{reason}{hint}")));
     }
 
@@ -158,11 +163,17 @@ impl Answer {
 /// Returns the action that each probability of a player's strategy belongs to.
 pub(super) fn actions(tree: &Tree, form: &Sequences, player: usize) -> Vec<Action> {
     let sets = tree.information_sets();
+    // The number of each of the player's sets among the sets of this player.
+    let mut n_own = 0;
+    let numbers = sets.iter().map(|set| {
+        n_own += usize::from(set.player == player);
+        n_own
+    });
+    let numbers: Vec<usize> = numbers.collect();
     let mut actions = vec![];
     for decision in form.decisions(player) {
         let set = &sets[decision.set as usize];
-        let before = sets[..decision.set as usize].iter();
-        let number = before.filter(|set| set.player == player).count() + 1;
+        let number = numbers[decision.set as usize];
         for (action, name) in set.actions.iter().enumerate() {
             actions.push(Action {
                 numbers: [player + 1, number, action + 1],

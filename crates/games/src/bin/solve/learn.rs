@@ -1,9 +1,10 @@
 //! Strategies learned by regret minimization and evaluated by best responses.
 
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use anyhow::Result;
-use games::extensive::{CompiledGame, Sequences, Tree};
+use games::extensive::{Sequences, Tree};
 use games::{
     Bimatrix, Checkpoint, Error, Game, MatrixGame, NormalForm, Solution, SolverConfig, StopReason,
     StrategicGame as _,
@@ -44,11 +45,8 @@ pub(super) fn extensive(
     options: &Options,
     reason: Option<Error>,
 ) -> Result<Answer> {
-    let (solution, mut answer) = learn(
-        &CompiledGame::from_tree(tree)?,
-        &tree.labels().title,
-        options,
-    )?;
+    let game = options.preparation().compile(tree)?;
+    let (solution, mut answer) = learn(&game, &tree.labels().title, options)?;
     answer.push_reason(reason);
     for (player, strategy) in solution.strategies.into_iter().enumerate() {
         for (action, p) in actions(tree, form, player).into_iter().zip(strategy) {
@@ -59,22 +57,25 @@ pub(super) fn extensive(
 }
 
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
-    let range = game.range();
-    // If all payoffs are equal the range is 0, and a NashConv of 0 would never be reached.
-    let tolerance = options
-        .tolerance
-        .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
+    let tolerance = options.tolerance.unwrap_or(TARGET * game.range());
+    let time = options.time_to_learn();
+    let deadline = Instant::now().checked_add(time);
     let config = SolverConfig::default()
         .iterations(options.iterations)
-        .tolerance(tolerance)
-        .time_limit(options.time_to_learn());
-    let solution = solve_with_progress(game, &config)?;
+        // A target of 0 would disable the end at rounding errors and the use of linear algebra.
+        .tolerance(tolerance.max(f64::MIN_POSITIVE))
+        .time_limit(time);
+    let solution = solve_with_progress(game, &config, deadline)?;
     let answer = judged(&solution, title, tolerance);
     Ok((solution, answer))
 }
 
-/// Solves a game by learning, and shows the progress if there is a terminal.
-fn solve_with_progress<G: Game>(game: &G, config: &SolverConfig) -> Result<Solution> {
+/// Solves a game by learning until the deadline, and shows the progress if there is a terminal.
+fn solve_with_progress<G: Game>(
+    game: &G,
+    config: &SolverConfig,
+    deadline: Option<Instant>,
+) -> Result<Solution> {
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
     let solution = games::solve_with(game, config, |look: &Checkpoint| {
         bar.set_message(format!(
@@ -82,7 +83,12 @@ fn solve_with_progress<G: Game>(game: &G, config: &SolverConfig) -> Result<Solut
             look.iteration, look.nash_conv
         ));
         bar.tick();
-        ControlFlow::Continue(())
+        // The time limit of the configuration does not count evaluations, which may take longer
+        // than the iterations between them.
+        match deadline {
+            Some(deadline) if Instant::now() >= deadline => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     })?;
     bar.finish_and_clear();
     Ok(solution)

@@ -16,13 +16,12 @@ mod tests;
 
 use std::env;
 use std::ffi::OsString;
-use std::io::Read as _;
-use std::path::Path;
+use std::io::{self, Read as _};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
-use games::extensive::{Sequences, Tree};
-use games::files::{self, File};
+use anyhow::{Context as _, Result, ensure};
+use games::extensive::Tree;
+use games::files::{self, File, MAX_FILE_BYTES};
 use games::{Error, NormalForm, StrategicGame as _};
 
 use answer::Answer;
@@ -43,7 +42,8 @@ usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations
   --learn           use regret learning even if a proof is possible
   --iterations N    maximum number of learning iterations (default: 1e6)
   --tolerance X     learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
-  --time-limit S    time limit in seconds; proofs use at most half of it (default: 300 for proofs, then 60 for learning)
+  --time-limit S    time limit in seconds, for reading, too; proofs use at most half of it (default: 300 for proofs, then
+                    60 for learning)
   --help            print this help
 
 Players, information sets and actions are numbered from 1, information sets for each player.
@@ -63,7 +63,9 @@ fn main() -> ExitCode {
                 ExitCode::from(USAGE)
             }
             None => {
-                eprintln!("error: solve: {error:#}");
+                let fault = error.downcast_ref::<Error>();
+                let hint = fault.map_or("", answer::hint);
+                eprintln!("error: solve: {error:#}{hint}");
                 ExitCode::FAILURE
             }
         }
@@ -75,7 +77,7 @@ fn run(args: Vec<OsString>) -> Result<ExitCode> {
         output::print(HELP)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let answer = answer(read(&options.file)?, &options)?;
+    let answer = answer(read(&options)?, &options)?;
     output::print(match options.form {
         Form::Text => answer.text(options.exact),
         Form::Csv => answer.csv(),
@@ -91,15 +93,19 @@ fn run(args: Vec<OsString>) -> Result<ExitCode> {
 }
 
 /// Reads a game from a file or from standard input.
-fn read(file: &Path) -> Result<File> {
-    if file.as_os_str() != "-" {
-        return Ok(files::read(file)?);
+fn read(options: &Options) -> Result<File> {
+    let prover = options.preparation();
+    if options.file.as_os_str() != "-" {
+        return Ok(files::read_within(&options.file, &prover)?);
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .context("standard input")?;
-    Ok(files::parse(&text)?)
+    let mut text = vec![];
+    let mut start = io::stdin().take(MAX_FILE_BYTES + 1);
+    start.read_to_end(&mut text).context("standard input")?;
+    ensure!(
+        text.len() as u64 <= MAX_FILE_BYTES,
+        "standard input: too long (limit {MAX_FILE_BYTES} bytes)"
+    );
+    Ok(files::parse_within(&text, &prover)?)
 }
 
 /// Returns an equilibrium of a game, or all equilibria.
@@ -119,7 +125,7 @@ fn strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
 }
 
 fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
-    let form = Sequences::new(tree)?;
+    let form = options.preparation().sequences(tree)?;
     proved_or_learnt(
         !options.learn && form.n_players() == 2,
         || prove::extensive(tree, &form, options),

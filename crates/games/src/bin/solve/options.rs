@@ -22,6 +22,9 @@ const LEARNING_TIME: Duration = Duration::from_secs(60);
 const PROOF_TIME: Duration = Duration::from_secs(300);
 /// Longest time limit, in seconds: 31 years.
 const MAX_SECONDS: f64 = 1e9;
+/// Least time for reading a game and for each preparation of its solution, so that a small game is
+/// solved under every time limit.
+const LEAST_PREPARATION: Duration = Duration::from_millis(200);
 /// Fraction of the time limit that is used for proofs.
 const PROOF_SHARE: f64 = 0.5;
 /// Fraction of the time for proofs that is used for the enumeration of all equilibria.
@@ -69,6 +72,16 @@ impl Options {
         }
         self.form = form;
         Ok(())
+    }
+
+    /// Returns a prover for reading a game and preparing its solution. It stops at the end of the
+    /// time limit, but not before [`LEAST_PREPARATION`] from now.
+    pub(super) fn preparation(&self) -> Prover<'static> {
+        let Some(limit) = self.time_limit else {
+            return Prover::new();
+        };
+        let left = limit.saturating_sub(self.begun.elapsed());
+        Prover::new().time_limit(left.max(LEAST_PREPARATION))
     }
 
     /// Returns a prover that stops at the end of the time for proofs.
@@ -125,6 +138,11 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
             Value(value) if file.is_none() => file = Some(PathBuf::from(value)),
             other => return Err(other.unexpected().into()),
         }
+    }
+    if options.learn && options.exact {
+        bail!(lexopt::Error::from(
+            "--exact prints proved numbers, and --learn excludes proofs"
+        ));
     }
     let Some(file) = file else {
         bail!(lexopt::Error::MissingValue {

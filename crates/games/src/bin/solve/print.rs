@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use tool_io::output::printable;
 
 use super::answer::{Action, Answer, Fact, FactValue, Row, float};
 
@@ -12,7 +13,7 @@ impl Answer {
     /// Returns the facts, then a line for each information set, with its actions of positive
     /// probability.
     pub(super) fn text(&self, exact: bool) -> String {
-        let mut text = format!("{}\n{}\n", self.title, self.method);
+        let mut text = format!("{}\n{}\n", printable(&self.title), self.method);
         let is_one = self.rows.last().is_none_or(|row| row.equilibrium == 1);
         for fact in self.facts_of(0) {
             text += &format!("{}\n", fact.text(exact));
@@ -35,8 +36,13 @@ impl Answer {
 
     /// Returns the facts of an equilibrium, or of all equilibria together for 0.
     fn facts_of(&self, equilibrium: usize) -> impl Iterator<Item = &Fact> {
-        let facts = self.facts.iter();
-        facts.filter(move |fact| fact.equilibrium == equilibrium)
+        // Facts are added in the order of equilibria. A search of all facts for each equilibrium
+        // would take quadratic time.
+        let first = self
+            .facts
+            .partition_point(|fact| fact.equilibrium < equilibrium);
+        let facts = self.facts[first..].iter();
+        facts.take_while(move |fact| fact.equilibrium == equilibrium)
     }
 
     /// Returns a header, then a line for each probability.
@@ -156,7 +162,7 @@ fn choice_text(choice: &[Row], exact: bool) -> String {
             Some(fraction) if exact => fraction.to_string(),
             _ => decimal(row.probability),
         };
-        format!("{} {number}", row.action.names[2])
+        format!("{} {number}", printable(&row.action.names[2]))
     };
     let played = choice
         .iter()
@@ -170,8 +176,9 @@ fn choice_text(choice: &[Row], exact: bool) -> String {
     let set = if set.is_empty() {
         String::new()
     } else {
-        format!(" at {set}")
+        format!(" at {}", printable(set))
     };
+    let player = printable(player);
     if !is_reached {
         return format!("  player {player}{set}: not reached\n");
     }

@@ -42,6 +42,68 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
 }
 
 #[test]
+fn the_smallest_target_has_the_best_answer() {
+    let game =
+        "NFG 1 R \"crash\" { \"Row\" \"Col\" } { 3 3 } 0 0 1 -1 -2 2 -1 1 0 0 1 -1 2 -2 -1 1 0 0";
+    for target in ["0", "1e-300", "1e-17", "1e-6"] {
+        let args = ["--learn", "--tolerance", target, "--iterations", "1e4"];
+        match fact(&solved(game, &args), "NashConv") {
+            FactValue::Floats(numbers) => assert!(numbers[0] <= 1e-15, "{target}: {numbers:?}"),
+            _ => panic!("NashConv is a number"),
+        }
+    }
+}
+
+#[test]
+fn names_of_a_file_do_not_act_on_the_terminal() {
+    let bad = "\u{1b}[2J\u{7}\r\n\u{9b}\u{202e}é";
+    let table = format!(
+        "NFG 1 R \"{bad}\" {{ \"{bad}\" \"B\" }} {{ {{ \"{bad}\" \"b\" }} {{ \"c\" }} }} \"\" 1 -1 0 0"
+    );
+    let tree = format!(
+        "EFG 2 R \"{bad}\" {{ \"{bad}\" \"B\" }} p \"\" 1 1 \"{bad}\" {{ \"{bad}\" \"b\" }} 0 \
+         t \"\" 1 \"\" {{ 1 -1 }} p \"\" 2 1 \"{bad}\" {{ \"{bad}\" \"d\" }} 0 \
+         t \"\" 2 \"\" {{ 0 0 }} t \"\" 3 \"\" {{ 0 1 }}"
+    );
+    let shown = "\\u{1b}[2J\\u{7}\\r\\n\\u{9b}\\u{202e}é";
+    for (game, n_times) in [(&table, 3), (&tree, 4)] {
+        for args in [&[][..], &["--learn"]] {
+            let answer = solved(game, args);
+            let text = answer.text(false);
+            let is_tame = |letter: char| letter == '\n' || !letter.is_control();
+            assert!(text.chars().all(is_tame), "{text:?}");
+            assert!(text.matches(shown).count() >= n_times, "{text}");
+            // Other programs get the names as they are.
+            let first = answer.json().unwrap().lines().next().unwrap().to_owned();
+            let first: Value = serde_json::from_str(&first).unwrap();
+            assert_eq!(first["game"], bad);
+        }
+    }
+}
+
+#[test]
+fn information_sets_are_numbered_per_player_in_any_order() {
+    let tree = "EFG 2 R \"\" { \"A\" \"B\" } p \"\" 2 7 \"\" { \"a\" \"b\" } 0 \
+        p \"\" 1 3 \"\" { \"c\" \"d\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { 2 -2 } \
+        p \"\" 2 1 \"\" { \"e\" } 0 p \"\" 1 9 \"\" { \"f\" } 0 t \"\" 3 \"\" { 3 -3 }";
+    for args in [&[][..], &["--learn"]] {
+        let answer = solved(tree, args);
+        let numbers: Vec<_> = answer.rows.iter().map(|row| row.action.numbers).collect();
+        assert_eq!(
+            numbers,
+            [
+                [1, 1, 1],
+                [1, 1, 2],
+                [1, 2, 1],
+                [2, 1, 1],
+                [2, 1, 2],
+                [2, 2, 1]
+            ]
+        );
+    }
+}
+
+#[test]
 fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
     for offset in ["1", "1e12", "1e16"] {
         let tree = format!(
@@ -240,7 +302,7 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
     assert_eq!(answer.method, "average of learning by regret");
     assert_eq!(
         fact(&answer, "reason").text(false),
-        "exact: deadline reached before the proof was complete \
+        "exact: deadline reached before the result was complete \
          (`--time-limit SECONDS` sets the time)"
     );
 }
@@ -321,6 +383,8 @@ fn a_number_out_of_range_is_wrong_use_of_its_option() {
 
 #[test]
 fn an_answer_has_one_form() {
+    let message = wrong_use(&["--exact", "--learn"]);
+    assert!(message.contains("--exact"), "{message}");
     for forms in [["--json", "--csv"], ["--csv", "--json"]] {
         let message = wrong_use(&forms);
         assert!(message.contains("--csv and --json"), "{message}");

@@ -9,8 +9,10 @@
     reason = "a tree has fewer than 2^27 nodes, so slots are below 2^32"
 )]
 
+use super::WORDS_PER_LEAF;
 use super::layout::Layout;
-use crate::extensive::Sequences;
+use crate::Result;
+use crate::extensive::{Count, Sequences};
 use crate::simd::{LANES, Vector, flat, flat_mut, mul_then_add, parts, split, split_mut};
 use pulp::Simd;
 use std::collections::{BTreeMap, HashMap};
@@ -50,11 +52,18 @@ pub(super) struct Payoffs {
 }
 
 impl Payoffs {
-    /// Collects a player's payoffs from the sequence form.
-    pub(super) fn new(sequences: &Sequences, layouts: &[Layout; 2], player: usize) -> Self {
+    /// Collects a player's payoffs from the sequence form. An error of `count`, which takes the
+    /// number of operations on machine words, ends the computation.
+    pub(super) fn new(
+        sequences: &Sequences,
+        layouts: &[Layout; 2],
+        player: usize,
+        count: &Count<'_>,
+    ) -> Result<Self> {
         let (own, other) = (&layouts[player], &layouts[1 - player]);
         let mut between: BTreeMap<(u32, u32), Vec<Single>> = BTreeMap::new();
         for (leaf, payoff) in sequences.weighted_payoffs(player).into_iter().enumerate() {
+            count(WORDS_PER_LEAF)?;
             let ends = sequences.leaf_sequences(leaf);
             let single = Single {
                 own: own.slots[ends[player] as usize],
@@ -74,6 +83,7 @@ impl Payoffs {
         // to their vectors.
         let mut known = HashMap::new();
         for ((vector, other), singles) in between {
+            count(WORDS_PER_LEAF)?;
             if singles.len() < MIN_TILE {
                 payoffs.singles.extend(singles);
                 continue;
@@ -96,7 +106,7 @@ impl Payoffs {
         for vector in 0..own.n_vectors {
             payoffs.starts[vector + 1] += payoffs.starts[vector];
         }
-        payoffs
+        Ok(payoffs)
     }
 
     /// Writes the value of the terminal nodes directly after each sequence, against the other

@@ -60,7 +60,9 @@ fn assert_consistent(found: &Bottleneck) {
         "{found:?}"
     );
     let is_fitting = match found.verdict {
-        Verdict::Undecided => found.evidence == Evidence::Neither,
+        Verdict::Undecided => {
+            found.evidence == Evidence::Neither || active.high - active.low >= 0.99
+        }
         Verdict::MostlyIdle => idle_share > 0.5,
         Verdict::PeriodicIdle => idle_share > 0.05 && found.periodicity.is_some(),
         Verdict::Underused => found.busy_percentiles.is_some_and(|busy| busy.1 < 70.0),
@@ -303,6 +305,29 @@ fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
     assert_eq!(found.wasted_j.value, 0.0);
     assert!(found.wasted_j.contains(100.0 * 0.5 * 60.0), "{found}");
     assert_consistent(&found);
+}
+
+#[test]
+fn a_range_of_0_to_100_percent_is_no_verdict() {
+    let trace = squares(Board::A100, 2.0, 0.6, 20);
+    // A part-time sensor sees a quarter of each 100 ms, and utilisation is averaged over longer
+    // times than these windows.
+    let mut n_undecided = 0;
+    for start_ms in (2_000..4_000).step_by(50) {
+        let start = Duration::from_millis(start_ms);
+        let Ok(found) = idle_periods_within(&trace, 0, start..start + Duration::from_millis(120))
+        else {
+            continue;
+        };
+        let active = found.shares.active;
+        let is_open = active.low < 0.005 && active.high > 0.995;
+        let text = found.to_string();
+        assert_eq!(found.verdict == Verdict::Undecided, is_open, "{text}");
+        assert!(!text.contains("[0, 100]"), "{text}");
+        n_undecided += usize::from(is_open);
+        assert_consistent(&found);
+    }
+    assert!(n_undecided > 0);
 }
 
 #[test]

@@ -12,6 +12,9 @@ const UNDERUSED_PERCENT: f64 = 70.0;
 const MOSTLY: f64 = 0.5;
 /// Threshold of the share of idle time for the verdicts of a device that is idle at times.
 const AT_TIMES: f64 = 0.05;
+/// Width of the range of the active share from which on the readings show nothing: the range would
+/// be displayed as 0 to 100 %.
+const ANY_SHARE: f64 = 0.99;
 /// Share of known time from which on the text does not mention unknown time. It is below 1 because
 /// a pause leaves a short time at its ends.
 const ALL_KNOWN: f64 = 0.995;
@@ -20,6 +23,7 @@ impl Bottleneck {
     /// Returns the first verdict that applies to the shares of time, the period and utilisation.
     pub(super) fn first_fitting_verdict(&self) -> Verdict {
         let idle = 1.0 - self.shares.active.value;
+        let Estimate { low, high, .. } = self.shares.active;
         // A job that alternates between two loads has a period as well, but its low level is not
         // idle.
         let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;
@@ -29,6 +33,7 @@ impl Bottleneck {
         // The order of the arms is the priority of the verdicts.
         match self.busy_percentiles {
             _ if self.evidence == Evidence::Neither => Verdict::Undecided,
+            _ if high - low >= ANY_SHARE => Verdict::Undecided,
             _ if idle > MOSTLY => Verdict::MostlyIdle,
             _ if has_gaps && idle > AT_TIMES => Verdict::PeriodicIdle,
             Some((_, p95)) if p95 < UNDERUSED_PERCENT => Verdict::Underused,
@@ -55,8 +60,11 @@ impl fmt::Display for Percent {
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.verdict {
-            Verdict::Undecided => {
+            Verdict::Undecided if self.evidence == Evidence::Neither => {
                 "Busy and idle time cannot be distinguished: utilisation is not reported, and power has no two levels."
+            }
+            Verdict::Undecided => {
+                "Busy and idle time cannot be distinguished: the readings allow every share of idle time, from 0 to 100 %."
             }
             Verdict::MostlyIdle => "The device was idle for most of the time.",
             Verdict::PeriodicIdle => "The device waits in every round.",
@@ -64,7 +72,7 @@ impl fmt::Display for Bottleneck {
             Verdict::Fluctuating => "The device is busy at times and idle at others.",
             Verdict::Busy => "The device was busy.",
         })?;
-        if self.evidence != Evidence::Neither {
+        if self.verdict != Verdict::Undecided {
             self.fmt_shares(f)?;
         }
         if self.known < ALL_KNOWN {
@@ -124,7 +132,7 @@ impl Bottleneck {
     /// Writes the energy of the window and, if idle time is known, the energy of idle time.
     fn fmt_energy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " It used {} J", digits(self.joules))?;
-        if self.evidence == Evidence::Neither {
+        if self.verdict == Verdict::Undecided {
             return f.write_str(".");
         }
         write!(

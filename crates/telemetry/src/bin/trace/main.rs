@@ -14,7 +14,7 @@ mod page;
 use anyhow::{Context, Result, bail, ensure};
 use charts::units;
 use command::{Event, Events, Traced, code_of};
-use conclusion::conclude;
+use conclusion::{Ending, conclude};
 use indicatif::{ProgressBar, ProgressStyle};
 use options::{HELP, Options, is_same, parse};
 use std::path::Path;
@@ -26,7 +26,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Snapshot, Trace};
-use tool_io::{output, replace_file};
+use tool_io::{check_replaceable, output, replace_file};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
@@ -74,6 +74,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
     // Whether COMMAND can be started is known only after the attempt. Until then an existing file
     // is unchanged and a new one is empty; the writer removes a new file if the start fails.
     let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
+    check_replaceable(&options.page()?)?;
     let events = Events::listen()?;
     let running = sampler.with_sink(writer).start()?;
     warn_of_more_devices(dialect, running.latest().devices.len());
@@ -99,15 +100,15 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .context("the metrics endpoint is still running")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        let is_of_file = matches!(failure, Failure::Sink { .. });
-        let file = if is_of_file {
-            format!("{}: ", options.rows().display())
-        } else {
-            String::new()
-        };
-        eprintln!("trace: {file}{failure}");
+        eprintln!("trace: {}", described(options, failure));
     }
-    let concluded = conclude(options, &stopped.trace);
+    let is_of_file = |failure: &Failure| matches!(failure, Failure::Sink { .. });
+    let is_complete = !stopped.failures.iter().any(is_of_file);
+    let ending = Ending {
+        rows: is_complete.then(|| options.rows()),
+        has_command_ended: command.is_some().then_some(status.is_some()),
+    };
+    let concluded = conclude(options, &stopped.trace, &ending);
     // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
@@ -121,14 +122,18 @@ fn sample(options: &Options) -> Result<ExitCode> {
     })
 }
 
+/// Describes a failure; that of a sink with the file of rows.
+fn described(options: &Options, failure: &Failure) -> String {
+    match failure {
+        Failure::Sink { .. } => format!("{}: {failure}", options.rows().display()),
+        _ => failure.to_string(),
+    }
+}
+
 /// Writes the report of a recorded file, and its rows in another format if the options name a file
 /// for the rows.
 fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
-    ensure!(
-        options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
-        "{} is a recorded file: COMMAND, --for and --serve require a live source (nvml, rapl or demo)",
-        file.display()
-    );
+    check_replaceable(&options.page()?)?;
     let trace = recorded(file)?.select(&options.select)?;
     if let Some(out) = &options.out {
         ensure!(
@@ -139,7 +144,11 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
         warn_of_more_devices(options.dialect(), trace.devices.len());
         replace_file(out, &format::write(&trace, options.dialect()))?;
     }
-    conclude(options, &trace)?;
+    let ending = Ending {
+        rows: options.out.as_deref(),
+        has_command_ended: None,
+    };
+    conclude(options, &trace, &ending)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -200,6 +209,7 @@ fn recorded(path: &Path) -> Result<Trace> {
     let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
     let read = format::read(&bytes).with_context(|| format!("{}", path.display()))?;
     for skipped in &read.skipped {
+        let skipped = output::printable(&skipped.to_string());
         eprintln!("trace: {}: skipped: {skipped}", path.display());
     }
     Ok(read.trace)
@@ -258,7 +268,7 @@ fn wait(
         let failure = running.failure();
         if failure != reported {
             if let Some(failure) = &failure {
-                live.suspend(|| eprintln!("trace: {failure}"));
+                live.suspend(|| eprintln!("trace: {}", described(options, failure)));
             }
             reported = failure;
         }

@@ -24,10 +24,12 @@ If COMMAND cannot be started, an existing FILE is unchanged and no new FILE is c
   --out FILE        write rows to FILE while sampling (default: log.csv)
   --format FORMAT   csv, jsonl, chrome, or semicolon-csv (the columns of the original monitoring script, first device
                     only) (default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv)
-  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html)
+  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html, or log.html if the rows
+                    file is a pipe or a device)
   --source SOURCE   nvml, rapl, demo (a simulated GPU), or a recorded file, whose report is written at once, and its rows
-                    if --out is given (default: nvml, else rapl)
-  --nvml PATH       load NVIDIA's management library from PATH
+                    if --out is given (default: nvml, else rapl). A recorded file excludes COMMAND, --interval, --for
+                    and --serve
+  --nvml PATH       load NVIDIA's management library from PATH; for the source nvml only
   --serve ADDRESS   answer GET /metrics for Prometheus while sampling: 127.0.0.1:9835, or 9835 for this port on localhost
   --quiet           print no live line; with COMMAND there is none, because it would erase COMMAND's output
   --json            print the result as one JSON object
@@ -79,10 +81,13 @@ impl Options {
             (None, Some(file)) => file,
             _ => self.rows(),
         };
+        // A name next to a pipe or a device would be in a folder such as /dev.
+        let is_file = !rows.exists() || rows.is_file();
+        let namesake = if is_file { rows } else { OUT.as_ref() };
         let page = self
             .report
             .clone()
-            .unwrap_or_else(|| rows.with_extension("html"));
+            .unwrap_or_else(|| namesake.with_extension("html"));
         for other in [Some(rows), self.file()].into_iter().flatten() {
             ensure!(
                 !is_same(&page, other),
@@ -91,6 +96,39 @@ impl Options {
             );
         }
         Ok(page)
+    }
+
+    /// Returns an error if an option does not apply to the source.
+    fn check_source(&self, has_interval: bool) -> Result<()> {
+        let source = self.source.as_ref();
+        let is_nvml = source.is_none_or(|source| source == "nvml");
+        ensure!(
+            self.nvml.is_none() || is_nvml,
+            "--nvml applies to the source nvml only (found {})",
+            source.unwrap_or(&OsString::new()).display()
+        );
+        let Some(file) = self.file() else {
+            return Ok(());
+        };
+        let of_live_sources = [
+            ("COMMAND", !self.command.is_empty()),
+            ("--interval", has_interval),
+            ("--for", self.at_most.is_some()),
+            ("--serve", self.serve.is_some()),
+        ];
+        for (option, is_given) in of_live_sources {
+            ensure!(
+                !is_given,
+                "{option} requires a live source (nvml, rapl or demo), but {} is a recorded file",
+                file.display()
+            );
+        }
+        ensure!(
+            self.dialect.is_none() || self.out.is_some(),
+            "--format requires --out, because {} is a recorded file",
+            file.display()
+        );
+        Ok(())
     }
 
     /// Returns the format of the rows: the value of `--format`, or else the format for the file's
@@ -119,7 +157,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 /// Parses the command line; none if it requests the help.
 pub(crate) fn parse() -> Result<Option<Options>> {
     use lexopt::prelude::*;
-    let mut names = vec![];
+    let (mut names, mut interval) = (vec![], None);
     let mut options = Options {
         select: Select::All,
         interval: Duration::from_millis(100),
@@ -138,7 +176,7 @@ pub(crate) fn parse() -> Result<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("gpu") => names.push(parser.value()?.string()?),
-            Long("interval") => options.interval = time(&parser.value()?.string()?)?,
+            Long("interval") => interval = Some(time(&parser.value()?.string()?)?),
             Long("for") => options.at_most = Some(time(&parser.value()?.string()?)?),
             Long("out") => options.out = Some(parser.value()?.into()),
             Long("format") => options.dialect = Some(dialect(&parser.value()?.string()?)?),
@@ -158,6 +196,8 @@ pub(crate) fn parse() -> Result<Option<Options>> {
     if !names.is_empty() {
         options.select = Select::Named(names);
     }
+    options.check_source(interval.is_some())?;
+    options.interval = interval.unwrap_or(options.interval);
     ensure!(
         options.interval >= Sampler::MIN_INTERVAL,
         "--interval: {:?} is too short (at least {:?})",
@@ -173,14 +213,16 @@ pub(crate) fn parse() -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Returns whether a file is the target of standard output.
+/// Returns whether a file or pipe is the target of standard output; false for devices, because
+/// `/dev/null` takes both outputs.
 fn is_output(path: &Path) -> bool {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::MetadataExt;
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let place = |path: &Path| {
             let facts = path.metadata().ok()?;
-            facts.is_file().then(|| (facts.dev(), facts.ino()))
+            let is_device = facts.file_type().is_char_device();
+            (!is_device).then(|| (facts.dev(), facts.ino()))
         };
         let output = place("/dev/stdout".as_ref());
         output.is_some() && output == place(path)

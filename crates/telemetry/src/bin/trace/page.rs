@@ -27,13 +27,13 @@ const SUMMED: u32 = 60;
 const KILO: f64 = 1e3;
 const PER_CENT: f64 = 100.0;
 
-/// Returns the HTML page of a trace.
+/// Returns the HTML page of a trace. `is_cut` means that its command ran longer than the trace.
 ///
 /// # Errors
 /// The error of a chart that cannot be drawn.
-pub(crate) fn trace_page(trace: &Trace) -> Result<String> {
+pub(crate) fn trace_page(trace: &Trace, is_cut: bool) -> Result<String> {
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
-    body += &summary(trace);
+    body += &summary(trace, is_cut);
     for (index, device) in trace.devices.iter().enumerate() {
         let _ = writeln!(body, "<h2>{}</h2>", escape(&named(device)));
         body += &energies(trace, index);
@@ -131,12 +131,18 @@ pub(crate) fn named(device: &Device) -> String {
     format!("{} {}", device.index, device.name)
 }
 
-fn summary(trace: &Trace) -> String {
+fn summary(trace: &Trace, is_cut: bool) -> String {
     let region = match &trace.regions[..] {
-        [only] => format!(
-            " Energies are those of <code>{}</code>.",
-            escape(&only.name)
-        ),
+        [only] => {
+            let seconds = only.end.saturating_sub(only.start).as_secs_f64();
+            let part = if is_cut {
+                format!("the first {} s of ", units::digits(seconds))
+            } else {
+                String::new()
+            };
+            let name = escape(&only.name);
+            format!(" Energies are those of {part}<code>{name}</code>.")
+        }
         _ => String::new(),
     };
     let kept_ms = trace.interval.as_secs_f64() * KILO;
@@ -423,7 +429,7 @@ mod tests {
     #[test]
     fn a_page_of_ten_minutes_is_small_and_needs_no_network() {
         for boards in [&[Board::T4][..], &[Board::A100; 8]] {
-            let page = trace_page(&recorded(boards, TEN_MINUTES)).unwrap();
+            let page = trace_page(&recorded(boards, TEN_MINUTES), false).unwrap();
             assert!(page.len() <= 300_000, "{} B", page.len());
             for link in ["src=", "href=", "@import", "url("] {
                 assert!(!page.contains(link), "{link}");
@@ -479,7 +485,10 @@ mod tests {
             window(&trace, 0),
             Duration::from_secs(3)..Duration::from_secs(12)
         );
-        assert!(trace_page(&trace).unwrap().contains("job &lt;1&gt;"));
+        let page = trace_page(&trace, false).unwrap();
+        assert!(page.contains("Energies are those of <code>job &lt;1&gt;</code>."));
+        let page = trace_page(&trace, true).unwrap();
+        assert!(page.contains("Energies are those of the first 9.00 s of <code>job"));
         trace.regions.push(mark(13, 14));
         assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
     }
