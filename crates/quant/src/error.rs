@@ -166,6 +166,18 @@ pub enum Error {
         /// The height, the width and the channels of an image.
         expected: [usize; 3],
     },
+    /// A tensor whose shape does not match the other operands.
+    #[error("{operation}: {quantity} has shape {actual:?} (expected {expected})")]
+    Shape {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The name of the tensor.
+        quantity: &'static str,
+        /// The shape of the tensor.
+        actual: Vec<usize>,
+        /// The expected shape, in words.
+        expected: String,
+    },
     /// A text or a tensor of a model file that is missing or has an unexpected value.
     #[error("FrozenNetwork::read: {key} is {actual} (expected {expected})")]
     ModelFile {

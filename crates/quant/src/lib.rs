@@ -4,7 +4,8 @@
 //! - [`LevelSet`]: the levels, codes and thresholds of a quantiser (binary, ternary, uniform,
 //!   LQ-Nets with and without an offset, ABC-Net), on slices and as tensor programs.
 //! - [`Quantizer`]: the level sets of the channels of a tensor.
-//! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
+//! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution;
+//!   one step for all channels as a tensor program ([`Qem::step_of`]).
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
 //!   activations.
@@ -52,6 +53,6 @@ pub use lloyd_max::{LloydMax, lloyd_max};
 pub use network::{Activation, InputImage, Layer, Network, Normalization, Weights};
 pub use planes::PlaneLayout;
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
-pub use qem::{Fit, Qem};
+pub use qem::{Fit, Qem, QemStep};
 pub use quantizer::Quantizer;
 pub use window::Window;
