@@ -179,8 +179,10 @@ pub enum Error {
         expected: String,
     },
     /// A text or a tensor of a model file that is missing or has an unexpected value.
-    #[error("FrozenNetwork::read: {key} is {actual} (expected {expected})")]
+    #[error("{operation}: {key} is {actual} (expected {expected})")]
     ModelFile {
+        /// The name of the operation.
+        operation: &'static str,
         /// The key of the text, or the name of the tensor.
         key: String,
         /// The value, the type and shape, or "missing".

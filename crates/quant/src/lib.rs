@@ -8,7 +8,8 @@
 //!   one step for all channels as a tensor program ([`Qem::step_of`]).
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
-//!   activations.
+//!   activations. [`StateDict`] reads its parameters from files of PyTorch's layout.
+//! - [`Report`]: bits, errors and sizes of the layers of a quantised network.
 //! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
 //! - [`MovingBasis`]: the moving average of a basis during training.
 //! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed bits on a device.
@@ -42,6 +43,8 @@ mod planes;
 mod population;
 mod qem;
 mod quantizer;
+mod report;
+mod state_dict;
 mod window;
 
 pub use abc::{Abc, abc};
@@ -55,4 +58,6 @@ pub use planes::PlaneLayout;
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
 pub use qem::{Fit, Qem, QemStep};
 pub use quantizer::Quantizer;
+pub use report::{LayerReport, QuantizerReport, Report};
+pub use state_dict::StateDict;
 pub use window::Window;

@@ -108,7 +108,7 @@ const RULES: [Rule; 13] = [
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
         modules: "error window planes least_squares level_set average population lloyd_max abc \
-            qem quantizer network frozen gpu",
+            qem quantizer network state_dict frozen report gpu",
     },
     Rule {
         name: "harness",
