@@ -8,12 +8,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quant::{
-    Activation, FrozenNetwork, InputImage, Layer, Network, Normalization, Weights, Window,
-};
+use quant::{Activation, FrozenNetwork, InputImage, Layer, Network, StateDict, Window};
 use tensor_core::data::safetensors;
 use tensor_core::rng::Philox;
-use tensor_core::{DType, Executor, Host, Tensor};
+use tensor_core::{Executor, Host, Tensor};
 
 const IMAGE: [usize; 3] = [12, 12, 3];
 const N_IMAGES: usize = 64;
@@ -57,6 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "three bits keep most classes"
         );
     }
+    let quantized = float.quantized(2, 2, &images, &host)?;
+    let report = quantized.report(&float, &images, &host)?;
+    println!("\nthe layers with 2 and 2 bits\n{report}");
     std::fs::remove_dir_all(folder)?;
     Ok(())
 }
@@ -86,23 +87,23 @@ fn pixels() -> Vec<u8> {
     (0..n).map(|i| pixel(i) as u8).collect()
 }
 
-/// Writes a network as PyTorch's `state_dict` has it: weights `[outputs, channels, height, width]`,
-/// and the four vectors of a batch normalization.
+/// Writes a network as PyTorch's `state_dict` has it: weights `[outputs, channels, height, width]`
+/// of convolutions and `[outputs, inputs]` of a linear layer, and the four vectors of a batch
+/// normalization.
 fn write_float_network(path: &Path, executor: &dyn Executor) -> tensor_core::Result<()> {
     let mut tensors = BTreeMap::new();
-    for (number, (name, [outputs, channels, size])) in [
-        ("conv1", [16, 3, 3]),
-        ("conv2", [32, 16, 3]),
-        ("conv3", [32, 32, 3]),
-        ("fc", [5, 32, 3]),
+    for (number, (name, shape)) in [
+        ("conv1", vec![16, 3, 3, 3]),
+        ("conv2", vec![32, 16, 3, 3]),
+        ("conv3", vec![32, 32, 3, 3]),
+        ("fc", vec![5, 32 * 3 * 3]),
     ]
     .into_iter()
     .enumerate()
     {
-        let n_inputs = (channels * size * size) as f32;
+        let (outputs, n_inputs) = (shape[0], shape[1..].iter().product::<usize>());
         let stream = Philox::new(7).stream(number as u64);
-        let weights =
-            Tensor::randn(stream, &[outputs, channels, size, size]) * (2.0 / n_inputs).sqrt();
+        let weights = Tensor::randn(stream, &shape) * (2.0 / n_inputs as f32).sqrt();
         tensors.insert(format!("{name}.weight"), weights);
         if name != "fc" {
             let row = |value: f32| Tensor::full(&[outputs], value);
@@ -127,46 +128,21 @@ fn write_float_network(path: &Path, executor: &dyn Executor) -> tensor_core::Res
 }
 
 /// Reads the network.
-fn read_float_network(path: &Path) -> Result<Network, Box<dyn std::error::Error>> {
-    let tensors = safetensors::read(path)?;
-    let host = Host::new();
-    let numbers = |tensor: &Tensor| -> tensor_core::Result<Vec<f32>> {
-        Ok(tensor
-            .cast(DType::F32)
-            .eval::<f32>(&host)?
-            .into_iter()
-            .collect())
+fn read_float_network(path: &Path) -> quant::Result<Network> {
+    let mut file = StateDict::open(path)?;
+    let mut block = |name: &str| -> quant::Result<Layer> {
+        let window = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+        let layer = file.layer(name, Some(&format!("{name}.bn")), window)?;
+        Ok(layer.with_activation(Activation::Relu))
     };
-    let layer = |name: &str, window: Window| -> Result<Layer, Box<dyn std::error::Error>> {
-        let weights = &tensors[&format!("{name}.weight")];
-        let n_outputs = weights.shape()?[0];
-        // The channels are the last axis here.
-        let weights = Weights::Float(numbers(&weights.permute(&[0, 2, 3, 1]))?);
-        let layer = Layer::new(name, n_outputs, window, weights);
-        let Some(gamma) = tensors.get(&format!("{name}.bn.weight")) else {
-            return Ok(layer);
-        };
-        let row = |field: &str| numbers(&tensors[&format!("{name}.bn.{field}")]);
-        let normalization = Normalization::batch(
-            &numbers(gamma)?,
-            &row("bias")?,
-            &row("running_mean")?,
-            &row("running_var")?,
-            1e-5,
-        )?;
-        Ok(layer
-            .with_normalization(normalization)
-            .with_activation(Activation::Relu))
-    };
-    let three = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
     let halved = Window::new([2, 2]).with_stride([2, 2]);
     let layers = vec![
-        layer("conv1", three)?,
-        layer("conv2", three)?.with_pool(halved),
-        layer("conv3", three)?.with_pool(halved),
+        block("conv1")?,
+        block("conv2")?.with_pool(halved),
+        block("conv3")?.with_pool(halved),
         // A fully connected layer is a convolution with a window of the whole image.
-        layer("fc", Window::new([3, 3]))?,
+        file.layer("fc", None, Window::new([3, 3]))?,
     ];
     let input = InputImage::standardized(IMAGE, &[0.5; 3], &[0.25; 3])?;
-    Ok(Network::new(input, layers)?)
+    Network::new(input, layers)
 }

@@ -32,8 +32,8 @@ impl Packed {
     /// codes are those of [`LevelSet::codes_of`].
     ///
     /// # Errors
-    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Tensor`] for
-    /// an error of `x`, and unless it has four axes.
+    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`] unless
+    /// `x` has four axes; [`Error::Tensor`] for an error of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
         let [.., n_channels] = image_shape("Packed::from_values", x)?;
         let layout = PlaneLayout::new(n_channels, n_groups, levels.basis().len())?;
@@ -49,16 +49,18 @@ impl Packed {
     /// Wraps words `[batch, height, width, plane, group, word]` of `u32`. Unused bits must be 0.
     ///
     /// # Errors
-    /// [`Error::Tensor`] for an error of `words`; [`Error::Words`] if the last three axes are not
+    /// [`Error::Tensor`] for an error of `words`; [`Error::Shape`] if the last three axes are not
     /// those of the layout.
     pub fn from_words(words: Tensor, layout: PlaneLayout, alphabet: Alphabet) -> Result<Self> {
         let shape = words.shape()?;
         let expected = layout.pixel_shape();
         if shape.len() != 6 || shape[3..] != expected {
-            return Err(Error::Words {
+            let [planes, groups, words] = expected;
+            return Err(Error::Shape {
                 operation: "Packed::from_words",
+                quantity: "words",
                 actual: shape.to_vec(),
-                expected,
+                expected: format!("[batch, height, width, {planes}, {groups}, {words}]"),
             });
         }
         Ok(Self {
@@ -406,9 +408,11 @@ pub(crate) fn sign_words(
 /// Returns the shape of a tensor of images.
 fn image_shape(operation: &'static str, x: &Tensor) -> Result<[usize; 4]> {
     let shape = x.shape()?;
-    shape[..].try_into().map_err(|_| Error::ImageAxes {
+    shape[..].try_into().map_err(|_| Error::Shape {
         operation,
+        quantity: "x",
         actual: shape.to_vec(),
+        expected: "[batch, height, width, channels]".to_owned(),
     })
 }
 

@@ -166,29 +166,23 @@ pub enum Error {
         /// The height, the width and the channels of an image.
         expected: [usize; 3],
     },
-    /// A tensor that does not have the axes of images.
-    #[error(
-        "{operation}: the input has shape {actual:?} (expected [batch, height, width, channels])"
-    )]
-    ImageAxes {
+    /// A tensor whose shape does not match the other operands.
+    #[error("{operation}: {quantity} has shape {actual:?} (expected {expected})")]
+    Shape {
         /// The name of the operation.
         operation: &'static str,
+        /// The name of the tensor.
+        quantity: &'static str,
         /// The shape of the tensor.
         actual: Vec<usize>,
-    },
-    /// Words that do not have the axes of packed images.
-    #[error("{operation}: the words have shape {actual:?} (expected [batch, height, width, {}, {}, {}])", expected[0], expected[1], expected[2])]
-    Words {
-        /// The name of the operation.
-        operation: &'static str,
-        /// The shape of the words.
-        actual: Vec<usize>,
-        /// The planes, groups and words of a pixel.
-        expected: [usize; 3],
+        /// The expected shape, in words.
+        expected: String,
     },
     /// A text or a tensor of a model file that is missing or has an unexpected value.
-    #[error("FrozenNetwork::read: {key} is {actual} (expected {expected})")]
+    #[error("{operation}: {key} is {actual} (expected {expected})")]
     ModelFile {
+        /// The name of the operation.
+        operation: &'static str,
         /// The key of the text, or the name of the tensor.
         key: String,
         /// The value, the type and shape, or "missing".

@@ -4,10 +4,12 @@
 //! - [`LevelSet`]: the levels, codes and thresholds of a quantiser (binary, ternary, uniform,
 //!   LQ-Nets with and without an offset, ABC-Net), on slices and as tensor programs.
 //! - [`Quantizer`]: the level sets of the channels of a tensor.
-//! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution.
+//! - [`Qem`]: the basis with the smallest mean square error for a [`Sample`] or a distribution;
+//!   one step for all channels as a tensor program ([`Qem::step_of`]).
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
-//!   activations.
+//!   activations. [`StateDict`] reads its parameters from files of PyTorch's layout.
+//! - [`Report`]: bits, errors and sizes of the layers of a quantised network.
 //! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
 //! - [`conv2d_packed`]: convolutions of [`Packed`] images and [`PackedSigns`], as tensor programs.
 //! - [`MovingBasis`]: the moving average of a basis during training.
@@ -44,6 +46,8 @@ mod planes;
 mod population;
 mod qem;
 mod quantizer;
+mod report;
+mod state_dict;
 mod window;
 
 pub use abc::{Abc, abc};
@@ -56,6 +60,8 @@ pub use lloyd_max::{LloydMax, lloyd_max};
 pub use network::{Activation, InputImage, Layer, Network, Normalization, Weights};
 pub use planes::PlaneLayout;
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
-pub use qem::{Fit, Qem};
+pub use qem::{Fit, Qem, QemStep};
 pub use quantizer::Quantizer;
+pub use report::{LayerReport, QuantizerReport, Report};
+pub use state_dict::StateDict;
 pub use window::Window;

@@ -45,7 +45,7 @@ impl Weights {
     }
 
     /// Returns the number of weights.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Float(weights) => weights.len(),
             Self::Levels { codes, .. } => codes.len(),
@@ -85,7 +85,7 @@ impl Activation {
         }
     }
 
-    fn apply(&self, x: &Tensor) -> Tensor {
+    pub(crate) fn apply(&self, x: &Tensor) -> Tensor {
         match self {
             Self::None => x.clone(),
             Self::Relu => x.relu(),
@@ -337,7 +337,7 @@ impl Layer {
     }
 
     /// Returns the normalised sums of a tensor `[batch, height, width, channels]` of f32.
-    fn values_of(&self, x: &Tensor, image: [usize; 3]) -> Result<Tensor> {
+    pub(crate) fn values_of(&self, x: &Tensor, image: [usize; 3]) -> Result<Tensor> {
         let operation = "Network::values_of";
         let batch = batch_of(operation, x, image)?;
         let [height, width, n_channels] = image;

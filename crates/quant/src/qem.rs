@@ -18,7 +18,10 @@ use crate::least_squares::solve;
 use crate::level_set::{Alphabet, LevelSet, check_bits, rounded};
 use crate::population::{Cell, Population, non_empty};
 
+mod program;
 mod starts;
+
+pub use program::QemStep;
 
 /// The default ridge: the weight of the old basis, in elements.
 const RIDGE: f64 = 1e-4;
@@ -274,11 +277,9 @@ impl Qem {
         state: &[f64],
     ) -> Result<(Equations, f64)> {
         let level = |factors: &[f64]| -> f64 {
-            factors
-                .iter()
-                .zip(state)
-                .map(|(factor, x)| factor * x)
-                .sum()
+            let terms = factors.iter().zip(state).map(|(factor, x)| factor * x);
+            // A positive zero, because the order below distinguishes zeros.
+            terms.sum::<f64>() + 0.0
         };
         let codes = (0..=u8::MAX).take(1 << self.bits);
         let mut levels: Vec<(f64, Vec<f64>)> = codes

@@ -42,7 +42,8 @@ impl Quantizer {
         Ok(Self { levels })
     }
 
-    /// Fits the levels of each channel to its data; one channel fits the whole tensor.
+    /// Fits the levels of each channel to its data; one channel fits the whole tensor. The feature
+    /// `rayon` fits channels in parallel, with the same result.
     ///
     /// # Errors
     /// [`Error::UnevenChannels`] unless the data is divisible into the channels; [`Error::Empty`]
@@ -54,8 +55,7 @@ impl Quantizer {
         if len == 0 {
             return Err(Error::Empty { operation });
         }
-        let channels = data.chunks(len).enumerate();
-        let levels = channels.map(|(channel, data)| {
+        let fit = |(channel, data): (usize, &[f32])| {
             let sample = Sample::new(data).map_err(|error| match error {
                 Error::NotANumber { index, .. } => Error::NotANumber {
                     operation,
@@ -64,9 +64,16 @@ impl Quantizer {
                 other => other,
             })?;
             qem.fit(&sample)?.level_set()
-        });
+        };
+        #[cfg(feature = "rayon")]
+        let levels: Vec<Result<LevelSet>> = {
+            use rayon::prelude::*;
+            data.par_chunks(len).enumerate().map(fit).collect()
+        };
+        #[cfg(not(feature = "rayon"))]
+        let levels = data.chunks(len).enumerate().map(fit);
         Ok(Self {
-            levels: levels.collect::<Result<_>>()?,
+            levels: levels.into_iter().collect::<Result<_>>()?,
         })
     }
 

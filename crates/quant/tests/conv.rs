@@ -268,7 +268,7 @@ fn sizes_that_do_not_match_are_errors() {
     let flat = Tensor::from_vec(&[4], vec![0.5_f32; 4]);
     assert!(matches!(
         Packed::from_values(&levels, &flat, 1),
-        Err(Error::ImageAxes { .. })
+        Err(Error::Shape { .. })
     ));
     assert!(matches!(
         Packed::from_values(&levels, &x, 3),
@@ -277,7 +277,7 @@ fn sizes_that_do_not_match_are_errors() {
     let words = Tensor::from_vec(&[1, 2, 2, 1, 1, 2], vec![0_u32; 8]);
     assert!(matches!(
         Packed::from_words(words, packed.layout(), Alphabet::Signs),
-        Err(Error::Words { .. })
+        Err(Error::Shape { .. })
     ));
     let codes = |codes: &[u8], planes| PackedSigns::from_codes(codes, 1, [1, 1], 2, planes);
     assert!(matches!(codes(&[0; 3], 1), Err(Error::Length { .. })));

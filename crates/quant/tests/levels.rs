@@ -1,10 +1,12 @@
 //! Level sets: published codes and ties, and equal codes on slices and in tensor programs.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
 use quant::{Abc, Error, LevelSet, Normal, Sample, Ties, abc};
 use tensor_core::compare::{Tolerance, assert_close};
-use tensor_core::{Host, Reference, Tensor};
+use tensor_core::{Executor, Host, Reference, Tensor};
 
 const INFINITY: f32 = f32::INFINITY;
 
@@ -75,7 +77,25 @@ fn probes(levels: &LevelSet) -> Vec<f32> {
     probes
 }
 
-/// Checks the search against the definition, and the tensor program against the search.
+/// Returns the host, the reference and, if the feature is enabled, every adapter of this machine.
+fn executors() -> Vec<&'static dyn Executor> {
+    static HOST: OnceLock<Host> = OnceLock::new();
+    #[cfg_attr(
+        not(feature = "gpu"),
+        expect(unused_mut, reason = "adapters are added")
+    )]
+    let mut executors: Vec<&'static dyn Executor> = vec![HOST.get_or_init(Host::new), &Reference];
+    #[cfg(feature = "gpu")]
+    executors.extend(
+        gpu_wgsl::check::every_adapter()
+            .iter()
+            .map(|gpu| gpu as &dyn Executor),
+    );
+    executors
+}
+
+/// Checks the search against the definition, and the tensor programs of every executor against the
+/// search.
 fn check_everywhere(levels: &LevelSet, name: &str) {
     let xs = probes(levels);
     let (codes, _) = levels.quantize(&xs);
@@ -87,21 +107,19 @@ fn check_everywhere(levels: &LevelSet, name: &str) {
         let place = levels.thresholds().iter().filter(is_beyond).count();
         assert_eq!(*code, levels.codes()[place], "{name}: {x}");
     }
-    let x = Tensor::from_vec(&[xs.len()], xs);
-    let expected: Vec<u32> = codes.iter().map(|&code| code.into()).collect();
     let of_levels = levels.dequantize(&codes).unwrap();
-    for (codes, values) in [
-        (
-            levels.codes_of(&x).eval::<u32>(&Host::new()),
-            levels.levels_of(&x).eval::<f32>(&Host::new()),
-        ),
-        (
-            levels.codes_of(&x).eval::<u32>(&Reference),
-            levels.levels_of(&x).eval::<f32>(&Reference),
-        ),
-    ] {
-        assert_close(codes.unwrap(), expected.clone(), Tolerance::exact());
-        assert_close(values.unwrap(), of_levels.clone(), Tolerance::exact());
+    for executor in executors() {
+        // A device may flush subnormal numbers, such as the neighbours of 0, to 0.
+        let kept = |i: &usize| executor.accuracy().keeps_subnormals || !xs[*i].is_subnormal();
+        let places: Vec<usize> = (0..xs.len()).filter(kept).collect();
+        let kept = places.iter().map(|&i| xs[i]).collect();
+        let x = Tensor::from_vec(&[places.len()], kept);
+        let expected: Vec<u32> = places.iter().map(|&i| codes[i].into()).collect();
+        let found = levels.codes_of(&x).eval::<u32>(executor).unwrap();
+        assert_close(found, expected, Tolerance::exact());
+        let expected: Vec<f32> = places.iter().map(|&i| of_levels[i]).collect();
+        let found = levels.levels_of(&x).eval::<f32>(executor).unwrap();
+        assert_close(found, expected, Tolerance::exact());
     }
 }
 
@@ -157,6 +175,42 @@ proptest! {
             let distance = levels.levels().iter().map(|level| (x - level).abs());
             let nearest = distance.fold(INFINITY, f32::min);
             prop_assert!((x - value).abs() <= nearest + 4.0 * f32::EPSILON * 16.0);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn permuted_and_negated_bases_have_other_codes_of_the_same_levels(
+        numbers in prop::collection::vec(-200_i16..200, 1..=8),
+        order in any::<u64>(),
+        signs in any::<u8>(),
+        xs in prop::collection::vec(-9.0_f32..9.0, 1..40),
+    ) {
+        // Multiples of 1/64, whose sums are exact in any order.
+        let basis: Vec<f32> = numbers.iter().map(|&n| f32::from(n) / 64.0).collect();
+        let mut places: Vec<usize> = (0..basis.len()).collect();
+        places.sort_by_key(|&place| order.rotate_left(8 * u32::try_from(place).unwrap()) % 251);
+        let is_negated = |bit: usize| signs >> bit & 1 == 1;
+        let changed: Vec<f32> = places
+            .iter()
+            .enumerate()
+            .map(|(bit, &place)| if is_negated(bit) { -basis[place] } else { basis[place] })
+            .collect();
+        let [set, other] = [&basis, &changed].map(|basis| LevelSet::signs(basis).unwrap());
+        assert_close(other.levels(), set.levels(), Tolerance::exact());
+        assert_close(other.thresholds(), set.thresholds(), Tolerance::exact());
+        let of = |set: &LevelSet| set.quantize(&xs).0;
+        let restored = other.dequantize(&of(&other)).unwrap();
+        assert_close(restored, set.dequantize(&of(&set)).unwrap(), Tolerance::exact());
+        // Equal levels have several codes.
+        let is_unique = set.levels().windows(2).all(|pair| pair[0] < pair[1]);
+        for (code, other) in of(&set).into_iter().zip(of(&other)).filter(|_| is_unique) {
+            let bits = places.iter().enumerate().map(|(bit, &place)| {
+                let was_set = code >> place & 1 == 1;
+                u8::from(was_set != is_negated(bit)) << bit
+            });
+            prop_assert_eq!(other, bits.sum::<u8>());
         }
     }
 }

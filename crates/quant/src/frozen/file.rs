@@ -251,6 +251,7 @@ impl Source {
             (None, None) => "missing".to_owned(),
         };
         Error::ModelFile {
+            operation: "FrozenNetwork::read",
             key: key.to_owned(),
             actual,
             expected: expected.to_owned(),
