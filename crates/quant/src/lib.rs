@@ -10,7 +10,7 @@
 //!   activations.
 //! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
 //! - [`MovingBasis`]: the moving average of a basis during training.
-//! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed bits on a device.
+//! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed numbers on a device.
 //!
 //! # Examples
 //! ```
@@ -50,7 +50,7 @@ pub use frozen::{FrozenLayer, FrozenNetwork};
 pub use level_set::{Alphabet, LevelSet, MAX_BITS, Ties};
 pub use lloyd_max::{LloydMax, lloyd_max};
 pub use network::{Activation, InputImage, Layer, Network, Normalization, Weights};
-pub use planes::PlaneLayout;
+pub use planes::{Packing, PlaneLayout};
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
 pub use qem::{Fit, Qem};
 pub use quantizer::Quantizer;

@@ -7,14 +7,15 @@ use gpu_wgsl::Gpu;
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{DType, Tensor};
 
-use super::bit_conv::{
-    BitConvBorder, BitConvCodes, BitConvData, BitConvGeometry, CodedBitConv, narrowed,
+use super::packed_conv::{
+    CodedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry, narrowed,
 };
 use crate::frozen::coder::Coder;
 use crate::frozen::product::Product;
 use crate::frozen::{FrozenLayer, FrozenNetwork, Output};
 use crate::level_set::Alphabet;
 use crate::network::batch_of;
+use crate::planes::Packing;
 use crate::{Error, Result};
 
 /// A frozen network whose weights are on a device.
@@ -44,7 +45,7 @@ pub struct DeviceNetwork<'a> {
     gpu: &'a Gpu,
     network: &'a FrozenNetwork,
     /// The kernel of each layer that has one.
-    kernels: Vec<Option<CodedBitConv<'a>>>,
+    kernels: Vec<Option<CodedConv<'a>>>,
 }
 
 impl FrozenNetwork {
@@ -111,7 +112,7 @@ impl DeviceNetwork<'_> {
 
 impl FrozenLayer {
     /// Returns the kernel of a layer whose weights and outputs are bits.
-    fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedBitConv<'a>>> {
+    fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedConv<'a>>> {
         let (
             Product::Bits {
                 alphabet,
@@ -129,7 +130,8 @@ impl FrozenLayer {
         let pair = |[a, b]: [usize; 2]| Ok::<_, Error>([number(a)?, number(b)?]);
         let paddings = |[a, b]: [[usize; 2]; 2]| Ok::<_, Error>([pair(a)?, pair(b)?]);
         let [height, width, _] = self.image;
-        let geometry = BitConvGeometry {
+        let geometry = PackedConvGeometry {
+            packing: Packing::Bits,
             image: pair([height, width])?,
             group_channels: number(layout.group_len())?,
             groups: number(self.n_groups)?,
@@ -154,18 +156,18 @@ impl FrozenLayer {
         let has_border = self.border.n_classes() > 1;
         let zeros = vec![0; self.n_outputs];
         let [row_classes, col_classes] = self.border.class_of_axes();
-        let data = BitConvData {
+        let data = PackedConvData {
             geometry,
             weights: words,
             bias: if has_border { &zeros } else { &constants },
             coefficients: &coefficients,
-            border: has_border.then_some(BitConvBorder {
+            border: has_border.then_some(PackedConvBorder {
                 row_classes: &row_classes,
                 col_classes: &col_classes,
                 sums: &constants,
             }),
         };
-        let codes = BitConvCodes {
+        let codes = PackedConvCodes {
             pool: pair(self.pool.size)?,
             pool_stride: pair(self.pool.stride)?,
             pool_padding: paddings(self.pool.padding)?,
@@ -175,7 +177,7 @@ impl FrozenLayer {
             planes: number(coder.layout.n_planes())?,
             groups: number(coder.layout.n_groups())?,
         };
-        Ok(Some(CodedBitConv::upload(gpu, &data, &codes)?))
+        Ok(Some(CodedConv::upload(gpu, &data, &codes)?))
     }
 }
 
