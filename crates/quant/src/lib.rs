@@ -8,7 +8,8 @@
 //! - [`abc`]: the levels of ABC-Net. [`lloyd_max`]: locally optimal levels without a basis.
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
 //!   activations.
-//! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
+//! - [`FrozenNetwork`]: a quantised network as integers and bits or bytes ([`Packing`]), equal on
+//!   every executor.
 //! - [`MovingBasis`]: the moving average of a basis during training.
 //! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed numbers on a device.
 //!

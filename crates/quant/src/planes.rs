@@ -16,12 +16,12 @@
 //! bytes  0  1  2  3  4  5  -  -
 //! ```
 
-use tensor_core::Tensor;
+use tensor_core::{DType, Tensor};
 
 use crate::error::{Error, Result};
 
 /// The number of bits of a word.
-pub(crate) const WORD_BITS: usize = u32::BITS as usize;
+const WORD_BITS: usize = u32::BITS as usize;
 /// The number of bits of a byte.
 const BYTE_BITS: usize = u8::BITS as usize;
 
@@ -248,4 +248,44 @@ impl PlaneLayout {
         let split = [outer, &[self.n_groups, self.group_len()]].concat();
         bits.reshape(&split).pack_bits()
     }
+
+    /// Packs signed bytes, an i32 tensor `[…, channel]`, into words `[…, plane, group, word]`.
+    pub(crate) fn pack_bytes(&self, bytes: &Tensor) -> Tensor {
+        let Ok(shape) = bytes.shape() else {
+            return bytes.clone();
+        };
+        let outer = &shape[..shape.len().saturating_sub(1)];
+        let with = |sizes: &[usize]| [outer, sizes].concat();
+        let (groups, words, word_channels) =
+            (self.n_groups, self.group_words(), self.word_channels());
+        let unused = words * word_channels - self.group_len();
+        let bytes = bytes
+            .cast(DType::U32)
+            .and(i32::from(u8::MAX))
+            .reshape(&with(&[groups, self.group_len()]))
+            .pad(-1, 0, unused, 0)
+            .reshape(&with(&[1, groups, words, word_channels]));
+        // The bytes of a word do not overlap, so their sum is the word.
+        bytes.shl(byte_shifts().cast(DType::U32)).sum(-1)
+    }
+}
+
+/// Returns the first `n` signed bytes of each row of words `[…, word]`, as i32 `[…, n]`.
+pub(crate) fn unpack_bytes(words: &Tensor, n: usize) -> Tensor {
+    let Ok(shape) = words.shape() else {
+        return words.clone();
+    };
+    let (n_words, outer) = shape
+        .split_last()
+        .map_or((0, shape), |(&n, outer)| (n, outer));
+    // A byte is moved to the top, and back with copies of its sign.
+    let words = words.cast(DType::I32).expand_dims(-1);
+    let bytes = words.shl(24 - byte_shifts()).shr(24);
+    let all = bytes.reshape(&[outer, &[n_words * 4]].concat());
+    all.slice(-1, ..n.cast_signed())
+}
+
+/// Returns the first bit of each byte of a word.
+fn byte_shifts() -> Tensor {
+    Tensor::from_vec(&[4], vec![0, 8, 16, 24])
 }

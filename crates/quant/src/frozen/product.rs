@@ -1,4 +1,5 @@
-//! The sums of products of a frozen layer: counts of different bits, or products of integers.
+//! The sums of products of a frozen layer: counts of different bits, products of bytes, or products
+//! of integers.
 //!
 //! Method: for a bit `b` in 0 and 1 and a sign `s`, both stored as bits, `Σ b s` is the number of
 //! ones among the signs less the number of ones in `b ^ s`; for two signs it is their number less
@@ -9,9 +10,31 @@ use tensor_core::{DType, Tensor};
 
 use crate::level_set::Alphabet;
 use crate::network::Layer;
-use crate::planes::{PlaneLayout, WORD_BITS};
+use crate::planes::{self, PlaneLayout};
 
 use super::{BitInput, FrozenLayer};
+
+/// The numbers in the input of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputNumbers {
+    /// The codes of an 8-bit image.
+    Image,
+    /// Planes of bits with the factors of an alphabet.
+    Planes(Alphabet),
+    /// Signed bytes.
+    Bytes,
+}
+
+impl InputNumbers {
+    /// Returns the largest absolute value.
+    pub(crate) fn largest(self) -> u8 {
+        match self {
+            Self::Image => u8::MAX,
+            Self::Planes(_) => 1,
+            Self::Bytes => i8::MAX.unsigned_abs(),
+        }
+    }
+}
 
 /// The weights of a frozen layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,23 +49,30 @@ pub(crate) enum Product {
         /// `[plane of the input][plane of the weights][output]`.
         coefficients: Vec<i32>,
     },
-    /// `Σ number · b_p`, or `Σ number · code` for an 8-bit image.
+    /// `Σ w x` with signed bytes.
+    Bytes {
+        layout: PlaneLayout,
+        /// `[row][col][word][output]`.
+        words: Vec<u32>,
+    },
+    /// `Σ number · b_p`, or `Σ number · x` for the codes of an image and for bytes.
     Numbers {
         n_planes: usize,
-        /// Whether the input is an 8-bit image, whose codes are numbers already.
-        is_image: bool,
+        /// The factors; planes are bits 0 and 1.
+        input: InputNumbers,
         /// `[row][col][plane][channel of the group][output]`.
         numbers: Vec<i32>,
     },
 }
 
-/// Returns the words of weights; `bit(weight, plane)` returns whether the sign of a weight in
-/// `[output][row][col][channel of the group]` is +1.
-pub(crate) fn sign_words(
+/// Returns the words of weights. `number(weight, plane)` returns what a weight in
+/// `[output][row][col][channel of the group]` has in a plane: a bit, which is 1 for the sign +1, or
+/// the bits of a byte.
+pub(crate) fn weight_words(
     layer: &Layer,
     layout: PlaneLayout,
     n_weight_planes: usize,
-    bit: impl Fn(usize, usize) -> bool,
+    number: impl Fn(usize, usize) -> u8,
 ) -> Vec<u32> {
     let (group_len, group_words) = (layout.group_len(), layout.group_words());
     let n_taps = layer.window.n_taps();
@@ -50,9 +80,11 @@ pub(crate) fn sign_words(
     for weight in 0..layer.n_outputs * n_taps * group_len {
         let (tap, channel) = (weight / group_len, weight % group_len);
         let (output, tap) = (tap / n_taps, tap % n_taps);
-        for plane in (0..n_weight_planes).filter(|&plane| bit(weight, plane)) {
-            let word = (plane * n_taps + tap) * group_words + channel / WORD_BITS;
-            words[word * layer.n_outputs + output] |= 1 << (channel % WORD_BITS);
+        // The channel of a group is placed as in the first group.
+        let (word, bit) = layout.place(channel);
+        for plane in 0..n_weight_planes {
+            let word = (plane * n_taps + tap) * group_words + word;
+            words[word * layer.n_outputs + output] |= u32::from(number(weight, plane)) << bit;
         }
     }
     words
@@ -74,14 +106,6 @@ impl Product {
         }
     }
 
-    pub(crate) fn numbers(n_planes: usize, alphabet: Option<Alphabet>, numbers: Vec<i32>) -> Self {
-        Self::Numbers {
-            n_planes,
-            is_image: alphabet.is_none(),
-            numbers,
-        }
-    }
-
     /// Returns the number of stored words and numbers.
     pub(crate) fn n_numbers(&self) -> usize {
         match self {
@@ -90,6 +114,7 @@ impl Product {
                 coefficients,
                 ..
             } => words.len() + coefficients.len(),
+            Self::Bytes { words, .. } => words.len(),
             Self::Numbers { numbers, .. } => numbers.len(),
         }
     }
@@ -98,22 +123,28 @@ impl Product {
     /// `n_products` weights.
     pub(crate) fn bounds(&self, n_products: usize, n_outputs: usize) -> Vec<u64> {
         let mut bounds = vec![0_u64; n_outputs];
-        let mut add = |output: usize, number: i32, largest: u64| {
-            let product = u64::from(number.unsigned_abs()).saturating_mul(largest);
+        let mut add = |output: usize, number: u32, largest: u64| {
+            let product = u64::from(number).saturating_mul(largest);
             bounds[output] = bounds[output].saturating_add(product);
         };
         match self {
             Self::Bits { coefficients, .. } => {
                 for (place, &coefficient) in coefficients.iter().enumerate() {
-                    add(place % n_outputs, coefficient, n_products as u64);
+                    let number = coefficient.unsigned_abs();
+                    add(place % n_outputs, number, n_products as u64);
                 }
             }
-            Self::Numbers {
-                numbers, is_image, ..
-            } => {
-                let largest = if *is_image { u64::from(u8::MAX) } else { 1 };
+            Self::Bytes { words, .. } => {
+                let largest = InputNumbers::Bytes.largest().into();
+                for (place, &word) in words.iter().enumerate() {
+                    let bytes = signed_bytes(word).map(|byte| u32::from(byte.unsigned_abs()));
+                    add(place % n_outputs, bytes.iter().sum(), largest);
+                }
+            }
+            Self::Numbers { numbers, input, .. } => {
                 for (place, &number) in numbers.iter().enumerate() {
-                    add(place % n_outputs, number, largest);
+                    let largest = input.largest().into();
+                    add(place % n_outputs, number.unsigned_abs(), largest);
                 }
             }
         }
@@ -122,14 +153,23 @@ impl Product {
 
     /// Negates the products of some outputs.
     pub(crate) fn negate(&mut self, is_negated: &[bool]) {
-        let numbers = match self {
-            Self::Bits { coefficients, .. } => coefficients,
-            Self::Numbers { numbers, .. } => numbers,
-        };
-        for (place, number) in numbers.iter_mut().enumerate() {
-            if is_negated[place % is_negated.len()] {
-                *number = -*number;
+        fn each<T: Copy>(numbers: &mut [T], is_negated: &[bool], negated: impl Fn(T) -> T) {
+            for (place, number) in numbers.iter_mut().enumerate() {
+                if is_negated[place % is_negated.len()] {
+                    *number = negated(*number);
+                }
             }
+        }
+        match self {
+            Self::Bits {
+                coefficients: numbers,
+                ..
+            }
+            | Self::Numbers { numbers, .. } => each(numbers, is_negated, |number: i32| -number),
+            // No weight is -128.
+            Self::Bytes { words, .. } => each(words, is_negated, |word| {
+                u32::from_le_bytes(word.to_le_bytes().map(u8::wrapping_neg))
+            }),
         }
     }
 
@@ -148,26 +188,7 @@ impl Product {
                 coefficients,
             } => {
                 let (planes, signs) = (layout.n_planes(), *n_weight_planes);
-                let group_words = layout.group_words();
-                // [batch, rows, cols, plane, sign plane, group, output, tap, tap, word]
-                let x = layer
-                    .window
-                    .views(input, 0)
-                    .permute(&[0, 1, 2, 3, 4, 6, 7, 5])
-                    .reshape(&[
-                        batch,
-                        rows,
-                        cols,
-                        planes,
-                        1,
-                        groups,
-                        1,
-                        taps_y,
-                        taps_x,
-                        group_words,
-                    ]);
-                let shape = [signs, taps_y, taps_x, group_words, groups, outputs];
-                let w = Tensor::from_vec(&shape, words.clone()).permute(&[0, 4, 5, 1, 2, 3]);
+                let [x, w] = pairs_of_words(layer, input, batch, *layout, words);
                 let ones = (x ^ w).count_ones().sum([-1, -2, -3]).cast(DType::I32);
                 // Two signs differ by 2.
                 let per_one = match alphabet {
@@ -183,18 +204,24 @@ impl Product {
                     sums.sum([3, 4])
                 }
             }
+            Self::Bytes { layout, words } => {
+                let [x, w] = pairs_of_words(layer, input, batch, *layout, words);
+                let sums = x.dot4_i8(&w).sum([-1, -2, -3]).cast(DType::I32);
+                sums.reshape(&[batch, rows, cols, groups, outputs])
+            }
             Self::Numbers {
                 n_planes,
-                is_image,
+                input: numbers_of,
                 numbers,
             } => {
                 let group_len = layer.image[2] / groups;
                 let [height, width, _] = layer.image;
-                let shape = [batch, height, width, *n_planes, groups, group_len];
-                let x = if *is_image {
-                    input.reshape(&shape)
-                } else {
-                    input.unpack_bits(group_len).cast(DType::I32)
+                let x = match numbers_of {
+                    InputNumbers::Image => {
+                        input.reshape(&[batch, height, width, *n_planes, groups, group_len])
+                    }
+                    InputNumbers::Planes(_) => input.unpack_bits(group_len).cast(DType::I32),
+                    InputNumbers::Bytes => planes::unpack_bytes(input, group_len),
                 };
                 // [batch, rows, cols, group, output, tap, tap, plane, channel]
                 let x = layer
@@ -258,6 +285,50 @@ impl Product {
         }
         constants
     }
+}
+
+/// Returns the words of the input and of the weights that meet in a product, with the axes
+/// `[batch, rows, cols, plane, plane of the weights, group, output, tap, tap, word]`.
+fn pairs_of_words(
+    layer: &FrozenLayer,
+    input: &Tensor,
+    batch: usize,
+    layout: PlaneLayout,
+    words: &[u32],
+) -> [Tensor; 2] {
+    let [rows, cols] = layer.sums_size;
+    let [taps_y, taps_x] = layer.window.size;
+    let (groups, group_words) = (layer.n_groups, layout.group_words());
+    let per_plane = taps_y * taps_x * group_words * layer.n_outputs;
+    let shape = [
+        batch,
+        rows,
+        cols,
+        layout.n_planes(),
+        1,
+        groups,
+        1,
+        taps_y,
+        taps_x,
+        group_words,
+    ];
+    let x = layer.window.views(input, 0);
+    let x = x.permute(&[0, 1, 2, 3, 4, 6, 7, 5]).reshape(&shape);
+    let shape = [
+        words.len() / per_plane,
+        taps_y,
+        taps_x,
+        group_words,
+        groups,
+        layer.n_outputs / groups,
+    ];
+    let w = Tensor::from_vec(&shape, words.to_vec()).permute(&[0, 4, 5, 1, 2, 3]);
+    [x, w]
+}
+
+/// Returns the bytes of a word.
+fn signed_bytes(word: u32) -> [i8; 4] {
+    word.to_le_bytes().map(u8::cast_signed)
 }
 
 /// Returns a number modulo 2^32.
