@@ -14,7 +14,7 @@ pub const BIT_CONV_CODES: Kernel = Kernel {
     workgroup_bytes: 1024,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
-        name: Cow::Borrowed("BitConvParams"),
+        name: Cow::Borrowed("PackedConvParams"),
         size_bytes: 128,
         members: Cow::Borrowed(&[
             (Cow::Borrowed("batch"), 0),
@@ -39,7 +39,7 @@ pub const BIT_CONV_CODES: Kernel = Kernel {
             (Cow::Borrowed("thresholds"), 112),
             (Cow::Borrowed("code_planes"), 116),
             (Cow::Borrowed("out_groups"), 120),
-            (Cow::Borrowed("pad0"), 124),
+            (Cow::Borrowed("word_channels"), 124),
         ]),
     },
     bindings: Cow::Borrowed(&[
@@ -62,7 +62,7 @@ pub const BIT_CONV_SUMS: Kernel = Kernel {
     workgroup_bytes: 0,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
-        name: Cow::Borrowed("BitConvParams"),
+        name: Cow::Borrowed("PackedConvParams"),
         size_bytes: 128,
         members: Cow::Borrowed(&[
             (Cow::Borrowed("batch"), 0),
@@ -87,7 +87,7 @@ pub const BIT_CONV_SUMS: Kernel = Kernel {
             (Cow::Borrowed("thresholds"), 112),
             (Cow::Borrowed("code_planes"), 116),
             (Cow::Borrowed("out_groups"), 120),
-            (Cow::Borrowed("pad0"), 124),
+            (Cow::Borrowed("word_channels"), 124),
         ]),
     },
     bindings: Cow::Borrowed(&[
@@ -120,6 +120,100 @@ pub const BUFFER_COPY: Kernel = Kernel {
     bindings: Cow::Borrowed(&[
         Binding { name: Cow::Borrowed("x"), access: Access::Read, element: Element::F32, stride_bytes: 16 },
         Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::F32, stride_bytes: 16 },
+    ]),
+};
+
+/// Kernel `byte_conv_codes`.
+pub const BYTE_CONV_CODES: Kernel = Kernel {
+    name: Cow::Borrowed("byte_conv_codes"),
+    source: Cow::Borrowed(source::BYTE_CONV_CODES),
+    workgroup_size: [32, 4, 1],
+    workgroup_bytes: 1024,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("PackedConvParams"),
+        size_bytes: 128,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("batch"), 0),
+            (Cow::Borrowed("height"), 4),
+            (Cow::Borrowed("width"), 8),
+            (Cow::Borrowed("words"), 12),
+            (Cow::Borrowed("planes"), 16),
+            (Cow::Borrowed("groups"), 20),
+            (Cow::Borrowed("weight_planes"), 24),
+            (Cow::Borrowed("out_channels"), 28),
+            (Cow::Borrowed("kernel"), 32),
+            (Cow::Borrowed("stride"), 40),
+            (Cow::Borrowed("dilation"), 48),
+            (Cow::Borrowed("padding"), 56),
+            (Cow::Borrowed("out_size"), 64),
+            (Cow::Borrowed("row_classes"), 72),
+            (Cow::Borrowed("col_classes"), 76),
+            (Cow::Borrowed("pool"), 80),
+            (Cow::Borrowed("pool_stride"), 88),
+            (Cow::Borrowed("pool_padding"), 96),
+            (Cow::Borrowed("pooled_size"), 104),
+            (Cow::Borrowed("thresholds"), 112),
+            (Cow::Borrowed("code_planes"), 116),
+            (Cow::Borrowed("out_groups"), 120),
+            (Cow::Borrowed("word_channels"), 124),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("x"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("weights"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("channels"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("border"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("classes"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("thresholds"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("toggles"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::U32, stride_bytes: 4 },
+    ]),
+};
+
+/// Kernel `byte_conv_sums`.
+pub const BYTE_CONV_SUMS: Kernel = Kernel {
+    name: Cow::Borrowed("byte_conv_sums"),
+    source: Cow::Borrowed(source::BYTE_CONV_SUMS),
+    workgroup_size: [32, 4, 1],
+    workgroup_bytes: 0,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("PackedConvParams"),
+        size_bytes: 128,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("batch"), 0),
+            (Cow::Borrowed("height"), 4),
+            (Cow::Borrowed("width"), 8),
+            (Cow::Borrowed("words"), 12),
+            (Cow::Borrowed("planes"), 16),
+            (Cow::Borrowed("groups"), 20),
+            (Cow::Borrowed("weight_planes"), 24),
+            (Cow::Borrowed("out_channels"), 28),
+            (Cow::Borrowed("kernel"), 32),
+            (Cow::Borrowed("stride"), 40),
+            (Cow::Borrowed("dilation"), 48),
+            (Cow::Borrowed("padding"), 56),
+            (Cow::Borrowed("out_size"), 64),
+            (Cow::Borrowed("row_classes"), 72),
+            (Cow::Borrowed("col_classes"), 76),
+            (Cow::Borrowed("pool"), 80),
+            (Cow::Borrowed("pool_stride"), 88),
+            (Cow::Borrowed("pool_padding"), 96),
+            (Cow::Borrowed("pooled_size"), 104),
+            (Cow::Borrowed("thresholds"), 112),
+            (Cow::Borrowed("code_planes"), 116),
+            (Cow::Borrowed("out_groups"), 120),
+            (Cow::Borrowed("word_channels"), 124),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("x"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("weights"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("channels"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("border"), access: Access::Read, element: Element::I32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("classes"), access: Access::Read, element: Element::U32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("y"), access: Access::ReadWrite, element: Element::I32, stride_bytes: 4 },
     ]),
 };
 
@@ -471,6 +565,8 @@ pub const ALL: &[&Kernel] = &[
     &BIT_CONV_CODES,
     &BIT_CONV_SUMS,
     &BUFFER_COPY,
+    &BYTE_CONV_CODES,
+    &BYTE_CONV_SUMS,
     &EXTENSIVE_GAMES_SOLVE,
     &FMA_PEAK,
     &INVERSE_GAUSSIAN_EVAL,

@@ -324,9 +324,9 @@ params! {
     };
     loops p.iterations.max(p.sequences);
 
-    /// Parameters of `bit_conv_sums` and `bit_conv_codes`: convolutions of packed bits. Pairs are
-    /// rows, then columns.
-    struct BitConvParams {
+    /// Parameters of the kernels `bit_conv_…` and `byte_conv_…`: convolutions of packed numbers.
+    /// Pairs are rows, then columns.
+    struct PackedConvParams {
         /// Number of images.
         batch: u32,
         /// Rows of an image.
@@ -357,7 +357,7 @@ params! {
         row_classes: u32,
         /// Number of classes of output columns in the border table; 0 without a table.
         col_classes: u32,
-        /// Size of a pooling window. Only `bit_conv_codes` reads this and the next six fields.
+        /// Size of a pooling window. Kernels of sums do not read this and the next seven fields.
         pool: [u32; 2],
         /// Distance between neighbouring windows.
         pool_stride: [u32; 2],
@@ -365,16 +365,17 @@ params! {
         pool_padding: [u32; 2],
         /// Rows and columns after pooling.
         pooled_size: [u32; 2],
-        /// Number of thresholds of `bit_conv_codes`; 0 for `bit_conv_sums`.
+        /// Number of thresholds; 0 for kernels of sums.
         thresholds: u32,
-        /// Number of planes of the output, at most 8.
+        /// Number of planes of the output: at most 8, and 1 for bytes.
         code_planes: u32,
         /// Number of groups of the output; a divisor of `out_channels`.
         out_groups: u32,
-        /// Padding to 128 bytes.
-        pad0: u32,
+        /// Number of channels of a word of the output: 32 for `bit_conv_codes`, 4 for
+        /// `byte_conv_codes`.
+        word_channels: u32,
     }
-    domain(p) [p.lanes(), p.n_pixels().div_ceil(BitConvParams::PIXELS), 1];
+    domain(p) [p.lanes(), p.n_pixels().div_ceil(PackedConvParams::PIXELS), 1];
     buffers {
         let channels = p.out_channels;
         let [rows, cols] = p.out_size.map(u64::from);
@@ -450,20 +451,25 @@ impl InverseGaussianFunction {
     }
 }
 
-impl BitConvParams {
+impl PackedConvParams {
     /// Number of output pixels of an invocation.
     pub const PIXELS: u64 = 8;
+    /// Number of channels that a workgroup computes.
+    const BLOCK_CHANNELS: u32 = 32;
 
-    /// Returns the number of words of the channels of one output group. There are no words without
-    /// groups.
+    /// Returns the number of words of the channels of one output group.
     #[must_use]
     pub fn out_words(&self) -> u32 {
-        let group_channels = self.out_channels.checked_div(self.out_groups);
-        group_channels.unwrap_or(0).div_ceil(u32::BITS)
+        self.group_channels().div_ceil(self.word_channels.max(1))
     }
 
-    /// Returns the number of output pixels: of the convolution for `bit_conv_sums`, and of the
-    /// pooled convolution for `bit_conv_codes`.
+    /// Returns the number of channels of one output group; 0 without groups.
+    fn group_channels(&self) -> u32 {
+        self.out_channels.checked_div(self.out_groups).unwrap_or(0)
+    }
+
+    /// Returns the number of output pixels: of the convolution for kernels of sums, and of the
+    /// pooled convolution for kernels of codes.
     #[must_use]
     pub fn n_pixels(&self) -> u64 {
         let has_codes = self.thresholds > 0;
@@ -475,10 +481,12 @@ impl BitConvParams {
         product(&[self.batch, rows, cols])
     }
 
-    /// Returns the number of invocations of a pixel: one per channel or per bit of the output.
+    /// Returns the number of invocations of a pixel: one per channel, and for codes whole blocks of
+    /// the channels of a group.
     fn lanes(&self) -> u64 {
         if self.thresholds > 0 {
-            product(&[self.out_groups, self.out_words(), u32::BITS])
+            let n_blocks = self.group_channels().div_ceil(Self::BLOCK_CHANNELS);
+            product(&[self.out_groups, n_blocks, Self::BLOCK_CHANNELS])
         } else {
             self.out_channels.into()
         }

@@ -8,11 +8,39 @@ macro_rules! wgsl {
 }
 
 /// Convolution of packed bits, pooled and quantised to packed bits.
-pub const BIT_CONV_CODES: &str = wgsl!("bit_conv_codes", "shared/bit_conv", "shared/grid");
+pub const BIT_CONV_CODES: &str = wgsl!(
+    "bit_conv_codes",
+    "shared/packed_codes",
+    "shared/packed_conv",
+    "shared/product_of_bits",
+    "shared/grid"
+);
 /// Convolution of packed bits, with sums as output.
-pub const BIT_CONV_SUMS: &str = wgsl!("bit_conv_sums", "shared/bit_conv", "shared/grid");
+pub const BIT_CONV_SUMS: &str = wgsl!(
+    "bit_conv_sums",
+    "shared/packed_sums",
+    "shared/packed_conv",
+    "shared/product_of_bits",
+    "shared/grid"
+);
 /// `y = x`, used to measure the peak bandwidth.
 pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
+/// Convolution of packed bytes, pooled and quantised to packed bytes.
+pub const BYTE_CONV_CODES: &str = wgsl!(
+    "byte_conv_codes",
+    "shared/packed_codes",
+    "shared/packed_conv",
+    "shared/product_of_bytes",
+    "shared/grid"
+);
+/// Convolution of packed bytes, with sums as output.
+pub const BYTE_CONV_SUMS: &str = wgsl!(
+    "byte_conv_sums",
+    "shared/packed_sums",
+    "shared/packed_conv",
+    "shared/product_of_bytes",
+    "shared/grid"
+);
 /// Counterfactual regret minimization in many extensive games.
 pub const EXTENSIVE_GAMES_SOLVE: &str =
     wgsl!("extensive_games_solve", "shared/matching", "shared/grid");
@@ -91,6 +119,8 @@ pub const ALL: &[(&str, &str)] = &[
     ("bit_conv_codes", BIT_CONV_CODES),
     ("bit_conv_sums", BIT_CONV_SUMS),
     ("buffer_copy", BUFFER_COPY),
+    ("byte_conv_codes", BYTE_CONV_CODES),
+    ("byte_conv_sums", BYTE_CONV_SUMS),
     ("extensive_games_solve", EXTENSIVE_GAMES_SOLVE),
     ("fma_peak", FMA_PEAK),
     ("inverse_gaussian_eval", INVERSE_GAUSSIAN_EVAL),

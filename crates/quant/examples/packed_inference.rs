@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quant::{Activation, FrozenNetwork, InputImage, Layer, Network, StateDict, Window};
+use quant::{Activation, FrozenNetwork, InputImage, Layer, Network, Packing, StateDict, Window};
 use tensor_core::data::safetensors;
 use tensor_core::rng::Philox;
 use tensor_core::{Executor, Host, Tensor};
@@ -39,16 +39,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let float_bytes = std::fs::metadata(&float_file)?.len();
     println!("  float     {float_bytes:7}   {N_IMAGES} of {N_IMAGES}");
-    for (weight_bits, activation_bits) in [(1, 1), (1, 2), (2, 2), (3, 4)] {
+    // The time and the memory of a layer of bytes do not grow with the number of bits.
+    for (weight_bits, activation_bits, packing) in [
+        (1, 1, Packing::Bits),
+        (1, 2, Packing::Bits),
+        (2, 2, Packing::Bits),
+        (3, 4, Packing::Bits),
+        (3, 4, Packing::Bytes),
+    ] {
         let quantized = float.quantized(weight_bits, activation_bits, &images, &host)?;
-        quantized.freeze()?.write(&packed_file)?;
+        quantized.freeze_to(packing)?.write(&packed_file)?;
         let packed = FrozenNetwork::read(&packed_file)?;
         let scores = packed.run(&pixels, &host)?;
         let scores = Tensor::from_array(scores);
         let actual = classes(&scores, &host)?;
         let n_equal = actual.iter().zip(&expected).filter(|(a, b)| a == b).count();
         let bytes = std::fs::metadata(&packed_file)?.len();
-        println!("  {weight_bits} and {activation_bits}   {bytes:7}   {n_equal} of {N_IMAGES}");
+        println!(
+            "  {weight_bits} and {activation_bits}   {bytes:7}   {n_equal} of {N_IMAGES}   packed as {packing:?}"
+        );
         assert!(bytes < float_bytes, "packed weights are smaller");
         assert!(
             weight_bits < 3 || n_equal > N_IMAGES / 2,

@@ -82,9 +82,9 @@ impl Border {
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
-    /// `[outputs]` if there is one class.
+    /// `[outputs]` if all classes have the same.
     pub(crate) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
-        if self.n_classes() == 1 {
+        if let Some(numbers) = common(numbers, n_outputs) {
             return Tensor::from_vec(&[n_outputs], numbers.to_vec());
         }
         // [rows, 1] and [cols]: the class of a position is that of its row and its column.
@@ -97,4 +97,12 @@ impl Border {
         let table = Tensor::from_vec(&[self.n_classes(), n_outputs], numbers.to_vec());
         table.gather(&classes, 0)
     }
+}
+
+/// Returns the numbers `[output]` of all classes if the classes of `[class, output]` have the same,
+/// as they do where the padding adds nothing.
+pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
+    let first = numbers.get(..n_outputs)?;
+    let mut classes = numbers.chunks(n_outputs);
+    classes.all(|class| class == first).then_some(first)
 }

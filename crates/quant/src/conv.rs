@@ -13,10 +13,10 @@
 
 use tensor_core::{DType, Tensor};
 
-use crate::border::Border;
-use crate::error::{Error, Result};
+use crate::border::{self, Border};
+use crate::error::{Error, Result, check};
 use crate::level_set::{Alphabet, LevelSet, check_bits};
-use crate::planes::{PlaneLayout, WORD_BITS, check_codes};
+use crate::planes::{Packing, PlaneLayout, check_codes};
 use crate::window::Window;
 
 /// Packed codes of images: planes of words, `[batch, height, width, plane, group, word]`.
@@ -49,15 +49,26 @@ impl Packed {
     /// Wraps words `[batch, height, width, plane, group, word]` of `u32`. Unused bits must be 0.
     ///
     /// # Errors
+    /// [`Error::InvalidNumber`] for a layout of bytes;
     /// [`Error::Tensor`] for an error of `words`; [`Error::Shape`] if the last three axes are not
     /// those of the layout.
     pub fn from_words(words: Tensor, layout: PlaneLayout, alphabet: Alphabet) -> Result<Self> {
+        let operation = "Packed::from_words";
+        let is_bits = layout.packing() == Packing::Bits;
+        let width = if is_bits { 1.0 } else { 8.0 };
+        check(
+            operation,
+            "number of bits of a channel in a word",
+            width,
+            is_bits,
+            "1",
+        )?;
         let shape = words.shape()?;
         let expected = layout.pixel_shape();
         if shape.len() != 6 || shape[3..] != expected {
             let [planes, groups, words] = expected;
             return Err(Error::Shape {
-                operation: "Packed::from_words",
+                operation,
                 quantity: "words",
                 actual: shape.to_vec(),
                 expected: format!("[batch, height, width, {planes}, {groups}, {words}]"),
@@ -148,10 +159,10 @@ impl PackedSigns {
         }
         check_codes(operation, codes, n_planes)?;
         let layout = PlaneLayout::new(group_len, 1, n_planes)?;
-        let bit = |weight: usize, plane: usize| codes[weight] >> plane & 1 == 1;
+        let bit = |weight: usize, plane: usize| codes[weight] >> plane & 1;
         let n_taps = taps[0] * taps[1];
         Ok(Self {
-            words: sign_words(layout, n_taps, n_outputs, n_planes, bit),
+            words: weight_words(layout, n_taps, n_outputs, n_planes, bit),
             taps,
             layout,
             n_outputs,
@@ -176,8 +187,8 @@ impl PackedSigns {
         self.layout.n_planes()
     }
 
-    fn view(&self) -> SignWords<'_> {
-        SignWords {
+    fn view(&self) -> WeightWords<'_> {
+        WeightWords {
             words: &self.words,
             n_planes: self.n_planes(),
             n_taps: self.taps[0] * self.taps[1],
@@ -282,11 +293,19 @@ pub fn conv2d_packed(
     // In the range of i32, as the number of products is.
     let starts: Vec<i32> = starts.into_iter().map(wrapped).collect();
     let n_planes = signs.n_planes();
-    let starts = border.program(&starts, n_planes * n_outputs);
-    let starts = if border.n_classes() == 1 {
-        starts.reshape(&[1, n_planes, n_outputs])
-    } else {
-        starts.reshape(&[size[0], size[1], 1, n_planes, n_outputs])
+    let starts = match starts.first() {
+        // One number needs no load for each element.
+        Some(&first) if starts.iter().all(|&start| start == first) => Tensor::scalar(first),
+        _ if border::common(&starts, n_planes * n_outputs).is_some() => border
+            .program(&starts, n_planes * n_outputs)
+            .reshape(&[1, n_planes, n_outputs]),
+        _ => border.program(&starts, n_planes * n_outputs).reshape(&[
+            size[0],
+            size[1],
+            1,
+            n_planes,
+            n_outputs,
+        ]),
     };
     let ones = view.ones(&x.words, layout, window, size).reshape(&[
         shape[0],
@@ -299,9 +318,9 @@ pub fn conv2d_packed(
     Ok(starts - ones * x.alphabet.factor_distance())
 }
 
-/// Words of signs `[plane, tap, word, output]`, and their sizes.
+/// Words of weights `[plane, tap, word, output]`, and their sizes.
 #[derive(Clone, Copy)]
-pub(crate) struct SignWords<'a> {
+pub(crate) struct WeightWords<'a> {
     pub(crate) words: &'a [u32],
     pub(crate) n_planes: usize,
     pub(crate) n_taps: usize,
@@ -309,39 +328,51 @@ pub(crate) struct SignWords<'a> {
     pub(crate) group_words: usize,
 }
 
-impl SignWords<'_> {
-    /// Returns the numbers of ones in `x ^ signs`, as i32 `[batch, row, column, plane of x, plane of
-    /// the signs, group, output of the group]`. `x` has the axes `[batch, height, width, plane,
+impl WeightWords<'_> {
+    /// Returns the numbers of ones in `x ^ signs`, as i32 `[batch, row, column, plane of x, plane
+    /// of the signs, group, output of the group]`. `x` has the axes `[batch, height, width, plane,
     /// group, word]`.
     pub(crate) fn ones(
         &self,
         x: &Tensor,
         layout: PlaneLayout,
         window: &Window,
-        [rows, cols]: [usize; 2],
+        size: [usize; 2],
     ) -> Tensor {
+        let [x, signs] = self.pairs(x, layout, window, size);
+        (x ^ signs).count_ones().sum([-1, -2, -3]).cast(DType::I32)
+    }
+
+    /// Returns the words of `x` and of the weights that meet in a product, with the axes
+    /// `[batch, row, column, plane of x, plane of the weights, group, output of the group, tap, tap,
+    /// word]`.
+    pub(crate) fn pairs(
+        &self,
+        x: &Tensor,
+        layout: PlaneLayout,
+        window: &Window,
+        [rows, cols]: [usize; 2],
+    ) -> [Tensor; 2] {
         let (groups, [taps_y, taps_x]) = (layout.n_groups(), window.size);
         let batch = x.shape().map_or(0, |shape| shape[0]);
         let (outputs, words) = (self.n_outputs / groups, self.group_words);
-        // [batch, row, column, plane, plane of the signs, group, output, tap, tap, word]
-        let x = window
-            .views(x, 0)
-            .permute(&[0, 1, 2, 3, 4, 6, 7, 5])
-            .reshape(&[
-                batch,
-                rows,
-                cols,
-                layout.n_planes(),
-                1,
-                groups,
-                1,
-                taps_y,
-                taps_x,
-                words,
-            ]);
+        let shape = [
+            batch,
+            rows,
+            cols,
+            layout.n_planes(),
+            1,
+            groups,
+            1,
+            taps_y,
+            taps_x,
+            words,
+        ];
+        let x = window.views(x, 0);
+        let x = x.permute(&[0, 1, 2, 3, 4, 6, 7, 5]).reshape(&shape);
         let shape = [self.n_planes, taps_y, taps_x, words, groups, outputs];
-        let signs = Tensor::from_vec(&shape, self.words.to_vec()).permute(&[0, 4, 5, 1, 2, 3]);
-        (x ^ signs).count_ones().sum([-1, -2, -3]).cast(DType::I32)
+        let weights = Tensor::from_vec(&shape, self.words.to_vec());
+        [x, weights.permute(&[0, 4, 5, 1, 2, 3])]
     }
 
     /// Returns the numbers from which the ones of `x ^ signs` are subtracted, for each class of
@@ -383,23 +414,26 @@ impl SignWords<'_> {
     }
 }
 
-/// Packs signs; `bit(weight, plane)` returns whether the sign of a weight in
-/// `[output, tap, channel of the group]` is +1.
-pub(crate) fn sign_words(
+/// Packs weights. `number(weight, plane)` returns what a weight in
+/// `[output, tap, channel of the group]` has in a plane: a bit, which is 1 for the sign +1, or the
+/// bits of a byte.
+pub(crate) fn weight_words(
     layout: PlaneLayout,
     n_taps: usize,
     n_outputs: usize,
     n_planes: usize,
-    bit: impl Fn(usize, usize) -> bool,
+    number: impl Fn(usize, usize) -> u8,
 ) -> Vec<u32> {
     let (group_len, group_words) = (layout.group_len(), layout.group_words());
     let mut words = vec![0; n_outputs * n_planes * n_taps * group_words];
     for weight in 0..n_outputs * n_taps * group_len {
         let (tap, channel) = (weight / group_len, weight % group_len);
         let (output, tap) = (tap / n_taps, tap % n_taps);
-        for plane in (0..n_planes).filter(|&plane| bit(weight, plane)) {
-            let word = (plane * n_taps + tap) * group_words + channel / WORD_BITS;
-            words[word * n_outputs + output] |= 1 << (channel % WORD_BITS);
+        // The channel of a group is placed as in the first group.
+        let (word, bit) = layout.place(channel);
+        for plane in 0..n_planes {
+            let word = (plane * n_taps + tap) * group_words + word;
+            words[word * n_outputs + output] |= u32::from(number(weight, plane)) << bit;
         }
     }
     words

@@ -5,13 +5,18 @@
 //! is a sum of counts `D_pq = Σ b_p s_q` with the coefficients `u_p v_q`. The coefficients are
 //! rounded to i32 multiples of a power of two that is as small as the length of the sum permits
 //! (`fixed_point`), and the normalization and the levels of the activation become i32 thresholds
-//! (`thresholds`). What remains is integer arithmetic, which no executor rounds.
+//! (`coder`). What remains is integer arithmetic, which no executor rounds.
+//! Bytes: the planes of many bits are replaced by one product of bytes. Levels are rounded to
+//! multiples of 1/127 of the largest, and sums of their products are exact.
 //!
 //! ```text
-//! codes ─ count ones ─► sums (i32) ─ thresholds ─► passed (bool) ─ max-pool ─► planes of words
-//!                            └ last layer: float(sum) / 2^exponent ─ normalization ─► f32
+//! codes ─ count ones, or ─► sums (i32) ─ thresholds ─► passed (bool) ─ max-pool ─► words of bits
+//!         multiply bytes         │                                                 or bytes
+//!                                └ last layer: float(sum) / 2^exponent ─ normalization ─► f32
 //! ```
-//! Accuracy: a sum differs from the exact sum of products by at most half a unit per product.
+//! Accuracy: a sum differs from the exact sum of products by at most half a unit per product, times
+//! the code in the first layer and the byte in a layer of floats after bytes, where fewer bits are
+//! left for the weights. A level of bytes differs from the level by at most 1/254 of the largest.
 
 pub(crate) mod coder;
 mod file;
@@ -25,7 +30,7 @@ use crate::border::Border;
 use crate::error::{Error, Result};
 use crate::level_set::Alphabet;
 use crate::network::{Activation, Layer, Network, Normalization, batch_of};
-use crate::planes::PlaneLayout;
+use crate::planes::{Packing, PlaneLayout};
 use crate::window::Window;
 
 use coder::Coder;
@@ -34,8 +39,8 @@ use product::Product;
 
 /// A network whose layers compute with integers and bits.
 ///
-/// The input is an 8-bit image, activations between layers are planes of words, and the output is
-/// f32. All codes and sums are equal on every executor.
+/// The input is an 8-bit image, activations between layers are planes of bits or bytes, and the
+/// output is f32. All codes and sums are equal on every executor.
 ///
 /// # Examples
 /// ```
@@ -101,24 +106,39 @@ pub(crate) enum Output {
 }
 
 impl Network {
-    /// Returns the network as integers.
+    /// Returns the network as integers and bits: [`freeze_to`](Self::freeze_to) with
+    /// [`Packing::Bits`].
+    ///
+    /// # Errors
+    /// As [`freeze_to`](Self::freeze_to).
+    pub fn freeze(&self) -> Result<FrozenNetwork> {
+        self.freeze_to(Packing::Bits)
+    }
+
+    /// Returns the network as integers. The activations between the layers are bits or bytes, and
+    /// so are the quantised weights of all layers but the first and, for bytes, the last.
+    ///
+    /// With bits, the time of a layer is proportional to the bits of a weight times those of an
+    /// activation. With bytes it does not depend on the number of bits; levels are rounded as
+    /// [`LevelSet::to_bytes`](crate::LevelSet::to_bytes) describes, and thresholds are not.
     ///
     /// # Errors
     /// [`Error::Layer`] with [`Error::Activation`] unless all layers but the last have levels and
-    /// the last has no activation; with [`Error::MixedChannels`] if the channels of a layer have
-    /// different numbers of bits; with [`Error::SumOverflow`] if a sum has so many products that
-    /// i32 leaves no bits for their coefficients.
-    pub fn freeze(&self) -> Result<FrozenNetwork> {
+    /// the last has no activation; with [`Error::MixedChannels`] if the channels of a layer of bits
+    /// have different numbers of bits; with [`Error::SumOverflow`] if a sum has so many products
+    /// that i32 leaves no bits for their coefficients, or cannot hold the products of bytes.
+    pub fn freeze_to(&self, packing: Packing) -> Result<FrozenNetwork> {
         let mut levels = Levels::of_input(self.input());
         let mut layers = Vec::with_capacity(self.layers().len());
         let last = self.layers().len() - 1;
         for (number, layer) in self.layers().iter().enumerate() {
             let next = self.layers().get(number + 1);
             let image = self.image_sizes()[number];
-            let frozen = FrozenLayer::new(layer, image, &levels, next.map(|next| next.n_groups));
+            let n_groups_after = next.map(|next| next.n_groups);
+            let frozen = FrozenLayer::new(layer, image, &levels, n_groups_after, packing);
             layers.push(frozen.map_err(|error| error.in_layer(&layer.name))?);
             if let (Activation::Levels(set), true) = (&layer.activation, number != last) {
-                levels = Levels::of_activation(set, layer.n_outputs);
+                levels = Levels::of_activation(set, layer.n_outputs, packing);
             }
         }
         Ok(FrozenNetwork {
@@ -141,7 +161,7 @@ impl FrozenNetwork {
         &self.layers
     }
 
-    /// Returns the output of each layer as tensor programs: planes of `u32` words
+    /// Returns the output of each layer as tensor programs: `u32` words of planes or bytes
     /// `[batch, height, width, plane, group, word]` (see [`PlaneLayout`]), and for the last layer
     /// f32 `[batch, height, width, channels]`. The input is `[batch, height, width, channels]` of
     /// i32 in 0 to 255.
@@ -211,14 +231,21 @@ impl FrozenLayer {
         image: [usize; 3],
         levels: &Levels,
         n_groups_after: Option<usize>,
+        packing: Packing,
     ) -> Result<Self> {
         let [height, width, _] = image;
         let size = layer.window.output_size([height, width])?;
         let border = Border::new(&layer.window, [height, width], size);
-        let fixed = fixed_point::fix(layer, image, levels, &border)?;
+        let is_last = n_groups_after.is_none();
+        let fixed = fixed_point::fix(layer, image, levels, &border, is_last)?;
         let output = match (&layer.activation, n_groups_after) {
             (Activation::Levels(levels), Some(n_groups)) => {
-                let layout = PlaneLayout::new(layer.n_outputs, n_groups, levels.basis().len())?;
+                let layout = match packing {
+                    Packing::Bits => {
+                        PlaneLayout::new(layer.n_outputs, n_groups, levels.basis().len())?
+                    }
+                    Packing::Bytes => PlaneLayout::bytes(layer.n_outputs, n_groups)?,
+                };
                 Output::Codes(Coder::new(levels, layout, &layer.normalization, &fixed))
             }
             (Activation::None, None) => Output::Numbers {
@@ -297,7 +324,8 @@ impl FrozenLayer {
     ///
     /// ```text
     /// bits     outputs · taps · W · ⌈channels of a group / 32⌉ words, outputs · A · W coefficients
-    /// floats   outputs · taps · A · channels of a group numbers (A is 1 for 8-bit images)
+    /// bytes    outputs · taps · ⌈channels of a group / 4⌉ words
+    /// floats   outputs · taps · A · channels of a group numbers (A is 1 for images and bytes)
     /// offsets  outputs · classes of the border
     /// codes    outputs · thresholds
     /// numbers  5 · outputs
@@ -326,7 +354,7 @@ impl FrozenLayer {
     pub(crate) fn output_of(&self, input: &Tensor, batch: usize) -> Tensor {
         let sums = self.sums_of(input, batch);
         match &self.output {
-            Output::Codes(coder) => coder.planes_of(&sums, &self.pool),
+            Output::Codes(coder) => coder.codes_of(&sums, &self.pool),
             Output::Numbers {
                 normalization,
                 exponents,

@@ -1,13 +1,13 @@
 //! Packed layers on a GPU (feature `gpu`).
 //!
-//! Role: wraps the kernels `bit_conv_sums` and `bit_conv_codes`. No other module of the crate uses
-//! a device.
-//! Layout: bit `c % 32` of word `c / 32` is channel `c` of a group; unused bits are 0.
+//! Role: wraps the kernels `bit_conv_…` and `byte_conv_…`. No other module of the crate uses a
+//! device.
+//! Layout: that of [`PlaneLayout`](crate::PlaneLayout).
 
-mod bit_conv;
 mod network;
+mod packed_conv;
 
-pub use bit_conv::{
-    BitConv, BitConvBorder, BitConvCodes, BitConvData, BitConvGeometry, CodedBitConv,
-};
 pub use network::DeviceNetwork;
+pub use packed_conv::{
+    CodedConv, PackedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry,
+};

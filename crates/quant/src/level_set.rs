@@ -294,6 +294,35 @@ impl LevelSet {
         &self.codes
     }
 
+    /// Returns a unit, and each level rounded to a multiple of the unit from -127 to 127. With the
+    /// largest absolute value `m` of a level, the unit is `m / 127`, and the error of a level is at
+    /// most `m / 254`. The unit of levels that are all 0 is 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use quant::LevelSet;
+    ///
+    /// let (unit, bytes) = LevelSet::bits(&[0.5, 1.5])?.to_bytes();
+    /// assert_eq!((unit, bytes.as_slice()), (2.0 / 127.0, [0, 32, 95, 127].as_slice()));
+    /// # Ok::<(), quant::Error>(())
+    /// ```
+    #[must_use]
+    pub fn to_bytes(&self) -> (f64, Vec<i8>) {
+        let levels = self.levels.iter().map(|&level| f64::from(level));
+        let largest = levels.clone().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let unit = if largest > 0.0 {
+            largest / f64::from(i8::MAX)
+        } else {
+            1.0
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a quotient is at most 127, up to the rounding of the unit"
+        )]
+        let byte = |level: f64| (level / unit).round() as i8;
+        (unit, levels.map(byte).collect())
+    }
+
     /// Returns the thresholds between neighbouring levels, in ascending order.
     #[must_use]
     pub fn thresholds(&self) -> &[f32] {

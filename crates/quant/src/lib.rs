@@ -10,10 +10,11 @@
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
 //!   activations. [`StateDict`] reads its parameters from files of PyTorch's layout.
 //! - [`Report`]: bits, errors and sizes of the layers of a quantised network.
-//! - [`FrozenNetwork`]: a quantised network as integers and bits, equal on every executor.
+//! - [`FrozenNetwork`]: a quantised network as integers and bits or bytes ([`Packing`]), equal on
+//!   every executor.
 //! - [`conv2d_packed`]: convolutions of [`Packed`] images and [`PackedSigns`], as tensor programs.
 //! - [`MovingBasis`]: the moving average of a basis during training.
-//! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed bits on a device.
+//! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed numbers on a device.
 //!
 //! # Examples
 //! ```
@@ -58,7 +59,7 @@ pub use frozen::{FrozenLayer, FrozenNetwork};
 pub use level_set::{Alphabet, LevelSet, MAX_BITS, Ties};
 pub use lloyd_max::{LloydMax, lloyd_max};
 pub use network::{Activation, InputImage, Layer, Network, Normalization, Weights};
-pub use planes::PlaneLayout;
+pub use planes::{Packing, PlaneLayout};
 pub use population::{Cell, Normal, Population, RectifiedNormal, Sample};
 pub use qem::{Fit, Qem, QemStep};
 pub use quantizer::Quantizer;

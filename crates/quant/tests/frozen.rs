@@ -10,8 +10,8 @@
 )]
 
 use quant::{
-    Activation, Error, InputImage, Layer, LevelSet, Network, Normalization, PlaneLayout, Qem,
-    Quantizer, Ties, Weights, Window,
+    Activation, Error, InputImage, Layer, LevelSet, Network, Normalization, Packing, PlaneLayout,
+    Qem, Quantizer, Sample, Ties, Weights, Window,
 };
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
@@ -53,8 +53,42 @@ impl Random {
             .collect()
     }
 
-    /// Returns level sets whose levels are multiples of 1/8.
-    fn levels(&mut self) -> LevelSet {
+    /// Returns level sets whose levels are multiples of 1/8, or whose bytes are multiples of 1/64.
+    fn levels(&mut self, packing: Packing) -> LevelSet {
+        let ties = self.choice(&[Ties::Down, Ties::Up]);
+        let set = match packing {
+            Packing::Bits => self.levels_of_bits(),
+            Packing::Bytes => self.levels_of_bytes(),
+        };
+        set.with_ties(ties)
+    }
+
+    /// Returns level sets whose largest level is 127/64, so that bytes are multiples of 1/64. The
+    /// other levels are not.
+    fn levels_of_bytes(&mut self) -> LevelSet {
+        let largest = 127.0 / 64.0;
+        let (a, b) = (self.fraction(), self.fraction());
+        let sets = [
+            LevelSet::bits(&[largest]),
+            LevelSet::bits(&[a, largest - a]),
+            LevelSet::bits(&[largest - a - b, a, b]),
+            LevelSet::signs(&[largest]),
+            LevelSet::signs(&[a, b, largest - a - b]),
+            // Levels that are less far apart than bytes.
+            LevelSet::signs(&[0.5, 0.25, 0.125, a / 64.0, b / 64.0])
+                .and_then(|set| set.with_offset(largest - 0.875 - (a + b) / 64.0)),
+            LevelSet::ternary(largest),
+            LevelSet::bits(&[largest + a]).and_then(|set| set.with_offset(-a)),
+        ];
+        self.choice(&sets).unwrap()
+    }
+
+    /// Returns a multiple of 2^-12 from 0.25 to 0.5.
+    fn fraction(&mut self) -> f32 {
+        0.25 + self.below(1 << 10) as f32 / 4096.0
+    }
+
+    fn levels_of_bits(&mut self) -> LevelSet {
         let sets = [
             LevelSet::bits(&[0.5]),
             LevelSet::bits(&[0.5, 1.25]),
@@ -66,20 +100,27 @@ impl Random {
             LevelSet::signs(&[0.5, 1.0]).and_then(|set| set.with_offset(0.25)),
             LevelSet::bits(&[1.5]).and_then(|set| set.with_offset(-0.5)),
         ];
-        let ties = self.choice(&[Ties::Down, Ties::Up]);
-        self.choice(&sets).unwrap().with_ties(ties)
+        self.choice(&sets).unwrap()
     }
 
-    /// Returns weights whose values are multiples of 1/8.
-    fn weights(&mut self, n_outputs: usize, per_output: usize) -> Weights {
+    /// Returns weights of quarters or of the levels of [`levels`](Self::levels), which may differ
+    /// between the outputs for bytes.
+    fn weights(&mut self, packing: Packing, n_outputs: usize, per_output: usize) -> Weights {
         let n = n_outputs * per_output;
         if self.below(4) == 0 {
             return Weights::Float(self.quarters(n));
         }
-        let levels = self.levels();
-        let codes = (0..n).map(|_| self.choice(levels.codes())).collect();
+        let sets: Vec<LevelSet> = match packing {
+            Packing::Bits => vec![self.levels(packing); n_outputs],
+            Packing::Bytes => (0..n_outputs).map(|_| self.levels(packing)).collect(),
+        };
+        let codes = (0..n).map(|weight| {
+            let set: &LevelSet = &sets[weight / per_output];
+            self.choice(set.codes())
+        });
+        let codes = codes.collect();
         Weights::Levels {
-            quantizer: Quantizer::new(vec![levels; n_outputs]).unwrap(),
+            quantizer: Quantizer::new(sets).unwrap(),
             codes,
         }
     }
@@ -92,8 +133,9 @@ impl Random {
             .with_padding([pair(&[0, 1, 2]), pair(&[0, 1, 2])])
     }
 
-    /// Returns a network all of whose sums are exact in f32, and pixels of two images.
-    fn exact_network(&mut self) -> Option<(Network, Vec<u8>)> {
+    /// Returns a network all of whose sums are exact in f32 when it is frozen to a packing, and
+    /// pixels of two images.
+    fn exact_network(&mut self, packing: Packing) -> Option<(Network, Vec<u8>)> {
         let mut channels = self.choice(&[1, 2, 3]);
         let size = [self.below(6) + 1, self.below(6) + 1, channels];
         let mut input = InputImage::unit(size);
@@ -110,7 +152,13 @@ impl Random {
             let n_outputs = n_groups * self.choice(&[1, 2, 16, 33, 35]);
             let window = self.window();
             let per_output = window.n_taps() * channels / n_groups;
-            let weights = self.weights(n_outputs, per_output);
+            // Only the weights of layers between the first and the last are rounded to bytes.
+            let of_weights = if number == 0 || number + 1 == n_layers {
+                Packing::Bits
+            } else {
+                packing
+            };
+            let weights = self.weights(of_weights, n_outputs, per_output);
             let factors: Vec<f32> = (0..n_outputs)
                 .map(|_| self.choice(&[-0.5, 0.0, 0.25, 0.5]))
                 .collect();
@@ -122,7 +170,7 @@ impl Random {
             let activation = if number + 1 == n_layers {
                 Activation::None
             } else {
-                Activation::Levels(self.levels())
+                Activation::Levels(self.levels(packing))
             };
             let pool = self.choice(&[
                 Window::new([1, 1]),
@@ -149,46 +197,104 @@ impl Random {
     }
 }
 
-/// Returns the codes of all activations of a network, one list for each layer but the last, and its
-/// output.
+/// Returns the levels of a set, rounded to bytes by the definition, and their unit.
+fn bytes_of(levels: &LevelSet) -> (f64, Vec<i8>) {
+    let levels = levels.levels().iter().map(|&level| f64::from(level));
+    let largest = levels.clone().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let bytes = levels.map(|level| (127.0 * level / largest).round() as i8);
+    (largest / 127.0, bytes.collect())
+}
+
+/// Returns the values of codes whose levels are rounded to bytes.
+fn rounded_values(levels: &LevelSet, codes: &[u8]) -> Vec<f32> {
+    let (unit, bytes) = bytes_of(levels);
+    let place = |code| levels.codes().iter().position(|other| other == code);
+    let value = |code| unit * f64::from(bytes[place(code).unwrap()]);
+    codes.iter().map(|code| value(code) as f32).collect()
+}
+
+/// Returns a layer whose weights are rounded to bytes.
+fn with_rounded_weights(mut layer: Layer) -> Layer {
+    if let Weights::Levels { quantizer, codes } = &layer.weights {
+        let sets = quantizer.levels();
+        let channels = codes.chunks(codes.len() / layer.n_outputs).enumerate();
+        let values = channels
+            .flat_map(|(output, codes)| rounded_values(&sets[output.min(sets.len() - 1)], codes));
+        layer.weights = Weights::Float(values.collect());
+    }
+    layer
+}
+
+/// Returns the codes of all activations of a float network, one list for each layer but the last,
+/// and its output. For bytes, the levels of activations and of the weights of all layers but the
+/// first and the last are rounded, and the codes are the bytes.
 fn float_codes(
     network: &Network,
+    packing: Packing,
     codes: &Tensor,
     executor: &dyn Executor,
 ) -> (Vec<Vec<u8>>, Vec<f32>) {
-    let values = network
-        .values_of(&network.input().values_of(codes))
-        .unwrap();
-    let (last, others) = values.split_last().unwrap();
-    let layers = network.layers().iter().zip(others);
-    let of_layer = |(layer, value): (&Layer, &Tensor)| {
-        let Activation::Levels(levels) = &layer.activation else {
-            panic!("a layer without levels");
+    let mut x = network.input().values_of(codes);
+    let last = network.layers().len() - 1;
+    let mut all = Vec::new();
+    for (number, layer) in network.layers().iter().enumerate() {
+        let is_rounded = packing == Packing::Bytes && number != 0 && number != last;
+        let layer = if is_rounded {
+            with_rounded_weights(layer.clone())
+        } else {
+            layer.clone()
         };
+        let activation = layer.activation.clone();
+        let image = InputImage::unit(network.image_sizes()[number]);
+        let layer = Network::new(image, vec![layer]).unwrap();
+        let value = layer.values_of(&x).unwrap().remove(0);
         let value = value.eval::<f32>(executor).unwrap();
-        levels
-            .quantize_strict(&value.into_iter().collect::<Vec<_>>())
-            .unwrap()
-    };
-    let output = last.eval::<f32>(executor).unwrap();
-    (layers.map(of_layer).collect(), output.into_iter().collect())
+        let shape = value.shape().to_vec();
+        let value: Vec<f32> = value.into_iter().collect();
+        let Activation::Levels(levels) = activation else {
+            assert_eq!(number, last, "a layer without levels");
+            return (all, value);
+        };
+        let codes = levels.quantize_strict(&value).unwrap();
+        let (values, codes) = match packing {
+            Packing::Bits => (levels.dequantize(&codes).unwrap(), codes),
+            Packing::Bytes => {
+                let (unit, _) = bytes_of(&levels);
+                let values = rounded_values(&levels, &codes);
+                let byte = |value: &f32| (f64::from(*value) / unit).round() as i8;
+                let bytes = values
+                    .iter()
+                    .map(|value| byte(value).cast_unsigned())
+                    .collect();
+                (values, bytes)
+            }
+        };
+        all.push(codes);
+        x = Tensor::from_vec(&shape, values);
+    }
+    panic!("the last layer has no output");
 }
 
 /// The same of the outputs of a frozen network's layers.
 fn frozen_codes(
     network: &Network,
+    packing: Packing,
     outputs: &[Tensor],
     executor: &dyn Executor,
 ) -> (Vec<Vec<u8>>, Vec<f32>) {
     let (last, others) = outputs.split_last().unwrap();
-    let of_layer = |(number, planes): (usize, &Tensor)| {
+    let of_layer = |(number, words): (usize, &Tensor)| {
         let layer = &network.layers()[number];
         let Activation::Levels(levels) = &layer.activation else {
             panic!("a layer without levels");
         };
         let n_groups = network.layers()[number + 1].n_groups;
-        let layout = PlaneLayout::new(layer.n_outputs, n_groups, levels.basis().len()).unwrap();
-        let words = planes.eval::<u32>(executor).unwrap();
+        let layout = match packing {
+            Packing::Bits => PlaneLayout::new(layer.n_outputs, n_groups, levels.basis().len()),
+            Packing::Bytes => PlaneLayout::bytes(layer.n_outputs, n_groups),
+        };
+        let layout = layout.unwrap();
+        let words = words.eval::<u32>(executor).unwrap();
         let words: Vec<u32> = words.into_iter().collect();
         let codes = layout.unpack(&words).unwrap();
         assert_eq!(layout.pack(&codes).unwrap(), words, "unused bits are 0");
@@ -201,58 +307,108 @@ fn frozen_codes(
     )
 }
 
+const PACKINGS: [Packing; 2] = [Packing::Bits, Packing::Bytes];
+
 #[test]
 #[cfg(feature = "gpu")]
 fn devices_have_the_codes_and_outputs_of_the_float_network() {
-    let mut n_networks = 0;
-    for seed in 0..60 {
-        let Some((network, pixels)) = Random::new(seed).exact_network() else {
-            continue;
-        };
-        let frozen = network.freeze().unwrap();
-        let codes = frozen.codes(&pixels).unwrap();
-        let expected = float_codes(&network, &codes, &Reference);
-        for gpu in gpu_wgsl::check::every_adapter() {
-            let mut outputs = vec![frozen.upload(gpu).unwrap().layers_of(&codes).unwrap()];
-            // The kernels of a program are compiled for each network, which takes most of the time.
-            if n_networks < 4 {
-                outputs.push(frozen.layers_of(&codes).unwrap());
+    for packing in PACKINGS {
+        let mut n_networks = 0;
+        for seed in 0..60 {
+            let Some((network, pixels)) = Random::new(seed).exact_network(packing) else {
+                continue;
+            };
+            let frozen = network.freeze_to(packing).unwrap();
+            let codes = frozen.codes(&pixels).unwrap();
+            let expected = float_codes(&network, packing, &codes, &Reference);
+            for gpu in gpu_wgsl::check::every_adapter() {
+                let mut outputs = vec![frozen.upload(gpu).unwrap().layers_of(&codes).unwrap()];
+                // The kernels of a program are compiled for each network, which takes most of the
+                // time.
+                if n_networks < 4 {
+                    outputs.push(frozen.layers_of(&codes).unwrap());
+                }
+                for outputs in outputs {
+                    let actual = frozen_codes(&network, packing, &outputs, gpu);
+                    assert_eq!(actual.0, expected.0, "{packing:?}, seed {seed}");
+                    assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
+                }
             }
-            for outputs in outputs {
-                let actual = frozen_codes(&network, &outputs, gpu);
-                assert_eq!(actual.0, expected.0, "seed {seed}");
-                assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
-            }
+            n_networks += 1;
         }
-        n_networks += 1;
+        assert!(n_networks > 15, "{packing:?}: {n_networks} networks");
     }
-    assert!(n_networks > 15, "{n_networks} networks");
 }
 
 #[test]
 fn exact_networks_have_the_codes_and_outputs_of_their_float_network() {
-    let (mut n_networks, mut n_flipped_pools) = (0, 0);
-    for seed in 0..180 {
-        let mut random = Random::new(seed);
-        let Some((network, pixels)) = random.exact_network() else {
-            continue;
-        };
-        let frozen = network.freeze().unwrap();
-        let codes = frozen.codes(&pixels).unwrap();
-        let expected = float_codes(&network, &codes, &Reference);
-        let executors: [&dyn Executor; 2] = [&Host::new(), &Reference];
-        for executor in executors {
-            let actual = frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), executor);
-            assert_eq!(actual.0, expected.0, "seed {seed}");
-            assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
+    for packing in PACKINGS {
+        let [mut n_networks, mut n_flipped_pools, mut n_packed] = [0; 3];
+        for seed in 0..180 {
+            let mut random = Random::new(seed);
+            let Some((network, pixels)) = random.exact_network(packing) else {
+                continue;
+            };
+            let frozen = network.freeze_to(packing).unwrap();
+            let codes = frozen.codes(&pixels).unwrap();
+            let expected = float_codes(&network, packing, &codes, &Reference);
+            let executors: [&dyn Executor; 2] = [&Host::new(), &Reference];
+            for executor in executors {
+                let outputs = frozen.layers_of(&codes).unwrap();
+                let actual = frozen_codes(&network, packing, &outputs, executor);
+                assert_eq!(actual.0, expected.0, "{packing:?}, seed {seed}");
+                assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
+            }
+            let layers = network.layers();
+            n_networks += 1;
+            n_flipped_pools += usize::from(layers[0].pool != Window::new([1, 1]));
+            let middle = &layers[1..layers.len() - 1];
+            let is_packed = |layer: &&Layer| matches!(layer.weights, Weights::Levels { .. });
+            n_packed += middle.iter().filter(is_packed).count();
         }
-        n_networks += 1;
-        n_flipped_pools += usize::from(network.layers()[0].pool != Window::new([1, 1]));
+        assert!(
+            n_networks > 50 && n_flipped_pools > 20 && n_packed > 20,
+            "{packing:?}: {n_networks} networks, {n_flipped_pools} with a max-pool in the first \
+             layer, {n_packed} packed layers between the first and the last"
+        );
     }
-    assert!(
-        n_networks > 50 && n_flipped_pools > 20,
-        "{n_networks} networks, {n_flipped_pools} with a max-pool in the first layer"
-    );
+}
+
+#[test]
+fn bytes_are_within_half_a_unit_of_their_levels() {
+    let mut random = Random::new(7);
+    let mut sets = vec![
+        LevelSet::uniform_from_zero(8, 0.3).unwrap(),
+        LevelSet::signs(&[1e-30, 3e-30]).unwrap(),
+        LevelSet::bits(&[1e37, 1e38]).unwrap(),
+        LevelSet::bits(&[0.0]).unwrap(),
+        LevelSet::binary(0.7).unwrap(),
+    ];
+    for bits in 1..=4 {
+        let sample = random.normal(500);
+        let sample = Sample::new(&sample).unwrap();
+        for qem in [
+            Qem::signs(bits).unwrap(),
+            Qem::signs(bits).unwrap().affine(),
+        ] {
+            sets.push(qem.fit(&sample).unwrap().level_set().unwrap());
+        }
+    }
+    for set in sets {
+        let (unit, bytes) = set.to_bytes();
+        let levels = set.levels().iter().map(|&level| f64::from(level));
+        let largest = levels.clone().fold(0.0, |most: f64, x| most.max(x.abs()));
+        for (byte, level) in bytes.iter().zip(levels) {
+            let error = (unit * f64::from(*byte) - level).abs();
+            // The rounding of f64 is beyond the bound.
+            assert!(
+                error <= largest / 254.0 * (1.0 + 1e-12),
+                "{byte} for {level} of {set:?}"
+            );
+        }
+        let most = bytes.iter().map(|byte| byte.unsigned_abs()).max().unwrap();
+        assert_eq!(most, if largest > 0.0 { 127 } else { 0 });
+    }
 }
 
 /// Returns a float network for images of 8 x 8 pixels and 3 channels.
@@ -294,42 +450,50 @@ fn float_network(random: &mut Random) -> Network {
 #[test]
 fn at_most_one_code_in_ten_thousand_differs_from_the_float_network() {
     let host = Host::new();
-    let (mut n_codes, mut n_different) = (0, 0);
-    for (weight_bits, activation_bits) in [(1, 1), (1, 2), (2, 2), (3, 3)] {
-        let mut random = Random::new(40 + weight_bits as u64);
-        let float = float_network(&mut random);
-        let pixels: Vec<u8> = (0..6 * 192).map(|_| random.below(256) as u8).collect();
-        let images = Tensor::from_vec(
-            &[6, 8, 8, 3],
-            pixels.iter().map(|&p| i32::from(p)).collect(),
-        );
-        let images = float.input().values_of(&images);
-        let network = float
-            .quantized(weight_bits, activation_bits, &images, &host)
-            .unwrap();
-        let frozen = network.freeze().unwrap();
-        let codes = frozen.codes(&pixels).unwrap();
-        let (expected, scores) = float_codes(&network, &codes, &host);
-        let (actual, frozen_scores) =
-            frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), &host);
-        let pairs = || actual.iter().flatten().zip(expected.iter().flatten());
-        let different = pairs().filter(|(a, b)| a != b).count();
-        if different == 0 {
-            assert_close(
-                &frozen_scores[..],
-                &scores[..],
-                Tolerance::relative(0).or_absolute(1e-4),
+    for packing in PACKINGS {
+        let (mut n_codes, mut n_different) = (0, 0);
+        for (weight_bits, activation_bits) in [(1, 1), (1, 2), (2, 2), (3, 3)] {
+            let mut random = Random::new(40 + weight_bits as u64);
+            let float = float_network(&mut random);
+            let pixels: Vec<u8> = (0..6 * 192).map(|_| random.below(256) as u8).collect();
+            let images = Tensor::from_vec(
+                &[6, 8, 8, 3],
+                pixels.iter().map(|&p| i32::from(p)).collect(),
             );
+            let images = float.input().values_of(&images);
+            let network = float
+                .quantized(weight_bits, activation_bits, &images, &host)
+                .unwrap();
+            let frozen = network.freeze_to(packing).unwrap();
+            let codes = frozen.codes(&pixels).unwrap();
+            let (expected, scores) = float_codes(&network, packing, &codes, &host);
+            let outputs = frozen.layers_of(&codes).unwrap();
+            let (actual, frozen_scores) = frozen_codes(&network, packing, &outputs, &host);
+            let pairs = || actual.iter().flatten().zip(expected.iter().flatten());
+            let different = pairs().filter(|(a, b)| a != b).count();
+            if different == 0 {
+                // Sums of 768 products with bytes leave 14 bits for the weights of the last layer;
+                // the largest error is 1.3e-4.
+                let tolerance = match packing {
+                    Packing::Bits => 1e-4,
+                    Packing::Bytes => 3e-4,
+                };
+                assert_close(
+                    &frozen_scores[..],
+                    &scores[..],
+                    Tolerance::relative(0).or_absolute(tolerance),
+                );
+            }
+            n_codes += pairs().count();
+            n_different += different;
+            let on_reference = frozen_codes(&network, packing, &outputs, &Reference);
+            assert_eq!(on_reference.0, actual);
         }
-        n_codes += pairs().count();
-        n_different += different;
-        let on_reference = frozen_codes(&network, &frozen.layers_of(&codes).unwrap(), &Reference);
-        assert_eq!(on_reference.0, actual);
+        assert!(
+            n_different as f64 <= 1e-4 * n_codes as f64,
+            "{packing:?}: {n_different} of {n_codes} codes differ"
+        );
     }
-    assert!(
-        n_different as f64 <= 1e-4 * n_codes as f64,
-        "{n_different} of {n_codes} codes differ"
-    );
 }
 
 #[test]
@@ -425,6 +589,36 @@ fn a_sum_of_too_many_products_is_an_error() {
         "layer \"long\": Network::freeze: the sums of output channel 0 do not fit i32 ({n} products;"
     );
     assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
+fn sums_of_bytes_that_may_leave_i32_are_errors() {
+    // 133,144 products of 127 and 127 are the most that i32 holds.
+    let most = i32::MAX as usize / (127 * 127);
+    let one = Window::new([1, 1]);
+    let network = |n: usize| {
+        let levels = LevelSet::binary(1.0).unwrap();
+        let activation = Activation::Levels(LevelSet::bits(&[1.0]).unwrap());
+        let sum = Weights::Levels {
+            quantizer: Quantizer::new(vec![levels]).unwrap(),
+            codes: vec![1; n],
+        };
+        let layers = vec![
+            Layer::new("copies", n, one, Weights::Float(vec![1.0; n]))
+                .with_activation(activation.clone()),
+            Layer::new("sum", 1, one, sum).with_activation(activation),
+            Layer::new("last", 1, one, Weights::Float(vec![1.0])),
+        ];
+        Network::new(InputImage::unit([1, 1, 1]), layers).unwrap()
+    };
+    assert!(network(most).freeze_to(Packing::Bytes).is_ok());
+    let error = network(most + 1).freeze_to(Packing::Bytes).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "layer \"sum\": Network::freeze: the sums of output channel 0 do not fit i32 (133145 \
+         products; bound on the sum 2^31.0, expected below 2^31)"
+    );
+    assert!(network(most + 1).freeze().is_ok());
 }
 
 #[test]

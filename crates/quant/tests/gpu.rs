@@ -1,18 +1,23 @@
 //! Packed convolutions on every adapter of the machine, compared with the twins of the kernels.
 #![cfg(feature = "gpu")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "an error in a helper fails the test that calls it"
+)]
 
 use gpu_wgsl::check::every_adapter;
-use quant::Error;
 use quant::gpu::{
-    BitConv, BitConvBorder, BitConvCodes, BitConvData, BitConvGeometry, CodedBitConv,
+    CodedConv, PackedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry,
 };
-use shaders::params::BitConvParams;
+use quant::{Error, Packing};
+use shaders::params::PackedConvParams;
 use shaders::twin;
-use shaders::twin::bit_conv::BitConvInputs;
+use shaders::twin::packed_conv::PackedConvInputs;
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 
-const GEOMETRY: BitConvGeometry = BitConvGeometry {
+const GEOMETRY: PackedConvGeometry = PackedConvGeometry {
+    packing: Packing::Bits,
     image: [6, 5],
     group_channels: 40,
     groups: 2,
@@ -27,7 +32,9 @@ const GEOMETRY: BitConvGeometry = BitConvGeometry {
 /// Size of the convolution's output: `[6 + 2 - 3 + 1, 5 + 2 - 3 + 1]`.
 const OUT_SIZE: [u32; 2] = [6, 5];
 const TAPS: usize = 6;
+/// Words of the 40 channels of a group.
 const WORDS: usize = 2;
+const WORDS_OF_BYTES: usize = 10;
 const CHANNELS: usize = 6;
 
 fn words(n: usize, stream: u64) -> Vec<u32> {
@@ -42,35 +49,58 @@ fn numbers(n: usize, stream: u64) -> Vec<i32> {
 
 #[test]
 fn sums_and_codes_of_layers_are_those_of_the_twins() {
-    let weights = words(CHANNELS * TAPS * 3 * WORDS, 0);
+    check_layers(Packing::Bits);
+    check_layers(Packing::Bytes);
+}
+
+/// The twins of the kernels of sums and of codes.
+type Twins = (
+    fn(&PackedConvParams, &PackedConvInputs<'_>, &mut [i32]),
+    fn(&PackedConvParams, &PackedConvInputs<'_>, &[i32], &[u32], &mut [u32]),
+);
+
+fn check_layers(packing: Packing) {
+    let is_bytes = packing == Packing::Bytes;
+    let n_words = if is_bytes { WORDS_OF_BYTES } else { WORDS };
+    let weights = words(CHANNELS * TAPS * 3 * n_words, 0);
     let (bias, coefficients) = (numbers(CHANNELS, 1), numbers(CHANNELS * 6, 2));
-    let border = BitConvBorder {
+    let border = PackedConvBorder {
         row_classes: &[0, 1, 1, 1, 1, 0],
         col_classes: &[0, 0, 0, 1, 2],
         sums: &numbers(6 * CHANNELS, 3),
     };
-    let data = BitConvData {
-        geometry: GEOMETRY,
+    let data = PackedConvData {
+        geometry: PackedConvGeometry {
+            packing,
+            ..GEOMETRY
+        },
         weights: &weights,
         bias: &bias,
         coefficients: &coefficients,
         border: Some(border),
     };
-    let codes = BitConvCodes {
+    let codes = PackedConvCodes {
         pool: [3, 2],
         pool_stride: [2, 2],
         pool_padding: [[1, 0], [0, 1]],
         is_flipped: &[true, false, true, false, false, true],
-        thresholds: &(-9..9).map(|t| 100 * t).collect::<Vec<_>>(),
-        toggles: &[2, 3, 1, 3],
-        planes: 2,
+        // Products of bytes are larger than counts of bits.
+        thresholds: &(-9..9)
+            .map(|t| t * if is_bytes { 500_000 } else { 100 })
+            .collect::<Vec<_>>(),
+        toggles: if is_bytes {
+            &[200, 30, 1, 255]
+        } else {
+            &[2, 3, 1, 3]
+        },
+        planes: if is_bytes { 1 } else { 2 },
         groups: 3,
     };
-    let params = BitConvParams {
+    let params = PackedConvParams {
         batch: 2,
         height: 6,
         width: 5,
-        words: 2,
+        words: u32::try_from(n_words).unwrap(),
         planes: 2,
         groups: 2,
         weight_planes: 3,
@@ -86,12 +116,13 @@ fn sums_and_codes_of_layers_are_those_of_the_twins() {
         pool_stride: codes.pool_stride,
         pool_padding: [1, 0],
         pooled_size: [3, 3],
-        code_planes: 2,
+        code_planes: codes.planes,
         out_groups: 3,
-        ..BitConvParams::default()
+        word_channels: packing.word_channels(),
+        ..PackedConvParams::default()
     };
-    let x = words(2 * 6 * 5 * 2 * 2 * WORDS, 4);
-    let inputs = BitConvInputs {
+    let x = words(2 * 6 * 5 * 2 * 2 * n_words, 4);
+    let inputs = PackedConvInputs {
         x: &x,
         weights: &weights,
         channels: &[bias.clone(), coefficients.clone()].concat(),
@@ -99,29 +130,35 @@ fn sums_and_codes_of_layers_are_those_of_the_twins() {
         classes: &[border.row_classes, border.col_classes].concat(),
     };
     let mut sums = vec![0; 2 * 6 * 5 * CHANNELS];
-    twin::bit_conv_sums(&params, &inputs, &mut sums);
-    let mut packed = vec![0; 2 * 3 * 3 * 2 * 3];
+    let (twin_sums, twin_codes): Twins = if is_bytes {
+        (twin::byte_conv_sums, twin::byte_conv_codes)
+    } else {
+        (twin::bit_conv_sums, twin::bit_conv_codes)
+    };
+    twin_sums(&params, &inputs, &mut sums);
+    let planes = codes.planes as usize;
+    let mut packed = vec![0; 2 * 3 * 3 * planes * 3];
     let flips = codes
         .is_flipped
         .iter()
         .map(|&is_flipped| -i32::from(is_flipped));
     let thresholds: Vec<i32> = flips.chain(codes.thresholds.iter().copied()).collect();
-    let params = BitConvParams {
+    let params = PackedConvParams {
         thresholds: 3,
         ..params
     };
-    twin::bit_conv_codes(&params, &inputs, &thresholds, codes.toggles, &mut packed);
+    twin_codes(&params, &inputs, &thresholds, codes.toggles, &mut packed);
     for gpu in every_adapter() {
         let x = gpu.upload("x", &[x.len()], &x).unwrap();
-        let conv = BitConv::upload(gpu, &data).unwrap();
+        let conv = PackedConv::upload(gpu, &data).unwrap();
         assert_close(
             gpu.read(&conv.sums(&x).unwrap()).unwrap(),
             &sums,
             Tolerance::bits(),
         );
-        let conv = CodedBitConv::upload(gpu, &data, &codes).unwrap();
+        let conv = CodedConv::upload(gpu, &data, &codes).unwrap();
         let y = conv.codes(&x).unwrap();
-        assert_eq!(y.shape(), [2, 3, 3, 2, 3, 1]);
+        assert_eq!(y.shape(), [2, 3, 3, planes, 3, 1]);
         assert_close(gpu.read(&y).unwrap(), &packed, Tolerance::bits());
     }
 }
@@ -129,14 +166,14 @@ fn sums_and_codes_of_layers_are_those_of_the_twins() {
 #[test]
 fn sizes_that_do_not_fit_are_errors() {
     let weights = [0; CHANNELS * TAPS * 3 * WORDS];
-    let data = BitConvData {
+    let data = PackedConvData {
         geometry: GEOMETRY,
         weights: &weights,
         bias: &[0; CHANNELS],
         coefficients: &[0; CHANNELS * 6],
         border: None,
     };
-    let codes = BitConvCodes {
+    let codes = PackedConvCodes {
         pool: [1, 1],
         pool_stride: [1, 1],
         pool_padding: [[0, 0], [0, 0]],
@@ -146,27 +183,27 @@ fn sizes_that_do_not_fit_are_errors() {
         planes: 1,
         groups: 1,
     };
-    let sized = |geometry| BitConvData { geometry, ..data };
+    let sized = |geometry| PackedConvData { geometry, ..data };
     for gpu in every_adapter() {
-        let upload = |data: BitConvData<'_>| BitConv::upload(gpu, &data).map(|_| ());
+        let upload = |data: PackedConvData<'_>| PackedConv::upload(gpu, &data).map(|_| ());
         let numbers = [
-            sized(BitConvGeometry {
+            sized(PackedConvGeometry {
                 stride: [0, 1],
                 ..GEOMETRY
             }),
-            sized(BitConvGeometry {
+            sized(PackedConvGeometry {
                 groups: 4,
                 ..GEOMETRY
             }),
-            sized(BitConvGeometry {
+            sized(PackedConvGeometry {
                 out_channels: 0,
                 ..GEOMETRY
             }),
-            sized(BitConvGeometry {
+            sized(PackedConvGeometry {
                 kernel: [9, 1],
                 ..GEOMETRY
             }),
-            sized(BitConvGeometry {
+            sized(PackedConvGeometry {
                 dilation: [u32::MAX, 1],
                 ..GEOMETRY
             }),
@@ -178,20 +215,20 @@ fn sizes_that_do_not_fit_are_errors() {
             );
         }
         let lens = [
-            BitConvData {
+            PackedConvData {
                 bias: &[0; 5],
                 ..data
             },
-            BitConvData {
+            PackedConvData {
                 weights: &weights[1..],
                 ..data
             },
-            BitConvData {
+            PackedConvData {
                 coefficients: &[0; CHANNELS],
                 ..data
             },
-            BitConvData {
-                border: Some(BitConvBorder {
+            PackedConvData {
+                border: Some(PackedConvBorder {
                     row_classes: &[0; 6],
                     col_classes: &[1; 5],
                     sums: &[0; CHANNELS],
@@ -205,23 +242,28 @@ fn sizes_that_do_not_fit_are_errors() {
                 "{data:?}"
             );
         }
-        let upload = |codes| CodedBitConv::upload(gpu, &data, &codes).map(|_| ());
+        let upload = |codes| CodedConv::upload(gpu, &data, &codes).map(|_| ());
         let numbers = [
-            BitConvCodes {
+            PackedConvCodes {
                 pool_padding: [[1, 0], [0, 0]],
                 ..codes
             },
-            BitConvCodes {
+            PackedConvCodes {
                 pool: [7, 1],
                 ..codes
             },
-            BitConvCodes {
+            PackedConvCodes {
                 toggles: &[0, 2],
                 ..codes
             },
-            BitConvCodes { planes: 9, ..codes },
-            BitConvCodes { groups: 5, ..codes },
-            BitConvCodes {
+            PackedConvCodes { planes: 9, ..codes },
+            PackedConvCodes {
+                toggles: &[0, 256],
+                planes: 8,
+                ..codes
+            },
+            PackedConvCodes { groups: 5, ..codes },
+            PackedConvCodes {
                 thresholds: &[],
                 toggles: &[0],
                 ..codes
@@ -233,12 +275,25 @@ fn sizes_that_do_not_fit_are_errors() {
                 "{codes:?}"
             );
         }
-        let codes = BitConvCodes {
+        let bytes = PackedConvData {
+            geometry: PackedConvGeometry {
+                packing: Packing::Bytes,
+                ..GEOMETRY
+            },
+            weights: &[0; CHANNELS * TAPS * 3 * WORDS_OF_BYTES],
+            ..data
+        };
+        let two_planes = PackedConvCodes { planes: 2, ..codes };
+        assert!(matches!(
+            CodedConv::upload(gpu, &bytes, &two_planes),
+            Err(Error::InvalidNumber { .. })
+        ));
+        let codes = PackedConvCodes {
             toggles: &[0],
             ..codes
         };
         assert!(matches!(upload(codes), Err(Error::LengthMismatch { .. })));
-        let conv = BitConv::upload(gpu, &data).unwrap();
+        let conv = PackedConv::upload(gpu, &data).unwrap();
         let x = gpu.upload("x", &[7], &[0; 7]).unwrap();
         assert!(matches!(conv.sums(&x), Err(Error::LengthMismatch { .. })));
     }

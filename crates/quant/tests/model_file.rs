@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use quant::{
-    Activation, Error, FrozenNetwork, InputImage, Layer, LevelSet, Network, Normalization, Qem,
-    Weights, Window,
+    Activation, Error, FrozenNetwork, InputImage, Layer, LevelSet, Network, Normalization, Packing,
+    Qem, Weights, Window,
 };
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::data::safetensors::{self, Reader};
@@ -24,9 +24,11 @@ fn file(name: &str) -> PathBuf {
     folder.join(format!("{name}-{}.safetensors", std::process::id()))
 }
 
-/// Returns a network with every kind of layer: numbers of an image, bits, signs, and numbers of
-/// bits; with groups, a border, a max-pool and flipped channels.
-fn network() -> FrozenNetwork {
+const PACKINGS: [Packing; 2] = [Packing::Bits, Packing::Bytes];
+
+/// Returns a network with every kind of layer: numbers of an image, bits and signs or bytes, and
+/// numbers of bits or bytes; with groups, a border, a max-pool and flipped channels.
+fn network(packing: Packing) -> FrozenNetwork {
     let wave =
         |n: usize, step: f32| -> Vec<f32> { (0..n).map(|i| (i as f32 * step).sin()).collect() };
     let three = Window::new([3, 3]).with_padding([[1, 1], [1, 0]]);
@@ -64,7 +66,7 @@ fn network() -> FrozenNetwork {
         .with_normalization(Normalization::bias(&[0.1, 0.2, -0.3])),
     ];
     let network = Network::new(InputImage::unit([6, 5, 2]), layers).unwrap();
-    network.freeze().unwrap()
+    network.freeze_to(packing).unwrap()
 }
 
 fn pixels() -> Vec<u8> {
@@ -98,42 +100,57 @@ fn read_back(path: &PathBuf, texts: &Texts, tensors: &Tensors) -> Result<FrozenN
 #[test]
 fn a_network_returns_from_its_file() {
     let path = file("whole");
-    let network = network();
-    network.write(&path).unwrap();
-    let read = FrozenNetwork::read(&path).unwrap();
-    assert!(read == network);
-    assert_close(
-        &scores(&read)[..],
-        &scores(&network)[..],
-        Tolerance::exact(),
-    );
-    // The bytes of the numbers are those that the formula states, but for the flags.
-    let (_, tensors) = contents(&path);
-    let stored: usize = tensors
-        .iter()
-        .filter(|(name, _)| !name.ends_with("is_flipped"))
-        .map(|(_, tensor)| 4 * tensor.shape().unwrap().iter().product::<usize>())
-        .sum();
-    let stated: usize = network
-        .layers()
-        .iter()
-        .map(quant::FrozenLayer::n_bytes)
-        .sum();
-    assert_eq!(stored, stated);
-    // The layer "bits": 2 planes of signs and one of ones, 9 taps, 1 word; 3 x 3 coefficients.
-    let n_classes = 3 * 2;
-    assert_eq!(
-        network.layers()[1].n_bytes(),
-        4 * (6 * 9 * 3 + 6 * 9 + n_classes * 6 + 2 * 6)
-    );
+    for packing in PACKINGS {
+        let network = network(packing);
+        network.write(&path).unwrap();
+        let read = FrozenNetwork::read(&path).unwrap();
+        assert!(read == network, "{packing:?}");
+        assert_close(
+            &scores(&read)[..],
+            &scores(&network)[..],
+            Tolerance::exact(),
+        );
+        // The bytes of the numbers are those that the formula states, but for the flags.
+        let (texts, tensors) = contents(&path);
+        let stored: usize = tensors
+            .iter()
+            .filter(|(name, _)| !name.ends_with("is_flipped"))
+            .map(|(_, tensor)| 4 * tensor.shape().unwrap().iter().product::<usize>())
+            .sum();
+        let stated: usize = network
+            .layers()
+            .iter()
+            .map(quant::FrozenLayer::n_bytes)
+            .sum();
+        assert_eq!(stored, stated, "{packing:?}");
+        // The layer "bits" has 9 taps of 18 channels. As bits, these are 2 planes of signs and one
+        // of ones, 1 word each, and 3 x 3 coefficients; as bytes, they are 5 words.
+        let (version, weights) = match packing {
+            Packing::Bits => ("1", 6 * 9 * 3 + 6 * 9),
+            Packing::Bytes => ("2", 6 * 9 * 5),
+        };
+        assert_eq!(texts["version"], version);
+        let n_classes = 3 * 2;
+        assert_eq!(
+            network.layers()[1].n_bytes(),
+            4 * (weights + n_classes * 6 + 2 * 6)
+        );
+    }
     fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn a_missing_or_absurd_text_is_an_error_that_names_it() {
     let path = file("texts");
-    network().write(&path).unwrap();
-    let (texts, tensors) = contents(&path);
+    for packing in PACKINGS {
+        check_texts(&path, packing);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+fn check_texts(path: &PathBuf, packing: Packing) {
+    network(packing).write(path).unwrap();
+    let (texts, tensors) = contents(path);
     let absurd = [
         "",
         "0",
@@ -147,11 +164,12 @@ fn a_missing_or_absurd_text_is_an_error_that_names_it() {
         "1 1 1 1 1 1 18446744073709551615 18446744073709551615 0 0",
         "signs 0",
         "bits 4096",
+        "-128 127",
     ];
     for key in texts.keys() {
         let mut without = texts.clone();
         without.remove(key);
-        let error = read_back(&path, &without, &tensors).unwrap_err();
+        let error = read_back(path, &without, &tensors).unwrap_err();
         let Error::ModelFile {
             key: named, actual, ..
         } = &error
@@ -163,19 +181,47 @@ fn a_missing_or_absurd_text_is_an_error_that_names_it() {
             let mut changed = texts.clone();
             changed.insert(key.clone(), (*text).to_owned());
             assert!(
-                read_back(&path, &changed, &tensors).is_err(),
-                "{key}: {text}"
+                read_back(path, &changed, &tensors).is_err(),
+                "{packing:?}, {key}: {text}"
             );
         }
     }
-    fs::remove_file(path).unwrap();
+    // The second version states the packing of either kind.
+    let mut stated = texts.clone();
+    stated.insert("version".to_owned(), "2".to_owned());
+    let name = format!("{packing:?}").to_lowercase();
+    stated.insert("packing".to_owned(), name);
+    assert!(read_back(path, &stated, &tensors).unwrap() == network(packing));
+    // Texts of the other packing.
+    for (key, text) in [
+        ("version", "2"),
+        ("version", "1"),
+        ("layer.1.product", "bytes"),
+        ("layer.1.product", "bits 1"),
+    ] {
+        let mut changed = texts.clone();
+        let before = changed.insert(key.to_owned(), text.to_owned());
+        let is_same = before.as_deref() == Some(text);
+        assert_eq!(
+            read_back(path, &changed, &tensors).is_ok(),
+            is_same,
+            "{key}: {text}"
+        );
+    }
 }
 
 #[test]
 fn a_missing_or_changed_tensor_is_an_error_that_names_it() {
     let path = file("tensors");
-    network().write(&path).unwrap();
-    let (texts, tensors) = contents(&path);
+    for packing in PACKINGS {
+        check_tensors(&path, packing);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+fn check_tensors(path: &PathBuf, packing: Packing) {
+    network(packing).write(path).unwrap();
+    let (texts, tensors) = contents(path);
     let named = |error: Error| match error {
         Error::ModelFile { key, .. } => key,
         other => panic!("{other}"),
@@ -183,10 +229,7 @@ fn a_missing_or_changed_tensor_is_an_error_that_names_it() {
     for name in tensors.keys() {
         let mut changed = tensors.clone();
         let tensor = changed.remove(name).unwrap();
-        assert_eq!(
-            &named(read_back(&path, &texts, &changed).unwrap_err()),
-            name
-        );
+        assert_eq!(&named(read_back(path, &texts, &changed).unwrap_err()), name);
         let host = Host::new();
         let n: usize = tensor.shape().unwrap().iter().product();
         for other in [
@@ -194,10 +237,7 @@ fn a_missing_or_changed_tensor_is_an_error_that_names_it() {
             tensor.cast(tensor_core::DType::F64),
         ] {
             changed.insert(name.clone(), other.realize(&host).unwrap());
-            assert_eq!(
-                &named(read_back(&path, &texts, &changed).unwrap_err()),
-                name
-            );
+            assert_eq!(&named(read_back(path, &texts, &changed).unwrap_err()), name);
         }
     }
     // Numbers whose sums leave i32, infinities, and bits beyond the channels.
@@ -205,12 +245,14 @@ fn a_missing_or_changed_tensor_is_an_error_that_names_it() {
         let mut changed = tensors.clone();
         let tensor = change(&tensors[name]).realize(&Host::new()).unwrap();
         changed.insert(name.to_owned(), tensor);
-        read_back(&path, &texts, &changed).unwrap_err().to_string()
+        read_back(path, &texts, &changed).unwrap_err().to_string()
     };
-    for (layer, name) in [
-        ("first", "layer.0.numbers"),
-        ("bits", "layer.1.coefficients"),
-    ] {
+    // Bytes are too small for sums that leave i32.
+    let coefficients = (packing == Packing::Bits).then_some(("bits", "layer.1.coefficients"));
+    for (layer, name) in [("first", "layer.0.numbers")]
+        .into_iter()
+        .chain(coefficients)
+    {
         let error = with(name, &|t| Tensor::full(t.shape().unwrap(), 1 << 27));
         let start = format!(
             "layer \"{layer}\": FrozenNetwork: the sums of output channel 0 do not fit i32"
@@ -238,17 +280,27 @@ fn a_missing_or_changed_tensor_is_an_error_that_names_it() {
         error.contains("expected zeros in the unused bits"),
         "{error}"
     );
-    fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn a_truncated_or_damaged_file_never_panics() {
     let path = file("damaged");
-    network().write(&path).unwrap();
-    let whole = fs::read(&path).unwrap();
+    for packing in PACKINGS {
+        check_damage(&path, packing);
+    }
+    fs::remove_file(path).unwrap();
+    assert!(matches!(
+        FrozenNetwork::read(file("absent")),
+        Err(Error::Tensor(_))
+    ));
+}
+
+fn check_damage(path: &PathBuf, packing: Packing) {
+    network(packing).write(path).unwrap();
+    let whole = fs::read(path).unwrap();
     for len in (0..whole.len()).step_by(53) {
-        fs::write(&path, &whole[..len]).unwrap();
-        assert!(FrozenNetwork::read(&path).is_err(), "{len} bytes");
+        fs::write(path, &whole[..len]).unwrap();
+        assert!(FrozenNetwork::read(path).is_err(), "{len} bytes");
     }
     let stream = Philox::new(29);
     let (mut n_read, mut n_errors) = (0, 0);
@@ -256,8 +308,8 @@ fn a_truncated_or_damaged_file_never_panics() {
         let mut damaged = whole.clone();
         let place = stream.word(2 * round) as usize % whole.len();
         damaged[place] ^= 1 << (stream.word(2 * round + 1) % 8);
-        fs::write(&path, &damaged).unwrap();
-        match FrozenNetwork::read(&path) {
+        fs::write(path, &damaged).unwrap();
+        match FrozenNetwork::read(path) {
             // A changed weight is a valid weight.
             Ok(network) => {
                 n_read += 1;
@@ -270,9 +322,4 @@ fn a_truncated_or_damaged_file_never_panics() {
         n_read > 50 && n_errors > 50,
         "{n_read} read, {n_errors} errors"
     );
-    fs::remove_file(path).unwrap();
-    assert!(matches!(
-        FrozenNetwork::read(file("absent")),
-        Err(Error::Tensor(_))
-    ));
 }

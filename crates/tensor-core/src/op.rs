@@ -27,6 +27,7 @@
 //! value that is used. Only floats have gradients.
 
 pub use binary::Binary;
+pub(crate) use binary::dot4_i8;
 pub use compare::Compare;
 pub use reduce::Reduce;
 pub(crate) use unary::Spread;

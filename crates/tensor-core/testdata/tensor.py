@@ -65,6 +65,12 @@ def case(program, function, *operands, refused=None):
     LINES.append("; ".join([program, *map(written, operands), result]))
 
 
+def products_of_bytes(a, b):
+    """The sums of the products of four signed bytes, for a column and a row of words."""
+    a, b = (np.ascontiguousarray(words).ravel().view(np.int8).reshape(-1, 4).astype(I32) for words in (a, b))
+    return a @ b.T
+
+
 def elementwise():
     for dtype in F32, F64:
         x = np.array(FLOATS, dtype)
@@ -104,6 +110,9 @@ def elementwise():
             ("eq", np.equal), ("ne", np.not_equal),
         ]:
             case(name, function, column, x)
+        # The values, and words whose bytes have all signs.
+        y = np.concatenate([x.view(I32), np.array([0x7F80FF01, -0x7F008081, 0x01020304, -0x01020304], I32)]).view(dtype)
+        case("dot4_i8", lambda a, b: products_of_bytes(a, b).astype(dtype), y[:, None], y)
         case("not", np.invert, x)
         # NumPy counts the bits of the absolute value of a signed integer; here all 32 bits count.
         case("count_ones", lambda x: np.bitwise_count(x.view(U32)).astype(dtype), x)

@@ -87,6 +87,7 @@ fn ones_are_counted_in_every_bit_of_long_sums() {
                 let name = |op: &str| format!("{op}, {bits}, {dtype}, {n} words");
                 same(&name("xor"), &(&x ^ &y).count_ones().sum(0));
                 same(&name("and"), &(&x & &y).count_ones().sum(0));
+                same(&name("products of bytes"), &x.dot4_i8(&y).sum(0));
             }
         }
     }
@@ -121,6 +122,10 @@ fn check_windows(dtype: DType) {
             &(&windows & &weights).count_ones().sum([2, 3, 4]),
         );
         same(&name("maximum"), &(&windows + &weights).max([2, 3, 4]));
+        same(
+            &name("products of bytes"),
+            &windows.dot4_i8(&weights).sum([2, 3, 4]),
+        );
         let flipped = windows.flip(2).flip(4);
         same(
             &name("flipped"),

@@ -18,7 +18,7 @@ use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
 
 /// The number of lines of `tensor.txt`, so that a truncated file is detected.
-const N_LINES: usize = 910;
+const N_LINES: usize = 912;
 
 /// The tolerance of functions, in epsilons: `NumPy` and the executors may each be off by up to
 /// four.
@@ -133,6 +133,7 @@ impl<'a> Step<'a> {
             "xor" => a ^ b,
             "shl" => a.shl(b),
             "shr" => a.shr(b),
+            "dot4_i8" => a.dot4_i8(b),
             "lt" => a.lt(b),
             "le" => a.le(b),
             "gt" => a.gt(b),

@@ -1,7 +1,9 @@
 //! Twin of `bit_conv_codes`.
 
-use super::bit_conv::{BitConvInputs, sum};
-use crate::params::BitConvParams;
+use super::index;
+use super::packed_codes::Codes;
+use super::packed_conv::{Conv, PackedConvInputs, bit_product};
+use crate::params::PackedConvParams;
 
 /// Computes a convolution of packed bits, pools the sums of each window and packs their codes.
 ///
@@ -12,13 +14,12 @@ use crate::params::BitConvParams;
 /// # Panics
 /// If a slice is shorter than its shape.
 pub fn bit_conv_codes(
-    params: &BitConvParams,
-    inputs: &BitConvInputs<'_>,
+    params: &PackedConvParams,
+    inputs: &PackedConvInputs<'_>,
     thresholds: &[i32],
     toggles: &[u32],
     y: &mut [u32],
 ) {
-    let [rows, cols] = params.pooled_size.map(|count| count as usize);
     let [n_channels, out_groups, code_planes, group_words] = [
         params.out_channels,
         params.out_groups,
@@ -26,46 +27,23 @@ pub fn bit_conv_codes(
         params.out_words(),
     ]
     .map(|count| count as usize);
+    let group_channels = n_channels / out_groups;
     let pixel_words = code_planes * out_groups * group_words;
-    for pixel in 0..params.batch as usize * rows * cols {
-        let words = &mut y[pixel * pixel_words..][..pixel_words];
-        words.fill(0);
-        let at = [pixel / cols % rows, pixel % cols];
-        for channel in 0..n_channels {
-            let pooled = pooled(params, inputs, pixel / cols / rows, at, channel, thresholds);
-            let passed = (1..=params.thresholds as usize)
-                .filter(|t| pooled > thresholds[t * n_channels + channel]);
-            let code = passed.fold(toggles[0], |code, t| code ^ toggles[t]);
-            let group_channels = n_channels / out_groups;
-            let [group, bit] = [channel / group_channels, channel % group_channels];
-            for plane in 0..code_planes {
-                let word = (plane * out_groups + group) * group_words + bit / 32;
-                words[word] |= (code >> plane & 1) << (bit % 32);
-            }
-        }
-    }
-}
-
-/// Returns the maximum or minimum sum of a pooling window.
-fn pooled(
-    params: &BitConvParams,
-    inputs: &BitConvInputs<'_>,
-    image: usize,
-    at: [usize; 2],
-    channel: usize,
-    thresholds: &[i32],
-) -> i32 {
-    let flip = thresholds[channel];
-    let mut best = i32::MIN;
-    let place = |axis: usize, window: u32| {
-        let start = at[axis] * params.pool_stride[axis] as usize + window as usize;
-        let place = start.checked_sub(params.pool_padding[axis] as usize);
-        place.filter(|&place| place < params.out_size[axis] as usize)
+    let codes = Codes {
+        conv: Conv {
+            params,
+            inputs,
+            product: bit_product,
+        },
+        thresholds,
+        toggles,
     };
-    for row in (0..params.pool[0]).filter_map(|window| place(0, window)) {
-        for col in (0..params.pool[1]).filter_map(|window| place(1, window)) {
-            best = best.max(sum(params, inputs, image, [row, col], channel) ^ flip);
+    y[..index(params.n_pixels()) * pixel_words].fill(0);
+    codes.for_each(|pixel, channel, code| {
+        let [group, bit] = [channel / group_channels, channel % group_channels];
+        for plane in 0..code_planes {
+            let word = (plane * out_groups + group) * group_words + bit / 32;
+            y[pixel * pixel_words + word] |= (code >> plane & 1) << (bit % 32);
         }
-    }
-    best ^ flip
+    });
 }

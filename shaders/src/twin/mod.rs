@@ -8,10 +8,11 @@
 //! [`erfcx`].
 //! Source: [`launch`] follows `launch_kernel` of the fast.ai notebook "matmul".
 
-pub mod bit_conv;
 mod bit_conv_codes;
 mod bit_conv_sums;
 mod buffer_copy;
+mod byte_conv_codes;
+mod byte_conv_sums;
 pub mod erfcx;
 pub mod extensive_games_solve;
 pub mod float;
@@ -30,6 +31,8 @@ mod matrix_games;
 mod matrix_games_solve_16;
 mod matrix_games_solve_3;
 mod matrix_games_solve_4;
+mod packed_codes;
+pub mod packed_conv;
 mod philox_fill;
 mod popcount_peak;
 mod split;
@@ -37,6 +40,8 @@ mod split;
 pub use bit_conv_codes::bit_conv_codes;
 pub use bit_conv_sums::bit_conv_sums;
 pub use buffer_copy::buffer_copy;
+pub use byte_conv_codes::byte_conv_codes;
+pub use byte_conv_sums::byte_conv_sums;
 pub use extensive_games_solve::extensive_games_solve;
 pub use fma_peak::fma_peak;
 pub use inverse_gaussian_eval::inverse_gaussian_eval;

@@ -55,12 +55,12 @@ def convolution(openvino, library, x, weights, bits):
     kernel = np.ascontiguousarray(weights.transpose(0, 3, 1, 2))
     one, none = [1, 1], [0, 0]
     if library == "openvino":
-        bits = openvino.Tensor(openvino.Type.u1, openvino.Shape(kernel.shape))
+        words = openvino.Tensor(openvino.Type.u1, openvino.Shape(kernel.shape))
         # The first element is the lowest bit. With channels that are no multiple of 8, the plugin
         # returns wrong sums.
         packed = np.packbits(kernel.reshape(-1) > 0, bitorder="little")
-        bits.data[:] = packed.reshape(bits.data.shape)
-        kernel = openvino.op.Constant(bits)
+        words.data[:] = packed.reshape(words.data.shape)
+        kernel = openvino.op.Constant(words)
         x = levels_of(openvino, nchw(openvino, x), bits)
         return openvino.opset1.binary_convolution(x, kernel, one, one, one, one, "xnor-popcount", -1.0)
     in_bytes = library == "openvino-int8"

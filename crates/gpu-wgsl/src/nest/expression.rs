@@ -150,6 +150,8 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Minimum if !is_float => format!("min({a}, {b})"),
         Binary::Pow | Binary::Maximum | Binary::Minimum => format!("float_{}({a}, {b})", op.name()),
         Binary::FloorDiv | Binary::Rem if is_float => format!("float_{}({a}, {b})", op.name()),
+        Binary::Dot4I8 if dtype == DType::U32 => format!("bitcast<u32>(dot4I8Packed({a}, {b}))"),
+        Binary::Dot4I8 => format!("dot4I8Packed(bitcast<u32>({a}), bitcast<u32>({b}))"),
         Binary::FloorDiv | Binary::Rem | Binary::Shl | Binary::Shr => {
             format!("int_{}_{dtype}({a}, {b})", op.name())
         }

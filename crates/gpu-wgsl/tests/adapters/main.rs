@@ -5,7 +5,6 @@
 //! a machine without a toolchain.
 
 mod arithmetic;
-mod bit_conv;
 mod buffers;
 mod errors;
 mod extensive_games;
@@ -14,5 +13,6 @@ mod functions;
 mod kernels;
 mod matrix_games;
 mod numbers;
+mod packed_conv;
 mod plans;
 mod random_programs;

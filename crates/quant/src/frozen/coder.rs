@@ -1,4 +1,4 @@
-//! From sums to packed codes: thresholds, max-pool and planes.
+//! From sums to packed codes: thresholds, max-pool, and planes or bytes.
 //!
 //! Method: the normalised value of a sum, `normalization(float(sum) · unit)`, is computed in f32 by
 //! operations each of which is monotone, so the number of levels that it passes is a monotone
@@ -6,7 +6,8 @@
 //! does not pass it. A channel whose factor is negative has its sums negated first, so that codes
 //! ascend with the sums in every channel; a factor of 0 leaves thresholds that all sums pass, or
 //! none. Max-pool is then the maximum of the passed thresholds, and the minimum in negated
-//! channels. A bit of the code is the exclusive or of the thresholds at which it changes.
+//! channels. A bit of the code is the exclusive or of the thresholds at which it changes; a byte is
+//! the lowest level plus the steps at the passed thresholds.
 //!
 //! ```text
 //! codes     0   1   2   4   3   5   6   7      out of integer order
@@ -14,14 +15,14 @@
 //! passed      0   1   2   3   4   5   6        bit 0 = passed 0 ^ 1 ^ 3 ^ 5 ^ 6
 //! ```
 
-use tensor_core::Tensor;
+use tensor_core::{DType, Tensor};
 
 use crate::level_set::LevelSet;
 use crate::network::Normalization;
-use crate::planes::PlaneLayout;
+use crate::planes::{Packing, PlaneLayout};
 use crate::window::Window;
 
-use super::fixed_point::{Fixed, unit};
+use super::fixed_point::Fixed;
 
 /// The thresholds and codes of a layer's output.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +32,8 @@ pub(crate) struct Coder {
     pub(crate) is_flipped: Vec<bool>,
     /// A sum above `thresholds[threshold][channel]` passes.
     pub(crate) thresholds: Vec<i32>,
-    /// The code of each level; one more than there are thresholds.
+    /// The code of each level; one more than there are thresholds. The bits of a signed byte, if
+    /// the layout is one of bytes.
     pub(crate) codes: Vec<u8>,
 }
 
@@ -47,7 +49,7 @@ impl Coder {
         let is_flipped: Vec<bool> = normalization.factor.iter().map(|&f| f < 0.0).collect();
         let mut thresholds = vec![0; n_thresholds * n_channels];
         for channel in 0..n_channels {
-            let unit = unit(fixed.exponents[channel]);
+            let unit = fixed.units[channel];
             let sign = if is_flipped[channel] { -1 } else { 1 };
             let n_passed = |sum: i64| {
                 let value = normalization.apply(channel, (sign * sum) as f32 * unit);
@@ -63,23 +65,52 @@ impl Coder {
             layout,
             is_flipped,
             thresholds,
-            codes: levels.codes().to_vec(),
+            codes: match layout.packing() {
+                Packing::Bits => levels.codes().to_vec(),
+                Packing::Bytes => {
+                    let (_, bytes) = levels.to_bytes();
+                    bytes.into_iter().map(i8::cast_unsigned).collect()
+                }
+            },
         }
     }
 
-    /// Returns the planes of the codes of sums `[batch, rows, cols, channels]`, after max-pool.
-    pub(crate) fn planes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
+    /// Returns the signed bytes of the levels.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = i8> {
+        self.codes.iter().map(|code| code.cast_signed())
+    }
+
+    /// Returns the packed codes of sums `[batch, rows, cols, channels]`, after max-pool.
+    pub(crate) fn codes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
+        let passed = self.passed(sums, pool);
+        match self.layout.packing() {
+            Packing::Bits => self.layout.planes_of(&passed, &self.codes),
+            Packing::Bytes => self.bytes_of(&passed),
+        }
+    }
+
+    /// Returns whether sums pass the thresholds, after max-pool:
+    /// `[batch, rows, cols, threshold, channel]`.
+    fn passed(&self, sums: &Tensor, pool: &Window) -> Tensor {
         let n_channels = self.layout.n_channels();
         let n_thresholds = self.thresholds.len() / n_channels;
         let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());
-        let mut passed = sums.expand_dims(-2).gt(&thresholds);
-        if *pool != Window::new([1; 2]) {
-            // The minimum is the negated maximum of the negated flags.
-            let is_flipped = Tensor::from_vec(&[n_channels], self.is_flipped.clone());
-            let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
-            passed = maximum.ne(&is_flipped);
+        let passed = sums.expand_dims(-2).gt(&thresholds);
+        if *pool == Window::new([1; 2]) {
+            return passed;
         }
-        self.layout.planes_of(&passed, &self.codes)
+        // The minimum is the negated maximum of the negated flags.
+        let is_flipped = Tensor::from_vec(&[n_channels], self.is_flipped.clone());
+        let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
+        maximum.ne(&is_flipped)
+    }
+
+    fn bytes_of(&self, passed: &Tensor) -> Tensor {
+        let bytes: Vec<i32> = self.bytes().map(i32::from).collect();
+        let steps: Vec<i32> = bytes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let steps = Tensor::from_vec(&[steps.len(), 1], steps);
+        let bytes = (passed.cast(DType::I32) * steps).sum(-2) + bytes[0];
+        self.layout.pack_bytes(&bytes)
     }
 }
 

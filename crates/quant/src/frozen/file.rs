@@ -6,7 +6,8 @@
 //! ```text
 //! text                 value
 //! format               quant.frozen-network
-//! version              1
+//! version              1, or 2 if activations are bytes
+//! packing              "bits" or "bytes"; absent in version 1, whose activations are bits
 //! input                height, width and channels of an image
 //! layers               number of layers
 //! layer.N.name         name of layer N, counted from 0
@@ -14,11 +15,13 @@
 //! layer.N.window       size (2), stride (2), dilation (2), padding top, bottom, left, right
 //! layer.N.pool         the same of the max-pool
 //! layer.N.product      "signs" or "bits" (the factors of the input) and the number of planes of
-//!                      the weights, or "numbers"
-//! layer.N.codes        the code of each level in ascending order; absent in the last layer
+//!                      the weights, or "bytes", or "numbers"
+//! layer.N.codes        the code of each level in ascending order, for bytes a number from -127 to
+//!                      127; absent in the last layer
 //!
 //! tensor               type, shape
-//! layer.N.words        u32 [plane, row, col, word, output]; bit 1 is the sign +1
+//! layer.N.words        u32 [plane, row, col, word, output]; bit 1 is the sign +1; bytes are one
+//!                      plane of signed bytes
 //! layer.N.coefficients i32 [plane of the input, plane of the weights, output]
 //! layer.N.numbers      i32 [row, col, plane of the input, channel of the group, output]
 //! layer.N.offsets      i32 [class of the border, output]
@@ -27,7 +30,7 @@
 //! layer.N.exponents    i32 [output]: a sum is in units of 2^-exponent
 //! layer.N.affine       f32 [bias, mean, factor, shift; output]
 //! ```
-//! A layer has `words` and `coefficients`, or `numbers`; the last layer has `exponents` and
+//! A layer has `words`, for bits `coefficients`, or `numbers`; the last layer has `exponents` and
 //! `affine`, the others `thresholds` and `is_flipped`. A reader checks every shape, and that no sum
 //! can leave i32.
 
@@ -43,18 +46,23 @@ use crate::border::Border;
 use crate::error::{Error, Result, finite};
 use crate::level_set::{Alphabet, MAX_BITS};
 use crate::network::{Normalization, check_pool};
-use crate::planes::PlaneLayout;
+use crate::planes::{Packing, PlaneLayout};
 use crate::window::Window;
 
 use super::coder::Coder;
 use super::fixed_point;
-use super::product::Product;
+use super::product::{InputNumbers, Product};
 use super::{FrozenLayer, FrozenNetwork, Output};
 
 /// The name of the format.
 const FORMAT: &str = "quant.frozen-network";
-/// The version that is written, and the only one that is read.
+/// The version without bytes.
 const VERSION: &str = "1";
+/// The version with the text `packing`.
+const PACKING_VERSION: &str = "2";
+/// The names of packings and products.
+const BITS: &str = "bits";
+const BYTES: &str = "bytes";
 /// The largest height, width and number of channels of an image.
 const MAX_SIDE: usize = 1 << 20;
 
@@ -66,10 +74,16 @@ impl FrozenNetwork {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut texts = BTreeMap::from([
             ("format".to_owned(), FORMAT.to_owned()),
-            ("version".to_owned(), VERSION.to_owned()),
             ("input".to_owned(), list(&self.input)),
             ("layers".to_owned(), self.layers.len().to_string()),
         ]);
+        // Files without bytes can be read by programs that only know the first version.
+        if self.has_bytes() {
+            texts.insert("version".to_owned(), PACKING_VERSION.to_owned());
+            texts.insert("packing".to_owned(), BYTES.to_owned());
+        } else {
+            texts.insert("version".to_owned(), VERSION.to_owned());
+        }
         let mut tensors = Vec::new();
         for (number, layer) in self.layers.iter().enumerate() {
             let key = |name: &str| format!("layer.{number}.{name}");
@@ -92,9 +106,20 @@ impl FrozenNetwork {
     /// [`Error::SumOverflow`]; [`Error::Tensor`] for a file that is no safetensors file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let reader = Reader::open(path).map_err(tensor_core::Error::from)?;
-        let mut source = Source { reader };
+        let mut source = Source {
+            reader,
+            packing: Packing::Bits,
+        };
         source.expect("format", FORMAT)?;
-        source.expect("version", VERSION)?;
+        source.packing = match source.text("version")? {
+            VERSION => Packing::Bits,
+            PACKING_VERSION => match source.text("packing")? {
+                BITS => Packing::Bits,
+                BYTES => Packing::Bytes,
+                _ => return Err(source.error("packing", "\"bits\" or \"bytes\"")),
+            },
+            _ => return Err(source.error("version", "1 or 2")),
+        };
         let input: [usize; 3] = source.numbers("input")?;
         let [n_layers] = source.numbers("layers")?;
         if input.iter().any(|&side| !(1..=MAX_SIDE).contains(&side)) {
@@ -130,6 +155,14 @@ impl FrozenNetwork {
         }
         Ok(Self { input, layers })
     }
+
+    /// Returns whether activations are bytes.
+    fn has_bytes(&self) -> bool {
+        self.layers.iter().any(|layer| match &layer.output {
+            Output::Codes(coder) => coder.layout.packing() == Packing::Bytes,
+            Output::Numbers { .. } => false,
+        })
+    }
 }
 
 impl FrozenLayer {
@@ -142,6 +175,7 @@ impl FrozenLayer {
         ];
         let product = match &self.product {
             Product::Numbers { .. } => "numbers".to_owned(),
+            Product::Bytes { .. } => BYTES.to_owned(),
             Product::Bits {
                 alphabet,
                 n_weight_planes,
@@ -153,7 +187,11 @@ impl FrozenLayer {
         };
         texts.push(("product", product));
         if let Output::Codes(coder) = &self.output {
-            texts.push(("codes", list(&coder.codes)));
+            let codes = match coder.layout.packing() {
+                Packing::Bits => list(&coder.codes),
+                Packing::Bytes => list(&coder.bytes().collect::<Vec<_>>()),
+            };
+            texts.push(("codes", codes));
         }
         texts
     }
@@ -172,6 +210,7 @@ impl FrozenLayer {
                     tensor(&self.coefficients_shape(), coefficients),
                 ),
             ],
+            Product::Bytes { words, .. } => vec![("words", tensor(&self.weights_shape(), words))],
             Product::Numbers { numbers, .. } => {
                 vec![("numbers", tensor(&self.weights_shape(), numbers))]
             }
@@ -215,6 +254,7 @@ impl FrozenLayer {
                 layout.group_words(),
                 self.n_outputs,
             ],
+            Product::Bytes { layout, .. } => [1, rows, cols, layout.group_words(), self.n_outputs],
             Product::Numbers { n_planes, .. } => {
                 let group_len = self.image[2] / self.n_groups;
                 [rows, cols, *n_planes, group_len, self.n_outputs]
@@ -230,7 +270,7 @@ impl FrozenLayer {
                 n_weight_planes,
                 ..
             } => [layout.n_planes(), *n_weight_planes, self.n_outputs],
-            Product::Numbers { .. } => [0; 3],
+            Product::Bytes { .. } | Product::Numbers { .. } => [0; 3],
         }
     }
 }
@@ -238,6 +278,8 @@ impl FrozenLayer {
 /// An open file.
 struct Source {
     reader: Reader<BufReader<File>>,
+    /// The form of the activations.
+    packing: Packing,
 }
 
 impl Source {
@@ -327,13 +369,26 @@ impl Source {
         let [pooled_height, pooled_width] = pool.output_size(size)?;
         check_pool("FrozenNetwork::read", &pool)?;
         let product = self.text(&key("product"))?;
+        let packing = layout.map(|layout| layout.packing());
         let product = match (product.split_once(' '), layout) {
             (None, _) if product == "numbers" => Product::Numbers {
                 n_planes: layout.map_or(1, |layout| layout.n_planes()),
-                is_image: layout.is_none(),
+                input: match packing {
+                    None => InputNumbers::Image,
+                    Some(Packing::Bits) => InputNumbers::Planes(Alphabet::Bits),
+                    Some(Packing::Bytes) => InputNumbers::Bytes,
+                },
                 numbers: vec![],
             },
-            (Some((alphabet @ ("signs" | "bits"), n_weight_planes)), Some(layout)) => {
+            (None, Some(layout)) if product == BYTES && packing == Some(Packing::Bytes) => {
+                Product::Bytes {
+                    layout,
+                    words: vec![],
+                }
+            }
+            (Some((alphabet @ ("signs" | BITS), n_weight_planes)), Some(layout))
+                if packing == Some(Packing::Bits) =>
+            {
                 let n_weight_planes = n_weight_planes.parse().ok();
                 let Some(n_weight_planes) =
                     n_weight_planes.filter(|n| (1..=MAX_BITS + 1).contains(n))
@@ -342,10 +397,10 @@ impl Source {
                     return Err(self.error(&key("product"), &expected));
                 };
                 Product::Bits {
-                    alphabet: if alphabet == "signs" {
-                        Alphabet::Signs
-                    } else {
+                    alphabet: if alphabet == BITS {
                         Alphabet::Bits
+                    } else {
+                        Alphabet::Signs
                     },
                     layout,
                     n_weight_planes,
@@ -354,7 +409,7 @@ impl Source {
                 }
             }
             _ => {
-                let expected = "\"numbers\", or \"signs\" or \"bits\" with a number of planes after the first layer";
+                let expected = "\"numbers\", or after the first layer \"bytes\", or \"signs\" or \"bits\" with a number of planes, as the packing";
                 return Err(self.error(&key("product"), expected));
             }
         };
@@ -384,9 +439,11 @@ impl Source {
             } => {
                 *words = self.tensor(&key("words"), &weights)?;
                 *coefficients = self.tensor(&key("coefficients"), &pairs)?;
-                if !layout.has_clean_words(words, n_outputs) {
-                    return Err(self.error(&key("words"), "zeros in the unused bits"));
-                }
+                self.check_words(&key("words"), layout, words, n_outputs)?;
+            }
+            Product::Bytes { words, layout } => {
+                *words = self.tensor(&key("words"), &weights)?;
+                self.check_words(&key("words"), layout, words, n_outputs)?;
             }
             Product::Numbers { numbers, .. } => {
                 *numbers = self.tensor(&key("numbers"), &weights)?;
@@ -408,20 +465,56 @@ impl Source {
         n_outputs: usize,
         n_groups: usize,
     ) -> Result<Coder> {
-        let codes = self.text(&key("codes"))?.split(' ').take(1 << MAX_BITS);
-        let codes = codes.map(str::parse).collect::<Result<Vec<u8>, _>>();
-        let Some(codes) = codes.ok().filter(|codes| codes.len() > 1) else {
-            return Err(self.error(&key("codes"), "two or more numbers from 0 to 255"));
+        let codes = self.codes(&key("codes"))?;
+        let layout = match self.packing {
+            Packing::Bits => {
+                let highest = codes.iter().fold(0, |all, code| all | code);
+                let n_planes = (u8::BITS - highest.leading_zeros()) as usize;
+                PlaneLayout::new(n_outputs, n_groups, n_planes)?
+            }
+            Packing::Bytes => PlaneLayout::bytes(n_outputs, n_groups)?,
         };
-        let highest = codes.iter().fold(0, |all, code| all | code);
-        let n_planes = (u8::BITS - highest.leading_zeros()) as usize;
         let thresholds = [codes.len() - 1, n_outputs];
         Ok(Coder {
-            layout: PlaneLayout::new(n_outputs, n_groups, n_planes)?,
+            layout,
             is_flipped: self.tensor(&key("is_flipped"), &[n_outputs])?,
             thresholds: self.tensor(&key("thresholds"), &thresholds)?,
             codes,
         })
+    }
+
+    /// Reads the codes of levels.
+    fn codes(&self, key: &str) -> Result<Vec<u8>> {
+        let range = match self.packing {
+            Packing::Bits => 0..=i32::from(u8::MAX),
+            Packing::Bytes => i32::from(-i8::MAX)..=i32::from(i8::MAX),
+        };
+        let words = self.text(key)?.split(' ').take(1 << MAX_BITS);
+        let codes = words.map(|word| {
+            let number: Option<i32> = word.parse().ok();
+            let number = number.filter(|number| range.contains(number));
+            // The lowest byte of a number in the range is the code, or the signed byte.
+            number.map(|number| number.to_le_bytes()[0])
+        });
+        let codes: Option<Vec<u8>> = codes.collect();
+        codes.filter(|codes| codes.len() > 1).ok_or_else(|| {
+            let (first, last) = (range.start(), range.end());
+            self.error(key, &format!("two or more numbers from {first} to {last}"))
+        })
+    }
+
+    fn check_words(
+        &self,
+        key: &str,
+        layout: &PlaneLayout,
+        words: &[u32],
+        n_outputs: usize,
+    ) -> Result<()> {
+        if layout.has_clean_words(words, n_outputs) {
+            Ok(())
+        } else {
+            Err(self.error(key, "zeros in the unused bits"))
+        }
     }
 
     fn last(&mut self, key: &impl Fn(&str) -> String, n_outputs: usize) -> Result<Output> {

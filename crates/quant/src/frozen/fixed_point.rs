@@ -8,27 +8,27 @@
 //! ```
 //! The offset is what the offsets of the levels and the padding contribute; it depends on the taps
 //! that are inside of the image.
+//! Bytes: levels are rounded before they are multiplied ([`LevelSet::to_bytes`]), so sums of
+//! products are exact multiples of the product of the units; only the padding is rounded.
 
 use crate::border::Border;
-use crate::conv::sign_words;
+use crate::conv::weight_words;
 use crate::error::{Error, Result};
-use crate::level_set::{Alphabet, LevelSet};
+use crate::level_set::{self, Alphabet, LevelSet, MAX_BITS};
 use crate::network::{InputImage, Layer, Weights};
-use crate::planes::PlaneLayout;
+use crate::planes::{Packing, PlaneLayout};
+use crate::quantizer::Quantizer;
 
 use super::BitInput;
-use super::product::Product;
+use super::product::{InputNumbers, Product};
 
 /// The numbers that the codes of a layer's input stand for: `offset + Σ_p basis[p] b_p` with the
-/// planes `b_p`, per channel.
+/// planes `b_p`, per channel. The codes of an image and bytes are one plane.
 pub(super) struct Levels {
     /// `[channel][plane]`.
     basis: Vec<Vec<f64>>,
     offset: Vec<f64>,
-    /// The largest number of a plane: 255 for an image, whose codes are one plane; else 1.
-    largest: f64,
-    /// `None` for an image.
-    alphabet: Option<Alphabet>,
+    numbers: InputNumbers,
 }
 
 impl Levels {
@@ -40,24 +40,29 @@ impl Levels {
                 .iter()
                 .map(|&number| f64::from(number))
                 .collect(),
-            largest: f64::from(u8::MAX),
-            alphabet: None,
+            numbers: InputNumbers::Image,
         }
     }
 
-    pub(super) fn of_activation(levels: &LevelSet, n_channels: usize) -> Self {
-        let basis: Vec<f64> = levels.basis().iter().map(|&u| f64::from(u)).collect();
+    pub(super) fn of_activation(levels: &LevelSet, n_channels: usize, packing: Packing) -> Self {
+        let (basis, offset, numbers) = match packing {
+            Packing::Bits => (
+                levels.basis().iter().map(|&u| f64::from(u)).collect(),
+                f64::from(levels.offset()),
+                InputNumbers::Planes(levels.alphabet()),
+            ),
+            Packing::Bytes => (vec![levels.to_bytes().0], 0.0, InputNumbers::Bytes),
+        };
         Self {
             basis: vec![basis; n_channels],
-            offset: vec![f64::from(levels.offset()); n_channels],
-            largest: 1.0,
-            alphabet: Some(levels.alphabet()),
+            offset: vec![offset; n_channels],
+            numbers,
         }
     }
 
-    /// Returns the levels as sums of bits 0 and 1: `±u = -u + 2u b`.
-    fn of_bits(&self) -> Self {
-        let is_signs = self.alphabet == Some(Alphabet::Signs);
+    /// Returns the levels with sums of bits 0 and 1 instead of signs: `±u = -u + 2u b`.
+    fn without_signs(&self) -> Self {
+        let is_signs = self.numbers == InputNumbers::Planes(Alphabet::Signs);
         let factor = if is_signs { 2.0 } else { 1.0 };
         let bases = self.basis.iter();
         let basis: Vec<Vec<f64>> = bases
@@ -70,7 +75,10 @@ impl Levels {
         Self {
             offset: lowest.collect(),
             basis,
-            ..*self
+            numbers: match self.numbers {
+                InputNumbers::Planes(_) => InputNumbers::Planes(Alphabet::Bits),
+                other => other,
+            },
         }
     }
 }
@@ -83,7 +91,9 @@ pub(super) struct Fixed {
     pub(super) product: Product,
     /// `[class of the border][output]`.
     pub(super) offsets: Vec<i32>,
-    /// The sum of channel `o` is in units of `2^-exponents[o]`.
+    /// The unit of the sums of each channel.
+    pub(super) units: Vec<f32>,
+    /// The units are `2^-exponents[o]`; empty for bytes.
     pub(super) exponents: Vec<i32>,
     /// A bound on the absolute value of the sums of each channel.
     pub(super) bounds: Vec<i32>,
@@ -95,21 +105,28 @@ struct Signs {
     offset: f64,
 }
 
-/// Rounds the products of a layer.
+/// Rounds the products of a layer. Bytes are multiplied with bytes in all layers but the last,
+/// whose output is in units of powers of two.
 pub(super) fn fix(
     layer: &Layer,
     image: [usize; 3],
     levels: &Levels,
     border: &Border,
+    is_last: bool,
 ) -> Result<Fixed> {
-    match (&layer.weights, levels.alphabet) {
-        (Weights::Levels { quantizer, codes }, Some(alphabet)) => {
+    match (&layer.weights, levels.numbers) {
+        (Weights::Levels { quantizer, codes }, InputNumbers::Planes(alphabet)) => {
             let layout = PlaneLayout::new(image[2], layer.n_groups, levels.basis[0].len())?;
             let sets = quantizer.levels();
             let channels = signs_of(sets, layer.n_outputs)?;
             fix_bits(layer, levels, border, (alphabet, layout), &channels, codes)
         }
-        _ => fix_numbers(layer, image, &levels.of_bits(), border),
+        (Weights::Levels { quantizer, codes }, InputNumbers::Bytes) if !is_last => {
+            let layout = PlaneLayout::bytes(image[2], layer.n_groups)?;
+            let weights = ByteWeights::new(quantizer, codes, layer.n_outputs);
+            fix_bytes(layer, levels, border, layout, &weights)
+        }
+        _ => fix_numbers(layer, image, &levels.without_signs(), border),
     }
 }
 
@@ -176,10 +193,97 @@ fn fix_bits(
             coefficients[pair * layer.n_outputs + output] = coefficient;
         }
     }
-    let bit = |weight: usize, plane: usize| plane >= n_signs || codes[weight] >> plane & 1 == 1;
+    let bit = |weight: usize, plane: usize| {
+        if plane < n_signs {
+            codes[weight] >> plane & 1
+        } else {
+            1
+        }
+    };
     let n_taps = layer.window.n_taps();
-    let words = sign_words(layout, n_taps, layer.n_outputs, n_weight_planes, bit);
+    let words = weight_words(layout, n_taps, layer.n_outputs, n_weight_planes, bit);
     Ok(fixed.with(Product::bits(input, n_weight_planes, words, coefficients)))
+}
+
+/// Weights as signed bytes.
+struct ByteWeights {
+    /// The unit of each output.
+    units: Vec<f64>,
+    bytes: Vec<i8>,
+}
+
+impl ByteWeights {
+    fn new(quantizer: &Quantizer, codes: &[u8], n_outputs: usize) -> Self {
+        let sets = quantizer.levels();
+        let of_set = |set: &LevelSet| {
+            let (unit, bytes) = set.to_bytes();
+            let mut of_code = [0; 1 << MAX_BITS];
+            for (&code, byte) in set.codes().iter().zip(bytes) {
+                of_code[usize::from(code)] = byte;
+            }
+            (unit, of_code)
+        };
+        let sets: Vec<_> = sets.iter().map(of_set).collect();
+        let of_output = |output: usize| &sets[output.min(sets.len() - 1)];
+        let per_output = codes.len() / n_outputs;
+        let codes = codes.iter().enumerate();
+        Self {
+            units: (0..n_outputs).map(|output| of_output(output).0).collect(),
+            bytes: codes
+                .map(|(weight, &code)| of_output(weight / per_output).1[usize::from(code)])
+                .collect(),
+        }
+    }
+}
+
+fn fix_bytes(
+    layer: &Layer,
+    levels: &Levels,
+    border: &Border,
+    layout: PlaneLayout,
+    weights: &ByteWeights,
+) -> Result<Fixed> {
+    let n_outputs = layer.n_outputs;
+    let input_unit = levels.basis[0][0];
+    let per_output = weights.bytes.len() / n_outputs;
+    let number = |weight: usize, _: usize| weights.bytes[weight].cast_unsigned();
+    let mut fixed = Fixed {
+        product: Product::Bytes {
+            layout,
+            words: weight_words(layout, layer.window.n_taps(), layer.n_outputs, 1, number),
+        },
+        offsets: vec![0; border.n_classes() * n_outputs],
+        units: Vec::with_capacity(n_outputs),
+        exponents: vec![],
+        bounds: Vec::with_capacity(n_outputs),
+    };
+    let products = fixed.product.bounds(per_output, n_outputs);
+    for (output, product) in products.into_iter().enumerate() {
+        let bytes = &weights.bytes[output * per_output..][..per_output];
+        let bytes: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte)).collect();
+        // Levels have no offset, so these are the contributions of the padding.
+        let offsets = offsets(layer, levels, border, &bytes, output);
+        let offsets: Vec<f64> = offsets.iter().map(|x| (x / input_unit).round()).collect();
+        let offset = offsets.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let bound = product as f64 + offset;
+        let unit = input_unit * weights.units[output];
+        // No sum leaves i32, and no value leaves f32.
+        let is_valid = bound <= f64::from(i32::MAX) && bound * unit <= f64::from(f32::MAX);
+        if !is_valid {
+            return Err(Error::SumOverflow {
+                operation: "Network::freeze",
+                channel: output,
+                n_products: per_output,
+                bits: bound.max(bound * unit).log2(),
+            });
+        }
+        for (class, offset) in offsets.into_iter().enumerate() {
+            fixed.offsets[class * n_outputs + output] = rounded(offset);
+        }
+        fixed.units.push(level_set::rounded(unit));
+        fixed.bounds.push(rounded(bound));
+    }
+    Ok(fixed)
 }
 
 fn fix_numbers(
@@ -210,12 +314,16 @@ fn fix_numbers(
             })
             .collect();
         let offsets = offsets(layer, levels, border, weights, output);
-        let rounded = fixed.add(output, &products, levels.largest, &offsets)?;
+        let rounded = fixed.add(output, &products, levels.numbers.largest().into(), &offsets)?;
         for (place, number) in rounded.into_iter().enumerate() {
             numbers[place * layer.n_outputs + output] = number;
         }
     }
-    Ok(fixed.with(Product::numbers(n_planes, levels.alphabet, numbers)))
+    Ok(fixed.with(Product::Numbers {
+        n_planes,
+        input: levels.numbers,
+        numbers,
+    }))
 }
 
 /// Returns for each class of the border what the offsets of the levels inside of the image and the
@@ -321,6 +429,7 @@ impl Rounded {
         Fixed {
             product,
             offsets: self.offsets,
+            units: self.exponents.iter().map(|&n| unit(n)).collect(),
             exponents: self.exponents,
             bounds: self.bounds,
         }

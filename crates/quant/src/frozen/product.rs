@@ -1,4 +1,5 @@
-//! The sums of products of a frozen layer: counts of different bits, or products of integers.
+//! The sums of products of a frozen layer: counts of different bits, products of bytes, or products
+//! of integers.
 //!
 //! Method: for a bit `b` in 0 and 1 and a sign `s`, both stored as bits, `Σ b s` is the number of
 //! ones among the signs less the number of ones in `b ^ s`; for two signs it is their number less
@@ -7,11 +8,33 @@
 
 use tensor_core::{DType, Tensor};
 
-use crate::conv::{Outside, SignWords, wrapped};
+use crate::conv::{Outside, WeightWords, wrapped};
 use crate::level_set::Alphabet;
-use crate::planes::PlaneLayout;
+use crate::planes::{self, PlaneLayout};
 
 use super::{BitInput, FrozenLayer};
+
+/// The numbers in the input of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputNumbers {
+    /// The codes of an 8-bit image.
+    Image,
+    /// Planes of bits with the factors of an alphabet.
+    Planes(Alphabet),
+    /// Signed bytes.
+    Bytes,
+}
+
+impl InputNumbers {
+    /// Returns the largest absolute value.
+    pub(crate) fn largest(self) -> u8 {
+        match self {
+            Self::Image => u8::MAX,
+            Self::Planes(_) => 1,
+            Self::Bytes => i8::MAX.unsigned_abs(),
+        }
+    }
+}
 
 /// The weights of a frozen layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +49,17 @@ pub(crate) enum Product {
         /// `[plane of the input][plane of the weights][output]`.
         coefficients: Vec<i32>,
     },
-    /// `Σ number · b_p`, or `Σ number · code` for an 8-bit image.
+    /// `Σ w x` with signed bytes.
+    Bytes {
+        layout: PlaneLayout,
+        /// `[row][col][word][output]`.
+        words: Vec<u32>,
+    },
+    /// `Σ number · b_p`, or `Σ number · x` for the codes of an image and for bytes.
     Numbers {
         n_planes: usize,
-        /// Whether the input is an 8-bit image, whose codes are numbers already.
-        is_image: bool,
+        /// The factors; planes are bits 0 and 1.
+        input: InputNumbers,
         /// `[row][col][plane][channel of the group][output]`.
         numbers: Vec<i32>,
     },
@@ -52,14 +81,6 @@ impl Product {
         }
     }
 
-    pub(crate) fn numbers(n_planes: usize, alphabet: Option<Alphabet>, numbers: Vec<i32>) -> Self {
-        Self::Numbers {
-            n_planes,
-            is_image: alphabet.is_none(),
-            numbers,
-        }
-    }
-
     /// Returns the number of stored words and numbers.
     pub(crate) fn n_numbers(&self) -> usize {
         match self {
@@ -68,6 +89,7 @@ impl Product {
                 coefficients,
                 ..
             } => words.len() + coefficients.len(),
+            Self::Bytes { words, .. } => words.len(),
             Self::Numbers { numbers, .. } => numbers.len(),
         }
     }
@@ -76,22 +98,28 @@ impl Product {
     /// `n_products` weights.
     pub(crate) fn bounds(&self, n_products: usize, n_outputs: usize) -> Vec<u64> {
         let mut bounds = vec![0_u64; n_outputs];
-        let mut add = |output: usize, number: i32, largest: u64| {
-            let product = u64::from(number.unsigned_abs()).saturating_mul(largest);
+        let mut add = |output: usize, number: u32, largest: u64| {
+            let product = u64::from(number).saturating_mul(largest);
             bounds[output] = bounds[output].saturating_add(product);
         };
         match self {
             Self::Bits { coefficients, .. } => {
                 for (place, &coefficient) in coefficients.iter().enumerate() {
-                    add(place % n_outputs, coefficient, n_products as u64);
+                    let number = coefficient.unsigned_abs();
+                    add(place % n_outputs, number, n_products as u64);
                 }
             }
-            Self::Numbers {
-                numbers, is_image, ..
-            } => {
-                let largest = if *is_image { u64::from(u8::MAX) } else { 1 };
+            Self::Bytes { words, .. } => {
+                let largest = InputNumbers::Bytes.largest().into();
+                for (place, &word) in words.iter().enumerate() {
+                    let bytes = signed_bytes(word).map(|byte| u32::from(byte.unsigned_abs()));
+                    add(place % n_outputs, bytes.iter().sum(), largest);
+                }
+            }
+            Self::Numbers { numbers, input, .. } => {
                 for (place, &number) in numbers.iter().enumerate() {
-                    add(place % n_outputs, number, largest);
+                    let largest = input.largest().into();
+                    add(place % n_outputs, number.unsigned_abs(), largest);
                 }
             }
         }
@@ -100,14 +128,23 @@ impl Product {
 
     /// Negates the products of some outputs.
     pub(crate) fn negate(&mut self, is_negated: &[bool]) {
-        let numbers = match self {
-            Self::Bits { coefficients, .. } => coefficients,
-            Self::Numbers { numbers, .. } => numbers,
-        };
-        for (place, number) in numbers.iter_mut().enumerate() {
-            if is_negated[place % is_negated.len()] {
-                *number = -*number;
+        fn each<T: Copy>(numbers: &mut [T], is_negated: &[bool], negated: impl Fn(T) -> T) {
+            for (place, number) in numbers.iter_mut().enumerate() {
+                if is_negated[place % is_negated.len()] {
+                    *number = negated(*number);
+                }
             }
+        }
+        match self {
+            Self::Bits {
+                coefficients: numbers,
+                ..
+            }
+            | Self::Numbers { numbers, .. } => each(numbers, is_negated, |number: i32| -number),
+            // No weight is -128.
+            Self::Bytes { words, .. } => each(words, is_negated, |word| {
+                u32::from_le_bytes(word.to_le_bytes().map(u8::wrapping_neg))
+            }),
         }
     }
 
@@ -126,8 +163,8 @@ impl Product {
                 coefficients,
             } => {
                 let (planes, signs) = (layout.n_planes(), *n_weight_planes);
-                let view = sign_view(layer, *layout, signs, words);
-                let ones = view.ones(input, *layout, &layer.window, layer.sums_size);
+                let weights = weight_view(layer, *layout, signs, words);
+                let ones = weights.ones(input, *layout, &layer.window, layer.sums_size);
                 let shape = [planes, signs, groups, outputs];
                 let per_one = -alphabet.factor_distance();
                 let coefficients = Tensor::from_vec(&shape, coefficients.clone()) * per_one;
@@ -138,18 +175,25 @@ impl Product {
                     sums.sum([3, 4])
                 }
             }
+            Self::Bytes { layout, words } => {
+                let weights = weight_view(layer, *layout, 1, words);
+                let [x, w] = weights.pairs(input, *layout, &layer.window, layer.sums_size);
+                let sums = x.dot4_i8(&w).sum([-1, -2, -3]).cast(DType::I32);
+                sums.reshape(&[batch, rows, cols, groups, outputs])
+            }
             Self::Numbers {
                 n_planes,
-                is_image,
+                input: numbers_of,
                 numbers,
             } => {
                 let group_len = layer.image[2] / groups;
                 let [height, width, _] = layer.image;
-                let shape = [batch, height, width, *n_planes, groups, group_len];
-                let x = if *is_image {
-                    input.reshape(&shape)
-                } else {
-                    input.unpack_bits(group_len).cast(DType::I32)
+                let x = match numbers_of {
+                    InputNumbers::Image => {
+                        input.reshape(&[batch, height, width, *n_planes, groups, group_len])
+                    }
+                    InputNumbers::Planes(_) => input.unpack_bits(group_len).cast(DType::I32),
+                    InputNumbers::Bytes => planes::unpack_bytes(input, group_len),
                 };
                 // [batch, rows, cols, group, output, tap, tap, plane, channel]
                 let x = layer
@@ -180,7 +224,7 @@ impl Product {
             return layer.offsets.clone();
         };
         let n_outputs = layer.n_outputs;
-        let view = sign_view(layer, *layout, *n_weight_planes, words);
+        let view = weight_view(layer, *layout, *n_weight_planes, words);
         let starts = view.starts(
             *alphabet,
             layout.group_len(),
@@ -204,18 +248,23 @@ impl Product {
     }
 }
 
-/// Returns the signs of a layer with their sizes.
-fn sign_view<'a>(
+/// Returns the words of a layer's weights with their sizes.
+fn weight_view<'a>(
     layer: &FrozenLayer,
     layout: PlaneLayout,
     n_planes: usize,
     words: &'a [u32],
-) -> SignWords<'a> {
-    SignWords {
+) -> WeightWords<'a> {
+    WeightWords {
         words,
         n_planes,
         n_taps: layer.window.n_taps(),
         n_outputs: layer.n_outputs,
         group_words: layout.group_words(),
     }
+}
+
+/// Returns the bytes of a word.
+fn signed_bytes(word: u32) -> [i8; 4] {
+    word.to_le_bytes().map(u8::cast_signed)
 }

@@ -1,15 +1,17 @@
 //! Frozen networks on a device.
 //!
-//! Role: runs each layer whose weights and outputs are bits by the kernel `bit_conv_codes`, so that
-//! only packed codes are written to memory; all other layers are tensor programs.
+//! Role: runs each layer whose weights and outputs are bits or bytes by the kernel `bit_conv_codes`
+//! or `byte_conv_codes`, so that only packed codes are written to memory; all other layers are
+//! tensor programs.
 
 use gpu_wgsl::Gpu;
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{DType, Tensor};
 
-use super::bit_conv::{
-    BitConvBorder, BitConvCodes, BitConvData, BitConvGeometry, CodedBitConv, narrowed,
+use super::packed_conv::{
+    CodedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry, narrowed,
 };
+use crate::border;
 use crate::frozen::coder::Coder;
 use crate::frozen::product::Product;
 use crate::frozen::{FrozenLayer, FrozenNetwork, Output};
@@ -43,7 +45,7 @@ pub struct DeviceNetwork<'a> {
     gpu: &'a Gpu,
     network: &'a FrozenNetwork,
     /// The kernel of each layer that has one.
-    kernels: Vec<Option<CodedBitConv<'a>>>,
+    kernels: Vec<Option<CodedConv<'a>>>,
 }
 
 impl FrozenNetwork {
@@ -109,58 +111,69 @@ impl DeviceNetwork<'_> {
 }
 
 impl FrozenLayer {
-    /// Returns the kernel of a layer whose weights and outputs are bits.
-    fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedBitConv<'a>>> {
-        let (
+    /// Returns the kernel of a layer whose weights and outputs are bits, or bytes.
+    fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedConv<'a>>> {
+        let Output::Codes(coder) = &self.output else {
+            return Ok(None);
+        };
+        let (layout, n_weight_planes, words, coefficients) = match &self.product {
             Product::Bits {
                 alphabet,
                 layout,
                 n_weight_planes,
                 words,
                 coefficients,
-            },
-            Output::Codes(coder),
-        ) = (&self.product, &self.output)
-        else {
-            return Ok(None);
+            } => {
+                let per_one = alphabet.factor_distance();
+                let coefficients = coefficients.iter().map(|c| c.wrapping_mul(per_one));
+                (
+                    layout,
+                    *n_weight_planes,
+                    words,
+                    coefficients.collect::<Vec<_>>(),
+                )
+            }
+            // The kernel subtracts products.
+            Product::Bytes { layout, words } => (layout, 1, words, vec![-1; self.n_outputs]),
+            Product::Numbers { .. } => return Ok(None),
         };
+        // The output of a kernel is packed as its input.
+        if coder.layout.packing() != layout.packing() {
+            return Ok(None);
+        }
         let number = |n: usize| narrowed("size", n);
         let pair = |[a, b]: [usize; 2]| Ok::<_, Error>([number(a)?, number(b)?]);
         let paddings = |[a, b]: [[usize; 2]; 2]| Ok::<_, Error>([pair(a)?, pair(b)?]);
         let [height, width, _] = self.image;
-        let geometry = BitConvGeometry {
+        let geometry = PackedConvGeometry {
+            packing: layout.packing(),
             image: pair([height, width])?,
             group_channels: number(layout.group_len())?,
             groups: number(self.n_groups)?,
             out_channels: number(self.n_outputs)?,
             planes: number(layout.n_planes())?,
-            weight_planes: number(*n_weight_planes)?,
+            weight_planes: number(n_weight_planes)?,
             kernel: pair(self.window.size)?,
             stride: pair(self.window.stride)?,
             dilation: pair(self.window.dilation)?,
             padding: paddings(self.window.padding)?,
         };
-        let per_one = alphabet.factor_distance();
-        let coefficients: Vec<i32> = coefficients
-            .iter()
-            .map(|c| c.wrapping_mul(per_one))
-            .collect();
         let constants = self.product.constants(self);
-        let has_border = self.border.n_classes() > 1;
+        let common = border::common(&constants, self.n_outputs);
         let zeros = vec![0; self.n_outputs];
         let [row_classes, col_classes] = self.border.class_of_axes();
-        let data = BitConvData {
+        let data = PackedConvData {
             geometry,
             weights: words,
-            bias: if has_border { &zeros } else { &constants },
+            bias: common.unwrap_or(&zeros),
             coefficients: &coefficients,
-            border: has_border.then_some(BitConvBorder {
+            border: common.is_none().then_some(PackedConvBorder {
                 row_classes: &row_classes,
                 col_classes: &col_classes,
                 sums: &constants,
             }),
         };
-        let codes = BitConvCodes {
+        let codes = PackedConvCodes {
             pool: pair(self.pool.size)?,
             pool_stride: pair(self.pool.stride)?,
             pool_padding: paddings(self.pool.padding)?,
@@ -170,7 +183,7 @@ impl FrozenLayer {
             planes: number(coder.layout.n_planes())?,
             groups: number(coder.layout.n_groups())?,
         };
-        Ok(Some(CodedBitConv::upload(gpu, &data, &codes)?))
+        Ok(Some(CodedConv::upload(gpu, &data, &codes)?))
     }
 }
 

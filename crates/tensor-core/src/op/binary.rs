@@ -257,6 +257,18 @@ binary_operations! {
         on_u32: Some(|a, b| a.checked_shr(b).unwrap_or(0)),
         derivatives: |_, _, _| [None, None],
     }
+    /// The sum of the products of the four signed bytes of `a` and `b`; for `u32` modulo 2^32.
+    Dot4I8 {
+        name: "dot4_i8",
+        accepts: DType::is_integer,
+        rounding: Exact,
+        // Four products, whose factors are shifted twice.
+        cost: 16,
+        on_float: None,
+        on_i32: Some(dot4_i8),
+        on_u32: Some(|a, b| dot4_i8(a.cast_signed(), b.cast_signed()).cast_unsigned()),
+        derivatives: |_, _, _| [None, None],
+    }
 }
 
 fn is_number(dtype: DType) -> bool {
@@ -353,6 +365,15 @@ fn rem_i32(a: i32, b: i32) -> i32 {
     } else {
         rem
     }
+}
+
+/// Returns the sum of the products of four signed bytes. Inlined, so that loops of the host are
+/// compiled for its vector instructions.
+#[inline(always)]
+pub(crate) fn dot4_i8(a: i32, b: i32) -> i32 {
+    // The shift to the right copies the sign of the byte. Four products fit in 17 bits.
+    let byte = |word: i32, number: u32| word << (24 - 8 * number) >> 24;
+    (0..4).map(|number| byte(a, number) * byte(b, number)).sum()
 }
 
 fn slopes_of_pow<V: Calculus>(a: &V, b: &V, y: &V) -> [Option<V>; 2] {

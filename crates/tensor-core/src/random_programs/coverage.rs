@@ -160,10 +160,10 @@ struct PairKind {
 }
 
 /// Returns the kind of a nest that computes one reduction for each pair of a row and a lane; `None`
-/// for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, a comparison of one of
-/// these with an `f32` constant, or the number of ones of `x & y` or `x ^ y`. One of `x` and `y`
-/// must not depend on the lane, and the other must not depend on the row; there must be at least 4
-/// rows and 64 lanes.
+/// for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, the sum of the products
+/// of bytes of `x` and `y`, a comparison of one of these with an `f32` constant, or the number of
+/// ones of `x & y` or `x ^ y`. One of `x` and `y` must not depend on the lane, and the other must
+/// not depend on the row; there must be at least 4 rows and 64 lanes.
 fn pairs(nest: &LoopNest) -> Option<PairKind> {
     let [.., n_rows, n_lanes] = nest.domain[..] else {
         return None;
@@ -188,7 +188,7 @@ fn pairs(nest: &LoopNest) -> Option<PairKind> {
         _ => (folded, false),
     };
     let (x, y, counts_ones) = match *of(joined) {
-        Value::Binary(Binary::Mul | Binary::Add, x, y) => (x, y, false),
+        Value::Binary(Binary::Mul | Binary::Add | Binary::Dot4I8, x, y) => (x, y, false),
         Value::Unary(Unary::Abs, difference) => match *of(difference) {
             Value::Binary(Binary::Sub, x, y) => (x, y, false),
             _ => return None,

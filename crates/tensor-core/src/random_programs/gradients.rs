@@ -382,7 +382,7 @@ const SLOPES: (usize, &str) = (
 /// steps, and the minimum number of each in 1,000 programs.
 const DECISIONS: (usize, &str) = (
     1,
-    "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not count_ones and or xor shl shr all_or_any count argmax argmin",
+    "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not count_ones and or xor shl shr dot4_i8 all_or_any count argmax argmin",
 );
 
 impl Outcomes {

@@ -44,6 +44,8 @@ enum Join {
     Hits(Compare),
     /// The number of ones in the bits of `x & y` or `x ^ y`; floats are multiplied instead.
     Ones(Binary),
+    /// The products of the bytes of `x` and `y`; floats are multiplied instead.
+    Bytes,
 }
 
 /// A reduction over all pairs: every row of one array combined with every lane of another.
@@ -268,6 +270,7 @@ fn pairs(
         2 => Just(Join::Distance),
         1 => Just(Join::Ones(Binary::And)),
         1 => Just(Join::Ones(Binary::Xor)),
+        1 => Just(Join::Bytes),
     ];
     let lanes = prop_oneof![
         1 => (Just(1_usize), 64_usize..130),
@@ -311,6 +314,7 @@ fn convolutions() -> impl Strategy<Value = Convolution> {
         1 => Just(Join::Distance),
         2 => Just(Join::Ones(Binary::And)),
         2 => Just(Join::Ones(Binary::Xor)),
+        1 => Just(Join::Bytes),
     ];
     let op = prop::sample::select(vec![Reduce::Sum, Reduce::Sum, Reduce::Max]);
     // Images are at least as large as a window.
@@ -424,7 +428,8 @@ impl Join {
             Self::With(op) => x.binary(op, y),
             Self::Distance => distance(x, y),
             Self::Hits(op) => Tensor::compared(op, x.clone(), y.clone()),
-            Self::Ones(_) if x.node().dtype.is_float() => x * y,
+            Self::Ones(_) | Self::Bytes if x.node().dtype.is_float() => x * y,
+            Self::Bytes => x.dot4_i8(y),
             Self::Ones(op) => x.binary(op, y).count_ones(),
         }
     }

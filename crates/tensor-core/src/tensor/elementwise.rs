@@ -402,6 +402,8 @@ binary_methods! {
     shl Shl;
     /// Shifts the bits right, with copies of the sign bit for `i32`.
     shr Shr;
+    /// Returns the sum of the products of the four signed bytes of two integers.
+    dot4_i8 Dot4I8;
 }
 
 macro_rules! compare_methods {

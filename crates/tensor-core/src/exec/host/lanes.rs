@@ -9,7 +9,7 @@ use half::f16;
 use super::loops::{Fold, View, fold, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
 use crate::math::Math;
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Reduce, Unary, dot4_i8};
 
 /// Folds lanes of the same type as the accumulators.
 #[inline(always)]
@@ -39,6 +39,8 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn times(self, other: Self) -> Self;
     /// Returns `|a - b|` of floats.
     fn distance(self, other: Self) -> Self;
+    /// Returns the sum of the products of the signed bytes of integers.
+    fn dot4_i8(self, other: Self) -> Self;
     /// Converts a lane to `f32` as [`Scalar::cast`](crate::Scalar::cast) does; the following
     /// methods convert to other types in the same way.
     fn to_f32(self) -> f32;
@@ -180,6 +182,10 @@ macro_rules! float_lane {
             fn distance(self, other: Self) -> Self {
                 (self - other).abs()
             }
+            #[inline(always)]
+            fn dot4_i8(self, _: Self) -> Self {
+                unreachable!("dot4_i8 is not defined on floats")
+            }
 
             conversions! { $type, |x| u8::from(x != 0.0) }
         }
@@ -238,7 +244,7 @@ float_lane! { f64 }
 
 /// Implements [`LaneType`] for an integer type; `$definition` evaluates the rare operations.
 macro_rules! integer_lane {
-    ($type:ident, $definition:ident, $negate:expr, $abs:expr, $count_ones:expr) => {
+    ($type:ident, $definition:ident, $negate:expr, $abs:expr, $count_ones:expr, $dot4_i8:expr) => {
         impl LaneType for $type {
             #[inline(always)]
             fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
@@ -264,6 +270,7 @@ macro_rules! integer_lane {
                     Binary::Xor => map2(d, a, b, |a, b| a ^ b),
                     Binary::Shl => map2(d, a, b, |a, b| Binary::Shl.$definition(a, b)),
                     Binary::Shr => map2(d, a, b, |a, b| Binary::Shr.$definition(a, b)),
+                    Binary::Dot4I8 => map2(d, a, b, Self::dot4_i8),
                     _ => rare(d, a, b, |a, b| op.$definition(a, b)),
                 }
             }
@@ -301,13 +308,23 @@ macro_rules! integer_lane {
             fn distance(self, _: Self) -> Self {
                 unreachable!("absolute differences are only merged for floats")
             }
+            #[inline(always)]
+            fn dot4_i8(self, other: Self) -> Self {
+                let dot4_i8: fn(Self, Self) -> Self = $dot4_i8;
+                dot4_i8(self, other)
+            }
 
             conversions! { $type, |x| u8::from(x != 0) }
         }
     };
 }
-integer_lane! { i32, on_i32, i32::wrapping_neg, i32::wrapping_abs, |x| x.count_ones().cast_signed() }
-integer_lane! { u32, on_u32, u32::wrapping_neg, |x| x, u32::count_ones }
+integer_lane! {
+    i32, on_i32, i32::wrapping_neg, i32::wrapping_abs, |x| x.count_ones().cast_signed(), dot4_i8
+}
+integer_lane! {
+    u32, on_u32, u32::wrapping_neg, |x| x, u32::count_ones,
+    |a, b| dot4_i8(a.cast_signed(), b.cast_signed()).cast_unsigned()
+}
 
 impl LaneType for u8 {
     #[inline(always)]
@@ -354,6 +371,10 @@ impl LaneType for u8 {
     #[inline(always)]
     fn distance(self, other: Self) -> Self {
         self ^ other
+    }
+    #[inline(always)]
+    fn dot4_i8(self, _: Self) -> Self {
+        unreachable!("dot4_i8 is not defined on bool")
     }
 
     conversions! { u8, |x| x }

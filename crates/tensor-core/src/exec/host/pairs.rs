@@ -2,8 +2,8 @@
 //!
 //! Role: the inner loop of nests that reduce a function of two plain inputs, one of which is equal
 //! for all lanes and the other equal for all rows. Examples are distances of all pairs,
-//! similarities, integer matrix products and tropical products. It serves these nests as a GEMM
-//! kernel serves float products.
+//! similarities, integer matrix products, products of packed bytes and tropical products. It serves
+//! these nests as a GEMM kernel serves float products.
 //! Method: the accumulators of four rows and 64 lanes stay in CPU registers during the whole
 //! reduction. Each loaded element serves four rows, and nothing is stored before the end. The
 //! functions that fold and compare are type parameters, so each combination compiles to its own
@@ -49,6 +49,8 @@ pub(super) enum PairFunction {
     Sum,
     /// `|x - y|`.
     AbsDifference,
+    /// The sum of the products of four signed bytes.
+    Dot4I8,
 }
 
 /// The reduction that is computed for each pair.
@@ -151,6 +153,9 @@ impl Pairs {
         match (self.dtype, self.reduction) {
             (DType::F32, Reduction::Compared(..)) => true,
             (DType::F32 | DType::F64, Reduction::Number(_, op)) => is_looped(op),
+            (DType::I32 | DType::U32, Reduction::Number(PairFunction::Dot4I8, op)) => {
+                op == Reduce::Sum
+            }
             (DType::I32 | DType::U32, Reduction::Number(function, op)) => {
                 is_looped(op) && function != PairFunction::AbsDifference
             }
@@ -190,6 +195,7 @@ fn reduction(program: &Bytecode, function: &Instruction, fold: &Instruction) -> 
     let function = match function.code {
         Code::Binary(Binary::Mul) => PairFunction::Product,
         Code::Binary(Binary::Add) => PairFunction::Sum,
+        Code::Binary(Binary::Dot4I8) => PairFunction::Dot4I8,
         Code::AbsDifference => PairFunction::AbsDifference,
         _ => return None,
     };

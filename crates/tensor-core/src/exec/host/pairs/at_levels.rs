@@ -7,6 +7,7 @@ use super::super::Host;
 use super::super::level::Level;
 use super::super::machine::Machine;
 use super::super::program::Bytecode;
+use super::ROWS;
 use crate::compare::{Tolerance, compare};
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
@@ -98,7 +99,7 @@ fn words(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
 }
 
 #[test]
-fn matrices_of_every_length_are_counted_at_every_level() {
+fn matrices_of_every_length_are_folded_at_every_level() {
     let mut cases = Vec::new();
     // Rows that fill no tile, lanes around the width of tiles and of a block, words around the
     // capacity of counters of one byte.
@@ -111,6 +112,10 @@ fn matrices_of_every_length_are_counted_at_every_level() {
                 let count = |x: Tensor| x.count_ones().sum(1).cast(DType::U32);
                 cases.push((name("xor"), count(&x ^ &y)));
                 cases.push((name("and"), count(&x & &y)));
+                if rows >= ROWS {
+                    let dot = x.dot4_i8(&y).sum(1).cast(DType::U32);
+                    cases.push((name("products of bytes"), dot));
+                }
             }
         }
     }
@@ -118,7 +123,7 @@ fn matrices_of_every_length_are_counted_at_every_level() {
 }
 
 #[test]
-fn windows_with_padding_are_counted_at_every_level() {
+fn windows_with_padding_are_folded_at_every_level() {
     let mut cases = Vec::new();
     for (taps, step, padding) in [(1, 1, 0), (3, 1, 1), (3, 2, 1), (3, 1, 3), (2, 3, 2)] {
         let image = words(&[2, 5, 9, 3], 1, DType::U32);
@@ -138,6 +143,10 @@ fn windows_with_padding_are_counted_at_every_level() {
         cases.push((name("flipped"), count(&flipped ^ &weights)));
         // Loops that do not count ones are compiled for the same levels.
         cases.push((name("maximum"), (&windows + &weights).max(axes)));
+        cases.push((
+            name("products of bytes"),
+            windows.dot4_i8(&weights).sum(axes),
+        ));
     }
     check(&cases);
 }

@@ -108,6 +108,7 @@ impl<T: LaneType, const ROWS: usize> PairTile<'_, T, ROWS> {
             PairFunction::Product => self.run(start, T::times, fold, decided),
             PairFunction::Sum => self.run(start, T::plus, fold, decided),
             PairFunction::AbsDifference => self.run(start, T::distance, fold, decided),
+            PairFunction::Dot4I8 => unreachable!("products of bytes are only added"),
         }
     }
 
@@ -115,6 +116,9 @@ impl<T: LaneType, const ROWS: usize> PairTile<'_, T, ROWS> {
     #[inline(always)]
     pub(super) fn numbers(&self, function: PairFunction, op: Reduce) -> [[T; LANES]; ROWS] {
         match op {
+            _ if function == PairFunction::Dot4I8 => {
+                self.run(T::identity(Reduce::Sum), T::dot4_i8, T::plus, |_| false)
+            }
             Reduce::Max => self.apply(function, T::identity(op), |a, x| larger(x, a), |_| false),
             Reduce::Min => self.apply(function, T::identity(op), |a, x| smaller(x, a), |_| false),
             _ => self.apply(function, T::identity(Reduce::Sum), T::plus, |_| false),

@@ -1,11 +1,12 @@
-//! The convolutions of packed bits, compared with their twins on every adapter of this machine.
+//! The convolutions of packed bits and bytes, compared with their twins on every adapter of this
+//! machine.
 
 use super::kernels::broken;
 use gpu_wgsl::check::{
     Data, FailureCause, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
 };
-use shaders::params::BitConvParams;
-use shaders::twin::bit_conv::BitConvInputs;
+use shaders::params::PackedConvParams;
+use shaders::twin::packed_conv::PackedConvInputs;
 use shaders::{Kernel, Params, layout, twin};
 use tensor_core::compare::Tolerance;
 use tensor_core::rng::Philox;
@@ -14,9 +15,9 @@ use tensor_core::rng::Philox;
 const KEY: u64 = 2019;
 
 /// Returns a convolution of one plane and one threshold without padding or pooling.
-fn plain(image: [u32; 3], words: u32, out_channels: u32, kernel: [u32; 2]) -> BitConvParams {
+fn plain(image: [u32; 3], words: u32, out_channels: u32, kernel: [u32; 2]) -> PackedConvParams {
     let [batch, height, width] = image;
-    BitConvParams {
+    PackedConvParams {
         batch,
         height,
         width,
@@ -33,12 +34,13 @@ fn plain(image: [u32; 3], words: u32, out_channels: u32, kernel: [u32; 2]) -> Bi
         thresholds: 1,
         code_planes: 1,
         out_groups: 1,
-        ..BitConvParams::default()
+        word_channels: 32,
+        ..PackedConvParams::default()
     }
 }
 
 /// Computes the sizes of the output, with the same padding on both sides.
-fn sized(mut p: BitConvParams) -> BitConvParams {
+fn sized(mut p: PackedConvParams) -> PackedConvParams {
     for (axis, n) in [(0, p.height), (1, p.width)] {
         let reach = p.dilation[axis] * (p.kernel[axis] - 1);
         p.out_size[axis] = (n + 2 * p.padding[axis] - reach - 1) / p.stride[axis] + 1;
@@ -50,8 +52,8 @@ fn sized(mut p: BitConvParams) -> BitConvParams {
 
 /// Returns no images, single pixels, pixels around the 32 of a workgroup, channels around the 32 of
 /// a word, and every option.
-fn shapes() -> Vec<BitConvParams> {
-    let same = |p| BitConvParams {
+fn shapes() -> Vec<PackedConvParams> {
+    let same = |p| PackedConvParams {
         padding: [1, 1],
         ..p
     };
@@ -63,7 +65,7 @@ fn shapes() -> Vec<BitConvParams> {
         plain([1, 3, 11], 3, 70, [1, 1]),
         same(plain([1, 17, 13], 2, 33, [3, 3])),
         same(plain([1, 1, 1], 1, 31, [3, 3])),
-        BitConvParams {
+        PackedConvParams {
             planes: 2,
             weight_planes: 2,
             row_classes: 3,
@@ -75,7 +77,7 @@ fn shapes() -> Vec<BitConvParams> {
             code_planes: 2,
             ..plain([2, 8, 7], 1, 32, [5, 1])
         },
-        BitConvParams {
+        PackedConvParams {
             planes: 3,
             weight_planes: 1,
             groups: 3,
@@ -89,7 +91,7 @@ fn shapes() -> Vec<BitConvParams> {
             code_planes: 3,
             ..same(plain([1, 13, 9], 2, 66, [3, 3]))
         },
-        BitConvParams {
+        PackedConvParams {
             weight_planes: 3,
             groups: 2,
             out_groups: 5,
@@ -104,10 +106,20 @@ fn shapes() -> Vec<BitConvParams> {
     shapes.map(sized).to_vec()
 }
 
-/// Returns the shapes for the kernel of sums.
-fn shapes_of_sums() -> Vec<BitConvParams> {
-    let without_codes = |p| BitConvParams { thresholds: 0, ..p };
+/// Returns the shapes for kernels of sums.
+fn shapes_of_sums() -> Vec<PackedConvParams> {
+    let without_codes = |p| PackedConvParams { thresholds: 0, ..p };
     shapes().into_iter().map(without_codes).collect()
+}
+
+/// Returns the shapes for codes of bytes.
+fn shapes_of_bytes() -> Vec<PackedConvParams> {
+    let of_bytes = |p| PackedConvParams {
+        word_channels: 4,
+        code_planes: 1,
+        ..p
+    };
+    shapes().into_iter().map(of_bytes).collect()
 }
 
 /// Returns words of random bits, or of equal bits for [`Values::Zeros`] and [`Values::Ones`].
@@ -131,7 +143,7 @@ fn numbers(values: Values, len: u64, stream: u64, n: i32) -> Vec<i32> {
         .collect()
 }
 
-fn inputs(params: &BitConvParams, values: Values) -> Vec<Data> {
+fn inputs(params: &PackedConvParams, values: Values) -> Vec<Data> {
     let lens = params.buffer_lens();
     let n_rows = lens.get(4).map_or(0, |_| u64::from(params.out_size[0]));
     let class = |(place, word): (u64, u32)| {
@@ -152,7 +164,13 @@ fn inputs(params: &BitConvParams, values: Values) -> Vec<Data> {
     ];
     if params.thresholds > 0 {
         let n_channels = params.out_channels as usize;
-        let mut thresholds = numbers(values, lens[5], 5, 200);
+        // Products of bytes are larger than counts of bits.
+        let typical = if params.word_channels == 4 {
+            300_000
+        } else {
+            200
+        };
+        let mut thresholds = numbers(values, lens[5], 5, typical);
         for flip in &mut thresholds[..n_channels] {
             *flip = -(*flip & 1);
         }
@@ -173,7 +191,8 @@ fn inputs(params: &BitConvParams, values: Values) -> Vec<Data> {
                 .zip(sorted)
                 .for_each(|(place, threshold)| *place = threshold);
         }
-        let mask = u32::MAX >> (u32::BITS - params.code_planes);
+        let code_bits = params.code_planes * u32::BITS / params.word_channels;
+        let mask = u32::MAX >> (u32::BITS - code_bits);
         let toggles = words(values, lens[6], 6)
             .into_iter()
             .map(|word| word & mask);
@@ -182,9 +201,9 @@ fn inputs(params: &BitConvParams, values: Values) -> Vec<Data> {
     inputs
 }
 
-/// Returns the inputs of both kernels.
-fn shared(inputs: &[Data]) -> BitConvInputs<'_> {
-    BitConvInputs {
+/// Returns the inputs that all kernels have.
+fn shared(inputs: &[Data]) -> PackedConvInputs<'_> {
+    PackedConvInputs {
         x: inputs[0].u32s(),
         weights: inputs[1].u32s(),
         channels: inputs[2].i32s(),
@@ -193,7 +212,7 @@ fn shared(inputs: &[Data]) -> BitConvInputs<'_> {
     }
 }
 
-fn sums_case(kernel: &Kernel) -> KernelCase<'_, BitConvParams> {
+fn bit_sums_case(kernel: &Kernel) -> KernelCase<'_, PackedConvParams> {
     KernelCase {
         kernel,
         needs: &[],
@@ -207,85 +226,131 @@ fn sums_case(kernel: &Kernel) -> KernelCase<'_, BitConvParams> {
     }
 }
 
-fn codes_case(kernel: &Kernel) -> KernelCase<'_, BitConvParams> {
+fn byte_sums_case(kernel: &Kernel) -> KernelCase<'_, PackedConvParams> {
+    KernelCase {
+        twin: |_, params, inputs, outputs| {
+            twin::byte_conv_sums(params, &shared(inputs), outputs[0].i32s_mut());
+        },
+        ..bit_sums_case(kernel)
+    }
+}
+
+fn bit_codes_case(kernel: &Kernel) -> KernelCase<'_, PackedConvParams> {
     KernelCase {
         shapes: shapes(),
         twin: |_, params, inputs, outputs| {
-            let [thresholds, toggles] = [&inputs[5], &inputs[6]];
-            let (thresholds, toggles) = (thresholds.i32s(), toggles.u32s());
+            let (thresholds, toggles) = (inputs[5].i32s(), inputs[6].u32s());
             let y = outputs[0].u32s_mut();
             twin::bit_conv_codes(params, &shared(inputs), thresholds, toggles, y);
         },
-        ..sums_case(kernel)
+        ..bit_sums_case(kernel)
+    }
+}
+
+fn byte_codes_case(kernel: &Kernel) -> KernelCase<'_, PackedConvParams> {
+    KernelCase {
+        shapes: shapes_of_bytes(),
+        twin: |_, params, inputs, outputs| {
+            let (thresholds, toggles) = (inputs[5].i32s(), inputs[6].u32s());
+            let y = outputs[0].u32s_mut();
+            twin::byte_conv_codes(params, &shared(inputs), thresholds, toggles, y);
+        },
+        ..bit_sums_case(kernel)
     }
 }
 
 #[test]
 fn bit_conv_sums_matches_its_twin() {
-    check_on_every_adapter(&sums_case(&layout::BIT_CONV_SUMS));
+    check_on_every_adapter(&bit_sums_case(&layout::BIT_CONV_SUMS));
 }
 
 #[test]
 fn bit_conv_codes_matches_its_twin() {
-    check_on_every_adapter(&codes_case(&layout::BIT_CONV_CODES));
+    check_on_every_adapter(&bit_codes_case(&layout::BIT_CONV_CODES));
 }
 
 #[test]
-fn a_convolution_of_bits_that_is_broken_is_reported() {
-    let of_sums = [
-        (
+fn byte_conv_sums_matches_its_twin() {
+    check_on_every_adapter(&byte_sums_case(&layout::BYTE_CONV_SUMS));
+}
+
+#[test]
+fn byte_conv_codes_matches_its_twin() {
+    check_on_every_adapter(&byte_codes_case(&layout::BYTE_CONV_CODES));
+}
+
+/// A kernel's case, and faults of the kernel: a name, a text and its wrong replacement.
+type Faults<'a> = (
+    &'a Kernel,
+    fn(&Kernel) -> KernelCase<'_, PackedConvParams>,
+    &'a [[&'a str; 3]],
+);
+
+#[test]
+fn a_packed_convolution_that_is_broken_is_reported() {
+    let of_sums = &[
+        [
             "reads past the border",
             "row_exists & col_exists",
             "row_exists",
-        ),
-        (
+        ],
+        [
             "swaps planes",
             "pair % params.weight_planes *",
             "pair / params.weight_planes *",
-        ),
-        (
+        ],
+        [
             "forgets groups",
             "* params.groups + group)",
             "* params.groups)",
-        ),
-        (
+        ],
+        [
             "omits the border",
             "return bias + vec4<i32>(border",
             "return bias; //",
-        ),
-        ("omits dilation", "place * params.dilation", "place"),
+        ],
+        ["omits dilation", "place * params.dilation", "place"],
     ];
-    let of_codes = [
-        (
+    let of_bits = &[
+        [
             "pools to the maximum only",
             "let flip = vec4<i32>(thresholds[channel]);",
             "let flip = vec4<i32>(0);",
-        ),
-        ("passes equal sums", "sums > threshold", "sums >= threshold"),
-        (
+        ],
+        ["passes equal sums", "sums > threshold", "sums >= threshold"],
+        [
             "sets unused bits",
             "select(vec2<u32>(0u), codes, is_used)",
             "codes",
-        ),
-        ("pools padding", "pixels_first.exist)", "vec4<bool>(true))"),
+        ],
+        ["pools padding", "pixels_first.exist)", "vec4<bool>(true))"],
+    ];
+    let of_bytes = &[
+        [
+            "multiplies unsigned bytes",
+            "dot4I8Packed(x.y, weight)",
+            "i32(dot4U8Packed(x.y, weight))",
+        ],
+        ["keeps other pixels", "(code & 255u)", "code"],
+        [
+            "forgets groups of the output",
+            "+ group_start + first_word",
+            "+ first_word",
+        ],
+    ];
+    let kernels: [Faults<'_>; 3] = [
+        (&layout::BIT_CONV_SUMS, bit_sums_case, of_sums),
+        (&layout::BIT_CONV_CODES, bit_codes_case, of_bits),
+        (&layout::BYTE_CONV_CODES, byte_codes_case, of_bytes),
     ];
     for gpu in every_adapter() {
-        let faults = of_sums.map(|fault| (fault, false)).into_iter();
-        for ((fault, from, to), is_codes) in faults.chain(of_codes.map(|fault| (fault, true))) {
-            let kernel = if is_codes {
-                &layout::BIT_CONV_CODES
-            } else {
-                &layout::BIT_CONV_SUMS
-            };
-            let kernel = broken(kernel, from, to);
-            let case = if is_codes {
-                codes_case(&kernel)
-            } else {
-                sums_case(&kernel)
-            };
-            let failure = check_on(gpu, &case).expect_err(fault);
-            let is_seen = matches!(failure.fault, FailureCause::Mismatch(_));
-            assert!(is_seen, "{fault}: {failure}");
+        for (kernel, case, faults) in kernels {
+            for [fault, from, to] in faults {
+                let kernel = broken(kernel, from, to);
+                let failure = check_on(gpu, &case(&kernel)).expect_err(fault);
+                let is_seen = matches!(failure.fault, FailureCause::Mismatch(_));
+                assert!(is_seen, "{fault}: {failure}");
+            }
         }
     }
 }

@@ -1,24 +1,27 @@
-//! Wrapper of the kernels `bit_conv_sums` and `bit_conv_codes`.
+//! Wrapper of the kernels `bit_conv_…` and `byte_conv_…`.
 //!
 //! Role: checks plain data, brings the data into the order of the kernels and starts the kernels.
-//! The header of `wgsl/shared/bit_conv.wgsl` describes the arithmetic.
+//! The header of `wgsl/shared/packed_conv.wgsl` describes the arithmetic.
 //! Accuracy: exact, if each sum fits into `i32`. Intermediate values may wrap.
 
 use crate::error::check;
+use crate::planes::Packing;
 use crate::{Error, Result};
 use gpu_wgsl::{AnyBuffer, Buffer, Gpu};
 use shaders::layout;
-use shaders::params::BitConvParams;
+use shaders::params::PackedConvParams;
 
 /// The name of the operation in errors.
-const OPERATION: &str = "BitConv::upload";
-/// The largest number of planes of codes.
-const MAX_PLANES: u32 = 8;
+const OPERATION: &str = "PackedConv::upload";
+/// The largest number of bits of a code.
+const MAX_CODE_BITS: u32 = 8;
 
-/// Sizes of a convolution of packed bits. Pairs are rows, then columns; paddings are before, then
-/// after.
+/// Sizes of a convolution of packed numbers. Pairs are rows, then columns; paddings are before,
+/// then after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BitConvGeometry {
+pub struct PackedConvGeometry {
+    /// Form of the numbers in the words of the input, the weights and the codes.
+    pub packing: Packing,
     /// Size of an image.
     pub image: [u32; 2],
     /// Number of input channels of each group.
@@ -43,7 +46,7 @@ pub struct BitConvGeometry {
 
 /// Numbers that are added to the sums of some pixels, because taps are outside of the image.
 #[derive(Clone, Copy, Debug)]
-pub struct BitConvBorder<'a> {
+pub struct PackedConvBorder<'a> {
     /// Class of each output row.
     pub row_classes: &'a [u32],
     /// Class of each output column.
@@ -55,7 +58,7 @@ pub struct BitConvBorder<'a> {
 
 /// The codes of the sums, which are the next layer's input.
 #[derive(Clone, Copy, Debug)]
-pub struct BitConvCodes<'a> {
+pub struct PackedConvCodes<'a> {
     /// Size of a pooling window; `[1, 1]` without pooling.
     pub pool: [u32; 2],
     /// Distance between neighbouring windows.
@@ -69,17 +72,21 @@ pub struct BitConvCodes<'a> {
     /// The lowest level's code, then for each threshold the bits in which the codes of its two
     /// levels differ. Shape `[1 + thresholds]`.
     pub toggles: &'a [u32],
-    /// Number of bits of a code, at most 8.
+    /// Number of planes of the codes: the number of bits of a code, at most 8; 1 for bytes.
     pub planes: u32,
     /// Number of groups of the next layer.
     pub groups: u32,
 }
 
-/// Sizes and numbers of a convolution of packed bits.
+/// Sizes and numbers of a convolution of packed numbers.
+///
+/// A sum is the bias, plus the border's number, minus the coefficient of each pair of planes times
+/// the pair's products: the number of ones in `x ^ weight` for bits, and the sum of the products of
+/// bytes, whose coefficient is usually -1.
 #[derive(Clone, Copy, Debug)]
-pub struct BitConvData<'a> {
+pub struct PackedConvData<'a> {
     /// The sizes.
-    pub geometry: BitConvGeometry,
+    pub geometry: PackedConvGeometry,
     /// Shape `[weight_planes, kernel rows, kernel columns, words of a group, out_channels]`.
     pub weights: &'a [u32],
     /// Shape `[out_channels]`.
@@ -87,15 +94,16 @@ pub struct BitConvData<'a> {
     /// Shape `[planes, weight_planes, out_channels]`.
     pub coefficients: &'a [i32],
     /// The border; `None` if words of 0 are right outside of the image.
-    pub border: Option<BitConvBorder<'a>>,
+    pub border: Option<PackedConvBorder<'a>>,
 }
 
-/// A convolution of packed bits on a device, with sums as output.
+/// A convolution of packed numbers on a device, with sums as output.
 ///
 /// # Examples
 /// ```
 /// use gpu_wgsl::{Error, Gpu, Select};
-/// use quant::gpu::{BitConv, BitConvData, BitConvGeometry};
+/// use quant::Packing;
+/// use quant::gpu::{PackedConv, PackedConvData, PackedConvGeometry};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let gpu = match Gpu::open(Select::Best) {
@@ -103,7 +111,8 @@ pub struct BitConvData<'a> {
 ///     other => other?,
 /// };
 /// // One pixel of four channels, and the product of its signs and four signs.
-/// let geometry = BitConvGeometry {
+/// let geometry = PackedConvGeometry {
+///     packing: Packing::Bits,
 ///     image: [1, 1],
 ///     group_channels: 4,
 ///     groups: 1,
@@ -115,45 +124,46 @@ pub struct BitConvData<'a> {
 ///     dilation: [1, 1],
 ///     padding: [[0, 0], [0, 0]],
 /// };
-/// let data = BitConvData {
+/// let data = PackedConvData {
 ///     geometry,
 ///     weights: &[0b0111],
 ///     bias: &[4],
 ///     coefficients: &[2],
 ///     border: None,
 /// };
-/// let product = BitConv::upload(&gpu, &data)?;
+/// let product = PackedConv::upload(&gpu, &data)?;
 /// let x = gpu.upload("x", &[1, 1, 1, 1, 1, 1], &[0b0110_u32])?;
 /// assert_eq!(gpu.read(&product.sums(&x)?)?, [2]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct BitConv<'a> {
+pub struct PackedConv<'a> {
     gpu: &'a Gpu,
-    params: BitConvParams,
+    packing: Packing,
+    params: PackedConvParams,
     weights: Buffer<u32>,
     channels: Buffer<i32>,
     border: Buffer<i32>,
     classes: Buffer<u32>,
 }
 
-/// A convolution of packed bits on a device, with packed codes of the pooled sums as output.
+/// A convolution of packed numbers on a device, with packed codes of the pooled sums as output.
 #[derive(Clone, Debug)]
-pub struct CodedBitConv<'a> {
-    conv: BitConv<'a>,
+pub struct CodedConv<'a> {
+    conv: PackedConv<'a>,
     thresholds: Buffer<i32>,
     toggles: Buffer<u32>,
 }
 
-impl<'a> BitConv<'a> {
+impl<'a> PackedConv<'a> {
     /// Checks and uploads sizes and numbers.
     ///
     /// # Errors
     /// [`Error::InvalidNumber`] if a size is 0, too large or does not fit another size;
     /// [`Error::LengthMismatch`] if a slice does not have its shape; [`Error::Device`] if the
     /// device is out of memory or was lost.
-    pub fn upload(gpu: &'a Gpu, data: &BitConvData<'_>) -> Result<Self> {
+    pub fn upload(gpu: &'a Gpu, data: &PackedConvData<'_>) -> Result<Self> {
         let g = &data.geometry;
         let mut params = params_of(g)?;
         let n_channels = g.out_channels as usize;
@@ -181,6 +191,7 @@ impl<'a> BitConv<'a> {
         }
         Ok(Self {
             gpu,
+            packing: g.packing,
             params,
             weights: gpu.upload("weights", &[data.weights.len()], data.weights)?,
             channels: gpu.upload("channels", &[channels.len()], &channels)?,
@@ -210,18 +221,21 @@ impl<'a> BitConv<'a> {
             &*self.classes,
             &*y,
         ];
-        self.gpu
-            .dispatch(&layout::BIT_CONV_SUMS, &params, &buffers)?;
+        let kernel = match self.packing {
+            Packing::Bits => &layout::BIT_CONV_SUMS,
+            Packing::Bytes => &layout::BYTE_CONV_SUMS,
+        };
+        self.gpu.dispatch(kernel, &params, &buffers)?;
         Ok(y)
     }
 
     /// Returns the parameters for the images in a buffer.
-    fn params_for(&self, x: &AnyBuffer) -> Result<BitConvParams> {
+    fn params_for(&self, x: &AnyBuffer) -> Result<PackedConvParams> {
         let p = &self.params;
         let image_words = product(&[p.height, p.width, p.planes, p.groups, p.words])?;
         let batch = x.len() / image_words;
         check_len(x.len(), batch * image_words)?;
-        let params = BitConvParams {
+        let params = PackedConvParams {
             batch: narrowed("batch", batch)?,
             ..*p
         };
@@ -229,7 +243,7 @@ impl<'a> BitConv<'a> {
         let n_pixels = params.n_pixels().saturating_mul(params.out_channels.into());
         let is_valid = n_pixels <= u32::MAX.into() && x.len() <= u32::MAX as usize;
         check(
-            "BitConv::sums",
+            "PackedConv::sums",
             "number of sums",
             n_pixels as f64,
             is_valid,
@@ -239,13 +253,17 @@ impl<'a> BitConv<'a> {
     }
 }
 
-impl<'a> CodedBitConv<'a> {
+impl<'a> CodedConv<'a> {
     /// Checks and uploads sizes and numbers.
     ///
     /// # Errors
-    /// As [`BitConv::upload`].
-    pub fn upload(gpu: &'a Gpu, data: &BitConvData<'_>, codes: &BitConvCodes<'_>) -> Result<Self> {
-        let mut conv = BitConv::upload(gpu, data)?;
+    /// As [`PackedConv::upload`].
+    pub fn upload(
+        gpu: &'a Gpu,
+        data: &PackedConvData<'_>,
+        codes: &PackedConvCodes<'_>,
+    ) -> Result<Self> {
+        let mut conv = PackedConv::upload(gpu, data)?;
         let p = &mut conv.params;
         let n_channels = p.out_channels as usize;
         for axis in [0, 1] {
@@ -268,13 +286,15 @@ impl<'a> CodedBitConv<'a> {
                 n_places(p.out_size[axis], codes.pool_padding[axis], size, stride)?;
         }
         positive("number of planes", codes.planes)?;
-        let is_valid = codes.planes <= MAX_PLANES;
+        let width = u32::BITS / conv.packing.word_channels();
+        let code_bits = codes.planes.saturating_mul(width);
+        let message = "at most 8, or 1 for bytes";
         check(
             OPERATION,
             "number of planes",
             codes.planes.into(),
-            is_valid,
-            "at most 8",
+            code_bits <= MAX_CODE_BITS,
+            message,
         )?;
         divides("number of groups", codes.groups, p.out_channels)?;
         let n_thresholds = narrowed("number of thresholds", codes.thresholds.len() / n_channels)?;
@@ -283,19 +303,20 @@ impl<'a> CodedBitConv<'a> {
         check_len(codes.is_flipped.len(), n_channels)?;
         check_len(codes.toggles.len(), 1 + n_thresholds as usize)?;
         let used = codes.toggles.iter().fold(0, |bits, toggle| bits | toggle);
-        let is_valid = u64::from(used) < 1 << codes.planes;
+        let is_valid = u64::from(used) < 1 << code_bits;
         check(
             OPERATION,
             "toggle",
             used.into(),
             is_valid,
-            "bits of the planes only",
+            "bits of the codes only",
         )?;
         p.pool = codes.pool;
         p.pool_stride = codes.pool_stride;
         p.pool_padding = codes.pool_padding.map(|[before, _]| before);
         p.thresholds = n_thresholds;
         p.code_planes = codes.planes;
+        p.word_channels = conv.packing.word_channels();
         p.out_groups = codes.groups;
         let flips = codes
             .is_flipped
@@ -312,10 +333,10 @@ impl<'a> CodedBitConv<'a> {
     /// Computes the packed codes of packed images, shape
     /// `[batch, pooled rows, pooled columns, planes, groups, words of a group]`.
     ///
-    /// `x` is as in [`BitConv::sums`]. The results stay on the device.
+    /// `x` is as in [`PackedConv::sums`]. The results stay on the device.
     ///
     /// # Errors
-    /// As [`BitConv::sums`].
+    /// As [`PackedConv::sums`].
     pub fn codes(&self, x: &AnyBuffer) -> Result<Buffer<u32>> {
         let conv = &self.conv;
         let params = conv.params_for(x)?;
@@ -339,14 +360,17 @@ impl<'a> CodedBitConv<'a> {
             &*conv.classes,
         ];
         let buffers = [&inputs[..], &[&*self.thresholds, &*self.toggles, &*y]].concat();
-        conv.gpu
-            .dispatch(&layout::BIT_CONV_CODES, &params, &buffers)?;
+        let kernel = match conv.packing {
+            Packing::Bits => &layout::BIT_CONV_CODES,
+            Packing::Bytes => &layout::BYTE_CONV_CODES,
+        };
+        conv.gpu.dispatch(kernel, &params, &buffers)?;
         Ok(y)
     }
 }
 
 /// Checks the sizes and returns the parameters of an empty batch.
-fn params_of(g: &BitConvGeometry) -> Result<BitConvParams> {
+fn params_of(g: &PackedConvGeometry) -> Result<PackedConvParams> {
     let sizes = [
         ("number of input channels", g.group_channels),
         ("number of groups", g.groups),
@@ -368,10 +392,10 @@ fn params_of(g: &BitConvGeometry) -> Result<BitConvParams> {
         *size = n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;
     }
     let [height, width] = g.image;
-    Ok(BitConvParams {
+    Ok(PackedConvParams {
         height,
         width,
-        words: g.group_channels.div_ceil(u32::BITS),
+        words: g.group_channels.div_ceil(g.packing.word_channels()),
         planes: g.planes,
         groups: g.groups,
         weight_planes: g.weight_planes,
@@ -381,7 +405,7 @@ fn params_of(g: &BitConvGeometry) -> Result<BitConvParams> {
         dilation: g.dilation,
         padding: g.padding.map(|[before, _]| before),
         out_size,
-        ..BitConvParams::default()
+        ..PackedConvParams::default()
     })
 }
 

@@ -3,41 +3,49 @@
 //! Role: the oracle multiplies the numbers of unpacked codes, pools and searches levels by
 //! counting. The test packs the codes and computes the constants of the packed sums: for bits b and
 //! signs s with the words x and w, `sum b s = ones(w) - ones(x ^ w)`, and for two signs
-//! `sum s t = n - 2 ones(x ^ w)`.
+//! `sum s t = n - 2 ones(x ^ w)`. Sums of products of bytes have no constants.
 
-use shaders::params::BitConvParams;
+use shaders::params::PackedConvParams;
 use shaders::twin;
-use shaders::twin::bit_conv::BitConvInputs;
+use shaders::twin::packed_conv::PackedConvInputs;
 use tensor_core::compare::{Tolerance, compare, sentinel_filled};
 use tensor_core::rng::Philox;
 
-/// The numbers of a code's bits.
+/// The numbers of the input that are packed in a word. Padding is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Bits {
-    /// 0 and 1. Padding is 0.
+enum Numbers {
+    /// Bits 0 and 1.
     ZeroOne,
-    /// -1 and 1. Padding is 0, which needs a border.
+    /// Bits that stand for -1 and 1, which needs a border.
     Signs,
+    /// Signed bytes. The weights are bytes, too; otherwise they are signs.
+    Bytes,
 }
 
 /// Sizes and numbers of a random convolution.
 #[derive(Clone, Debug)]
 struct Case {
-    params: BitConvParams,
-    bits: Bits,
+    params: PackedConvParams,
+    numbers: Numbers,
     group_channels: usize,
     /// Factors of the planes of the input and of the weights.
     factors: [Vec<i32>; 2],
-    /// Bits of the input, `[batch, height, width, planes, groups, group_channels]`.
-    x: Vec<bool>,
-    /// Bits of the weights, `[weight_planes, taps, group_channels, out_channels]`.
-    weights: Vec<bool>,
+    /// Bits or bytes of the input, `[batch, height, width, planes, groups, group_channels]`.
+    x: Vec<i32>,
+    /// Bits or bytes of the weights, `[weight_planes, taps, group_channels, out_channels]`.
+    weights: Vec<i32>,
     bias: Vec<i32>,
     flips: Vec<i32>,
     thresholds: Vec<i32>,
     /// Code of each level.
     codes: Vec<u32>,
 }
+
+/// The twins of the kernels of sums and of codes.
+type Twins = (
+    fn(&PackedConvParams, &PackedConvInputs<'_>, &mut [i32]),
+    fn(&PackedConvParams, &PackedConvInputs<'_>, &[i32], &[u32], &mut [u32]),
+);
 
 /// Random numbers of one test case.
 struct Random {
@@ -56,8 +64,15 @@ impl Random {
         values[self.below(values.len())]
     }
 
-    fn bits(&mut self, n: usize) -> Vec<bool> {
-        (0..n).map(|_| self.below(2) == 1).collect()
+    /// Returns what words hold: bits 0 and 1, or bytes.
+    fn elements(&mut self, numbers: Numbers, n: usize) -> Vec<i32> {
+        let (first, span) = match numbers {
+            Numbers::Bytes => (i32::from(i8::MIN), 256),
+            Numbers::ZeroOne | Numbers::Signs => (0, 2),
+        };
+        (0..n)
+            .map(|_| first + i32::try_from(self.below(span)).expect("the span is small"))
+            .collect()
     }
 
     /// Returns numbers from `-n` to `n`.
@@ -94,7 +109,7 @@ fn case(seed: u64) -> Option<Case> {
     let out_groups = random.among(&[1, 1, groups]);
     let kernel = random.among(&[[1, 1], [3, 3], [5, 1]]);
     let [planes, weight_planes] = [random.among(&[1, 2, 3]), random.among(&[1, 2, 3])];
-    let (code_planes, n_thresholds) = random.among(&[(1, 1), (2, 3), (3, 7)]);
+    let (mut code_planes, n_thresholds) = random.among(&[(1, 1), (2, 3), (3, 7)]);
     let (pool, pool_stride, pool_padding) = random.among(&[(1, 1, 0), (2, 2, 0), (3, 2, 1)]);
     let mut pair = |values: &[u32]| [random.among(values), random.among(values)];
     let (stride, dilation, padding) = (pair(&[1, 2, 3]), pair(&[1, 2]), pair(&[0, 1, 2]));
@@ -106,17 +121,23 @@ fn case(seed: u64) -> Option<Case> {
         Some([n, n_windows(n + 2 * pool_padding, pool, pool_stride)?])
     };
     let [rows, cols] = [windows(0, height)?, windows(1, width)?];
-    let bits = random.among(&[Bits::ZeroOne, Bits::Signs]);
-    let [row_classes, col_classes] = match bits {
-        Bits::ZeroOne => [0, 0],
+    let numbers = random.among(&[Numbers::ZeroOne, Numbers::Signs, Numbers::Bytes]);
+    let [row_classes, col_classes] = match numbers {
+        Numbers::ZeroOne | Numbers::Bytes => [0, 0],
         // Every row and every column is a class of its own.
-        Bits::Signs => [rows[0], cols[0]],
+        Numbers::Signs => [rows[0], cols[0]],
     };
-    let params = BitConvParams {
+    let word_channels = numbers.word_channels();
+    let mut codes: Vec<u32> = (0..=n_thresholds).collect();
+    if numbers == Numbers::Bytes {
+        code_planes = 1;
+        codes.iter_mut().for_each(|code| *code = 251 - 31 * *code);
+    }
+    let params = PackedConvParams {
         batch,
         height,
         width,
-        words: u32::div_ceil(group_channels, 32),
+        words: u32::div_ceil(group_channels, word_channels),
         planes,
         groups,
         weight_planes,
@@ -135,27 +156,26 @@ fn case(seed: u64) -> Option<Case> {
         thresholds: n_thresholds,
         code_planes,
         out_groups,
-        pad0: 0,
+        word_channels,
     };
     let [n_channels, group_channels] = [params.out_channels, group_channels].map(|n| n as usize);
     let n_x = (batch * height * width * planes * groups) as usize * group_channels;
     let n_weights = (weight_planes * kernel[0] * kernel[1]) as usize * group_channels * n_channels;
-    let mut codes: Vec<u32> = (0..=n_thresholds).collect();
     for last in (1..codes.len()).rev() {
         codes.swap(last, random.below(last + 1));
     }
     let mut thresholds: Vec<Vec<i32>> = (0..n_channels)
-        .map(|_| random.signed(60, n_thresholds as usize))
+        .map(|_| random.signed(numbers.typical_sum(), n_thresholds as usize))
         .collect();
     thresholds.iter_mut().for_each(|row| row.sort_unstable());
     let thresholds =
         (0..n_thresholds as usize).flat_map(|t| thresholds.iter().map(move |row| row[t]));
     Some(Case {
-        bits,
+        numbers,
         group_channels,
         factors: [planes, weight_planes].map(|n| random.signed(7, n as usize)),
-        x: random.bits(n_x),
-        weights: random.bits(n_weights),
+        x: random.elements(numbers, n_x),
+        weights: random.elements(numbers, n_weights),
         bias: random.signed(50, n_channels),
         flips: (0..n_channels)
             .map(|_| -i32::from(random.below(2) == 1))
@@ -166,6 +186,64 @@ fn case(seed: u64) -> Option<Case> {
     })
 }
 
+impl Numbers {
+    fn twins(self) -> Twins {
+        match self {
+            Self::ZeroOne | Self::Signs => (twin::bit_conv_sums, twin::bit_conv_codes),
+            Self::Bytes => (twin::byte_conv_sums, twin::byte_conv_codes),
+        }
+    }
+
+    /// Returns the number of channels of a word.
+    fn word_channels(self) -> u32 {
+        match self {
+            Self::ZeroOne | Self::Signs => 32,
+            Self::Bytes => 4,
+        }
+    }
+
+    /// Returns the magnitude of thresholds, so that sums pass some of them.
+    fn typical_sum(self) -> i32 {
+        match self {
+            Self::ZeroOne | Self::Signs => 60,
+            Self::Bytes => 300_000,
+        }
+    }
+
+    /// Returns the number that a bit or byte of the input stands for.
+    fn of_input(self, element: i32) -> i32 {
+        match self {
+            Self::ZeroOne | Self::Bytes => element,
+            Self::Signs => 2 * element - 1,
+        }
+    }
+
+    /// Returns the number that a bit or byte of the weights stands for.
+    fn of_weight(self, element: i32) -> i32 {
+        match self {
+            Self::ZeroOne | Self::Signs => 2 * element - 1,
+            Self::Bytes => element,
+        }
+    }
+
+    /// Packs rows of bits or bytes into words.
+    fn packed(self, elements: &[i32], n: usize) -> Vec<u32> {
+        let word_channels = self.word_channels() as usize;
+        let bits = 32 / word_channels;
+        let word = |elements: &[i32]| {
+            let elements = elements.iter().enumerate();
+            elements.fold(0, |word, (place, element)| {
+                let element = element.cast_unsigned() & (u32::MAX >> (32 - bits));
+                word | element << (bits * place)
+            })
+        };
+        elements
+            .chunks(n)
+            .flat_map(|row| row.chunks(word_channels).map(word))
+            .collect()
+    }
+}
+
 impl Case {
     /// Returns the number of a weight: a sum over the planes.
     fn weight(&self, tap: usize, group_channel: usize, channel: usize) -> i32 {
@@ -173,7 +251,10 @@ impl Case {
         let n_channels = self.params.out_channels as usize;
         let of_plane = |(plane, factor): (usize, &i32)| {
             let place = (plane * taps + tap) * self.group_channels + group_channel;
-            factor * sign(self.weights[place * n_channels + channel])
+            factor
+                * self
+                    .numbers
+                    .of_weight(self.weights[place * n_channels + channel])
         };
         self.factors[1].iter().enumerate().map(of_plane).sum()
     }
@@ -183,13 +264,8 @@ impl Case {
         let [planes, groups] = [self.params.planes, self.params.groups].map(|n| n as usize);
         let of_plane = |(plane, factor): (usize, &i32)| {
             let place = (pixel * planes + plane) * groups + group;
-            let bit = self.x[place * self.group_channels + group_channel];
-            factor
-                * if self.bits == Bits::Signs {
-                    sign(bit)
-                } else {
-                    i32::from(bit)
-                }
+            let element = self.x[place * self.group_channels + group_channel];
+            factor * self.numbers.of_input(element)
         };
         self.factors[0].iter().enumerate().map(of_plane).sum()
     }
@@ -269,19 +345,30 @@ impl Case {
             self.codes[thresholds.filter(|threshold| pooled > **threshold).count()]
         };
         let group_channels = n_channels / p.out_groups as usize;
-        let bits = (0..n_pixels).flat_map(|pixel| {
+        let mask = match self.numbers {
+            Numbers::ZeroOne | Numbers::Signs => 1,
+            Numbers::Bytes => 255,
+        };
+        let elements = (0..n_pixels).flat_map(|pixel| {
             (0..p.code_planes).flat_map(move |plane| {
-                (0..n_channels).map(move |channel| code(pixel, channel) >> plane & 1 == 1)
+                (0..n_channels)
+                    .map(move |channel| (code(pixel, channel) >> plane & mask).cast_signed())
             })
         });
-        packed(&bits.collect::<Vec<_>>(), group_channels)
+        let elements: Vec<i32> = elements.collect();
+        self.numbers.packed(&elements, group_channels)
     }
 
     /// Returns the constants of packed sums: `channels` and `border`.
     fn constants(&self) -> [Vec<i32>; 2] {
         let p = &self.params;
         let n_channels = p.out_channels as usize;
-        let unit = if self.bits == Bits::Signs { 2 } else { 1 };
+        // What a coefficient subtracts for each one, or for each unit of a product of bytes.
+        let unit = match self.numbers {
+            Numbers::ZeroOne => 1,
+            Numbers::Signs => 2,
+            Numbers::Bytes => -1,
+        };
         let scale: i32 = self.factors[0].iter().sum();
         // The contribution of a tap whose words of x are 0, without the term of `ones`.
         let constant = |tap: usize, channel: usize| -> i32 {
@@ -290,11 +377,12 @@ impl Case {
                 let place = |c| (first + c) * n_channels + channel;
                 let bits = (0..self.group_channels).map(|c| self.weights[place(c)]);
                 factor
-                    * match self.bits {
-                        Bits::ZeroOne => bits.map(i32::from).sum::<i32>(),
-                        Bits::Signs => {
+                    * match self.numbers {
+                        Numbers::ZeroOne => bits.sum::<i32>(),
+                        Numbers::Signs => {
                             i32::try_from(self.group_channels).expect("there are few channels")
                         }
+                        Numbers::Bytes => 0,
                     }
             };
             scale
@@ -328,36 +416,22 @@ impl Case {
     }
 }
 
-fn sign(bit: bool) -> i32 {
-    if bit { 1 } else { -1 }
-}
-
-/// Packs rows of bits into words.
-fn packed(bits: &[bool], n: usize) -> Vec<u32> {
-    let word = |bits: &[bool]| {
-        let bits = bits.iter().enumerate();
-        bits.fold(0, |word, (place, bit)| word | u32::from(*bit) << place)
-    };
-    bits.chunks(n)
-        .flat_map(|row| row.chunks(32).map(word))
-        .collect()
-}
-
 /// Returns the packed weights, `[weight_planes, taps, words, out_channels]`.
 fn packed_weights(case: &Case) -> Vec<u32> {
     let n_channels = case.params.out_channels as usize;
+    let word_channels = case.numbers.word_channels() as usize;
     let columns = case.weights.chunks(case.group_channels * n_channels);
     columns
         .flat_map(|rows| {
-            rows.chunks(32 * n_channels).flat_map(|rows| {
+            rows.chunks(word_channels * n_channels).flat_map(|rows| {
                 (0..n_channels).map(|channel| {
-                    let column: Vec<bool> = rows
+                    let column: Vec<i32> = rows
                         .iter()
                         .skip(channel)
                         .step_by(n_channels)
                         .copied()
                         .collect();
-                    packed(&column, 32)[0]
+                    case.numbers.packed(&column, word_channels)[0]
                 })
             })
         })
@@ -366,14 +440,16 @@ fn packed_weights(case: &Case) -> Vec<u32> {
 
 #[test]
 fn packed_convolutions_are_convolutions_of_integers() {
-    let mut n_cases = 0;
-    for seed in 0..120 {
+    let [mut n_cases, mut n_cases_of_bytes] = [0; 2];
+    for seed in 0..180 {
         let Some(case) = case(seed) else {
             continue;
         };
         n_cases += 1;
         let Case { params, .. } = &case;
-        let (x, weights) = (packed(&case.x, case.group_channels), packed_weights(&case));
+        n_cases_of_bytes += usize::from(case.numbers == Numbers::Bytes);
+        let x = case.numbers.packed(&case.x, case.group_channels);
+        let weights = packed_weights(&case);
         let [channels, border] = case.constants();
         let classes: Vec<u32> = if border.is_empty() {
             vec![]
@@ -382,7 +458,7 @@ fn packed_convolutions_are_convolutions_of_integers() {
                 .chain(0..params.out_size[1])
                 .collect()
         };
-        let inputs = BitConvInputs {
+        let inputs = PackedConvInputs {
             x: &x,
             weights: &weights,
             channels: &channels,
@@ -390,8 +466,9 @@ fn packed_convolutions_are_convolutions_of_integers() {
             classes: &classes,
         };
         let expected = case.sums();
+        let (twin_sums, twin_codes) = case.numbers.twins();
         let mut sums = sentinel_filled(expected.len());
-        twin::bit_conv_sums(params, &inputs, &mut sums);
+        twin_sums(params, &inputs, &mut sums);
         let same = compare(&sums, &expected, &Tolerance::bits());
         assert!(same.is_ok(), "seed {seed}: {same:?}\n{params:?}");
 
@@ -400,9 +477,12 @@ fn packed_convolutions_are_convolutions_of_integers() {
         let steps = case.codes.windows(2).map(|codes| codes[0] ^ codes[1]);
         let toggles: Vec<u32> = case.codes[..1].iter().copied().chain(steps).collect();
         let mut codes = sentinel_filled(expected.len());
-        twin::bit_conv_codes(params, &inputs, &thresholds, &toggles, &mut codes);
+        twin_codes(params, &inputs, &thresholds, &toggles, &mut codes);
         let same = compare(&codes, &expected, &Tolerance::bits());
         assert!(same.is_ok(), "seed {seed}: {same:?}\n{params:?}");
     }
-    assert!(n_cases > 60, "only {n_cases} cases have an output");
+    assert!(
+        n_cases > 90 && n_cases_of_bytes > 25,
+        "only {n_cases} cases have an output, and only {n_cases_of_bytes} of bytes"
+    );
 }

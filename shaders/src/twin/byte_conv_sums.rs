@@ -1,0 +1,19 @@
+//! Twin of `byte_conv_sums`.
+
+use super::packed_conv::{Conv, PackedConvInputs, byte_product};
+use crate::params::PackedConvParams;
+
+/// Computes the sums of a convolution of packed signed bytes.
+///
+/// Shapes: `y` `[batch, out rows, out columns, out_channels]`.
+///
+/// # Panics
+/// If a slice is shorter than its shape.
+pub fn byte_conv_sums(params: &PackedConvParams, inputs: &PackedConvInputs<'_>, y: &mut [i32]) {
+    let conv = Conv {
+        params,
+        inputs,
+        product: byte_product,
+    };
+    conv.sums(y);
+}
