@@ -79,7 +79,8 @@ impl Layer {
         weight_bits: usize,
         bits: usize,
     ) -> Result<Self> {
-        // The levels of two bits are twice as far apart as the normal distribution is wide.
+        // Levels of two bits reach from -3 to 3, those of one bit from -1 to 1. Numbers with the
+        // standard deviation 2 instead of 1 have all four levels.
         let draw = |n, stream, bits| -> Vec<f32> {
             let numbers = InputDistribution::Normal.draw(n, stream);
             numbers.into_iter().map(|x| x * bits as f32).collect()
@@ -319,10 +320,12 @@ mod tests {
         // Codes 3 and 0 are the levels 3 and -3; the eight taps outside have the level -3.
         let x = planes(&[3, 0], 2, 2);
         let mut codes = vec![0; 2 * 9 * 2];
-        // The first output has the level 1 (code 1 is -1 + 2) in the middle tap of both channels.
+        // The first output has the level 1 (code 2 is -1 + 2) in the middle tap of both channels,
+        // and the level -3 elsewhere, as the second output has everywhere.
         codes[4 * 2..5 * 2].fill(2);
         let weights = planes(&codes, 2, 2);
-        // 8 taps of 2 channels: -3 · -3 each; the middle tap: 3 · 1 + (-3) · 1, or 3 · -3 + -3 · -3.
+        // 8 taps of 2 channels: -3 · -3 each. The middle tap: 3 · 1 + -3 · 1 for the first output,
+        // 3 · -3 + -3 · -3 for the second.
         assert_eq!(sums(&x, &weights, [1, 1, 2]), [144.0, 144.0]);
         assert_eq!(levels(2).unwrap().levels(), [-3.0, -1.0, 1.0, 3.0]);
     }

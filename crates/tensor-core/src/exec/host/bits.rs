@@ -49,7 +49,8 @@ pub(super) fn packed_flag(nest: &LoopNest) -> Option<ValueId> {
     is_packing.then_some(*flag)
 }
 
-/// Returns the values that convert and shift the flag that a nest packs, if nothing else reads them.
+/// Returns the values that convert and shift the flag that a nest packs, unless another value reads
+/// them.
 pub(super) fn shifts(nest: &LoopNest) -> Vec<ValueId> {
     let readers = |id: ValueId| {
         let all = nest.values.iter().flat_map(Value::operands);
