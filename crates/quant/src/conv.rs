@@ -1,7 +1,7 @@
 //! Convolutions of packed images with packed signs, as tensor programs.
 //!
-//! Method: for a bit `b` of the image and a sign `s` of the weights, both stored as bits, the sum of
-//! products over a window follows from the number of ones in `b ^ s`:
+//! Method: for a bit `b` of the image and a sign `s` of the weights, both stored as bits, the sum
+//! of products over a window follows from the number of ones in `b ^ s`:
 //!
 //! ```text
 //! b in -1 and 1    Σ b s = (number of products) - 2 ones(b ^ s)
@@ -32,8 +32,8 @@ impl Packed {
     /// codes are those of [`LevelSet::codes_of`].
     ///
     /// # Errors
-    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`] unless
-    /// `x` has four axes; [`Error::Tensor`] for an error of `x`.
+    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`]
+    /// unless `x` has four axes; [`Error::Tensor`] for an error of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
         let [.., n_channels] = image_shape("Packed::from_values", x)?;
         let layout = PlaneLayout::new(n_channels, n_groups, levels.basis().len())?;
@@ -212,8 +212,9 @@ pub enum Outside {
 /// `[batch, rows, columns, plane of the image, plane of the signs, output]`.
 ///
 /// ```text
-/// sum[n, y, x, p, q, o] = Σ factor of bit p of x[n, y', x', channel] · sign q of w[o, v, u, channel]
-///                         v, u, channel       with y', x' as in Window
+/// sum[n, y, x, p, q, o] = Σ   factor of bit p of x[n, y', x', channel]
+///                     v, u, channel          · sign q of w[o, v, u, channel]
+///                                            with y', x' as in Window
 /// ```
 /// The sum of products of levels is `Σ_pq u_p v_q sum[p, q]`, where `u` and `v` are the bases.
 /// The groups of the image are the groups of the convolution.
@@ -299,13 +300,9 @@ pub fn conv2d_packed(
         _ if border::common(&starts, n_planes * n_outputs).is_some() => border
             .program(&starts, n_planes * n_outputs)
             .reshape(&[1, n_planes, n_outputs]),
-        _ => border.program(&starts, n_planes * n_outputs).reshape(&[
-            size[0],
-            size[1],
-            1,
-            n_planes,
-            n_outputs,
-        ]),
+        _ => border
+            .program(&starts, n_planes * n_outputs)
+            .reshape(&[size[0], size[1], 1, n_planes, n_outputs]),
     };
     let ones = view.ones(&x.words, layout, window, size).reshape(&[
         shape[0],
@@ -343,9 +340,9 @@ impl WeightWords<'_> {
         (x ^ signs).count_ones().sum([-1, -2, -3]).cast(DType::I32)
     }
 
-    /// Returns the words of `x` and of the weights that meet in a product, with the axes
-    /// `[batch, row, column, plane of x, plane of the weights, group, output of the group, tap, tap,
-    /// word]`.
+    /// Returns the words of `x` and of the weights that meet in a product, with the axes `[batch,
+    /// row, column, plane of x, plane of the weights, group, output of the group, row of taps,
+    /// column of taps, word]`. Axes along which the words are equal have the size 1 or are absent.
     pub(crate) fn pairs(
         &self,
         x: &Tensor,

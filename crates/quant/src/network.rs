@@ -580,16 +580,18 @@ impl Network {
 
     /// Returns the network with quantised weights in all layers but the first and the last, and
     /// with quantised activations in all layers but the last. The levels of weights are fitted to
-    /// each output channel; the levels of activations are fitted to what the layer returns for the
-    /// given images `[batch, height, width, channels]`, after the layers before it were quantised.
+    /// each output channel. The levels of activations are fitted to the float activations of the
+    /// layer for the given images `[batch, height, width, channels]`, after the layers before it
+    /// were quantised.
     ///
     /// Levels of activations start at 0 after a `ReLU`, and are symmetric otherwise. Memory: the
     /// activations of one layer for all images, sorted.
     ///
     /// # Errors
-    /// [`Error::Layer`] with the error of a fit, for example [`Error::BitCount`];
-    /// [`Error::Activation`] for a layer that is quantised already; [`Error::Tensor`] for an error
-    /// of the executor.
+    /// [`Error::Layer`] with the error of a fit, for example [`Error::BitCount`], with
+    /// [`Error::Activation`] for an activation that is a level set already, with
+    /// [`Error::ImageShape`] for images of another size, or with [`Error::Tensor`] for an error of
+    /// the executor.
     pub fn quantized(
         &self,
         weight_bits: usize,

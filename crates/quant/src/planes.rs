@@ -161,8 +161,8 @@ impl PlaneLayout {
         )
     }
 
-    /// Packs codes `[…, channel]` into words `[…, plane, group, word]`. The codes of signed bytes
-    /// are their bits, as [`i8::cast_unsigned`] returns them.
+    /// Packs codes `[…, channel]` into words `[…, plane, group, word]`. The code of a signed byte
+    /// is its bits, as [`i8::cast_unsigned`] returns them.
     ///
     /// # Errors
     /// [`Error::Length`] unless the codes are whole pixels; [`Error::UnknownCode`] for a code with
@@ -192,7 +192,7 @@ impl PlaneLayout {
         Ok(words)
     }
 
-    /// Returns the codes `[…, channel]` of words `[…, plane, group, word]`: the inverse of
+    /// Returns the codes `[…, channel]` of words `[…, plane, group, word]`. This is the inverse of
     /// [`pack`](Self::pack).
     ///
     /// # Errors
@@ -236,9 +236,9 @@ impl PlaneLayout {
         [self.n_planes, self.n_groups, self.group_words()]
     }
 
-    /// Returns the planes `[batch, height, width, plane, group, word]` of elements that passed
-    /// thresholds, `bool` `[batch, height, width, threshold, channel]`. `codes` are those of the
-    /// levels, in ascending order.
+    /// Returns the planes `[batch, height, width, plane, group, word]` of the codes of elements.
+    /// `passed` has the axes `[batch, height, width, threshold, channel]`, and states which
+    /// thresholds an element passed. `codes` are the codes of the levels, the lowest level first.
     ///
     /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.
     pub(crate) fn planes_of(&self, passed: &Tensor, codes: &[u8]) -> Tensor {
@@ -252,7 +252,7 @@ impl PlaneLayout {
                     let threshold = (level - 1).cast_signed();
                     words.slice(3, threshold..=threshold)
                 });
-                // The bit of the lowest level is 0 for nearly all sets, so that nothing is toggled.
+                // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
                 let lowest = bit(0).then(|| self.full_plane());
                 let parts = lowest.into_iter().chain(of_changes);
                 parts

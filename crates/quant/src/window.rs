@@ -30,7 +30,7 @@ pub struct Window {
     pub stride: [usize; 2],
     /// The distance between neighbouring taps.
     pub dilation: [usize; 2],
-    /// The number of positions before and after each axis.
+    /// The number of positions before and after the image, along each axis.
     pub padding: [[usize; 2]; 2],
 }
 

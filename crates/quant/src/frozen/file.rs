@@ -13,7 +13,7 @@
 //! layer.N.name         name of layer N, counted from 0
 //! layer.N.outputs      output channels, groups
 //! layer.N.window       size (2), stride (2), dilation (2), padding top, bottom, left, right
-//! layer.N.pool         the same of the max-pool
+//! layer.N.pool         size, stride, dilation and padding of the max-pool, as for the window
 //! layer.N.product      "signs" or "bits" (the factors of the input) and the number of planes of
 //!                      the weights, or "bytes", or "numbers"
 //! layer.N.codes        the code of each level in ascending order, for bytes a number from -127 to
@@ -30,9 +30,9 @@
 //! layer.N.exponents    i32 [output]: a sum is in units of 2^-exponent
 //! layer.N.affine       f32 [bias, mean, factor, shift; output]
 //! ```
-//! A layer has `words`, for bits `coefficients`, or `numbers`; the last layer has `exponents` and
-//! `affine`, the others `thresholds` and `is_flipped`. A reader checks every shape, and that no sum
-//! can leave i32.
+//! A layer of bits has `words` and `coefficients`, a layer of bytes `words`, and any other layer
+//! `numbers`. The last layer has `exponents` and `affine`, the others have `thresholds` and
+//! `is_flipped`. A reader checks every shape, and that no sum can leave i32.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -77,7 +77,7 @@ impl FrozenNetwork {
             ("input".to_owned(), list(&self.input)),
             ("layers".to_owned(), self.layers.len().to_string()),
         ]);
-        // Files without bytes can be read by programs that only know the first version.
+        // Programs that support only the first version can read files without bytes.
         if self.has_bytes() {
             texts.insert("version".to_owned(), PACKING_VERSION.to_owned());
             texts.insert("packing".to_owned(), BYTES.to_owned());
@@ -143,7 +143,7 @@ impl FrozenNetwork {
             };
             let read = source.layer(name.clone(), &key, image, layout, n_groups_after);
             let (layer, size) = read.map_err(|error| match error {
-                // The key names the layer already.
+                // The key contains the number of the layer.
                 Error::ModelFile { .. } => error,
                 other => other.in_layer(&name),
             })?;

@@ -6,8 +6,8 @@
 //! ```text
 //! 2 |offset| + Σ |coefficient| · (largest count)  +  half a unit per rounding  <  2^31
 //! ```
-//! The offset is what the offsets of the levels and the padding contribute; it depends on the taps
-//! that are inside of the image.
+//! The offset is the contribution of the offsets of the levels and of the padding. It depends on
+//! the taps that are inside of the image.
 //! Bytes: levels are rounded before they are multiplied ([`LevelSet::to_bytes`]), so sums of
 //! products are exact multiples of the product of the units; only the padding is rounded.
 
@@ -106,7 +106,7 @@ struct Signs {
 }
 
 /// Rounds the products of a layer. Bytes are multiplied with bytes in all layers but the last,
-/// whose output is in units of powers of two.
+/// whose sums are in units of powers of two.
 pub(super) fn fix(
     layer: &Layer,
     image: [usize; 3],
@@ -147,7 +147,7 @@ fn signs_of(sets: &[LevelSet], n_outputs: usize) -> Result<Vec<Signs>> {
                 basis: basis.collect(),
                 offset: f64::from(set.offset()),
             },
-            // A bit 0 or 1 is half of one more than a sign.
+            // A bit 0 or 1 is (1 + sign) / 2.
             Alphabet::Bits => Signs {
                 basis: basis.clone().map(|v| v / 2.0).collect(),
                 offset: f64::from(set.offset()) + basis.map(|v| v / 2.0).sum::<f64>(),
@@ -326,8 +326,8 @@ fn fix_numbers(
     }))
 }
 
-/// Returns for each class of the border what the offsets of the levels inside of the image and the
-/// padding outside contribute to the sum.
+/// Returns for each class of the border the contribution to the sum of the offsets of the levels
+/// inside of the image, and of the padding outside.
 fn offsets(
     layer: &Layer,
     levels: &Levels,

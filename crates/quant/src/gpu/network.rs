@@ -34,7 +34,7 @@ use crate::{Error, Result};
 /// let layers = vec![Layer::new("only", 1, Window::new([1, 1]), weights)];
 /// let frozen = Network::new(InputImage::unit([1, 1, 2]), layers)?.freeze()?;
 /// let network = frozen.upload(&gpu)?;
-/// // 1/2 of one, less one fifth.
+/// // Codes stand for multiples of 1/255: 0.5 · 255/255 - 1.0 · 51/255.
 /// let output = network.run(&[255, 51])?[[0, 0, 0, 0]];
 /// assert!((output - 0.3).abs() < 1e-6);
 /// # Ok(())
@@ -111,7 +111,8 @@ impl DeviceNetwork<'_> {
 }
 
 impl FrozenLayer {
-    /// Returns the kernel of a layer whose weights and outputs are bits, or bytes.
+    /// Returns the kernel of a layer whose weights and outputs are bits, or bytes; `None` for other
+    /// layers.
     fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedConv<'a>>> {
         let Output::Codes(coder) = &self.output else {
             return Ok(None);
