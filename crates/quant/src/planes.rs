@@ -19,6 +19,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::error::{Error, Result};
+use crate::level_set::check_bits;
 
 /// The number of bits of a word.
 const WORD_BITS: usize = u32::BITS as usize;
@@ -59,28 +60,31 @@ impl PlaneLayout {
     /// Creates the layout of codes with `n_planes` bits, each in a plane of its own.
     ///
     /// # Errors
+    /// [`Error::BitCount`] unless `n_planes` is 1 to [`MAX_BITS`](crate::MAX_BITS);
     /// [`Error::Groups`] unless the channels can be divided into the groups.
     pub fn new(n_channels: usize, n_groups: usize, n_planes: usize) -> Result<Self> {
-        Self::with_packing(Packing::Bits, n_channels, n_groups, n_planes)
+        let operation = "PlaneLayout::new";
+        check_bits(operation, n_planes)?;
+        Self::with_packing(operation, Packing::Bits, [n_channels, n_groups, n_planes])
     }
 
     /// Creates the layout of signed bytes.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Error::Groups`] unless the channels can be divided into the groups.
     pub fn bytes(n_channels: usize, n_groups: usize) -> Result<Self> {
-        Self::with_packing(Packing::Bytes, n_channels, n_groups, 1)
+        let sizes = [n_channels, n_groups, 1];
+        Self::with_packing("PlaneLayout::bytes", Packing::Bytes, sizes)
     }
 
     fn with_packing(
+        operation: &'static str,
         packing: Packing,
-        n_channels: usize,
-        n_groups: usize,
-        n_planes: usize,
+        [n_channels, n_groups, n_planes]: [usize; 3],
     ) -> Result<Self> {
         if n_groups == 0 || !n_channels.is_multiple_of(n_groups) {
             return Err(Error::Groups {
-                operation: "PlaneLayout::new",
+                operation,
                 n_channels,
                 n_groups,
             });

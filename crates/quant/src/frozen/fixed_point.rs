@@ -278,10 +278,10 @@ fn fix_bytes(
             });
         }
         for (class, offset) in offsets.into_iter().enumerate() {
-            fixed.offsets[class * n_outputs + output] = rounded(offset);
+            fixed.offsets[class * n_outputs + output] = rounded_to_i32(offset);
         }
         fixed.units.push(level_set::rounded(unit));
-        fixed.bounds.push(rounded(bound));
+        fixed.bounds.push(rounded_to_i32(bound));
     }
     Ok(fixed)
 }
@@ -416,12 +416,14 @@ impl Rounded {
         }
         self.exponents.push(exponent);
         for (class, &offset) in offsets.iter().enumerate() {
-            self.offsets[class * self.n_outputs + channel] = rounded(scaled(offset, exponent));
+            self.offsets[class * self.n_outputs + channel] =
+                rounded_to_i32(scaled(offset, exponent));
         }
-        self.bounds.push(rounded(scaled(total, exponent) + slack));
+        self.bounds
+            .push(rounded_to_i32(scaled(total, exponent) + slack));
         Ok(products
             .iter()
-            .map(|&product| rounded(scaled(product, exponent)))
+            .map(|&product| rounded_to_i32(scaled(product, exponent)))
             .collect())
     }
 
@@ -459,6 +461,6 @@ pub(super) fn unit(exponent: i32) -> f32 {
     clippy::cast_possible_truncation,
     reason = "the caller has checked that the number is in the range of i32"
 )]
-fn rounded(x: f64) -> i32 {
+fn rounded_to_i32(x: f64) -> i32 {
     x.round() as i32
 }
