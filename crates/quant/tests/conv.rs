@@ -286,4 +286,14 @@ fn sizes_that_do_not_match_are_errors() {
         Err(Error::UnknownCode { index: 1, .. })
     ));
     assert!(matches!(codes(&[0, 0], 9), Err(Error::BitCount { .. })));
+    for taps in [[0, 1], [1, Window::MAX + 1], [usize::MAX; 2]] {
+        let signs = PackedSigns::from_codes(&[], 0, taps, 2, 1);
+        assert!(matches!(signs, Err(Error::Window { .. })), "{taps:?}");
+    }
+    for n_planes in [0, 9, usize::MAX] {
+        assert!(matches!(
+            PlaneLayout::new(4, 1, n_planes),
+            Err(Error::BitCount { .. })
+        ));
+    }
 }
