@@ -30,7 +30,7 @@ const SIZES: [[usize; 2]; 4] = [[56, 64], [28, 128], [14, 256], [7, 512]];
 /// The numbers of bits of weights and of activations.
 const BITS: [[usize; 2]; 3] = [[1, 1], [1, 2], [2, 2]];
 const BATCHES: [usize; 2] = [1, 128];
-/// Maximum number of products of bits on a software driver, which does some 10⁹ per second.
+/// Maximum number of products of bits on a software driver, which computes some 10⁹ per second.
 const SOFTWARE_PRODUCTS: f64 = 1e9;
 /// The number of taps along each axis.
 const TAPS: usize = 3;
@@ -217,7 +217,7 @@ impl Problem for Layer {
             ("bits", self.levels.basis().len()),
         ];
         let arrays: [(&str, &[f32]); 2] = [("x", &self.x), ("weights", &self.weights)];
-        // A convolution of bits exists for one bit alone.
+        // OpenVINO has a convolution of bits for one bit of weights and one of activations only.
         let libraries: &[&str] = if self.n_planes() == [1, 1] {
             &["openvino", "openvino-int8", "openvino-f32"]
         } else {
@@ -255,7 +255,8 @@ impl Planes {
     }
 }
 
-/// Packs rows of codes in the plainest form that is fast enough.
+/// Packs rows of codes. The oracle has a packing of its own, so that it shares no code with the
+/// results that it checks.
 fn planes(codes: &[u8], row_len: usize, n_planes: usize) -> Planes {
     let row_words = row_len.div_ceil(64);
     let mut words = vec![0; codes.len() / row_len * n_planes * row_words];

@@ -18,8 +18,8 @@ pub(super) const WORD_BITS: usize = 32;
 
 /// Returns the flag that a nest packs into the words of its result; `None` for other nests.
 ///
-/// What follows the packing must be computed from the words and from constants: its lanes are
-/// words, not flags.
+/// The values after the packing must be computed from the words and from constants, because their
+/// lanes are words, not flags.
 pub(super) fn packed_flag(nest: &LoopNest) -> Option<ValueId> {
     let [bits] = &nest.reduce[..] else {
         return None;
