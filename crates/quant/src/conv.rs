@@ -299,13 +299,9 @@ pub fn conv2d_packed(
         _ if border::common(&starts, n_planes * n_outputs).is_some() => border
             .program(&starts, n_planes * n_outputs)
             .reshape(&[1, n_planes, n_outputs]),
-        _ => border.program(&starts, n_planes * n_outputs).reshape(&[
-            size[0],
-            size[1],
-            1,
-            n_planes,
-            n_outputs,
-        ]),
+        _ => border
+            .program(&starts, n_planes * n_outputs)
+            .reshape(&[size[0], size[1], 1, n_planes, n_outputs]),
     };
     let ones = view.ones(&x.words, layout, window, size).reshape(&[
         shape[0],
