@@ -270,6 +270,20 @@ impl Session {
         inputs.zip(answers).map(pair).collect()
     }
 
+    /// Trains on the host executor, and returns the weights and biases in the order of the layers.
+    ///
+    /// # Errors
+    /// The host is out of memory.
+    pub fn trained_parameters(&self) -> Result<Vec<Vec<f32>>> {
+        let host = Host::new();
+        let parameters = self.training(&host)?(&host, &mut Vec::new())?;
+        let numbers = parameters.iter().map(|parameter| {
+            let numbers = parameter.to_host::<f32>()?;
+            Ok(numbers.into_iter().collect())
+        });
+        numbers.collect()
+    }
+
     /// Returns the training on the host executor, with or without a profiler.
     fn host(&self, is_profiled: bool) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
         let host = Host::new();
@@ -279,10 +293,11 @@ impl Session {
             // one; reused memory would not count in the peak.
             host.clear_cache();
             if is_profiled {
-                train(&Profiler::new(&host), result)
+                train(&Profiler::new(&host), result)?;
             } else {
-                train(&host, result)
+                train(&host, result)?;
             }
+            Ok(())
         })
     }
 
@@ -291,16 +306,17 @@ impl Session {
     fn device<'a>(&'a self, gpu: &'a Gpu) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + 'a> {
         let mut train = self.training(gpu)?;
         gpu.finish()?;
-        Ok(move |result: &mut Vec<f32>| train(gpu, result))
+        Ok(move |result: &mut Vec<f32>| train(gpu, result).map(drop))
     }
 
-    /// Returns a function that trains from the initial weights and evaluates the test data. The
+    /// Returns a function that trains from the initial weights, evaluates the test data and returns
+    /// the trained parameters. The
     /// data is stored on executor `home`; the function must be called with `home` or with an
     /// executor that wraps `home`.
     fn training<'s>(
         &'s self,
         home: &dyn Executor,
-    ) -> Result<impl FnMut(&dyn Executor, &mut Vec<f32>) -> Result<()> + use<'s>> {
+    ) -> Result<impl FnMut(&dyn Executor, &mut Vec<f32>) -> Result<Vec<Tensor>> + use<'s>> {
         let recipe = &self.recipe;
         let shapes = recipe.layers.iter().flat_map(Layer::parameters);
         let first: Vec<Tensor> = shapes
@@ -376,7 +392,8 @@ impl Session {
                 right += share * batch[1].shape()?[0] as f32 / n_test as f32;
             }
             result.extend((recipe.goal == Goal::Classes).then_some(right));
-            Ok(())
+            at.truncate(first.len());
+            Ok(at)
         })
     }
 

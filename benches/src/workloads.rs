@@ -20,6 +20,7 @@ pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod matrix_game;
 pub mod normality;
+pub mod qem_fit;
 pub mod similarity;
 pub mod similarity_pairs;
 pub mod softmax;
@@ -43,6 +44,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     ]);
     tasks.extend(conv_binary::tasks());
     tasks.extend(bit_gemm::tasks());
+    tasks.push(qem_fit::task());
     tasks.extend(similarity_pairs::tasks(real_gpu));
     tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
     tasks.push(normality::task());

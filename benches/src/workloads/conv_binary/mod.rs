@@ -9,10 +9,12 @@
 //! planes of words, and the sum of the products of two levels is `Σ_pq 2^(p + q) D_pq`, where
 //! `D_pq` is the sum of the products of signs of two planes (`quant::conv2d_packed`). The variant
 //! `host-words` starts from packed words, and `host-f32` multiplies levels in f32, from an image
-//! that is quantised and padded before the run.
+//! that is quantised and padded before the run. `wgsl` has the variants of a device.
 //! Accuracy: within 1e-3 with one bit and 1e-2 with two, for libraries that scale int8 sums in f32.
 //! Sums are integers, and a wrong level changes a sum by 2 or more.
 //! Source: the class-project notes on low-bit nets; the sizes are those of the layers of `ResNet`.
+
+mod wgsl;
 
 use anyhow::Result;
 use gpu_wgsl::Gpu;
@@ -63,8 +65,8 @@ pub struct Layer {
     weights: Vec<f32>,
     levels: LevelSet,
     signs: PackedSigns,
-    /// The packed codes of `x`.
-    words: Tensor,
+    /// The packed codes of `x`, `[batch, side, side, plane, word]`.
+    words: Vec<u32>,
     /// `[batch, side, side, channels]`.
     expected: Vec<f64>,
 }
@@ -93,15 +95,13 @@ impl Layer {
         let signs =
             PackedSigns::from_codes(&weight_codes, channels, [TAPS; 2], channels, weight_bits)?;
         let layout = PlaneLayout::new(channels, 1, bits)?;
-        let words = layout.pack(&codes)?;
-        let shape = [batch, side, side, bits, 1, layout.group_words()];
         Ok(Self {
             expected: sums(
                 &planes(&codes, channels, bits),
                 &planes(&weight_codes, channels, weight_bits),
                 [batch, side, channels],
             ),
-            words: Tensor::from_vec(&shape, words),
+            words: layout.pack(&codes)?,
             weights: weight_levels.dequantize(&weight_codes)?,
             batch,
             side,
@@ -184,7 +184,10 @@ impl Problem for Layer {
         let fits = "the sizes were checked when the problem was created";
         let from_words = move |tensors: &[Tensor]| self.from_words(&tensors[0]).expect(fits);
         let from_values = move |tensors: &[Tensor]| self.from_values(&tensors[0]).expect(fits);
-        let words = vec![self.words.clone()];
+        let [bits, _] = self.n_planes();
+        let n_words = self.channels.div_ceil(32);
+        let shape = [self.batch, self.side, self.side, bits, 1, n_words];
+        let words = vec![Tensor::from_vec(&shape, self.words.clone())];
         let mut on_host = Vec::new();
         if let Ok(levels) = self.levels_in_memory() {
             on_host.push(Variant::compiled::<f32>(
@@ -209,7 +212,12 @@ impl Problem for Layer {
             let why = "a batch would take seconds for each run on a software driver";
             on_gpu::hardware(gpus, why)
         };
-        let on_gpu = |gpu| Variant::on_gpu::<f32>(gpu, whole, vec![self.x()], from_values);
+        let on_gpu = |gpu| {
+            let program = Variant::on_gpu::<f32>(gpu, whole, vec![self.x()], from_values);
+            let mut variants = wgsl::variants(self, gpu);
+            variants.push(program);
+            variants
+        };
         let sizes = [
             ("batch", self.batch),
             ("side", self.side),
@@ -231,7 +239,7 @@ impl Problem for Layer {
         let tolerance = Tolerance::relative(0).or_absolute(tolerance);
         Workload::with_expected::<f32>(whole, &self.expected, tolerance)
             .with_variants(on_host)
-            .with_variants(devices.into_iter().map(on_gpu))
+            .with_variants(devices.into_iter().flat_map(on_gpu))
             .with_left_out(left_out)
             .with_rivals(BaselineArguments::each(
                 libraries,

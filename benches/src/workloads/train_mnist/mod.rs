@@ -148,6 +148,18 @@ impl Net {
     /// # Errors
     /// [`NotRun`] if the images have no labels.
     pub fn session(self, images: &Images) -> Result<Session> {
+        let is_mnist = images
+            .labelled
+            .as_ref()
+            .is_some_and(|images| images.is_mnist);
+        self.session_of(self.recipe(is_mnist), images)
+    }
+
+    /// Returns a training by another recipe of this net on the given images.
+    ///
+    /// # Errors
+    /// [`NotRun`] if the images have no labels.
+    pub fn session_of(self, recipe: Recipe, images: &Images) -> Result<Session> {
         let labelled = images.labelled.as_ref().ok_or_else(|| NotRun {
             what: format!("{NAME}/{}", self.size()),
             why: "labels or test images are missing".to_owned(),
@@ -163,6 +175,6 @@ impl Net {
             &labelled.train_labels,
         );
         let test = samples(&labelled.test_pixels, &labelled.test_labels);
-        self.recipe(labelled.is_mnist).session(train, test)
+        recipe.session(train, test)
     }
 }

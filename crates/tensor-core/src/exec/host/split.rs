@@ -70,7 +70,8 @@ impl Loops {
         if self.n_parts > 1 {
             return fill_in_parts(&self.program, inputs, out, self.n_parts);
         }
-        if out.len() <= self.elements {
+        // A single thread would only be handed what the caller can do at once.
+        if out.len() <= self.elements || rayon::current_num_threads() == 1 {
             return Machine::new(&self.program, inputs).fill(0, out);
         }
         let chunks = out.par_chunks_mut(self.elements).enumerate();
