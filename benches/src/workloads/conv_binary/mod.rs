@@ -1,7 +1,7 @@
 //! Convolution of levels of one or two bits: 3 x 3 windows, stride 1, padding 1 with the lowest
 //! level, as many output channels as input channels.
 //!
-//! Role: the workload `conv-binary`: what a layer with low-bit weights and activations costs, from
+//! Role: the workload `conv-binary`: the cost of a layer with low-bit weights and activations, from
 //! f32 numbers to f32 sums. The weights are packed before the run.
 //! Shapes: `x` `[batch, height, width, channels]`, weights `[outputs, 3, 3, channels]`, result
 //! `[batch, height, width, outputs]`, row-major.
@@ -9,7 +9,7 @@
 //! planes of words, and the sum of the products of two levels is `Σ_pq 2^(p + q) D_pq`, where
 //! `D_pq` is the sum of the products of signs of two planes (`quant::conv2d_packed`). The variant
 //! `host-words` starts from packed words, and `host-f32` multiplies levels in f32, from an image
-//! that is quantised and padded before the run. `wgsl` has the variants of a device.
+//! that is quantised and padded before the run. Module `wgsl` contains the variants on a device.
 //! Accuracy: within 1e-3 with one bit and 1e-2 with two, for libraries that scale int8 sums in f32.
 //! Sums are integers, and a wrong level changes a sum by 2 or more.
 //! Source: the class-project notes on low-bit nets; the sizes are those of the layers of `ResNet`.
