@@ -104,6 +104,6 @@ impl Border {
 /// numbers, as they do where the padding adds nothing.
 pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
     let first = numbers.get(..n_outputs)?;
-    let mut classes = numbers.chunks(n_outputs);
+    let mut classes = numbers.chunks(n_outputs.max(1));
     classes.all(|class| class == first).then_some(first)
 }
