@@ -64,7 +64,7 @@ impl Random {
         values[self.below(values.len())]
     }
 
-    /// Returns what words hold: bits 0 and 1, or bytes.
+    /// Returns the elements of words: bits 0 and 1, or bytes.
     fn elements(&mut self, numbers: Numbers, n: usize) -> Vec<i32> {
         let (first, span) = match numbers {
             Numbers::Bytes => (i32::from(i8::MIN), 256),

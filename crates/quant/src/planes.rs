@@ -252,16 +252,20 @@ impl PlaneLayout {
             .map(|plane| {
                 let bit = |level: usize| codes[level] >> plane & 1 == 1;
                 let changed = (1..codes.len()).filter(|&level| bit(level - 1) != bit(level));
-                let of_changes = changed.map(|level| {
+                let mut of_changes = changed.map(|level| {
                     let threshold = (level - 1).cast_signed();
                     words.slice(3, threshold..=threshold)
                 });
+                // A bit that never changes is 0 at first, with the axes of the words.
+                let first = of_changes.next();
+                let first = first.unwrap_or_else(|| words.slice(3, 0..1).and(0));
+                let plane = of_changes.fold(first, |plane, changed| plane ^ changed);
                 // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
-                let lowest = bit(0).then(|| self.full_plane());
-                let parts = lowest.into_iter().chain(of_changes);
-                parts
-                    .reduce(|plane, changed| plane ^ changed)
-                    .unwrap_or_else(|| words.slice(3, 0..1) & 0)
+                if bit(0) {
+                    plane ^ self.full_plane()
+                } else {
+                    plane
+                }
             })
             .collect();
         match &planes[..] {
@@ -327,7 +331,7 @@ pub(crate) fn unpack_bytes(words: &Tensor, n: usize) -> Tensor {
     all.slice(-1, ..n.cast_signed())
 }
 
-/// Returns the first bit of each byte of a word.
+/// Returns the number of the first bit of each byte of a word.
 fn byte_shifts() -> Tensor {
     Tensor::from_vec(&[4], vec![0, 8, 16, 24])
 }

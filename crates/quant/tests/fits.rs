@@ -5,13 +5,13 @@ use quant::{Error, MovingBasis, Normal, Population, Qem, RectifiedNormal, Sample
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::{DType, Host, Tensor, jit};
 
-/// Checks numbers that are given to some decimal places.
+/// Checks numbers that are known to some decimal places.
 #[track_caller]
-fn assert_near(found: &[f64], expected: &[f64], bound: f64) {
+fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
     assert_close(
         found.to_vec(),
         expected.to_vec(),
-        Tolerance::exact().or_absolute(bound),
+        Tolerance::exact().or_absolute(tolerance),
     );
 }
 
