@@ -10,6 +10,7 @@
 //! taps   .##        ###          ##.
 //! ```
 
+use std::iter::repeat_n;
 use std::ops::Range;
 
 use tensor_core::Tensor;
@@ -24,11 +25,13 @@ pub(crate) struct Border {
     axes: [Classes; 2],
 }
 
-/// The classes of the positions along one axis.
+/// The classes of the positions along one axis, in the order of the positions.
+///
+/// Memory: some numbers per class, so that a small file of a large image takes little memory.
 #[derive(Clone, Debug, PartialEq)]
 struct Classes {
-    /// The class of each output position.
-    class_of: Vec<usize>,
+    /// The number of output positions of each class.
+    n_positions: Vec<usize>,
     /// The taps of each class that are inside of the image.
     inside: Vec<Range<usize>>,
 }
@@ -37,16 +40,19 @@ impl Border {
     pub(crate) fn new(window: &Window, image: [usize; 2], output: [usize; 2]) -> Self {
         let axes = [0, 1].map(|axis| {
             let mut classes = Classes {
-                class_of: Vec::with_capacity(output[axis]),
+                n_positions: Vec::new(),
                 inside: Vec::new(),
             };
             for position in 0..output[axis] {
                 let taps = window.taps_inside(axis, image[axis], position);
                 // Classes follow one another along an axis, so only the last one can be equal.
-                if classes.inside.last() != Some(&taps) {
-                    classes.inside.push(taps);
+                match classes.n_positions.last_mut() {
+                    Some(n) if classes.inside.last() == Some(&taps) => *n += 1,
+                    _ => {
+                        classes.inside.push(taps);
+                        classes.n_positions.push(1);
+                    }
                 }
-                classes.class_of.push(classes.inside.len() - 1);
             }
             classes
         });
@@ -76,10 +82,12 @@ impl Border {
 
     /// Returns the class of each output row, and of each output column.
     pub(crate) fn class_of_axes(&self) -> [Vec<u32>; 2] {
-        // Fewer classes than rows or columns of an image, so a number fits u32.
-        let class = |&class: &usize| u32::try_from(class).unwrap_or(u32::MAX);
-        let axes = self.axes.each_ref();
-        axes.map(|axis| axis.class_of.iter().map(class).collect())
+        self.axes.each_ref().map(|axis| {
+            // There are at most two classes for each tap, and one more, so a number fits u32.
+            let numbered = (0_u32..).zip(&axis.n_positions);
+            let classes = numbered.flat_map(|(class, &n)| repeat_n(class, n));
+            classes.collect()
+        })
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
