@@ -310,9 +310,8 @@ impl Session {
     }
 
     /// Returns a function that trains from the initial weights, evaluates the test data and returns
-    /// the trained parameters. The
-    /// data is stored on executor `home`; the function must be called with `home` or with an
-    /// executor that wraps `home`.
+    /// the trained parameters. The data is stored on executor `home`; the function must be called
+    /// with `home` or with an executor that wraps `home`.
     fn training<'s>(
         &'s self,
         home: &dyn Executor,

@@ -17,10 +17,10 @@ const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
 Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel, Nashpy and OpenVINO. Their
-rows then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
-`torch.compile` also needs a C++ compiler. Packages that cannot be installed are listed and skipped:
-OpenSpiel has wheels for some versions of Python only. For games there is also a Rust library:
-`cargo install cfr@0.6.2 --root DIR/cfr` adds it (DIR: folder of the environment).
+rows then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with
+CUDA. `torch.compile` also needs a C++ compiler. Packages that cannot be installed are listed and
+skipped: OpenSpiel has wheels for some versions of Python only. For games there is also a Rust
+library: `cargo install cfr@0.6.2 --root DIR/cfr` adds it (DIR: folder of the environment).
 
   --venv DIR        folder (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
   --packages LIST   packages, space-separated (default: \"numpy scipy torch jax open_spiel nashpy

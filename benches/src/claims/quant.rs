@@ -60,11 +60,11 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s1.singular-batch",
-        claim: "the next basis is the solution of least squares on a batch: batches without a solution, of one whose numbers all have the same level",
+        claim: "the next basis is the solution of least squares on a batch: number of batches without a solution, for one batch whose numbers all have the same level",
         claimed: &[0.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "with a ridge of 1e-4 toward the basis (1, 2), the next basis",
+            claim: "the next basis after the basis (1, 2), with a ridge of 1e-4 toward the old basis",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.124_998_438, 2.124_998_438],
             reading: Reading::Printed(9),

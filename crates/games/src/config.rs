@@ -50,9 +50,9 @@ pub struct SolverConfig {
     pub stop: StopConditions,
     /// Whether a run with a NashConv target may use linear algebra. This applies to a
     /// [`crate::MatrixGame`]: near an equilibrium, its support gives linear equations for the
-    /// equilibrium itself. The run ends if their solution reaches the target; at another end the
-    /// best solution is returned if its NashConv is below that of the average. If false, only
-    /// averages are returned.
+    /// equilibrium itself. The run ends if a solution of these equations reaches the target. If the
+    /// run ends for another reason, the best of these solutions is returned if its NashConv is
+    /// below that of the average. If false, only averages are returned.
     pub polish: bool,
 }
 

@@ -307,8 +307,8 @@ impl<'g, G: Game> Run<'g, G> {
         let (polished, look) = (polished?, self.checkpoint(&answers?));
         let ends = look.end(target).is_some();
         let known = self.polished.as_ref();
-        // A profile that ends the run is the result. Another one is kept in case that the run ends
-        // at a limit with an average that is worse.
+        // A profile that ends the run is the result. The best of the other profiles is stored,
+        // because the run may end at a limit with an average that is worse.
         if ends || known.is_none_or(|(_, known)| look.bound() < known.bound()) {
             self.polished = Some((polished, look));
         }

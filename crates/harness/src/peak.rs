@@ -6,8 +6,9 @@
 //! caches (256 MiB on the CPU). A step of a chain is a fused multiply-add, or an exclusive or, a
 //! count of ones and an addition. The best of several runs counts, because a limit is what the
 //! undisturbed machine can do.
-//! Limits: the CPU's rate uses the widest vectors that `pulp` supports on it. A copy counts the
-//! bytes read and written, but not the extra read of a cache line before its first write.
+//! Limits: the CPU's rate of multiply-adds uses the widest vectors that `pulp` supports on it;
+//! products of bits are measured for each of its instruction sets. A copy counts the bytes read and
+//! written, but not the extra read of a cache line before its first write.
 
 use crate::measure::wall;
 use crate::record::AdapterPeaks;
@@ -173,7 +174,8 @@ fn bit_chains(level: Level, steps: usize) -> f64 {
     products as f64
 }
 
-/// Chains of words, for CPUs that count the ones of words. Eight vectors hide the latency of a step.
+/// Runs chains of words, for CPUs that count the ones of words. Eight vectors hide the latency of a
+/// step. Returns the products of bits of one step.
 #[inline(always)]
 fn word_chains(steps: usize) -> usize {
     const LANES: usize = 16;
@@ -191,8 +193,9 @@ fn word_chains(steps: usize) -> usize {
     N_CHAINS * LANES * u32::BITS as usize
 }
 
-/// Chains of bytes, whose ones are counted by table lookups. Three pairs of AVX2's vectors hide the
-/// latency of a step, and fit the sixteen registers together with the tables.
+/// Runs chains of bytes, whose ones are counted by table lookups. Three pairs of AVX2's vectors
+/// hide the latency of a step, and fit the sixteen registers together with the tables. Returns the
+/// products of bits of one step.
 #[inline(always)]
 fn byte_chains(steps: usize) -> usize {
     const LANES: usize = 64;

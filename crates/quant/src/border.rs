@@ -1,4 +1,5 @@
-//! The classes of output positions: those with the same taps inside of the image are equal.
+//! The classes of output positions: two positions are in one class if the same taps are inside of
+//! the image.
 //!
 //! Method: the taps inside of the image are a range of taps along the height and one along the
 //! width, so a class is a pair of a class of rows and a class of columns.
@@ -82,7 +83,7 @@ impl Border {
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
-    /// `[outputs]` if all classes have the same.
+    /// `[outputs]` if all classes have equal numbers.
     pub(crate) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
         if let Some(numbers) = common(numbers, n_outputs) {
             return Tensor::from_vec(&[n_outputs], numbers.to_vec());
@@ -99,10 +100,10 @@ impl Border {
     }
 }
 
-/// Returns the numbers `[output]` of all classes if the classes of `[class, output]` have the same,
-/// as they do where the padding adds nothing.
+/// Returns the numbers `[output]` of every class if all classes of `[class, output]` have equal
+/// numbers, as they do where the padding adds nothing.
 pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
     let first = numbers.get(..n_outputs)?;
-    let mut classes = numbers.chunks(n_outputs);
+    let mut classes = numbers.chunks(n_outputs.max(1));
     classes.all(|class| class == first).then_some(first)
 }

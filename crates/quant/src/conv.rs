@@ -1,7 +1,7 @@
 //! Convolutions of packed images with packed signs, as tensor programs.
 //!
-//! Method: for a bit `b` of the image and a sign `s` of the weights, both stored as bits, the sum of
-//! products over a window follows from the number of ones in `b ^ s`:
+//! Method: for a bit `b` of the image and a sign `s` of the weights, both stored as bits, the sum
+//! of products over a window follows from the number of ones in `b ^ s`:
 //!
 //! ```text
 //! b in -1 and 1    Σ b s = (number of products) - 2 ones(b ^ s)
@@ -32,8 +32,8 @@ impl Packed {
     /// codes are those of [`LevelSet::codes_of`].
     ///
     /// # Errors
-    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`] unless
-    /// `x` has four axes; [`Error::Tensor`] for an error of `x`.
+    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`]
+    /// unless `x` has four axes; [`Error::Tensor`] for an error of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
         let [.., n_channels] = image_shape("Packed::from_values", x)?;
         let layout = PlaneLayout::new(n_channels, n_groups, levels.basis().len())?;
@@ -134,6 +134,7 @@ impl PackedSigns {
     ///
     /// # Errors
     /// [`Error::BitCount`] unless `n_planes` is 1 to [`MAX_BITS`](crate::MAX_BITS);
+    /// [`Error::Window`] for a number of taps along an axis that is 0 or above [`Window::MAX`];
     /// [`Error::Length`] for another number of codes than the sizes require;
     /// [`Error::UnknownCode`] for a code with more bits than planes.
     pub fn from_codes(
@@ -145,10 +146,9 @@ impl PackedSigns {
     ) -> Result<Self> {
         let operation = "PackedSigns::from_codes";
         check_bits(operation, n_planes)?;
-        let sizes = [n_outputs, taps[0], taps[1], group_len];
-        let expected = sizes
-            .iter()
-            .fold(1_usize, |n, &size| n.saturating_mul(size));
+        // An image of the size of the window has an output unless a number of taps is invalid.
+        Window::new(taps).output_size(taps)?;
+        let expected = product(&[n_outputs, taps[0], taps[1], group_len]);
         if codes.len() != expected {
             return Err(Error::Length {
                 operation,
@@ -212,8 +212,9 @@ pub enum Outside {
 /// `[batch, rows, columns, plane of the image, plane of the signs, output]`.
 ///
 /// ```text
-/// sum[n, y, x, p, q, o] = Σ factor of bit p of x[n, y', x', channel] · sign q of w[o, v, u, channel]
-///                         v, u, channel       with y', x' as in Window
+/// sum[n, y, x, p, q, o] = Σ   factor of bit p of x[n, y', x', channel]
+///                     v, u, channel          · sign q of w[o, v, u, channel]
+///                                            with y', x' as in Window
 /// ```
 /// The sum of products of levels is `Σ_pq u_p v_q sum[p, q]`, where `u` and `v` are the bases.
 /// The groups of the image are the groups of the convolution.
@@ -246,46 +247,10 @@ pub fn conv2d_packed(
     window: &Window,
     outside: Outside,
 ) -> Result<Tensor> {
-    let operation = "conv2d_packed";
     let shape = x.words.shape()?.to_vec();
     let (image, layout) = ([shape[1], shape[2]], x.layout);
-    let [rows, cols] = window.size;
-    for (quantity, actual, expected) in [
-        ("a column of taps", signs.taps[0], rows),
-        ("a row of taps", signs.taps[1], cols),
-        (
-            "a group of channels",
-            signs.layout.group_len(),
-            layout.group_len(),
-        ),
-    ] {
-        if actual != expected {
-            return Err(Error::Length {
-                operation,
-                quantity,
-                actual,
-                expected,
-            });
-        }
-    }
     let n_outputs = signs.n_outputs;
-    let groups = layout.n_groups();
-    if !n_outputs.is_multiple_of(groups) {
-        return Err(Error::Groups {
-            operation,
-            n_channels: n_outputs,
-            n_groups: groups,
-        });
-    }
-    let n_products = window.n_taps() * layout.group_len();
-    if i32::try_from(n_products).is_err() {
-        return Err(Error::SumOverflow {
-            operation,
-            channel: 0,
-            n_products,
-            bits: (n_products as f64).log2(),
-        });
-    }
+    check_convolution(layout, signs, window)?;
     let size = window.output_size(image)?;
     let border = Border::new(window, image, size);
     let view = signs.view();
@@ -314,6 +279,48 @@ pub fn conv2d_packed(
     Ok(starts - ones * x.alphabet.factor_distance())
 }
 
+/// Checks that signs fit an image and a window, and that no sum leaves i32.
+fn check_convolution(layout: PlaneLayout, signs: &PackedSigns, window: &Window) -> Result<()> {
+    let operation = "conv2d_packed";
+    let [rows, cols] = window.size;
+    for (quantity, actual, expected) in [
+        ("a column of taps", signs.taps[0], rows),
+        ("a row of taps", signs.taps[1], cols),
+        (
+            "a group of channels",
+            signs.layout.group_len(),
+            layout.group_len(),
+        ),
+    ] {
+        if actual != expected {
+            return Err(Error::Length {
+                operation,
+                quantity,
+                actual,
+                expected,
+            });
+        }
+    }
+    let groups = layout.n_groups();
+    if !signs.n_outputs.is_multiple_of(groups) {
+        return Err(Error::Groups {
+            operation,
+            n_channels: signs.n_outputs,
+            n_groups: groups,
+        });
+    }
+    let n_products = product(&[window.n_taps(), layout.group_len()]);
+    if i32::try_from(n_products).is_err() {
+        return Err(Error::SumOverflow {
+            operation,
+            channel: 0,
+            n_products,
+            bits: (n_products as f64).log2(),
+        });
+    }
+    Ok(())
+}
+
 /// Words of weights `[plane, tap, word, output]`, and their sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct WeightWords<'a> {
@@ -339,9 +346,9 @@ impl WeightWords<'_> {
         (x ^ signs).count_ones().sum([-1, -2, -3]).cast(DType::I32)
     }
 
-    /// Returns the words of `x` and of the weights that meet in a product, with the axes
-    /// `[batch, row, column, plane of x, plane of the weights, group, output of the group, tap, tap,
-    /// word]`.
+    /// Returns the words of `x` and of the weights that meet in a product, with the axes `[batch,
+    /// row, column, plane of x, plane of the weights, group, output of the group, row of taps,
+    /// column of taps, word]`. Axes along which the words are equal have the size 1 or are absent.
     pub(crate) fn pairs(
         &self,
         x: &Tensor,
@@ -421,8 +428,8 @@ pub(crate) fn weight_words(
     number: impl Fn(usize, usize) -> u8,
 ) -> Vec<u32> {
     let (group_len, group_words) = (layout.group_len(), layout.group_words());
-    let mut words = vec![0; n_outputs * n_planes * n_taps * group_words];
-    for weight in 0..n_outputs * n_taps * group_len {
+    let mut words = vec![0; product(&[n_outputs, n_planes, n_taps, group_words])];
+    for weight in 0..product(&[n_outputs, n_taps, group_len]) {
         let (tap, channel) = (weight / group_len, weight % group_len);
         let (output, tap) = (tap / n_taps, tap % n_taps);
         // The channel of a group is placed as in the first group.
@@ -433,6 +440,13 @@ pub(crate) fn weight_words(
         }
     }
     words
+}
+
+/// Returns the product of sizes, which saturates. It is exact if a size is 0.
+fn product(sizes: &[usize]) -> usize {
+    sizes
+        .iter()
+        .fold(1, |n: usize, &size| n.saturating_mul(size))
 }
 
 /// Returns the shape of a tensor of images.

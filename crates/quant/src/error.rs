@@ -3,7 +3,7 @@
 /// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of a constructor, a fit or a quantiser.
+/// An error of a level set, a fit, a packed convolution, a network or a model file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -135,10 +135,11 @@ pub enum Error {
         channel: usize,
         /// The number of products in a sum.
         n_products: usize,
-        /// The binary logarithm of the bound on the sum.
+        /// The binary logarithm of a bound on the sum.
         bits: f64,
     },
-    /// Level sets of the channels of one layer with different numbers of bits or different factors.
+    /// Level sets of one layer's channels with different numbers of bits, or with different factors
+    /// of the bits.
     #[error("{operation}: channel {channel} has other bits or factors than channel 0")]
     MixedChannels {
         /// The name of the operation.

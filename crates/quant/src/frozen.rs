@@ -14,9 +14,11 @@
 //!         multiply bytes         │                                                 or bytes
 //!                                └ last layer: float(sum) / 2^exponent ─ normalization ─► f32
 //! ```
-//! Accuracy: a sum differs from the exact sum of products by at most half a unit per product, times
-//! the code in the first layer and the byte in a layer of floats after bytes, where fewer bits are
-//! left for the weights. A level of bytes differs from the level by at most 1/254 of the largest.
+//! Accuracy: a coefficient and an offset are each rounded by at most half a unit, so a sum differs
+//! from the exact sum by at most half a unit for each product of two bits, and half a unit for the
+//! offset. A product of a float weight with the code of an image or with a byte differs by half a
+//! unit times the code or the byte, so fewer bits are left for these weights. A level that is
+//! rounded to a byte differs by at most 1/254 of the largest level.
 
 pub(crate) mod coder;
 mod file;
@@ -115,18 +117,21 @@ impl Network {
         self.freeze_to(Packing::Bits)
     }
 
-    /// Returns the network as integers. The activations between the layers are bits or bytes, and
-    /// so are the quantised weights of all layers but the first and, for bytes, the last.
+    /// Returns the network as integers. The activations between the layers are bits or bytes.
+    /// Quantised weights are bits or bytes in all layers but the first and, for bytes, the last;
+    /// all other weights are fixed-point numbers.
     ///
-    /// With bits, the time of a layer is proportional to the bits of a weight times those of an
-    /// activation. With bytes it does not depend on the number of bits; levels are rounded as
-    /// [`LevelSet::to_bytes`](crate::LevelSet::to_bytes) describes, and thresholds are not.
+    /// With bits, the time of a layer is proportional to the number of bits of a weight times that
+    /// of an activation. With bytes, the time does not depend on the number of bits. Levels are
+    /// then rounded as [`LevelSet::to_bytes`](crate::LevelSet::to_bytes) describes; thresholds are
+    /// not rounded.
     ///
     /// # Errors
-    /// [`Error::Layer`] with [`Error::Activation`] unless all layers but the last have levels and
-    /// the last has no activation; with [`Error::MixedChannels`] if the channels of a layer of bits
-    /// have different numbers of bits; with [`Error::SumOverflow`] if a sum has so many products
-    /// that i32 leaves no bits for their coefficients, or cannot hold the products of bytes.
+    /// [`Error::Layer`] with [`Error::Activation`] unless the activations of all layers but the
+    /// last are level sets and the last layer has none; with [`Error::MixedChannels`] if the
+    /// channels of a layer of bits have different numbers of bits or factors; with
+    /// [`Error::SumOverflow`] if a sum has so many products that i32 leaves no bits for their
+    /// coefficients, or cannot hold the products of bytes.
     pub fn freeze_to(&self, packing: Packing) -> Result<FrozenNetwork> {
         let mut levels = Levels::of_input(self.input());
         let mut layers = Vec::with_capacity(self.layers().len());
@@ -320,16 +325,21 @@ impl FrozenLayer {
     }
 
     /// Returns the number of bytes of the weights, the coefficients and the thresholds: 4 for each
-    /// word and number.
+    /// word and number, without the flags of negated channels.
     ///
     /// ```text
-    /// bits     outputs · taps · W · ⌈channels of a group / 32⌉ words, outputs · A · W coefficients
-    /// bytes    outputs · taps · ⌈channels of a group / 4⌉ words
-    /// floats   outputs · taps · A · channels of a group numbers (A is 1 for images and bytes)
-    /// offsets  outputs · classes of the border
-    /// codes    outputs · thresholds
-    /// numbers  5 · outputs
+    /// weights of bits    outputs · taps · W · ⌈channels of a group / 32⌉ words
+    ///                    and outputs · A · W coefficients
+    /// weights of bytes   outputs · taps · ⌈channels of a group / 4⌉ words
+    /// float weights      outputs · taps · A · channels of a group
+    /// offsets            outputs · classes of the border
+    /// thresholds         outputs · thresholds, in all layers but the last
+    /// normalization      5 · outputs, in the last layer
     /// ```
+    /// A is the number of planes of the input: the bits of a code, or 1 for images and bytes. W is
+    /// the number of bits of a weight, and 1 more if the levels of the weights have an offset or
+    /// are sums of bits 0 and 1. Positions of the output are in one class of the border if the same
+    /// taps are inside of the image.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         let output = match &self.output {

@@ -294,9 +294,9 @@ impl LevelSet {
         &self.codes
     }
 
-    /// Returns a unit, and each level rounded to a multiple of the unit from -127 to 127. With the
-    /// largest absolute value `m` of a level, the unit is `m / 127`, and the error of a level is at
-    /// most `m / 254`. The unit of levels that are all 0 is 1.
+    /// Returns a unit, and each level as a multiple of the unit, rounded to an integer from -127 to
+    /// 127. If `m` is the largest absolute value of a level, the unit is `m / 127` and the error of
+    /// a level is at most `m / 254`. If all levels are 0, the unit is 1.
     ///
     /// # Examples
     /// ```
@@ -392,8 +392,8 @@ impl LevelSet {
         let mut index = 0;
         let mut step = self.levels.len().next_power_of_two() / 2;
         while step > 0 {
-            // A set with fewer levels than a power of two lacks thresholds at the end: no element
-            // is beyond them.
+            // If the number of levels is no power of two, some thresholds of the search do not
+            // exist. No element is beyond these.
             let threshold = self.thresholds.get(index + step - 1);
             let is_beyond = threshold.is_some_and(|&t| match self.ties {
                 Ties::Down => x > t,

@@ -10,8 +10,8 @@
 //! - [`Network`]: a network of convolutions in f32, with float or quantised weights and
 //!   activations. [`StateDict`] reads its parameters from files of PyTorch's layout.
 //! - [`Report`]: bits, errors and sizes of the layers of a quantised network.
-//! - [`FrozenNetwork`]: a quantised network as integers and bits or bytes ([`Packing`]), equal on
-//!   every executor.
+//! - [`FrozenNetwork`]: a quantised network as integers and bits or bytes ([`Packing`]). Its codes
+//!   are equal on every executor.
 //! - [`conv2d_packed`]: convolutions of [`Packed`] images and [`PackedSigns`], as tensor programs.
 //! - [`MovingBasis`]: the moving average of a basis during training.
 //! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed numbers on a device.

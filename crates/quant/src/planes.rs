@@ -19,6 +19,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::error::{Error, Result};
+use crate::level_set::check_bits;
 
 /// The number of bits of a word.
 const WORD_BITS: usize = u32::BITS as usize;
@@ -59,28 +60,31 @@ impl PlaneLayout {
     /// Creates the layout of codes with `n_planes` bits, each in a plane of its own.
     ///
     /// # Errors
+    /// [`Error::BitCount`] unless `n_planes` is 1 to [`MAX_BITS`](crate::MAX_BITS);
     /// [`Error::Groups`] unless the channels can be divided into the groups.
     pub fn new(n_channels: usize, n_groups: usize, n_planes: usize) -> Result<Self> {
-        Self::with_packing(Packing::Bits, n_channels, n_groups, n_planes)
+        let operation = "PlaneLayout::new";
+        check_bits(operation, n_planes)?;
+        Self::with_packing(operation, Packing::Bits, [n_channels, n_groups, n_planes])
     }
 
     /// Creates the layout of signed bytes.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Error::Groups`] unless the channels can be divided into the groups.
     pub fn bytes(n_channels: usize, n_groups: usize) -> Result<Self> {
-        Self::with_packing(Packing::Bytes, n_channels, n_groups, 1)
+        let sizes = [n_channels, n_groups, 1];
+        Self::with_packing("PlaneLayout::bytes", Packing::Bytes, sizes)
     }
 
     fn with_packing(
+        operation: &'static str,
         packing: Packing,
-        n_channels: usize,
-        n_groups: usize,
-        n_planes: usize,
+        [n_channels, n_groups, n_planes]: [usize; 3],
     ) -> Result<Self> {
         if n_groups == 0 || !n_channels.is_multiple_of(n_groups) {
             return Err(Error::Groups {
-                operation: "PlaneLayout::new",
+                operation,
                 n_channels,
                 n_groups,
             });
@@ -161,8 +165,8 @@ impl PlaneLayout {
         )
     }
 
-    /// Packs codes `[…, channel]` into words `[…, plane, group, word]`. The codes of signed bytes
-    /// are their bits, as [`i8::cast_unsigned`] returns them.
+    /// Packs codes `[…, channel]` into words `[…, plane, group, word]`. The code of a signed byte
+    /// is its bits, as [`i8::cast_unsigned`] returns them.
     ///
     /// # Errors
     /// [`Error::Length`] unless the codes are whole pixels; [`Error::UnknownCode`] for a code with
@@ -192,7 +196,7 @@ impl PlaneLayout {
         Ok(words)
     }
 
-    /// Returns the codes `[…, channel]` of words `[…, plane, group, word]`: the inverse of
+    /// Returns the codes `[…, channel]` of words `[…, plane, group, word]`. This is the inverse of
     /// [`pack`](Self::pack).
     ///
     /// # Errors
@@ -236,9 +240,9 @@ impl PlaneLayout {
         [self.n_planes, self.n_groups, self.group_words()]
     }
 
-    /// Returns the planes `[batch, height, width, plane, group, word]` of elements that passed
-    /// thresholds, `bool` `[batch, height, width, threshold, channel]`. `codes` are those of the
-    /// levels, in ascending order.
+    /// Returns the planes `[batch, height, width, plane, group, word]` of the codes of elements.
+    /// `passed` has the axes `[batch, height, width, threshold, channel]`, and states which
+    /// thresholds an element passed. `codes` are the codes of the levels, the lowest level first.
     ///
     /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.
     pub(crate) fn planes_of(&self, passed: &Tensor, codes: &[u8]) -> Tensor {
@@ -252,7 +256,7 @@ impl PlaneLayout {
                     let threshold = (level - 1).cast_signed();
                     words.slice(3, threshold..=threshold)
                 });
-                // The bit of the lowest level is 0 for nearly all sets, so that nothing is toggled.
+                // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
                 let lowest = bit(0).then(|| self.full_plane());
                 let parts = lowest.into_iter().chain(of_changes);
                 parts

@@ -61,9 +61,9 @@ impl Network {
     ///
     /// # Errors
     /// [`Error::Length`] for networks with different numbers of layers or, in [`Error::Layer`],
-    /// weights; [`Error::Activation`] if `float` has levels; the errors of
-    /// [`freeze`](Self::freeze); [`Error::ImageShape`] for images of another size;
-    /// [`Error::Tensor`] for an error of the executor.
+    /// weights; the errors of [`freeze`](Self::freeze); in [`Error::Layer`],
+    /// [`Error::Activation`] if an activation of `float` is a level set, [`Error::ImageShape`] for
+    /// images of another size, and [`Error::Tensor`] for an error of the executor.
     pub fn report(&self, float: &Self, images: &Tensor, executor: &dyn Executor) -> Result<Report> {
         same_length("layers", self.layers().len(), float.layers().len())?;
         let frozen = self.freeze()?;

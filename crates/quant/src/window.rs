@@ -30,7 +30,7 @@ pub struct Window {
     pub stride: [usize; 2],
     /// The distance between neighbouring taps.
     pub dilation: [usize; 2],
-    /// The number of positions before and after each axis.
+    /// The number of positions before and after the image, along each axis.
     pub padding: [[usize; 2]; 2],
 }
 
@@ -67,10 +67,10 @@ impl Window {
         Self { padding, ..self }
     }
 
-    /// Returns the number of taps.
+    /// Returns the number of taps, which saturates.
     #[must_use]
     pub fn n_taps(&self) -> usize {
-        self.size[0] * self.size[1]
+        self.size[0].saturating_mul(self.size[1])
     }
 
     /// Returns the number of output positions along each axis of an image.

@@ -241,6 +241,25 @@ fn values_are_packed_by_their_codes_and_return() {
 }
 
 #[test]
+fn convolutions_of_no_channels_are_zero_and_those_without_outputs_are_empty() {
+    let window = Window::new([3, 3]).with_padding([[1, 1], [0, 2]]);
+    for (channels, n_outputs) in [(0, 2), (4, 0), (0, 0)] {
+        for alphabet in [Alphabet::Signs, Alphabet::Bits] {
+            let layout = PlaneLayout::new(channels, 1, 2).unwrap();
+            let shape = [1, 4, 5, 2, 1, layout.group_words()];
+            let words = vec![0_u32; shape.iter().product()];
+            let x = Packed::from_words(Tensor::from_vec(&shape, words), layout, alphabet).unwrap();
+            let codes = vec![1; n_outputs * 9 * channels];
+            let signs = PackedSigns::from_codes(&codes, n_outputs, [3, 3], channels, 1).unwrap();
+            let sums = conv2d_packed(&x, &signs, &window, Outside::Nothing).unwrap();
+            let sums = sums.eval::<i32>(&Host::new()).unwrap();
+            assert_eq!(sums.shape(), [1, 4, 5, 2, 1, n_outputs]);
+            assert!(sums.iter().all(|&sum| sum == 0));
+        }
+    }
+}
+
+#[test]
 fn sizes_that_do_not_match_are_errors() {
     let x = Tensor::from_vec(&[1, 2, 2, 4], vec![0.5_f32; 16]);
     let levels = LevelSet::binary(1.0).unwrap();
@@ -286,4 +305,14 @@ fn sizes_that_do_not_match_are_errors() {
         Err(Error::UnknownCode { index: 1, .. })
     ));
     assert!(matches!(codes(&[0, 0], 9), Err(Error::BitCount { .. })));
+    for taps in [[0, 1], [1, Window::MAX + 1], [usize::MAX; 2]] {
+        let signs = PackedSigns::from_codes(&[], 0, taps, 2, 1);
+        assert!(matches!(signs, Err(Error::Window { .. })), "{taps:?}");
+    }
+    for n_planes in [0, 9, usize::MAX] {
+        assert!(matches!(
+            PlaneLayout::new(4, 1, n_planes),
+            Err(Error::BitCount { .. })
+        ));
+    }
 }

@@ -7,7 +7,7 @@
 )]
 
 use quant::{Alphabet, Error, LevelSet, Population, Qem, QemStep, Sample};
-use tensor_core::compare::{Tolerance, assert_close};
+use tensor_core::compare::{Tolerance, assert_close, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Executor, Host, Reference, Tensor, grad};
 
@@ -220,20 +220,20 @@ fn check_step(case: Case, channels: &Channels, found: &[Vec<f64>], unit: f64) {
         let of_slices = f64::EPSILON * 64.0 * (n * n_unknowns) as f64 / 1e-4 * (largest + size);
         let tolerance = kappa * (n + 64) as f64 * unit * largest + 5.0 * unit * size + of_slices;
         let place = channel * case.bits;
-        let context = format!("{case:?}, channel {channel}, kappa {kappa}");
-        for (found, expected) in found[0][place..].iter().zip(&expected) {
-            let difference = (found - expected).abs();
-            assert!(
-                difference <= tolerance,
-                "{context}: {found}, {expected}, {tolerance}"
-            );
-        }
+        let close = |quantity: &str, found: &[f64], expected: &[f64], tolerance: f64| {
+            let tolerance = Tolerance::exact().or_absolute(tolerance);
+            if let Err(mismatch) = compare(found, expected, &tolerance) {
+                panic!("{case:?}, channel {channel}, kappa {kappa}: {quantity}: {mismatch}");
+            }
+        };
+        let found_basis = &found[0][place..][..case.bits];
+        close("basis", found_basis, &expected, tolerance);
         if case.is_affine {
-            let difference = (found[3][channel] - expected_offset).abs();
-            assert!(
-                difference <= tolerance,
-                "{context}: offset {} {expected_offset}",
-                found[3][channel]
+            close(
+                "offset",
+                &found[3][channel..=channel],
+                &[expected_offset],
+                tolerance,
             );
         }
         // The sum of `n` squares, each with the rounding of the distance and of the square; the
@@ -242,12 +242,7 @@ fn check_step(case: Case, channels: &Channels, found: &[Vec<f64>], unit: f64) {
         let tolerance = (n + 8) as f64 * unit * error
             + 4.0 * unit * size * error.sqrt()
             + 64.0 * f64::EPSILON * squares;
-        let difference = (found[1][channel] - error).abs();
-        assert!(
-            difference <= tolerance,
-            "{context}: error {} {error}",
-            found[1][channel]
-        );
+        close("error", &found[1][channel..=channel], &[error], tolerance);
     }
 }
 

@@ -134,6 +134,7 @@ fn missing_and_wrong_tensors_are_errors_that_name_them() {
         message("integers", None, one),
         "StateDict::layer: integers.weight is a tensor of i32 [2, 1, 1, 1] (expected a tensor of floats)"
     );
+    assert!(message("conv", None, Window::new([usize::MAX; 2])).contains("conv.weight"));
     assert_eq!(
         message("conv", Some("bn"), three),
         "StateDict::layer: bn.running_var is missing (expected [2])"

@@ -1,13 +1,14 @@
 //! Product of matrices of signs: 512 x K and K x 512.
 //!
-//! Role: the workload `bit-gemm`: the rate of products of bits without convolution and packing, next
-//! to the measured peak.
+//! Role: the workload `bit-gemm`: the rate of products of bits without convolution and packing,
+//! next to the measured peak.
 //! Shapes: `a` `[512, words]` and `b` `[words, 512]` of `u32`, result `[512, 512]` of f32. `b` has
 //! its columns innermost, so that a vector of columns is loaded at once.
 //! Method: the bit 1 is the sign +1, so an element is `K - 2 · ones(a ^ b)`. No library of the
 //! comparison has such a product.
 //! Accuracy: exact.
-//! Source: the class-project notes on low-bit nets; 4608 is a window of 3 x 3 taps and 512 channels.
+//! Source: the class-project notes on low-bit nets. A length of 4608 is that of a window of 3 x 3
+//! taps and 512 channels.
 
 use gpu_wgsl::Gpu;
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};

@@ -1,7 +1,7 @@
 //! Convolution of levels of one or two bits: 3 x 3 windows, stride 1, padding 1 with the lowest
 //! level, as many output channels as input channels.
 //!
-//! Role: the workload `conv-binary`: what a layer with low-bit weights and activations costs, from
+//! Role: the workload `conv-binary`: the cost of a layer with low-bit weights and activations, from
 //! f32 numbers to f32 sums. The weights are packed before the run.
 //! Shapes: `x` `[batch, height, width, channels]`, weights `[outputs, 3, 3, channels]`, result
 //! `[batch, height, width, outputs]`, row-major.
@@ -9,7 +9,7 @@
 //! planes of words, and the sum of the products of two levels is `Σ_pq 2^(p + q) D_pq`, where
 //! `D_pq` is the sum of the products of signs of two planes (`quant::conv2d_packed`). The variant
 //! `host-words` starts from packed words, and `host-f32` multiplies levels in f32, from an image
-//! that is quantised and padded before the run. `wgsl` has the variants of a device.
+//! that is quantised and padded before the run. Module `wgsl` contains the variants on a device.
 //! Accuracy: within 1e-3 with one bit and 1e-2 with two, for libraries that scale int8 sums in f32.
 //! Sums are integers, and a wrong level changes a sum by 2 or more.
 //! Source: the class-project notes on low-bit nets; the sizes are those of the layers of `ResNet`.
@@ -32,7 +32,7 @@ const SIZES: [[usize; 2]; 4] = [[56, 64], [28, 128], [14, 256], [7, 512]];
 /// The numbers of bits of weights and of activations.
 const BITS: [[usize; 2]; 3] = [[1, 1], [1, 2], [2, 2]];
 const BATCHES: [usize; 2] = [1, 128];
-/// Maximum number of products of bits on a software driver, which does some 10⁹ per second.
+/// Maximum number of products of bits on a software driver, which computes some 10⁹ per second.
 const SOFTWARE_PRODUCTS: f64 = 1e9;
 /// The number of taps along each axis.
 const TAPS: usize = 3;
@@ -81,7 +81,8 @@ impl Layer {
         weight_bits: usize,
         bits: usize,
     ) -> Result<Self> {
-        // The levels of two bits are twice as far apart as the normal distribution is wide.
+        // Levels of two bits reach from -3 to 3, those of one bit from -1 to 1. Numbers with the
+        // standard deviation 2 instead of 1 have all four levels.
         let draw = |n, stream, bits| -> Vec<f32> {
             let numbers = InputDistribution::Normal.draw(n, stream);
             numbers.into_iter().map(|x| x * bits as f32).collect()
@@ -224,7 +225,7 @@ impl Problem for Layer {
             ("bits", self.levels.basis().len()),
         ];
         let arrays: [(&str, &[f32]); 2] = [("x", &self.x), ("weights", &self.weights)];
-        // A convolution of bits exists for one bit alone.
+        // OpenVINO has a convolution of bits for one bit of weights and one of activations only.
         let libraries: &[&str] = if self.n_planes() == [1, 1] {
             &["openvino", "openvino-int8", "openvino-f32"]
         } else {
@@ -262,7 +263,8 @@ impl Planes {
     }
 }
 
-/// Packs rows of codes in the plainest form that is fast enough.
+/// Packs rows of codes. The oracle has a packing of its own, so that it shares no code with the
+/// results that it checks.
 fn planes(codes: &[u8], row_len: usize, n_planes: usize) -> Planes {
     let row_words = row_len.div_ceil(64);
     let mut words = vec![0; codes.len() / row_len * n_planes * row_words];
@@ -327,10 +329,12 @@ mod tests {
         // Codes 3 and 0 are the levels 3 and -3; the eight taps outside have the level -3.
         let x = planes(&[3, 0], 2, 2);
         let mut codes = vec![0; 2 * 9 * 2];
-        // The first output has the level 1 (code 1 is -1 + 2) in the middle tap of both channels.
+        // The first output has the level 1 (code 2 is -1 + 2) in the middle tap of both channels,
+        // and the level -3 elsewhere, as the second output has everywhere.
         codes[4 * 2..5 * 2].fill(2);
         let weights = planes(&codes, 2, 2);
-        // 8 taps of 2 channels: -3 · -3 each; the middle tap: 3 · 1 + (-3) · 1, or 3 · -3 + -3 · -3.
+        // 8 taps of 2 channels: -3 · -3 each. The middle tap: 3 · 1 + -3 · 1 for the first output,
+        // 3 · -3 + -3 · -3 for the second.
         assert_eq!(sums(&x, &weights, [1, 1, 2]), [144.0, 144.0]);
         assert_eq!(levels(2).unwrap().levels(), [-3.0, -1.0, 1.0, 3.0]);
     }

@@ -1,6 +1,7 @@
 //! The variants of `conv-binary` on a device, next to the tensor program from f32 numbers.
 //!
-//! - `wgsl-f32`: levels that are multiplied in f32, from a padded image. The baseline of the kernels.
+//! - `wgsl-f32`: levels that are multiplied in f32, from a padded image; the baseline of the
+//!   kernels.
 //! - `wgsl-bits` and `wgsl-bytes`: the kernels `bit_conv_sums` and `byte_conv_sums`, from packed
 //!   words to i32 sums.
 
@@ -55,7 +56,7 @@ fn of_bits<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Result<Kernel<'a>> {
     let pairs = (0..planes).flat_map(|p| (0..weight_planes).map(move |q| p + q));
     let powers = pairs.flat_map(|power| vec![2 << power; layer.channels]);
     let coefficients: Vec<i32> = powers.collect();
-    // All counts together: the sum if no bit differs.
+    // The sum of products if no bit differs.
     let of_planes = |n: usize| i32::try_from((1_usize << n) - 1);
     let n_products = i32::try_from(TAPS * TAPS * layer.channels)?;
     let most = n_products * of_planes(planes)? * of_planes(weight_planes)?;
@@ -72,8 +73,8 @@ fn of_bits<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Result<Kernel<'a>> {
     })
 }
 
-/// Uploads the levels as bytes. Words outside of the image are 0, so the lowest level there is a
-/// number that is added.
+/// Uploads the levels as bytes. Words outside of the image are 0, so the products with the lowest
+/// level there are numbers that are added.
 fn of_bytes<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Result<Kernel<'a>> {
     let (channels, n_taps) = (layer.channels, TAPS * TAPS);
     let layout = PlaneLayout::bytes(channels, 1)?;

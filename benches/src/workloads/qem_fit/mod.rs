@@ -1,17 +1,17 @@
 //! Levels of the weights of a trained convolution: the fits for one to four bits.
 //!
-//! Role: the workload `qem-fit`: what post-training quantisation of a layer costs, with a figure of
-//! the levels over the histogram of the weights.
+//! Role: the workload `qem-fit`: the cost of post-training quantisation of a layer, with a figure
+//! of the levels over the histogram of the weights.
 //! Method: the net with two convolutions of `train-mnist` is trained on the digits of this project
 //! for [`EPOCHS`] epochs. The levels are fitted to all weights of its second convolution by
 //! quantisation error minimisation from several starts.
 //! Shapes: `[16, 8, 5, 5]` weights; the result is the mean square error for each number of bits,
 //! then the levels of each number of bits in ascending order.
-//! Accuracy: the reported errors equal those of the levels, computed element by element in f64,
-//! within 1e-4, because levels are rounded to f32 and thresholds are midpoints. No error is above that
-//! of the best symmetric uniform levels of a grid of steps.
-//! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets", section 3.3; the class-project notes plot levels
-//! over weights.
+//! Accuracy: the reported errors differ from those of the levels, computed element by element in
+//! f64, by at most 1e-4 of the error of one bit, because levels are rounded to f32. No error is
+//! above that of the best symmetric uniform levels, of which a grid of steps is tried.
+//! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets", section 3.3; the class-project notes plot
+//! levels over weights.
 
 use crate::mnist;
 use crate::training::{Recipe, Stage};
@@ -145,7 +145,10 @@ impl Fits {
                     Series::through(name, [(level, 0.0), (level, highest)])
                 }));
                 Panel {
-                    x: format!("weight ({} bit, mean square error {error:.2e})", place + 1),
+                    x: format!(
+                        "weight (bits: {}, mean square error: {error:.2e})",
+                        place + 1
+                    ),
                     y: "number of weights".into(),
                     lines,
                     ..Panel::default()

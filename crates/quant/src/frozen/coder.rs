@@ -1,13 +1,13 @@
 //! From sums to packed codes: thresholds, max-pool, and planes or bytes.
 //!
 //! Method: the normalised value of a sum, `normalization(float(sum) · unit)`, is computed in f32 by
-//! operations each of which is monotone, so the number of levels that it passes is a monotone
-//! function of the sum. Bisection finds, for each threshold of the level set, the last sum that
-//! does not pass it. A channel whose factor is negative has its sums negated first, so that codes
-//! ascend with the sums in every channel; a factor of 0 leaves thresholds that all sums pass, or
-//! none. Max-pool is then the maximum of the passed thresholds, and the minimum in negated
-//! channels. A bit of the code is the exclusive or of the thresholds at which it changes; a byte is
-//! the lowest level plus the steps at the passed thresholds.
+//! operations each of which is monotone, so the number of thresholds that the value passes is a
+//! monotone function of the sum. Bisection finds, for each threshold of the level set, the last sum
+//! whose value does not pass it. If the factor of a channel is negative, its sums are negated
+//! first, so that levels ascend with the sums in every channel. If the factor is 0, all sums of the
+//! channel pass a threshold, or none. Max-pool is the maximum of the flags of passed thresholds,
+//! and their minimum in negated channels. A bit of the code is the exclusive or of the flags at
+//! which it changes; a byte is the lowest level plus the steps at the passed thresholds.
 //!
 //! ```text
 //! codes     0   1   2   4   3   5   6   7      out of integer order
@@ -32,8 +32,8 @@ pub(crate) struct Coder {
     pub(crate) is_flipped: Vec<bool>,
     /// A sum above `thresholds[threshold][channel]` passes.
     pub(crate) thresholds: Vec<i32>,
-    /// The code of each level; one more than there are thresholds. The bits of a signed byte, if
-    /// the layout is one of bytes.
+    /// The code of each level, one more than there are thresholds. If the layout is one of bytes, a
+    /// code is the bits of a signed byte.
     pub(crate) codes: Vec<u8>,
 }
 
@@ -114,8 +114,8 @@ impl Coder {
     }
 }
 
-/// Returns the largest number in `-bound - 1 ..= bound` that does not pass, where all numbers after
-/// the first that passes pass too; `i32::MIN` if `-bound` passes.
+/// Returns the largest number in `-bound..=bound` that does not pass; `i32::MIN` if all pass. Every
+/// number above one that passes must pass, too.
 fn last_below(bound: i64, passes: impl Fn(i64) -> bool) -> i32 {
     if passes(-bound) {
         return i32::MIN;

@@ -13,7 +13,7 @@
 //! layer.N.name         name of layer N, counted from 0
 //! layer.N.outputs      output channels, groups
 //! layer.N.window       size (2), stride (2), dilation (2), padding top, bottom, left, right
-//! layer.N.pool         the same of the max-pool
+//! layer.N.pool         size, stride, dilation and padding of the max-pool, as for the window
 //! layer.N.product      "signs" or "bits" (the factors of the input) and the number of planes of
 //!                      the weights, or "bytes", or "numbers"
 //! layer.N.codes        the code of each level in ascending order, for bytes a number from -127 to
@@ -30,9 +30,9 @@
 //! layer.N.exponents    i32 [output]: a sum is in units of 2^-exponent
 //! layer.N.affine       f32 [bias, mean, factor, shift; output]
 //! ```
-//! A layer has `words`, for bits `coefficients`, or `numbers`; the last layer has `exponents` and
-//! `affine`, the others `thresholds` and `is_flipped`. A reader checks every shape, and that no sum
-//! can leave i32.
+//! A layer of bits has `words` and `coefficients`, a layer of bytes `words`, and any other layer
+//! `numbers`. The last layer has `exponents` and `affine`, the others have `thresholds` and
+//! `is_flipped`. A reader checks every shape, and that no sum can leave i32.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -77,7 +77,7 @@ impl FrozenNetwork {
             ("input".to_owned(), list(&self.input)),
             ("layers".to_owned(), self.layers.len().to_string()),
         ]);
-        // Files without bytes can be read by programs that only know the first version.
+        // Programs that support only the first version can read files without bytes.
         if self.has_bytes() {
             texts.insert("version".to_owned(), PACKING_VERSION.to_owned());
             texts.insert("packing".to_owned(), BYTES.to_owned());
@@ -143,7 +143,7 @@ impl FrozenNetwork {
             };
             let read = source.layer(name.clone(), &key, image, layout, n_groups_after);
             let (layer, size) = read.map_err(|error| match error {
-                // The key names the layer already.
+                // The key contains the number of the layer.
                 Error::ModelFile { .. } => error,
                 other => other.in_layer(&name),
             })?;
@@ -360,7 +360,7 @@ impl Source {
             && n_channels.is_multiple_of(n_groups);
         if !is_divided {
             let expected = format!(
-                "outputs up to {MAX_SIDE} and groups that divide them and {n_channels} channels"
+                "1 to {MAX_SIDE} outputs, and groups that divide the outputs and {n_channels} channels"
             );
             return Err(self.error(&key("outputs"), &expected));
         }
@@ -368,51 +368,7 @@ impl Source {
         let size = window.output_size([height, width])?;
         let [pooled_height, pooled_width] = pool.output_size(size)?;
         check_pool("FrozenNetwork::read", &pool)?;
-        let product = self.text(&key("product"))?;
-        let packing = layout.map(|layout| layout.packing());
-        let product = match (product.split_once(' '), layout) {
-            (None, _) if product == "numbers" => Product::Numbers {
-                n_planes: layout.map_or(1, |layout| layout.n_planes()),
-                input: match packing {
-                    None => InputNumbers::Image,
-                    Some(Packing::Bits) => InputNumbers::Planes(Alphabet::Bits),
-                    Some(Packing::Bytes) => InputNumbers::Bytes,
-                },
-                numbers: vec![],
-            },
-            (None, Some(layout)) if product == BYTES && packing == Some(Packing::Bytes) => {
-                Product::Bytes {
-                    layout,
-                    words: vec![],
-                }
-            }
-            (Some((alphabet @ ("signs" | BITS), n_weight_planes)), Some(layout))
-                if packing == Some(Packing::Bits) =>
-            {
-                let n_weight_planes = n_weight_planes.parse().ok();
-                let Some(n_weight_planes) =
-                    n_weight_planes.filter(|n| (1..=MAX_BITS + 1).contains(n))
-                else {
-                    let expected = format!("1 to {} planes of the weights", MAX_BITS + 1);
-                    return Err(self.error(&key("product"), &expected));
-                };
-                Product::Bits {
-                    alphabet: if alphabet == BITS {
-                        Alphabet::Bits
-                    } else {
-                        Alphabet::Signs
-                    },
-                    layout,
-                    n_weight_planes,
-                    words: vec![],
-                    coefficients: vec![],
-                }
-            }
-            _ => {
-                let expected = "\"numbers\", or after the first layer \"bytes\", or \"signs\" or \"bits\" with a number of planes, as the packing";
-                return Err(self.error(&key("product"), expected));
-            }
-        };
+        let product = self.product(&key("product"), layout)?;
         let mut layer = FrozenLayer {
             name,
             image,
@@ -429,6 +385,70 @@ impl Source {
                 exponents: vec![],
             },
         };
+        self.weights(key, &mut layer)?;
+        let offsets = [layer.border.n_classes(), n_outputs];
+        layer.offsets = self.tensor(&key("offsets"), &offsets)?;
+        layer.output = match n_groups_after {
+            Some(n_groups) => Output::Codes(self.coder(key, n_outputs, n_groups)?),
+            None => self.last(key, n_outputs)?,
+        };
+        layer.check_range()?;
+        Ok((layer, [pooled_height, pooled_width, n_outputs]))
+    }
+
+    /// Reads the kind of a layer's weights; their words and numbers are still empty. `layout` is
+    /// that of the input, unless the input is an image.
+    fn product(&self, key: &str, layout: Option<PlaneLayout>) -> Result<Product> {
+        let product = self.text(key)?;
+        let packing = layout.map(|layout| layout.packing());
+        match (product.split_once(' '), layout) {
+            (None, _) if product == "numbers" => Ok(Product::Numbers {
+                n_planes: layout.map_or(1, |layout| layout.n_planes()),
+                input: match packing {
+                    None => InputNumbers::Image,
+                    Some(Packing::Bits) => InputNumbers::Planes(Alphabet::Bits),
+                    Some(Packing::Bytes) => InputNumbers::Bytes,
+                },
+                numbers: vec![],
+            }),
+            (None, Some(layout)) if product == BYTES && packing == Some(Packing::Bytes) => {
+                Ok(Product::Bytes {
+                    layout,
+                    words: vec![],
+                })
+            }
+            (Some((alphabet @ ("signs" | BITS), n_weight_planes)), Some(layout))
+                if packing == Some(Packing::Bits) =>
+            {
+                let n_weight_planes = n_weight_planes.parse().ok();
+                let Some(n_weight_planes) =
+                    n_weight_planes.filter(|n| (1..=MAX_BITS + 1).contains(n))
+                else {
+                    let expected = format!("1 to {} planes of the weights", MAX_BITS + 1);
+                    return Err(self.error(key, &expected));
+                };
+                Ok(Product::Bits {
+                    alphabet: if alphabet == BITS {
+                        Alphabet::Bits
+                    } else {
+                        Alphabet::Signs
+                    },
+                    layout,
+                    n_weight_planes,
+                    words: vec![],
+                    coefficients: vec![],
+                })
+            }
+            _ => {
+                let expected = "\"numbers\"; after the first layer also \"bytes\" if the packing is bytes, and \"signs N\" or \"bits N\" if it is bits";
+                Err(self.error(key, expected))
+            }
+        }
+    }
+
+    /// Reads the words, coefficients or numbers of a layer's weights.
+    fn weights(&mut self, key: &impl Fn(&str) -> String, layer: &mut FrozenLayer) -> Result<()> {
+        let n_outputs = layer.n_outputs;
         let (weights, pairs) = (layer.weights_shape(), layer.coefficients_shape());
         match &mut layer.product {
             Product::Bits {
@@ -449,14 +469,7 @@ impl Source {
                 *numbers = self.tensor(&key("numbers"), &weights)?;
             }
         }
-        let offsets = [layer.border.n_classes(), n_outputs];
-        layer.offsets = self.tensor(&key("offsets"), &offsets)?;
-        layer.output = match n_groups_after {
-            Some(n_groups) => Output::Codes(self.coder(key, n_outputs, n_groups)?),
-            None => self.last(key, n_outputs)?,
-        };
-        layer.check_range()?;
-        Ok((layer, [pooled_height, pooled_width, n_outputs]))
+        Ok(())
     }
 
     fn coder(

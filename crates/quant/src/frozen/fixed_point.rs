@@ -6,8 +6,8 @@
 //! ```text
 //! 2 |offset| + Σ |coefficient| · (largest count)  +  half a unit per rounding  <  2^31
 //! ```
-//! The offset is what the offsets of the levels and the padding contribute; it depends on the taps
-//! that are inside of the image.
+//! The offset is the contribution of the offsets of the levels and of the padding. It depends on
+//! the taps that are inside of the image.
 //! Bytes: levels are rounded before they are multiplied ([`LevelSet::to_bytes`]), so sums of
 //! products are exact multiples of the product of the units; only the padding is rounded.
 
@@ -106,7 +106,7 @@ struct Signs {
 }
 
 /// Rounds the products of a layer. Bytes are multiplied with bytes in all layers but the last,
-/// whose output is in units of powers of two.
+/// whose sums are in units of powers of two.
 pub(super) fn fix(
     layer: &Layer,
     image: [usize; 3],
@@ -147,7 +147,7 @@ fn signs_of(sets: &[LevelSet], n_outputs: usize) -> Result<Vec<Signs>> {
                 basis: basis.collect(),
                 offset: f64::from(set.offset()),
             },
-            // A bit 0 or 1 is half of one more than a sign.
+            // A bit 0 or 1 is (1 + sign) / 2.
             Alphabet::Bits => Signs {
                 basis: basis.clone().map(|v| v / 2.0).collect(),
                 offset: f64::from(set.offset()) + basis.map(|v| v / 2.0).sum::<f64>(),
@@ -278,10 +278,10 @@ fn fix_bytes(
             });
         }
         for (class, offset) in offsets.into_iter().enumerate() {
-            fixed.offsets[class * n_outputs + output] = rounded(offset);
+            fixed.offsets[class * n_outputs + output] = rounded_to_i32(offset);
         }
         fixed.units.push(level_set::rounded(unit));
-        fixed.bounds.push(rounded(bound));
+        fixed.bounds.push(rounded_to_i32(bound));
     }
     Ok(fixed)
 }
@@ -326,8 +326,8 @@ fn fix_numbers(
     }))
 }
 
-/// Returns for each class of the border what the offsets of the levels inside of the image and the
-/// padding outside contribute to the sum.
+/// Returns for each class of the border the contribution to the sum of the offsets of the levels
+/// inside of the image, and of the padding outside.
 fn offsets(
     layer: &Layer,
     levels: &Levels,
@@ -416,12 +416,14 @@ impl Rounded {
         }
         self.exponents.push(exponent);
         for (class, &offset) in offsets.iter().enumerate() {
-            self.offsets[class * self.n_outputs + channel] = rounded(scaled(offset, exponent));
+            self.offsets[class * self.n_outputs + channel] =
+                rounded_to_i32(scaled(offset, exponent));
         }
-        self.bounds.push(rounded(scaled(total, exponent) + slack));
+        self.bounds
+            .push(rounded_to_i32(scaled(total, exponent) + slack));
         Ok(products
             .iter()
-            .map(|&product| rounded(scaled(product, exponent)))
+            .map(|&product| rounded_to_i32(scaled(product, exponent)))
             .collect())
     }
 
@@ -459,6 +461,6 @@ pub(super) fn unit(exponent: i32) -> f32 {
     clippy::cast_possible_truncation,
     reason = "the caller has checked that the number is in the range of i32"
 )]
-fn rounded(x: f64) -> i32 {
+fn rounded_to_i32(x: f64) -> i32 {
     x.round() as i32
 }

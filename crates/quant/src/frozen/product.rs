@@ -1,10 +1,9 @@
 //! The sums of products of a frozen layer: counts of different bits, products of bytes, or products
 //! of integers.
 //!
-//! Method: for a bit `b` in 0 and 1 and a sign `s`, both stored as bits, `Σ b s` is the number of
-//! ones among the signs less the number of ones in `b ^ s`; for two signs it is their number less
-//! twice the ones. So one bit operation serves both alphabets, and the constants join the offsets.
-//! Zero words outside of the image count as bits 0; the constants take their signs into account.
+//! Method: sums of signs times bits, and of signs times signs, follow from counts of different bits
+//! (`conv`). So one bit operation serves both alphabets, and the constants are added to the
+//! offsets.
 
 use tensor_core::{DType, Tensor};
 
@@ -58,7 +57,7 @@ pub(crate) enum Product {
     /// `Σ number · b_p`, or `Σ number · x` for the codes of an image and for bytes.
     Numbers {
         n_planes: usize,
-        /// The factors; planes are bits 0 and 1.
+        /// The numbers `x`, or planes of bits 0 and 1.
         input: InputNumbers,
         /// `[row][col][plane][channel of the group][output]`.
         numbers: Vec<i32>,
@@ -211,7 +210,7 @@ impl Product {
     }
 
     /// Returns the numbers that are added to the sums, `[class of the border][output]`: the
-    /// offsets, and the constants of counting ones.
+    /// offsets and, for bits, the numbers from which the counts of ones are subtracted.
     pub(crate) fn constants(&self, layer: &FrozenLayer) -> Vec<i32> {
         let Self::Bits {
             alphabet,

@@ -16,6 +16,7 @@ use crate::frozen::coder::Coder;
 use crate::frozen::product::Product;
 use crate::frozen::{FrozenLayer, FrozenNetwork, Output};
 use crate::network::batch_of;
+use crate::planes::PlaneLayout;
 use crate::{Error, Result};
 
 /// A frozen network whose weights are on a device.
@@ -34,7 +35,7 @@ use crate::{Error, Result};
 /// let layers = vec![Layer::new("only", 1, Window::new([1, 1]), weights)];
 /// let frozen = Network::new(InputImage::unit([1, 1, 2]), layers)?.freeze()?;
 /// let network = frozen.upload(&gpu)?;
-/// // 1/2 of one, less one fifth.
+/// // Codes stand for multiples of 1/255: 0.5 · 255/255 - 1.0 · 51/255.
 /// let output = network.run(&[255, 51])?[[0, 0, 0, 0]];
 /// assert!((output - 0.3).abs() < 1e-6);
 /// # Ok(())
@@ -111,7 +112,8 @@ impl DeviceNetwork<'_> {
 }
 
 impl FrozenLayer {
-    /// Returns the kernel of a layer whose weights and outputs are bits, or bytes.
+    /// Returns the kernel of a layer whose weights and outputs are bits, or bytes; `None` for other
+    /// layers.
     fn upload<'a>(&self, gpu: &'a Gpu) -> Result<Option<CodedConv<'a>>> {
         let Output::Codes(coder) = &self.output else {
             return Ok(None);
@@ -141,29 +143,12 @@ impl FrozenLayer {
         if coder.layout.packing() != layout.packing() {
             return Ok(None);
         }
-        let number = |n: usize| narrowed("size", n);
-        let pair = |[a, b]: [usize; 2]| Ok::<_, Error>([number(a)?, number(b)?]);
-        let paddings = |[a, b]: [[usize; 2]; 2]| Ok::<_, Error>([pair(a)?, pair(b)?]);
-        let [height, width, _] = self.image;
-        let geometry = PackedConvGeometry {
-            packing: layout.packing(),
-            image: pair([height, width])?,
-            group_channels: number(layout.group_len())?,
-            groups: number(self.n_groups)?,
-            out_channels: number(self.n_outputs)?,
-            planes: number(layout.n_planes())?,
-            weight_planes: number(n_weight_planes)?,
-            kernel: pair(self.window.size)?,
-            stride: pair(self.window.stride)?,
-            dilation: pair(self.window.dilation)?,
-            padding: paddings(self.window.padding)?,
-        };
         let constants = self.product.constants(self);
         let common = border::common(&constants, self.n_outputs);
         let zeros = vec![0; self.n_outputs];
         let [row_classes, col_classes] = self.border.class_of_axes();
         let data = PackedConvData {
-            geometry,
+            geometry: self.geometry(layout, n_weight_planes)?,
             weights: words,
             bias: common.unwrap_or(&zeros),
             coefficients: &coefficients,
@@ -185,6 +170,36 @@ impl FrozenLayer {
         };
         Ok(Some(CodedConv::upload(gpu, &data, &codes)?))
     }
+
+    /// Returns the sizes of the layer for its kernel. `layout` is that of the input.
+    fn geometry(&self, layout: &PlaneLayout, n_weight_planes: usize) -> Result<PackedConvGeometry> {
+        let [height, width, _] = self.image;
+        Ok(PackedConvGeometry {
+            packing: layout.packing(),
+            image: pair([height, width])?,
+            group_channels: number(layout.group_len())?,
+            groups: number(self.n_groups)?,
+            out_channels: number(self.n_outputs)?,
+            planes: number(layout.n_planes())?,
+            weight_planes: number(n_weight_planes)?,
+            kernel: pair(self.window.size)?,
+            stride: pair(self.window.stride)?,
+            dilation: pair(self.window.dilation)?,
+            padding: paddings(self.window.padding)?,
+        })
+    }
+}
+
+fn number(n: usize) -> Result<u32> {
+    narrowed("size", n)
+}
+
+fn pair([a, b]: [usize; 2]) -> Result<[u32; 2]> {
+    Ok([number(a)?, number(b)?])
+}
+
+fn paddings([a, b]: [[usize; 2]; 2]) -> Result<[[u32; 2]; 2]> {
+    Ok([pair(a)?, pair(b)?])
 }
 
 /// Returns the lowest level's code, then for each threshold the bits that change at it.

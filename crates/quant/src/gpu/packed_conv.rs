@@ -1,8 +1,9 @@
 //! Wrapper of the kernels `bit_conv_…` and `byte_conv_…`.
 //!
-//! Role: checks plain data, brings the data into the order of the kernels and starts the kernels.
+//! Role: checks sizes and numbers, copies them to buffers in the order of the kernels, and runs the
+//! kernels.
 //! The header of `wgsl/shared/packed_conv.wgsl` describes the arithmetic.
-//! Accuracy: exact, if each sum fits into `i32`. Intermediate values may wrap.
+//! Accuracy: exact if each sum is in the range of `i32`. Intermediate values may wrap.
 
 use crate::error::check;
 use crate::planes::Packing;
@@ -36,7 +37,7 @@ pub struct PackedConvGeometry {
     pub weight_planes: u32,
     /// Size of the kernel.
     pub kernel: [u32; 2],
-    /// Distance between the kernel's places.
+    /// Distance between the first taps of neighbouring output pixels.
     pub stride: [u32; 2],
     /// Distance between neighbouring taps.
     pub dilation: [u32; 2],
@@ -93,7 +94,8 @@ pub struct PackedConvData<'a> {
     pub bias: &'a [i32],
     /// Shape `[planes, weight_planes, out_channels]`.
     pub coefficients: &'a [i32],
-    /// The border; `None` if words of 0 are right outside of the image.
+    /// The border; `None` if no numbers are added, because words of 0 outside of the image
+    /// contribute correct sums.
     pub border: Option<PackedConvBorder<'a>>,
 }
 
@@ -234,7 +236,13 @@ impl<'a> PackedConv<'a> {
         let p = &self.params;
         let image_words = product(&[p.height, p.width, p.planes, p.groups, p.words])?;
         let batch = x.len() / image_words;
-        check_len(x.len(), batch * image_words)?;
+        if x.len() != batch * image_words {
+            return Err(Error::LengthMismatch {
+                operation: "PackedConv::sums",
+                left: x.len(),
+                right: batch * image_words,
+            });
+        }
         let params = PackedConvParams {
             batch: narrowed("batch", batch)?,
             ..*p

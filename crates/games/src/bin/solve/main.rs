@@ -42,8 +42,8 @@ usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations
   --learn           use regret learning even if a proof is possible
   --iterations N    maximum number of learning iterations (default: 1e6)
   --tolerance X     learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
-  --time-limit S    time limit in seconds, for reading, too; proofs use at most half of it (default: 300 for proofs, then
-                    60 for learning)
+  --time-limit S    time limit in seconds for reading and solving; proofs use at most half of it (default: 300 for
+                    proofs, then 60 for learning)
   --help            print this help
 
 Players, information sets and actions are numbered from 1, information sets for each player.

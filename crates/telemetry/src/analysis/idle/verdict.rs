@@ -12,8 +12,8 @@ const UNDERUSED_PERCENT: f64 = 70.0;
 const MOSTLY: f64 = 0.5;
 /// Threshold of the share of idle time for the verdicts of a device that is idle at times.
 const AT_TIMES: f64 = 0.05;
-/// Width of the range of the active share from which on the readings show nothing: the range would
-/// be displayed as 0 to 100 %.
+/// Smallest width of the range of the active share at which the verdict is undecided. A wider range
+/// would be displayed as about 0 to 100 %.
 const ANY_SHARE: f64 = 0.99;
 /// Share of known time from which on the text does not mention unknown time. It is below 1 because
 /// a pause leaves a short time at its ends.

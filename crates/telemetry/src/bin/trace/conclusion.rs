@@ -13,9 +13,9 @@ use tool_io::replace_file;
 
 /// The end of a trace.
 pub(crate) struct Ending<'a> {
-    /// The file of rows, if there is one that was completely written.
+    /// The file of rows; `None` if no complete file was written.
     pub(crate) rows: Option<&'a Path>,
-    /// Whether the command ended before the trace; none without a command.
+    /// Whether the command ended before the trace; `None` without a command.
     pub(crate) has_command_ended: Option<bool>,
 }
 

@@ -122,7 +122,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Describes a failure; that of a sink with the file of rows.
+/// Describes a failure; the failure of a sink names the file of rows.
 fn described(options: &Options, failure: &Failure) -> String {
     match failure {
         Failure::Sink { .. } => format!("{}: {failure}", options.rows().display()),

@@ -18,8 +18,8 @@ pub(super) const WORD_BITS: usize = 32;
 
 /// Returns the flag that a nest packs into the words of its result; `None` for other nests.
 ///
-/// What follows the packing must be computed from the words and from constants: its lanes are
-/// words, not flags.
+/// The values after the packing must be computed from the words and from constants, because their
+/// lanes are words, not flags.
 pub(super) fn packed_flag(nest: &LoopNest) -> Option<ValueId> {
     let [bits] = &nest.reduce[..] else {
         return None;
@@ -49,7 +49,8 @@ pub(super) fn packed_flag(nest: &LoopNest) -> Option<ValueId> {
     is_packing.then_some(*flag)
 }
 
-/// Returns the values that convert and shift the flag that a nest packs, if nothing else reads them.
+/// Returns the values that convert and shift the flag that a nest packs, unless another value reads
+/// them.
 pub(super) fn shifts(nest: &LoopNest) -> Vec<ValueId> {
     let readers = |id: ValueId| {
         let all = nest.values.iter().flat_map(Value::operands);

@@ -18,8 +18,8 @@ use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Sl
 pub(super) struct Compiler<'n> {
     nest: &'n LoopNest,
     program: Bytecode,
-    /// The flag that is packed into words, if the nest packs flags. Its conversion and its shift are
-    /// not computed.
+    /// The flag that is packed into words, if the nest packs flags. Its conversion and its shift
+    /// are not computed.
     packed: Option<ValueId>,
     /// The phase in which each value is computed; `None` for reductions and unused values.
     phases: Vec<Option<Phase>>,

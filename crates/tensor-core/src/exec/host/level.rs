@@ -1,7 +1,7 @@
 //! The instruction sets that the loops are compiled for.
 //!
-//! Role: the only place that chooses vector instructions. Every loop is plain Rust that is compiled
-//! for each level and runs at the level of a machine.
+//! Role: the only place that chooses vector instructions. Every loop is plain Rust, compiled once
+//! for each instruction set (a level). A machine stores the level at which its loops run.
 //! Method: `pulp` detects the features of the CPU. It has no level with the AVX-512 instruction
 //! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
 //! count ones are compiled for that level; all others run on plain AVX-512.
@@ -20,7 +20,7 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Level {
     arch: pulp::Arch,
-    /// Set if the loops that count ones may use the instruction for words.
+    /// Set if the loops that count ones may use the instruction that counts the ones of words.
     #[cfg(target_arch = "x86_64")]
     popcount: Option<Popcount>,
 }

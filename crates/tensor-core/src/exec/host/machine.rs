@@ -37,7 +37,7 @@ const FETCHED_AHEAD: usize = 1 << 20;
 pub(super) struct Machine<'p> {
     pub(super) program: &'p Bytecode,
     pub(super) inputs: &'p [&'p HostData],
-    /// The instructions that the loops run with.
+    /// The instruction set that the loops are compiled for.
     pub(super) level: Level,
     pub(super) registers: Vec<Register>,
     /// The position of each map, at lane 0 of the current point. The first position of an access is

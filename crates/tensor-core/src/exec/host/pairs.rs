@@ -5,7 +5,8 @@
 //! similarities, integer matrix products, products of packed bytes and tropical products. It serves
 //! these nests as a GEMM kernel serves float products.
 //! Method: the accumulators of four rows and 64 lanes stay in CPU registers during the whole
-//! reduction. Each loaded element serves four rows, and nothing is stored before the end. The
+//! reduction. Each loaded element serves four rows, and nothing is stored before the end. Where
+//! ones are counted, the rows that fill no tile of four are tiles of one row. The
 //! functions that fold and compare are type parameters, so each combination compiles to its own
 //! loop. All other nests run through the interpreter.
 //!
@@ -138,8 +139,9 @@ impl Pairs {
         pairs.has_a_loop().then_some(pairs)
     }
 
-    /// Returns how many of some rows the loops take: every row where ones are counted, because the
-    /// interpreter takes several times as long for a row; otherwise whole tiles.
+    /// Returns the number of rows, of `n_rows`, that the loops reduce: all rows where ones are
+    /// counted, because the interpreter takes several times as long for a row; otherwise the rows
+    /// of whole tiles.
     pub(super) fn takes(&self, n_rows: usize) -> usize {
         match self.reduction {
             Reduction::Ones(_) => n_rows,
@@ -387,7 +389,8 @@ impl Machine<'_> {
         let input = |access: usize| input_of::<T>(inputs[program.accesses[access].input]);
         let n = program.sizes[last];
         let (tiles, _) = rows.as_chunks_mut::<R>();
-        // A block that is shorter than a tile has no rows for the loops here.
+        // Without rows, the block may be shorter than a tile: `split_rows` leaves such a block to
+        // the interpreter.
         if tiles.is_empty() {
             return;
         }

@@ -16,8 +16,8 @@ use crate::error::Result;
 /// cache with the elements.
 pub(super) const MAX_ROWS: usize = 8;
 
-/// A row of lanes in a group of rows: the distances of its positions from those of the first row,
-/// and its accumulator.
+/// A row of lanes in a group of rows: the distances of its positions from those of the first row of
+/// the group, and its accumulator.
 #[derive(Default)]
 pub(super) struct Row {
     pub(super) distances: Vec<isize>,

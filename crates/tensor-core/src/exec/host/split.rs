@@ -70,7 +70,7 @@ impl Loops {
         if self.n_parts > 1 {
             return fill_in_parts(&self.program, inputs, out, self.n_parts);
         }
-        // A single thread would only be handed what the caller can do at once.
+        // With a single thread, nothing runs in parallel, and handing over chunks only costs time.
         if out.len() <= self.elements || rayon::current_num_threads() == 1 {
             return Machine::new(&self.program, inputs).fill(0, out);
         }
