@@ -298,13 +298,13 @@ fn a_truncated_or_damaged_file_never_panics() {
 fn check_damage(path: &PathBuf, packing: Packing) {
     network(packing).write(path).unwrap();
     let whole = fs::read(path).unwrap();
-    for len in (0..whole.len()).step_by(53) {
+    for len in (0..whole.len()).step_by(211) {
         fs::write(path, &whole[..len]).unwrap();
         assert!(FrozenNetwork::read(path).is_err(), "{len} bytes");
     }
     let stream = Philox::new(29);
     let (mut n_read, mut n_errors) = (0, 0);
-    for round in 0..400 {
+    for round in 0..120 {
         let mut damaged = whole.clone();
         let place = stream.word(2 * round) as usize % whole.len();
         damaged[place] ^= 1 << (stream.word(2 * round + 1) % 8);
@@ -319,7 +319,7 @@ fn check_damage(path: &PathBuf, packing: Packing) {
         }
     }
     assert!(
-        n_read > 50 && n_errors > 50,
+        n_read > 12 && n_errors > 12,
         "{n_read} read, {n_errors} errors"
     );
 }

@@ -208,6 +208,7 @@ fn machine() -> Machine {
         peaks: Peaks {
             cpu_flops: Some(150e9),
             cpu_copy_bytes_per_s: Some(18e9),
+            cpu_bit_products: [("AVX2".to_owned(), 400e9)].into(),
             adapters: [
                 (GPU.to_owned(), peak(9e12, 400e9)),
                 (SOFTWARE.to_owned(), peak(30e9, 9e9)),
