@@ -32,6 +32,25 @@ fn every_length_returns_from_its_words() {
     }
 }
 
+#[test]
+fn flags_that_are_equal_for_all_bits_of_a_word_fill_it() {
+    for n in [32, 64] {
+        let rows = Tensor::from_vec(&[5, 1], vec![1.0_f32, -1.0, 2.0, -2.0, 3.0]);
+        let x = rows.broadcast_to(&[5, n]);
+        // Read, compared, and padded with rows of `false`.
+        for flags in [bits(&[5, 1]).broadcast_to(&[5, n]), x.gt(0.0)] {
+            let padded = flags.pad(0, 2, 1, false);
+            for flags in [flags.clone(), flags.flip(0), padded] {
+                let is_one = flags.eval::<bool>(&Reference).unwrap();
+                let is_one = is_one.iter().step_by(32);
+                let expected: Vec<u32> = is_one.map(|&one| if one { !0 } else { 0 }).collect();
+                let words = flags.pack_bits().eval::<u32>(&Host::new()).unwrap();
+                assert_close(words, expected, Tolerance::exact());
+            }
+        }
+    }
+}
+
 /// Returns `bit(i)` for each `i` below 70 as words, where the bit 1 stands for -1.
 fn negative(is_positive: impl Fn(usize) -> bool) -> Tensor {
     Tensor::from_vec(&[70], (0..70).map(|i| !is_positive(i)).collect::<Vec<_>>()).pack_bits()

@@ -177,7 +177,10 @@ impl<'n> Compiler<'n> {
                 (_, Some(phase)) => (id, phase),
                 _ => continue,
             };
-            for operand in value.operands() {
+            // The fold of flags that are packed reads the flags, not their shifted conversion.
+            let packed = self.packed.filter(|_| matches!(value, Value::Reduced(..)));
+            let operands = packed.map_or_else(|| value.operands().collect(), |flag| vec![flag]);
+            for operand in operands {
                 let at = operand.0;
                 // A fold is emitted right after its operand, whatever the fold's own number is.
                 // Therefore the read has the number of the operand, not of the fold.
@@ -189,7 +192,8 @@ impl<'n> Compiler<'n> {
                 // An instruction has room for one merged operation: a value that contains a merged
                 // value cannot be merged itself.
                 let is_single = !nest.values[at].operands().any(|inner| self.merged[inner.0]);
-                let is_only_here = uses[at] == 1 && self.phases[at] == Some(phase);
+                let is_only_here =
+                    uses[at] == 1 && self.phases[at] == Some(phase) && packed.is_none();
                 let alone = is_single && is_only_here && self.varies[at];
                 self.merged[at] = alone
                     // The supported pairs: |a - b|; a * b + c with the product on the left; a fold
