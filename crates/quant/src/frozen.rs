@@ -71,7 +71,7 @@ use product::Product;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrozenNetwork {
-    input: [usize; 3],
+    pub(crate) input: [usize; 3],
     pub(crate) layers: Vec<FrozenLayer>,
 }
 
@@ -197,6 +197,17 @@ impl FrozenNetwork {
     }
 
     /// Computes the output for 8-bit images `[batch, height, width, channels]`.
+    ///
+    /// Memory: activations between layers are packed, but a layer has temporaries. On the host the
+    /// peak is at most the largest of these sums, for planes of A bits and weights of W bits (1
+    /// each for bytes and images), S sums before the max-pool, and P activations after it:
+    ///
+    /// ```text
+    /// layer without a max-pool    4 · A · W · S + 4 · S
+    /// layer with a max-pool       the same, or 4 · S + 4 · (thresholds + 1) · P
+    /// layer of floats             4 · S, and for its input 4 for each byte or A for each code
+    /// ```
+    /// `gpu::DeviceNetwork` has no temporaries in layers of bits and bytes.
     ///
     /// # Errors
     /// [`Error::Length`] unless the pixels are whole images; [`Error::Tensor`] for an error of the

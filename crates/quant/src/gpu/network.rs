@@ -77,11 +77,33 @@ impl DeviceNetwork<'_> {
     /// for an error of the device.
     pub fn run(&self, pixels: &[u8]) -> Result<ArrayD<f32>> {
         let codes = self.network.codes(pixels)?;
-        let mut outputs = self.layers_of(&codes)?;
-        let last = outputs.pop().ok_or(Error::Empty {
-            operation: "DeviceNetwork::run",
-        })?;
-        Ok(last.to_host()?)
+        Ok(self.outputs_of(&codes)?.to_host()?)
+    }
+
+    /// Computes the output of the last layer, f32 `[batch, height, width, channels]`; the result
+    /// stays on the device. The input is that of [`FrozenNetwork::layers_of`].
+    ///
+    /// Memory: the pool's peak is the memory of [`FrozenNetwork::upload`] plus that of the largest
+    /// layer. A layer with a kernel has no temporaries; with codes of A bits:
+    ///
+    /// ```text
+    /// bytes of a layer        = bytes of its input + bytes of its output
+    /// bytes of an activation  = 4 · batch · height · width · words of a pixel
+    /// words of a pixel        = A · groups · ⌈channels of a group / 32⌉ for bits
+    ///                           groups · ⌈channels of a group / 4⌉ for bytes
+    /// ```
+    /// The first layer, the last layer and layers of floats are tensor programs. Their constants
+    /// are copied to the device for the time of the layer, and their temporaries are at most those
+    /// that [`FrozenNetwork::run`] states.
+    ///
+    /// # Errors
+    /// As [`layers_of`](Self::layers_of).
+    pub fn outputs_of(&self, codes: &Tensor) -> Result<Tensor> {
+        let batch = batch_of("DeviceNetwork::outputs_of", codes, self.network.input)?;
+        // A layer's input is dropped when its output was computed.
+        (0..self.kernels.len()).try_fold(codes.clone(), |input, number| {
+            self.layer_of(number, &input, batch)
+        })
     }
 
     /// Computes the output of each layer, as [`FrozenNetwork::layers_of`] describes; the results
@@ -91,23 +113,28 @@ impl DeviceNetwork<'_> {
     /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] or [`Error::Device`] for
     /// an error of the device.
     pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
-        let operation = "DeviceNetwork::layers_of";
-        let batch = batch_of(operation, codes, self.network.input_size())?;
+        let batch = batch_of("DeviceNetwork::layers_of", codes, self.network.input)?;
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.kernels.len());
-        for (layer, kernel) in self.network.layers.iter().zip(&self.kernels) {
-            let input = outputs.last().unwrap_or(codes);
-            let output = match kernel {
-                Some(kernel) if batch > 0 => {
-                    let words = kernel.codes(&self.gpu.buffer_from_tensor(input)?)?;
-                    let shape = words.shape().to_vec();
-                    self.gpu
-                        .tensor_from_buffer(DType::U32, &shape, words.into_any())?
-                }
-                _ => layer.output_of(input, batch).realize(self.gpu)?,
-            };
-            outputs.push(output);
+        for number in 0..self.kernels.len() {
+            outputs.push(self.layer_of(number, outputs.last().unwrap_or(codes), batch)?);
         }
         Ok(outputs)
+    }
+
+    /// Computes the output of one layer.
+    fn layer_of(&self, number: usize, input: &Tensor, batch: usize) -> Result<Tensor> {
+        match &self.kernels[number] {
+            Some(kernel) if batch > 0 => {
+                let words = kernel.codes(&self.gpu.buffer_from_tensor(input)?)?;
+                let shape = words.shape().to_vec();
+                let words = words.into_any();
+                Ok(self.gpu.tensor_from_buffer(DType::U32, &shape, words)?)
+            }
+            _ => {
+                let output = self.network.layers[number].output_of(input, batch);
+                Ok(output.realize(self.gpu)?)
+            }
+        }
     }
 }
 

@@ -1,0 +1,219 @@
+//! Memory of frozen networks: formulas of packed bytes.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "an error in a helper fails the test that calls it"
+)]
+
+use quant::{
+    Activation, FrozenNetwork, InputImage, Layer, LevelSet, Network, Packing, Quantizer, Weights,
+    Window,
+};
+use tensor_core::Host;
+use tensor_core::compare::{Tolerance, assert_close};
+use tensor_core::ndarray::ArrayD;
+use tensor_core::rng::Philox;
+
+const BATCH: usize = 3;
+const SIDE: usize = 8;
+
+/// A layer of the test network.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    /// The side of the image that the layer reads, and of the taps.
+    side: usize,
+    taps: usize,
+    n_inputs: usize,
+    n_outputs: usize,
+    n_groups: usize,
+    is_pooled: bool,
+}
+
+impl Shape {
+    const fn new(name: &'static str, taps: usize, [n_inputs, n_outputs]: [usize; 2]) -> Self {
+        Self {
+            name,
+            side: SIDE,
+            taps,
+            n_inputs,
+            n_outputs,
+            n_groups: 1,
+            is_pooled: false,
+        }
+    }
+
+    fn n_sums(&self) -> usize {
+        let side = if self.taps == self.side { 1 } else { self.side };
+        BATCH * side * side * self.n_outputs
+    }
+
+    /// Returns the largest number of bytes of temporaries on the host, for a layer of bits or bytes.
+    fn temporary_bytes(&self, form: Form) -> usize {
+        let counts = 4 * (n_pairs(form) + 1) * self.n_sums();
+        let n_thresholds = (1 << form.2) - 1;
+        // A max-pool has 2 x 2 positions.
+        let passed = 4 * self.n_sums() + (n_thresholds + 1) * self.n_sums();
+        if self.is_pooled {
+            counts.max(passed)
+        } else {
+            counts
+        }
+    }
+}
+
+/// The layers of a network whose memory is largest in the third layer. Its groups have other
+/// numbers of channels than words.
+fn shapes() -> [Shape; 5] {
+    [
+        Shape::new("first", 1, [2, 8]),
+        Shape::new("second", 3, [8, 480]),
+        Shape {
+            n_groups: 12,
+            ..Shape::new("third", 3, [480, 480])
+        },
+        Shape {
+            is_pooled: true,
+            ..Shape::new("fourth", 3, [480, 120])
+        },
+        Shape {
+            side: SIDE / 2,
+            ..Shape::new("last", SIDE / 2, [120, 3])
+        },
+    ]
+}
+
+/// The packing, the bits of a weight and those of an activation.
+type Form = (Packing, usize, usize);
+
+const FORMS: [Form; 4] = [
+    (Packing::Bits, 1, 1),
+    (Packing::Bits, 2, 2),
+    (Packing::Bytes, 2, 2),
+    (Packing::Bytes, 3, 5),
+];
+
+fn frozen((packing, weight_bits, bits): Form) -> FrozenNetwork {
+    let basis: Vec<f32> = (0..weight_bits).map(|bit| (1 << bit) as f32).collect();
+    let signs = Quantizer::new(vec![LevelSet::signs(&basis).unwrap()]).unwrap();
+    let shapes = shapes();
+    let layers = shapes.iter().enumerate().map(|(number, shape)| {
+        let n = shape.n_outputs * shape.taps * shape.taps * shape.n_inputs / shape.n_groups;
+        let random = Philox::new(number as u64);
+        let weights = if number == 0 || number == shapes.len() - 1 {
+            let numbers = (0..n as u64).map(|i| random.uniform_f32(i) - 0.5);
+            Weights::Float(numbers.collect())
+        } else {
+            let codes = (0..n as u64).map(|i| random.word(i).to_le_bytes()[0]);
+            Weights::Levels {
+                quantizer: signs.clone(),
+                codes: codes.map(|code| code >> (8 - weight_bits)).collect(),
+            }
+        };
+        let mut window = Window::new([shape.taps; 2]);
+        if shape.taps == 3 {
+            window = window.with_padding([[1, 1], [1, 1]]);
+        }
+        let layer = Layer::new(shape.name, shape.n_outputs, window, weights);
+        let layer = layer.with_groups(shape.n_groups);
+        let layer = if shape.is_pooled {
+            layer.with_pool(Window::new([2, 2]).with_stride([2, 2]))
+        } else {
+            layer
+        };
+        if number == shapes.len() - 1 {
+            layer
+        } else {
+            let levels = LevelSet::uniform_from_zero(bits, 0.5).unwrap();
+            layer.with_activation(Activation::Levels(levels))
+        }
+    });
+    let input = InputImage::unit([SIDE, SIDE, 2]);
+    let network = Network::new(input, layers.collect()).unwrap();
+    network.freeze_to(packing).unwrap()
+}
+
+fn pixels() -> Vec<u8> {
+    let places = 0..(BATCH * SIDE * SIDE * 2) as u64;
+    places
+        .map(|i| Philox::new(7).word(i).to_le_bytes()[0])
+        .collect()
+}
+
+/// Checks that two outputs are equal.
+fn assert_equal(actual: &ArrayD<f32>, expected: &ArrayD<f32>) {
+    let elements = |array: &ArrayD<f32>| array.iter().copied().collect::<Vec<_>>();
+    assert_close(elements(actual), elements(expected), Tolerance::exact());
+}
+
+/// Returns the bytes of the packed input of a layer after the first.
+fn input_bytes(shape: &Shape, (packing, _, bits): Form) -> usize {
+    let group_len = shape.n_inputs / shape.n_groups;
+    let words = match packing {
+        Packing::Bits => bits * shape.n_groups * group_len.div_ceil(32),
+        Packing::Bytes => shape.n_groups * group_len.div_ceil(4),
+    };
+    4 * BATCH * shape.side * shape.side * words
+}
+
+/// Returns the product of the bits of an activation and a weight.
+fn n_pairs((packing, weight_bits, bits): Form) -> usize {
+    match packing {
+        Packing::Bits => bits * weight_bits,
+        Packing::Bytes => 1,
+    }
+}
+
+#[test]
+fn the_hosts_peak_is_that_of_the_largest_counts_and_sums() {
+    for form in FORMS {
+        let host = Host::new();
+        let frozen = frozen(form);
+        let output = frozen.run(&pixels(), &host).unwrap();
+        let most = shapes()
+            .iter()
+            .map(|shape| shape.temporary_bytes(form))
+            .max();
+        let most = most.unwrap();
+        // With one pair of planes, flags of thresholds take the place of counts. With 31
+        // thresholds, the layer with a max-pool is the largest.
+        let slack = match form {
+            (Packing::Bits, 1, 1) => most,
+            (_, _, 5) => 4 * BATCH * SIDE * SIDE / 4 * 120,
+            _ => 0,
+        };
+        let peak = host.peak_bytes();
+        assert!(
+            peak <= most && peak >= most - slack,
+            "{form:?}: {peak} {most}"
+        );
+        assert_eq!((output.len(), host.live_bytes()), (BATCH * 3, 0));
+    }
+}
+
+#[test]
+#[cfg(feature = "gpu")]
+fn the_peak_of_a_devices_pool_is_that_of_the_largest_packed_input_and_output() {
+    for shared in gpu_wgsl::check::every_adapter() {
+        let gpu = shared.reopen().unwrap();
+        for form in FORMS {
+            let frozen = frozen(form);
+            gpu.finish().unwrap();
+            assert_eq!(gpu.pool().live_bytes(), 0);
+            let network = frozen.upload(&gpu).unwrap();
+            let weights = gpu.pool().live_bytes();
+            gpu.finish().unwrap();
+            gpu.reset_peak();
+            let output = network.run(&pixels()).unwrap();
+            let packed: Vec<u64> = shapes()[1..]
+                .iter()
+                .map(|shape| input_bytes(shape, form) as u64)
+                .collect();
+            let largest = packed.windows(2).map(|pair| pair[0] + pair[1]).max();
+            let peak = gpu.pool().peak_bytes();
+            assert_eq!(peak, weights + largest.unwrap(), "{form:?}");
+            assert_eq!(gpu.pool().live_bytes(), weights);
+            assert_equal(&output, &frozen.run(&pixels(), &Host::new()).unwrap());
+        }
+    }
+}
