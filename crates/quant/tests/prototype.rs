@@ -15,7 +15,6 @@
 //! | 10. The least squares fail on singular data, and drag the graph of gradients along. | `fits::data_in_one_cell_moves_the_basis_as_little_as_possible`, `qem_program::results_are_constants_for_gradients` |
 //! | 11. The gradient of activations is not clipped. | no counterpart yet: levels have no gradient ([`levels_have_no_gradient`]), and there is no layer for training |
 //! | 12. A cache whose keys depend on the order of arguments grows without bound; a method drops its arguments; an exception is undefined. | no counterpart: this crate has no cache, and the compiler finds the others |
-#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use quant::{LevelSet, Normal, Qem};
 use tensor_core::compare::{Tolerance, assert_close};
