@@ -312,6 +312,10 @@ impl Session {
     /// Returns a function that trains from the initial weights, evaluates the test data and returns
     /// the trained parameters. The data is stored on executor `home`; the function must be called
     /// with `home` or with an executor that wraps `home`.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a closure has no name that a type alias could contain"
+    )]
     fn training<'s>(
         &'s self,
         home: &dyn Executor,

@@ -63,6 +63,8 @@ pub struct Layer {
     x: Vec<f32>,
     /// The levels of the weights, `[channels, 3, 3, channels]`.
     weights: Vec<f32>,
+    /// The levels of `x` with their padding, `[batch, side + 2, side + 2, channels]`.
+    padded: Tensor,
     levels: LevelSet,
     signs: PackedSigns,
     /// The packed codes of `x`, `[batch, side, side, plane, word]`.
@@ -95,7 +97,12 @@ impl Layer {
         let signs =
             PackedSigns::from_codes(&weight_codes, channels, [TAPS; 2], channels, weight_bits)?;
         let layout = PlaneLayout::new(channels, 1, bits)?;
+        let lowest = levels.levels()[0];
+        let images = Tensor::from_vec(&[batch, side, side, channels], x.clone());
+        let padded = levels.levels_of(&images);
+        let padded = padded.pad(1, 1, 1, lowest).pad(2, 1, 1, lowest);
         Ok(Self {
+            padded: padded.realize(&Host::new())?,
             expected: sums(
                 &planes(&codes, channels, bits),
                 &planes(&weight_codes, channels, weight_bits),
@@ -132,17 +139,17 @@ impl Layer {
     }
 
     /// Returns the sums of f32 images.
-    fn from_values(&self, x: &Tensor) -> quant::Result<Tensor> {
-        self.from_packed(&Packed::from_values(&self.levels, x, 1)?)
+    fn sums_of_values(&self, x: &Tensor) -> quant::Result<Tensor> {
+        self.sums_of_packed(&Packed::from_values(&self.levels, x, 1)?)
     }
 
     /// Returns the sums of packed words.
-    fn from_words(&self, words: &Tensor) -> quant::Result<Tensor> {
+    fn sums_of_words(&self, words: &Tensor) -> quant::Result<Tensor> {
         let layout = PlaneLayout::new(self.channels, 1, self.levels.basis().len())?;
-        self.from_packed(&Packed::from_words(words.clone(), layout, Alphabet::Signs)?)
+        self.sums_of_packed(&Packed::from_words(words.clone(), layout, Alphabet::Signs)?)
     }
 
-    fn from_packed(&self, x: &Packed) -> quant::Result<Tensor> {
+    fn sums_of_packed(&self, x: &Packed) -> quant::Result<Tensor> {
         let sums = conv2d_packed(x, &self.signs, &WINDOW, Outside::ZeroBits)?;
         let shape = [self.batch, self.side, self.side, self.channels];
         if self.n_planes() == [1, 1] {
@@ -157,13 +164,10 @@ impl Layer {
     }
 
     /// Returns the quantised images with their padding, and the levels of the weights.
-    fn levels_in_memory(&self) -> Result<Vec<Tensor>> {
-        let lowest = self.levels.levels()[0];
-        let padded = self.levels.levels_of(&self.x());
-        let padded = padded.pad(1, 1, 1, lowest).pad(2, 1, 1, lowest);
+    fn levels_in_memory(&self) -> Vec<Tensor> {
         let shape = [self.channels, TAPS, TAPS, self.channels];
         let weights = Tensor::from_vec(&shape, self.weights.clone());
-        Ok(vec![padded.realize(&Host::new())?, weights])
+        vec![self.padded.clone(), weights]
     }
 }
 
@@ -182,30 +186,18 @@ impl Problem for Layer {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let whole = self.extent();
         let fits = "the sizes were checked when the problem was created";
-        let from_words = move |tensors: &[Tensor]| self.from_words(&tensors[0]).expect(fits);
-        let from_values = move |tensors: &[Tensor]| self.from_values(&tensors[0]).expect(fits);
+        let from_words = move |tensors: &[Tensor]| self.sums_of_words(&tensors[0]).expect(fits);
+        let from_values = move |tensors: &[Tensor]| self.sums_of_values(&tensors[0]).expect(fits);
         let [bits, _] = self.n_planes();
         let n_words = self.channels.div_ceil(32);
         let shape = [self.batch, self.side, self.side, bits, 1, n_words];
         let words = vec![Tensor::from_vec(&shape, self.words.clone())];
-        let mut on_host = Vec::new();
-        if let Ok(levels) = self.levels_in_memory() {
-            on_host.push(Variant::compiled::<f32>(
-                "host-f32", whole, levels, multiplied,
-            ));
-        }
-        on_host.push(Variant::compiled::<f32>(
-            "host-words",
-            whole,
-            words,
-            from_words,
-        ));
-        on_host.push(Variant::compiled::<f32>(
-            "host",
-            whole,
-            vec![self.x()],
-            from_values,
-        ));
+        let (levels, values) = (self.levels_in_memory(), vec![self.x()]);
+        let on_host = [
+            Variant::compiled::<f32>("host-f32", whole, levels, multiplied),
+            Variant::compiled::<f32>("host-words", whole, words, from_words),
+            Variant::compiled::<f32>("host", whole, values, from_values),
+        ];
         let (devices, left_out) = if whole.work.amount() <= SOFTWARE_PRODUCTS {
             (gpus.iter().collect(), Vec::new())
         } else {

@@ -24,11 +24,12 @@ pub(super) fn variants<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Vec<Variant<'a>> {
         })
         .with_executor(name)
     };
-    let in_f32 = layer.levels_in_memory().map(|levels| {
-        Variant::on_gpu::<f32>(gpu, whole, levels, multiplied).with_executor("wgsl-f32")
-    });
-    let kernels = [kernel("wgsl-bits", of_bits), kernel("wgsl-bytes", of_bytes)];
-    in_f32.into_iter().chain(kernels).collect()
+    let in_f32 = Variant::on_gpu::<f32>(gpu, whole, layer.levels_in_memory(), multiplied);
+    vec![
+        in_f32.with_executor("wgsl-f32"),
+        kernel("wgsl-bits", of_bits),
+        kernel("wgsl-bytes", of_bytes),
+    ]
 }
 
 /// A kernel with its weights, and its input.
@@ -74,7 +75,7 @@ fn of_bits<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Result<Kernel<'a>> {
 }
 
 /// Uploads the levels as bytes. Words outside of the image are 0, so the products with the lowest
-/// level there are numbers that are added.
+/// level there are numbers that are added. The image has at least two rows and columns.
 fn of_bytes<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Result<Kernel<'a>> {
     let (channels, n_taps) = (layer.channels, TAPS * TAPS);
     let layout = PlaneLayout::bytes(channels, 1)?;
