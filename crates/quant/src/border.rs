@@ -26,8 +26,10 @@ pub(crate) struct Border {
 /// The classes of the positions along one axis.
 #[derive(Clone, Debug, PartialEq)]
 struct Classes {
-    /// The class of each output position.
-    class_of: Vec<usize>,
+    /// The number of output positions.
+    len: usize,
+    /// The first output position of each class, which ends where the next class begins.
+    starts: Vec<usize>,
     /// The taps of each class that are inside of the image.
     inside: Vec<Range<usize>>,
 }
@@ -36,16 +38,25 @@ impl Border {
     pub(crate) fn new(window: &Window, image: [usize; 2], output: [usize; 2]) -> Self {
         let axes = [0, 1].map(|axis| {
             let mut classes = Classes {
-                class_of: Vec::with_capacity(output[axis]),
+                len: output[axis],
+                starts: Vec::new(),
                 inside: Vec::new(),
             };
-            for position in 0..output[axis] {
+            let mut position = 0;
+            while position < output[axis] {
                 let taps = window.taps_inside(axis, image[axis], position);
+                // The class of all taps has nearly all positions of a large image.
+                let next = if taps == (0..window.size[axis]) {
+                    window.first_beyond(axis, image[axis])
+                } else {
+                    position + 1
+                };
                 // Classes follow one another along an axis, so only the last one can be equal.
                 if classes.inside.last() != Some(&taps) {
+                    classes.starts.push(position);
                     classes.inside.push(taps);
                 }
-                classes.class_of.push(classes.inside.len() - 1);
+                position = next;
             }
             classes
         });
@@ -75,10 +86,14 @@ impl Border {
 
     /// Returns the class of each output row, and of each output column.
     pub(crate) fn class_of_axes(&self) -> [Vec<u32>; 2] {
-        // Fewer classes than rows or columns of an image, so a number fits u32.
-        let class = |&class: &usize| u32::try_from(class).unwrap_or(u32::MAX);
-        let axes = self.axes.each_ref();
-        axes.map(|axis| axis.class_of.iter().map(class).collect())
+        self.axes.each_ref().map(|axis| {
+            let ends = axis.starts.iter().skip(1).chain([&axis.len]);
+            // At most two classes for each tap, so a number fits u32.
+            let classes = (0_u32..).zip(axis.starts.iter().zip(ends));
+            let runs = classes.map(|(class, (start, end))| (class, end - start));
+            runs.flat_map(|(class, n)| std::iter::repeat_n(class, n))
+                .collect()
+        })
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
@@ -103,6 +118,50 @@ impl Border {
 /// as they do where the padding adds nothing.
 pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
     let first = numbers.get(..n_outputs)?;
-    let mut classes = numbers.chunks(n_outputs);
+    // Without outputs there are no numbers.
+    let mut classes = numbers.chunks(n_outputs.max(1));
     classes.all(|class| class == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_position_has_the_class_of_its_taps() {
+        let mut n_windows = 0;
+        for (size, stride) in [(1, 1), (2, 3), (3, 1), (3, 2), (5, 1), (7, 20)] {
+            for (dilation, before, after) in [(1, 0, 0), (1, 1, 1), (2, 3, 0), (3, 0, 9), (5, 9, 9)]
+            {
+                for len in [0, 1, 2, 5, 13, 40] {
+                    let window = Window::new([size, 1])
+                        .with_stride([stride, 1])
+                        .with_dilation([dilation, 1])
+                        .with_padding([[before, after], [0, 0]]);
+                    let image = [len, 1];
+                    let Ok(output) = window.output_size(image) else {
+                        continue;
+                    };
+                    n_windows += 1;
+                    let border = Border::new(&window, image, output);
+                    let [rows, _] = border.class_of_axes();
+                    assert_eq!(rows.len(), output[0]);
+                    for (position, &class) in rows.iter().enumerate() {
+                        let taps = window.taps_inside(0, len, position);
+                        assert_eq!(border.axes[0].inside[class as usize], taps, "{window:?}");
+                    }
+                    assert!(border.n_classes() <= 2 * size + 1, "{window:?}");
+                }
+            }
+        }
+        assert!(n_windows > 100, "{n_windows}");
+    }
+
+    #[test]
+    fn positions_take_no_memory() {
+        let window = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+        let border = Border::new(&window, [1 << 40, 4], [1 << 40, 4]);
+        assert_eq!(border.axes[0].starts, [0, 1, (1 << 40) - 1]);
+        assert_eq!(border.n_classes(), 9);
+    }
 }
