@@ -14,7 +14,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::border::{self, Border};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_type};
 use crate::level_set::{Alphabet, LevelSet, check_bits};
 use crate::planes::{Packing, PlaneLayout, check_codes};
 use crate::window::Window;
@@ -33,9 +33,11 @@ impl Packed {
     ///
     /// # Errors
     /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`] unless
-    /// `x` has four axes; [`Error::Tensor`] for an error of `x`.
+    /// `x` has four axes; [`Error::Type`] unless it is f32; [`Error::Tensor`] for an error of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
-        let [.., n_channels] = image_shape("Packed::from_values", x)?;
+        let operation = "Packed::from_values";
+        check_type(operation, "x", x, DType::F32)?;
+        let [.., n_channels] = image_shape(operation, x)?;
         let layout = PlaneLayout::new(n_channels, n_groups, levels.basis().len())?;
         // [batch, height, width, threshold, channel]
         let passed = levels.passed_of(x).permute(&[0, 1, 2, 4, 3]);
@@ -49,7 +51,7 @@ impl Packed {
     /// Wraps words `[batch, height, width, plane, group, word]` of `u32`. Unused bits must be 0.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] for a layout of bytes;
+    /// [`Error::InvalidNumber`] for a layout of bytes; [`Error::Type`] for another type;
     /// [`Error::Tensor`] for an error of `words`; [`Error::Shape`] if the last three axes are not
     /// those of the layout.
     pub fn from_words(words: Tensor, layout: PlaneLayout, alphabet: Alphabet) -> Result<Self> {
@@ -63,6 +65,7 @@ impl Packed {
             is_bits,
             "1",
         )?;
+        check_type(operation, "words", &words, DType::U32)?;
         let shape = words.shape()?;
         let expected = layout.pixel_shape();
         if shape.len() != 6 || shape[3..] != expected {
@@ -160,7 +163,7 @@ impl PackedSigns {
         check_codes(operation, codes, n_planes)?;
         let layout = PlaneLayout::new(group_len, 1, n_planes)?;
         let bit = |weight: usize, plane: usize| codes[weight] >> plane & 1;
-        let n_taps = taps[0] * taps[1];
+        let n_taps = taps[0].saturating_mul(taps[1]);
         Ok(Self {
             words: weight_words(layout, n_taps, n_outputs, n_planes, bit),
             taps,
@@ -277,7 +280,8 @@ pub fn conv2d_packed(
             n_groups: groups,
         });
     }
-    let n_products = window.n_taps() * layout.group_len();
+    let size = window.output_size(image)?;
+    let n_products = window.n_taps().saturating_mul(layout.group_len());
     if i32::try_from(n_products).is_err() {
         return Err(Error::SumOverflow {
             operation,
@@ -286,7 +290,6 @@ pub fn conv2d_packed(
             bits: (n_products as f64).log2(),
         });
     }
-    let size = window.output_size(image)?;
     let border = Border::new(window, image, size);
     let view = signs.view();
     let starts = view.starts(x.alphabet, layout.group_len(), &border, outside);
@@ -299,13 +302,9 @@ pub fn conv2d_packed(
         _ if border::common(&starts, n_planes * n_outputs).is_some() => border
             .program(&starts, n_planes * n_outputs)
             .reshape(&[1, n_planes, n_outputs]),
-        _ => border.program(&starts, n_planes * n_outputs).reshape(&[
-            size[0],
-            size[1],
-            1,
-            n_planes,
-            n_outputs,
-        ]),
+        _ => border
+            .program(&starts, n_planes * n_outputs)
+            .reshape(&[size[0], size[1], 1, n_planes, n_outputs]),
     };
     let ones = view.ones(&x.words, layout, window, size).reshape(&[
         shape[0],
@@ -425,8 +424,14 @@ pub(crate) fn weight_words(
     number: impl Fn(usize, usize) -> u8,
 ) -> Vec<u32> {
     let (group_len, group_words) = (layout.group_len(), layout.group_words());
-    let mut words = vec![0; n_outputs * n_planes * n_taps * group_words];
-    for weight in 0..n_outputs * n_taps * group_len {
+    // Sizes without a 0 are those of existing codes; next to a 0 there can be any.
+    let product = |sizes: &[usize]| {
+        sizes
+            .iter()
+            .fold(1_usize, |n, &size| n.saturating_mul(size))
+    };
+    let mut words = vec![0; product(&[n_outputs, n_planes, n_taps, group_words])];
+    for weight in 0..product(&[n_outputs, n_taps, group_len]) {
         let (tap, channel) = (weight / group_len, weight % group_len);
         let (output, tap) = (tap / n_taps, tap % n_taps);
         // The channel of a group is placed as in the first group.

@@ -18,7 +18,8 @@
 
 use tensor_core::{DType, Tensor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_multiple};
+use crate::level_set::check_bits;
 
 /// The number of bits of a word.
 const WORD_BITS: usize = u32::BITS as usize;
@@ -59,15 +60,17 @@ impl PlaneLayout {
     /// Creates the layout of codes with `n_planes` bits, each in a plane of its own.
     ///
     /// # Errors
-    /// [`Error::Groups`] unless the channels can be divided into the groups.
+    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::BitCount`]
+    /// unless there are 1 to [`MAX_BITS`](crate::MAX_BITS) planes.
     pub fn new(n_channels: usize, n_groups: usize, n_planes: usize) -> Result<Self> {
+        check_bits("PlaneLayout::new", n_planes)?;
         Self::with_packing(Packing::Bits, n_channels, n_groups, n_planes)
     }
 
     /// Creates the layout of signed bytes.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Error::Groups`] unless the channels can be divided into the groups.
     pub fn bytes(n_channels: usize, n_groups: usize) -> Result<Self> {
         Self::with_packing(Packing::Bytes, n_channels, n_groups, 1)
     }
@@ -132,7 +135,8 @@ impl PlaneLayout {
     /// Returns the number of words of a pixel.
     #[must_use]
     pub fn pixel_words(&self) -> usize {
-        self.n_planes * self.n_groups * self.group_words()
+        let groups = self.n_planes.saturating_mul(self.n_groups);
+        groups.saturating_mul(self.group_words())
     }
 
     /// Returns the number of channels of a word.
@@ -169,13 +173,9 @@ impl PlaneLayout {
     /// more bits than planes.
     pub fn pack(&self, codes: &[u8]) -> Result<Vec<u32>> {
         let operation = "PlaneLayout::pack";
-        if self.n_channels == 0 || !codes.len().is_multiple_of(self.n_channels) {
-            return Err(Error::Length {
-                operation,
-                quantity: "codes",
-                actual: codes.len(),
-                expected: codes.len() / self.n_channels.max(1) * self.n_channels,
-            });
+        check_multiple(operation, "codes", codes.len(), self.n_channels)?;
+        if codes.is_empty() {
+            return Ok(vec![]);
         }
         check_codes(operation, codes, self.n_planes * self.width())?;
         let mut words = vec![0; codes.len() / self.n_channels * self.pixel_words()];
@@ -199,13 +199,9 @@ impl PlaneLayout {
     /// [`Error::Length`] unless the words are whole pixels.
     pub fn unpack(&self, words: &[u32]) -> Result<Vec<u8>> {
         let pixel_words = self.pixel_words();
-        if pixel_words == 0 || !words.len().is_multiple_of(pixel_words) {
-            return Err(Error::Length {
-                operation: "PlaneLayout::unpack",
-                quantity: "words",
-                actual: words.len(),
-                expected: words.len() / pixel_words.max(1) * pixel_words,
-            });
+        check_multiple("PlaneLayout::unpack", "words", words.len(), pixel_words)?;
+        if words.is_empty() {
+            return Ok(vec![]);
         }
         let plane_words = self.n_groups * self.group_words();
         let code = |words: &[u32], channel| {

@@ -87,11 +87,11 @@ impl DeviceNetwork<'_> {
     /// stay on the device.
     ///
     /// # Errors
-    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] or [`Error::Device`] for
-    /// an error of the device.
+    /// [`Error::ImageShape`] for images of another size; [`Error::Type`] for another type;
+    /// [`Error::Tensor`] or [`Error::Device`] for an error of the device.
     pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
         let operation = "DeviceNetwork::layers_of";
-        let batch = batch_of(operation, codes, self.network.input_size())?;
+        let batch = batch_of(operation, codes, self.network.input_size(), DType::I32)?;
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.kernels.len());
         for (layer, kernel) in self.network.layers.iter().zip(&self.kernels) {
             let input = outputs.last().unwrap_or(codes);
