@@ -1,5 +1,4 @@
-//! The classes of output positions: two positions are in one class if the same taps are inside of
-//! the image.
+//! The classes of output positions: those with the same taps inside of the image are equal.
 //!
 //! Method: the taps inside of the image are a range of taps along the height and one along the
 //! width, so a class is a pair of a class of rows and a class of columns.
@@ -10,7 +9,6 @@
 //! taps   .##        ###          ##.
 //! ```
 
-use std::iter::repeat_n;
 use std::ops::Range;
 
 use tensor_core::Tensor;
@@ -25,13 +23,13 @@ pub(crate) struct Border {
     axes: [Classes; 2],
 }
 
-/// The classes of the positions along one axis, in the order of the positions.
-///
-/// Memory: some numbers per class, so that a small file of a large image takes little memory.
+/// The classes of the positions along one axis.
 #[derive(Clone, Debug, PartialEq)]
 struct Classes {
-    /// The number of output positions of each class.
-    n_positions: Vec<usize>,
+    /// The number of output positions.
+    len: usize,
+    /// The first output position of each class, which ends where the next class begins.
+    starts: Vec<usize>,
     /// The taps of each class that are inside of the image.
     inside: Vec<Range<usize>>,
 }
@@ -40,19 +38,25 @@ impl Border {
     pub(crate) fn new(window: &Window, image: [usize; 2], output: [usize; 2]) -> Self {
         let axes = [0, 1].map(|axis| {
             let mut classes = Classes {
-                n_positions: Vec::new(),
+                len: output[axis],
+                starts: Vec::new(),
                 inside: Vec::new(),
             };
-            for position in 0..output[axis] {
+            let mut position = 0;
+            while position < output[axis] {
                 let taps = window.taps_inside(axis, image[axis], position);
+                // The class of all taps has nearly all positions of a large image.
+                let next = if taps == (0..window.size[axis]) {
+                    window.first_beyond(axis, image[axis])
+                } else {
+                    position + 1
+                };
                 // Classes follow one another along an axis, so only the last one can be equal.
-                match classes.n_positions.last_mut() {
-                    Some(n) if classes.inside.last() == Some(&taps) => *n += 1,
-                    _ => {
-                        classes.inside.push(taps);
-                        classes.n_positions.push(1);
-                    }
+                if classes.inside.last() != Some(&taps) {
+                    classes.starts.push(position);
+                    classes.inside.push(taps);
                 }
+                position = next;
             }
             classes
         });
@@ -83,15 +87,17 @@ impl Border {
     /// Returns the class of each output row, and of each output column.
     pub(crate) fn class_of_axes(&self) -> [Vec<u32>; 2] {
         self.axes.each_ref().map(|axis| {
-            // There are at most two classes for each tap, and one more, so a number fits u32.
-            let numbered = (0_u32..).zip(&axis.n_positions);
-            let classes = numbered.flat_map(|(class, &n)| repeat_n(class, n));
-            classes.collect()
+            let ends = axis.starts.iter().skip(1).chain([&axis.len]);
+            // At most two classes for each tap, so a number fits u32.
+            let classes = (0_u32..).zip(axis.starts.iter().zip(ends));
+            let runs = classes.map(|(class, (start, end))| (class, end - start));
+            runs.flat_map(|(class, n)| std::iter::repeat_n(class, n))
+                .collect()
         })
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
-    /// `[outputs]` if all classes have equal numbers.
+    /// `[outputs]` if all classes have the same.
     pub(crate) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
         if let Some(numbers) = common(numbers, n_outputs) {
             return Tensor::from_vec(&[n_outputs], numbers.to_vec());
@@ -108,10 +114,54 @@ impl Border {
     }
 }
 
-/// Returns the numbers `[output]` of every class if all classes of `[class, output]` have equal
-/// numbers, as they do where the padding adds nothing.
+/// Returns the numbers `[output]` of all classes if the classes of `[class, output]` have the same,
+/// as they do where the padding adds nothing.
 pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
     let first = numbers.get(..n_outputs)?;
+    // Without outputs there are no numbers.
     let mut classes = numbers.chunks(n_outputs.max(1));
     classes.all(|class| class == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_position_has_the_class_of_its_taps() {
+        let mut n_windows = 0;
+        for (size, stride) in [(1, 1), (2, 3), (3, 1), (3, 2), (5, 1), (7, 20)] {
+            for (dilation, before, after) in [(1, 0, 0), (1, 1, 1), (2, 3, 0), (3, 0, 9), (5, 9, 9)]
+            {
+                for len in [0, 1, 2, 5, 13, 40] {
+                    let window = Window::new([size, 1])
+                        .with_stride([stride, 1])
+                        .with_dilation([dilation, 1])
+                        .with_padding([[before, after], [0, 0]]);
+                    let image = [len, 1];
+                    let Ok(output) = window.output_size(image) else {
+                        continue;
+                    };
+                    n_windows += 1;
+                    let border = Border::new(&window, image, output);
+                    let [rows, _] = border.class_of_axes();
+                    assert_eq!(rows.len(), output[0]);
+                    for (position, &class) in rows.iter().enumerate() {
+                        let taps = window.taps_inside(0, len, position);
+                        assert_eq!(border.axes[0].inside[class as usize], taps, "{window:?}");
+                    }
+                    assert!(border.n_classes() <= 2 * size + 1, "{window:?}");
+                }
+            }
+        }
+        assert!(n_windows > 100, "{n_windows}");
+    }
+
+    #[test]
+    fn positions_take_no_memory() {
+        let window = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+        let border = Border::new(&window, [1 << 40, 4], [1 << 40, 4]);
+        assert_eq!(border.axes[0].starts, [0, 1, (1 << 40) - 1]);
+        assert_eq!(border.n_classes(), 9);
+    }
 }

@@ -14,7 +14,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::border::{self, Border};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_type};
 use crate::level_set::{Alphabet, LevelSet, check_bits};
 use crate::planes::{Packing, PlaneLayout, check_codes};
 use crate::window::Window;
@@ -32,10 +32,12 @@ impl Packed {
     /// codes are those of [`LevelSet::codes_of`].
     ///
     /// # Errors
-    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`]
-    /// unless `x` has four axes; [`Error::Tensor`] for an error of `x`.
+    /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`] unless
+    /// `x` has four axes; [`Error::Type`] unless it is f32; [`Error::Tensor`] for an error of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
-        let [.., n_channels] = image_shape("Packed::from_values", x)?;
+        let operation = "Packed::from_values";
+        check_type(operation, "x", x, DType::F32)?;
+        let [.., n_channels] = image_shape(operation, x)?;
         let layout = PlaneLayout::new(n_channels, n_groups, levels.basis().len())?;
         // [batch, height, width, threshold, channel]
         let passed = levels.passed_of(x).permute(&[0, 1, 2, 4, 3]);
@@ -49,7 +51,7 @@ impl Packed {
     /// Wraps words `[batch, height, width, plane, group, word]` of `u32`. Unused bits must be 0.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] for a layout of bytes;
+    /// [`Error::InvalidNumber`] for a layout of bytes; [`Error::Type`] for another type;
     /// [`Error::Tensor`] for an error of `words`; [`Error::Shape`] if the last three axes are not
     /// those of the layout.
     pub fn from_words(words: Tensor, layout: PlaneLayout, alphabet: Alphabet) -> Result<Self> {
@@ -63,6 +65,7 @@ impl Packed {
             is_bits,
             "1",
         )?;
+        check_type(operation, "words", &words, DType::U32)?;
         let shape = words.shape()?;
         let expected = layout.pixel_shape();
         if shape.len() != 6 || shape[3..] != expected {
@@ -160,7 +163,7 @@ impl PackedSigns {
         check_codes(operation, codes, n_planes)?;
         let layout = PlaneLayout::new(group_len, 1, n_planes)?;
         let bit = |weight: usize, plane: usize| codes[weight] >> plane & 1;
-        let n_taps = taps[0] * taps[1];
+        let n_taps = taps[0].saturating_mul(taps[1]);
         Ok(Self {
             words: weight_words(layout, n_taps, n_outputs, n_planes, bit),
             taps,

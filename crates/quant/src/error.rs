@@ -1,5 +1,7 @@
 //! Errors of this crate.
 
+use tensor_core::{DType, Tensor};
+
 /// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -179,6 +181,18 @@ pub enum Error {
         /// The expected shape, in words.
         expected: String,
     },
+    /// A tensor of another type than the operation requires.
+    #[error("{operation}: {quantity} has type {actual} (expected {expected})")]
+    Type {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The name of the tensor.
+        quantity: &'static str,
+        /// The type of the tensor.
+        actual: DType,
+        /// The expected type.
+        expected: DType,
+    },
     /// A text or a tensor of a model file that is missing or has an unexpected value.
     #[error("{operation}: {key} is {actual} (expected {expected})")]
     ModelFile {
@@ -227,6 +241,46 @@ impl Error {
 
 /// The largest number in a window; no sum or product of two such numbers overflows.
 pub(crate) const MAX_WINDOW: usize = 1 << 15;
+
+/// Checks that data consists of whole units of `unit` elements.
+pub(crate) fn check_multiple(
+    operation: &'static str,
+    quantity: &'static str,
+    actual: usize,
+    unit: usize,
+) -> Result<()> {
+    if actual.is_multiple_of(unit) {
+        return Ok(());
+    }
+    Err(Error::Length {
+        operation,
+        quantity,
+        actual,
+        expected: actual.checked_next_multiple_of(unit).unwrap_or(0),
+    })
+}
+
+/// The largest height, width and number of channels of an image.
+pub(crate) const MAX_SIDE: usize = 1 << 20;
+
+/// Checks the type of a tensor.
+pub(crate) fn check_type(
+    operation: &'static str,
+    quantity: &'static str,
+    tensor: &Tensor,
+    expected: DType,
+) -> Result<()> {
+    let actual = tensor.dtype()?;
+    if actual == expected {
+        return Ok(());
+    }
+    Err(Error::Type {
+        operation,
+        quantity,
+        actual,
+        expected,
+    })
+}
 
 /// Checks a number; `expected` describes the valid numbers.
 pub(crate) fn check(

@@ -26,10 +26,10 @@ mod fixed_point;
 pub(crate) mod product;
 
 use tensor_core::ndarray::ArrayD;
-use tensor_core::{Executor, Tensor};
+use tensor_core::{DType, Executor, Tensor};
 
 use crate::border::Border;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_multiple};
 use crate::level_set::Alphabet;
 use crate::network::{Activation, Layer, Network, Normalization, batch_of};
 use crate::planes::{Packing, PlaneLayout};
@@ -172,10 +172,11 @@ impl FrozenNetwork {
     /// i32 in 0 to 255.
     ///
     /// # Errors
-    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] for an error of `codes`.
+    /// [`Error::ImageShape`] for images of another size; [`Error::Type`] for another type;
+    /// [`Error::Tensor`] for an error of `codes`.
     pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
         let operation = "FrozenNetwork::layers_of";
-        let batch = batch_of(operation, codes, self.input)?;
+        let batch = batch_of(operation, codes, self.input, DType::I32)?;
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
             let output = layer.output_of(outputs.last().unwrap_or(codes), batch);
@@ -223,14 +224,7 @@ impl FrozenNetwork {
     pub fn codes(&self, pixels: &[u8]) -> Result<Tensor> {
         let [height, width, channels] = self.input;
         let image_len = height * width * channels;
-        if image_len == 0 || !pixels.len().is_multiple_of(image_len) {
-            return Err(Error::Length {
-                operation: "FrozenNetwork::codes",
-                quantity: "pixels",
-                actual: pixels.len(),
-                expected: pixels.len() / image_len.max(1) * image_len,
-            });
-        }
+        check_multiple("FrozenNetwork::codes", "pixels", pixels.len(), image_len)?;
         let shape = [pixels.len() / image_len, height, width, channels];
         Ok(Tensor::from_vec(
             &shape,
@@ -387,7 +381,7 @@ impl FrozenLayer {
                 };
                 let units: Vec<f32> = exponents.iter().map(|&n| fixed_point::unit(n)).collect();
                 let units = Tensor::from_vec(&[units.len()], units);
-                normalization.program(&(pooled.cast(tensor_core::DType::F32) * units))
+                normalization.program(&(pooled.cast(DType::F32) * units))
             }
         }
     }

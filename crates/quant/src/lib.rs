@@ -29,6 +29,8 @@
 //! assert!(fit.mean_square_error < 0.024);
 //! # Ok::<(), quant::Error>(())
 //! ```
+//! Tensors and executors are those of the crate `tensor-core`, devices those of `gpu-wgsl`; neither
+//! is re-exported.
 //! Limits: at most 8 numbers in a basis. No training yet.
 
 mod abc;

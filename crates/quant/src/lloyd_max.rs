@@ -1,6 +1,6 @@
 //! Levels without a basis that are locally optimal, to compare a basis with.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, finite};
 use crate::population::{Cell, Population, non_empty};
 
 /// The maximum number of iterations.
@@ -27,7 +27,7 @@ pub struct LloydMax {
 ///
 /// # Errors
 /// [`Error::Empty`] without levels or without elements; [`Error::NotANumber`] for a level that is
-/// NaN.
+/// NaN; [`Error::InvalidNumber`] for an infinite one.
 ///
 /// # Source
 /// Max 1960, "Quantizing for minimum distortion"; Lloyd 1982, "Least squares quantization in PCM".
@@ -51,6 +51,9 @@ pub fn lloyd_max(population: &impl Population, start: &[f64]) -> Result<LloydMax
     }
     let mut levels = start.to_vec();
     levels.sort_by(f64::total_cmp);
+    for &level in &levels {
+        finite(operation, "level", level)?;
+    }
     for _ in 0..MAX_ITERATIONS {
         let next = cells(population, &levels)
             .map(|(level, cell)| {

@@ -10,10 +10,10 @@
 //! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets: Learned Quantization for Highly Accurate and
 //! Compact Deep Neural Networks".
 
-use tensor_core::{Executor, Tensor, einsum};
+use tensor_core::{DType, Executor, Tensor, einsum};
 
-use crate::error::{Error, Result, finite};
-use crate::level_set::LevelSet;
+use crate::error::{Error, MAX_SIDE, Result, check, check_type, finite};
+use crate::level_set::{LevelSet, check_bits};
 use crate::population::Sample;
 use crate::qem::Qem;
 use crate::quantizer::Quantizer;
@@ -193,6 +193,7 @@ impl Layer {
                 });
             }
         }
+        check_side("number of outputs", self.n_outputs)?;
         let size = self.window.output_size([height, width])?;
         let [height, width] = self.pool.output_size(size)?;
         check_pool(operation, &self.pool)?;
@@ -234,7 +235,7 @@ impl Layer {
     /// Returns the normalised sums of a tensor `[batch, height, width, channels]` of f32.
     pub(crate) fn values_of(&self, x: &Tensor, image: [usize; 3]) -> Result<Tensor> {
         let operation = "Network::values_of";
-        let batch = batch_of(operation, x, image)?;
+        let batch = batch_of(operation, x, image, DType::F32)?;
         let [height, width, n_channels] = image;
         let [rows, cols] = self.window.output_size([height, width])?;
         let (groups, group_len) = (self.n_groups, n_channels / self.n_groups);
@@ -265,12 +266,18 @@ impl Layer {
     }
 }
 
+/// Checks a height, a width or a number of channels.
+fn check_side(quantity: &'static str, side: usize) -> Result<()> {
+    let is_valid = (1..=MAX_SIDE).contains(&side);
+    check("Network::new", quantity, side as f64, is_valid, "1 to 2^20")
+}
+
 /// Checks that each pooling window has a position inside of the image.
 pub(crate) fn check_pool(operation: &'static str, pool: &Window) -> Result<()> {
     for (size, padding) in pool.size.into_iter().zip(pool.padding) {
         let padding = padding[0].max(padding[1]);
         let is_valid = padding < size && pool.dilation == [1; 2];
-        crate::error::check(
+        check(
             operation,
             "padding of the max-pool",
             padding as f64,
@@ -281,8 +288,14 @@ pub(crate) fn check_pool(operation: &'static str, pool: &Window) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of images in a tensor `[batch, height, width, channels]`.
-pub(crate) fn batch_of(operation: &'static str, x: &Tensor, image: [usize; 3]) -> Result<usize> {
+/// Returns the number of images in a tensor `[batch, height, width, channels]` of a type.
+pub(crate) fn batch_of(
+    operation: &'static str,
+    x: &Tensor,
+    image: [usize; 3],
+    dtype: DType,
+) -> Result<usize> {
+    check_type(operation, "the input", x, dtype)?;
     match *x.shape()? {
         [batch, height, width, channels] if [height, width, channels] == image => Ok(batch),
         ref shape => Err(Error::ImageShape {
@@ -349,7 +362,7 @@ impl InputImage {
     #[must_use]
     pub fn values_of(&self, codes: &Tensor) -> Tensor {
         let row = |numbers: &[f32]| Tensor::from_vec(&[numbers.len()], numbers.to_vec());
-        codes.cast(tensor_core::DType::F32) * row(&self.scale) + row(&self.offset)
+        codes.cast(DType::F32) * row(&self.scale) + row(&self.offset)
     }
 }
 
@@ -394,13 +407,21 @@ impl Network {
     /// Creates a network.
     ///
     /// # Errors
-    /// [`Error::Empty`] without layers; [`Error::Length`] unless the input has a scale and an
-    /// offset per channel; [`Error::Layer`] for a layer whose window does not fit, whose weights
-    /// have another number than the shape, or whose numbers are not finite.
+    /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] unless the height, the width and
+    /// the channels of the input are 1 to 2^20; [`Error::Length`] unless the input has a scale and
+    /// an offset per channel; [`Error::Layer`] for a layer with more than 2^20 outputs, whose window
+    /// does not fit, whose weights have another number than the shape, or whose numbers are not
+    /// finite.
     pub fn new(input: InputImage, layers: Vec<Layer>) -> Result<Self> {
         let operation = "Network::new";
         if layers.is_empty() {
             return Err(Error::Empty { operation });
+        }
+        for (quantity, side) in ["height", "width", "number of channels"]
+            .into_iter()
+            .zip(input.size)
+        {
+            check_side(quantity, side)?;
         }
         for (quantity, numbers) in [("scale", &input.scale), ("offset", &input.offset)] {
             if numbers.len() != input.size[2] {
@@ -447,10 +468,12 @@ impl Network {
     }
 
     /// Returns the normalised sums of each layer, before its activation, as tensor programs in f32.
-    /// The input `[batch, height, width, channels]` holds numbers, not codes.
+    /// The input `[batch, height, width, channels]` holds numbers, not codes:
+    /// [`InputImage::values_of`] returns the numbers of codes.
     ///
     /// # Errors
-    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] for an error of `x`.
+    /// [`Error::ImageShape`] for images of another size; [`Error::Type`] for another type than f32;
+    /// [`Error::Tensor`] for an error of `x`.
     pub fn values_of(&self, x: &Tensor) -> Result<Vec<Tensor>> {
         let mut values: Vec<Tensor> = Vec::with_capacity(self.layers.len());
         let mut x = x.clone();
@@ -477,16 +500,16 @@ impl Network {
     /// with quantised activations in all layers but the last. The levels of weights are fitted to
     /// each output channel. The levels of activations are fitted to the float activations of the
     /// layer for the given images `[batch, height, width, channels]`, after the layers before it
-    /// were quantised.
+    /// were quantised. The images hold numbers, as for [`values_of`](Self::values_of).
     ///
     /// Levels of activations start at 0 after a `ReLU`, and are symmetric otherwise. Memory: the
     /// activations of one layer for all images, sorted.
     ///
     /// # Errors
-    /// [`Error::Layer`] with the error of a fit, for example [`Error::BitCount`], with
-    /// [`Error::Activation`] for an activation that is a level set already, with
-    /// [`Error::ImageShape`] for images of another size, or with [`Error::Tensor`] for an error of
-    /// the executor.
+    /// [`Error::BitCount`] unless both numbers of bits are 1 to [`MAX_BITS`](crate::MAX_BITS);
+    /// [`Error::Layer`] with the error of a fit, for example [`Error::Empty`] without images, or
+    /// with [`Error::Activation`] for a layer that is quantised already; the errors of
+    /// [`values_of`](Self::values_of); [`Error::Tensor`] for an error of the executor.
     pub fn quantized(
         &self,
         weight_bits: usize,
@@ -494,6 +517,10 @@ impl Network {
         images: &Tensor,
         executor: &dyn Executor,
     ) -> Result<Self> {
+        // Also the bits of layers that the network does not have.
+        for bits in [weight_bits, activation_bits] {
+            check_bits("Network::quantized", bits)?;
+        }
         let mut layers = self.layers.clone();
         let last = layers.len() - 1;
         let mut x = images.clone();

@@ -18,7 +18,7 @@
 
 use tensor_core::{DType, Tensor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_multiple};
 use crate::level_set::check_bits;
 
 /// The number of bits of a word.
@@ -136,7 +136,8 @@ impl PlaneLayout {
     /// Returns the number of words of a pixel.
     #[must_use]
     pub fn pixel_words(&self) -> usize {
-        self.n_planes * self.n_groups * self.group_words()
+        let groups = self.n_planes.saturating_mul(self.n_groups);
+        groups.saturating_mul(self.group_words())
     }
 
     /// Returns the number of channels of a word.
@@ -173,13 +174,9 @@ impl PlaneLayout {
     /// more bits than planes.
     pub fn pack(&self, codes: &[u8]) -> Result<Vec<u32>> {
         let operation = "PlaneLayout::pack";
-        if self.n_channels == 0 || !codes.len().is_multiple_of(self.n_channels) {
-            return Err(Error::Length {
-                operation,
-                quantity: "codes",
-                actual: codes.len(),
-                expected: codes.len() / self.n_channels.max(1) * self.n_channels,
-            });
+        check_multiple(operation, "codes", codes.len(), self.n_channels)?;
+        if codes.is_empty() {
+            return Ok(vec![]);
         }
         check_codes(operation, codes, self.n_planes * self.width())?;
         let mut words = vec![0; codes.len() / self.n_channels * self.pixel_words()];
@@ -203,13 +200,9 @@ impl PlaneLayout {
     /// [`Error::Length`] unless the words are whole pixels.
     pub fn unpack(&self, words: &[u32]) -> Result<Vec<u8>> {
         let pixel_words = self.pixel_words();
-        if pixel_words == 0 || !words.len().is_multiple_of(pixel_words) {
-            return Err(Error::Length {
-                operation: "PlaneLayout::unpack",
-                quantity: "words",
-                actual: words.len(),
-                expected: words.len() / pixel_words.max(1) * pixel_words,
-            });
+        check_multiple("PlaneLayout::unpack", "words", words.len(), pixel_words)?;
+        if words.is_empty() {
+            return Ok(vec![]);
         }
         let plane_words = self.n_groups * self.group_words();
         let code = |words: &[u32], channel| {

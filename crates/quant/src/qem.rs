@@ -153,7 +153,8 @@ impl Qem {
     /// bits on, the published start alone leads to an error that is up to 16 % larger.
     ///
     /// # Errors
-    /// [`Error::Empty`] for a population without elements; [`Error::Singular`] with ridge 0.
+    /// [`Error::Empty`] for a population without elements; [`Error::Singular`] with ridge 0;
+    /// [`Error::InvalidNumber`] if squares of the elements overflow.
     pub fn fit(&self, population: &impl Population) -> Result<Fit> {
         let mut best: Option<Fit> = None;
         let whole = non_empty("Qem::fit", population)?;
@@ -175,8 +176,8 @@ impl Qem {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`] unless the basis has as many numbers as there are bits;
-    /// [`Error::InvalidNumber`] for a number that is not finite; [`Error::Empty`];
-    /// [`Error::Singular`] with ridge 0.
+    /// [`Error::InvalidNumber`] for a number that is not finite, or if a step overflows;
+    /// [`Error::Empty`]; [`Error::Singular`] with ridge 0.
     pub fn fit_from(
         &self,
         population: &impl Population,
@@ -315,11 +316,15 @@ impl Qem {
             equations.matrix[row * n + row] += self.ridge;
             equations.right[row] += self.ridge * old;
         }
-        solve(&equations.matrix, &equations.right).ok_or(Error::Singular {
+        let next = solve(&equations.matrix, &equations.right).ok_or(Error::Singular {
             operation,
             n_bases: n,
             n_cells: equations.n_cells,
-        })
+        })?;
+        for &number in &next {
+            finite(operation, "new basis number", number)?;
+        }
+        Ok(next)
     }
 
     /// Returns the basis and the offset of the same levels with positive numbers in ascending
@@ -373,13 +378,20 @@ impl Equations {
         self.n_cells += usize::from(cell.mass > 0.0);
     }
 
-    /// Returns the mean square error `(Σx² - 2 hᵀv + vᵀGv) / n`, at least 0.
+    /// Returns the mean square error `(Σx² - 2 hᵀv + vᵀGv) / n`, at least 0; infinite if it
+    /// overflows.
     fn error(&self, v: &[f64], squares: f64) -> f64 {
         let n = v.len();
         let linear: f64 = self.right.iter().zip(v).map(|(h, v)| h * v).sum();
         let quadratic: f64 = (0..n * n)
             .map(|place| self.matrix[place] * v[place / n] * v[place % n])
             .sum();
-        ((squares - 2.0 * linear + quadratic) / self.mass).max(0.0)
+        let error = (squares - 2.0 * linear + quadratic) / self.mass;
+        // The difference of two infinities, if squares of the basis overflow.
+        if error.is_nan() {
+            f64::INFINITY
+        } else {
+            error.max(0.0)
+        }
     }
 }

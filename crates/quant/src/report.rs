@@ -37,7 +37,7 @@ pub struct LayerReport {
     pub activations: Option<QuantizerReport>,
     /// The number of bytes of the weights and of the normalization as f32.
     pub n_bytes_f32: usize,
-    /// The number of bytes of the frozen layer
+    /// The number of bytes of the layer that [`Network::freeze`] packs as bits
     /// ([`FrozenLayer::n_bytes`](crate::FrozenLayer::n_bytes)).
     pub n_bytes_packed: usize,
 }

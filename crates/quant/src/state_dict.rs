@@ -66,7 +66,9 @@ impl StateDict {
     /// the tensor `name.weight`, and `name.bias` if the file contains it. `batch_norm` is the name
     /// of a batch normalization after it, with `weight`, `bias`, `running_mean` and `running_var`.
     ///
-    /// The weights of a linear layer are those of a convolution whose window is the whole image.
+    /// The weights of a linear layer are those of a convolution whose window is the whole image. A
+    /// convolution with groups is the layer [`with_groups`](Layer::with_groups), because files do
+    /// not contain their number.
     ///
     /// # Errors
     /// [`Error::ModelFile`] for a tensor that is missing or has another shape or type than

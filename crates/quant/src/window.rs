@@ -67,7 +67,7 @@ impl Window {
         Self { padding, ..self }
     }
 
-    /// Returns the number of taps, which saturates.
+    /// Returns the number of taps, or the largest `usize` if it is larger.
     #[must_use]
     pub fn n_taps(&self) -> usize {
         self.size[0].saturating_mul(self.size[1])
@@ -115,6 +115,14 @@ impl Window {
             free.div_ceil(dilation).min(self.size[axis])
         };
         before_end(before)..before_end(before.saturating_add(len))
+    }
+
+    /// Returns the first output position whose last tap is beyond an image of `len` positions, if
+    /// there is a position all of whose taps are inside.
+    pub(crate) fn first_beyond(&self, axis: usize, len: usize) -> usize {
+        let end = self.padding[axis][0].saturating_add(len);
+        let span = (self.size[axis] - 1) * self.dilation[axis];
+        end.saturating_sub(span).div_ceil(self.stride[axis])
     }
 
     /// Returns the windows over the axes 1 and 2 of a tensor as two new last axes. The padding has

@@ -316,3 +316,71 @@ fn sizes_that_do_not_match_are_errors() {
         ));
     }
 }
+
+#[test]
+fn an_image_without_outputs_has_no_sums() {
+    let x = Tensor::from_vec(&[1, 3, 3, 4], vec![0.5_f32; 36]);
+    let packed = Packed::from_values(&LevelSet::binary(1.0).unwrap(), &x, 2).unwrap();
+    let signs = PackedSigns::from_codes(&[], 0, [3, 3], 2, 2).unwrap();
+    let window = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+    let sums = conv2d_packed(&packed, &signs, &window, Outside::Nothing).unwrap();
+    let sums = sums.eval::<i32>(&Host::new()).unwrap();
+    assert_eq!(sums.shape(), [1, 3, 3, 1, 2, 0]);
+}
+
+#[test]
+fn absurd_sizes_next_to_zero_do_not_overflow() {
+    let max = usize::MAX;
+    for (n_outputs, taps, group_len) in [
+        (0, [max, max], 4),
+        (1, [max, 2], 0),
+        (max, [max, max], 0),
+        (max, [0, 0], max),
+    ] {
+        let signs = PackedSigns::from_codes(&[], n_outputs, taps, group_len, 8).unwrap();
+        assert!(signs.words().is_empty());
+    }
+    assert_eq!(Window::new([max, 2]).n_taps(), max);
+    let layout = PlaneLayout::new(max, max, 8).unwrap();
+    assert_eq!(layout.pack(&[]).unwrap(), []);
+    assert_eq!(layout.unpack(&[]).unwrap(), []);
+    assert!(matches!(layout.pack(&[0]), Err(Error::Length { .. })));
+}
+
+#[test]
+fn layouts_have_as_many_planes_as_a_code_has_bits() {
+    for n_planes in [0, 9, 33, usize::MAX] {
+        assert!(matches!(
+            PlaneLayout::new(4, 1, n_planes),
+            Err(Error::BitCount { limit: 8, .. })
+        ));
+    }
+    for layout in [PlaneLayout::new(0, 1, 1), PlaneLayout::bytes(0, 1)] {
+        let layout = layout.unwrap();
+        assert_eq!(layout.unpack(&layout.pack(&[]).unwrap()).unwrap(), []);
+        assert!(matches!(layout.pack(&[1]), Err(Error::Length { .. })));
+    }
+    let layout = PlaneLayout::new(4, 1, 1).unwrap();
+    assert_eq!(
+        layout.pack(&[0; 3]).unwrap_err().to_string(),
+        "PlaneLayout::pack: codes has 3 elements (expected 4)"
+    );
+}
+
+#[test]
+fn wrong_types_are_errors_that_name_the_operand() {
+    let x = Tensor::from_vec(&[1, 1, 1, 2], vec![1_i32, 2]);
+    let error = Packed::from_values(&LevelSet::binary(1.0).unwrap(), &x, 1).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Packed::from_values: x has type i32 (expected f32)"
+    );
+    let words = Tensor::from_vec(&[1; 6], vec![1_i32]);
+    let layout = PlaneLayout::new(4, 1, 1).unwrap();
+    assert_eq!(
+        Packed::from_words(words, layout, Alphabet::Signs)
+            .unwrap_err()
+            .to_string(),
+        "Packed::from_words: words has type i32 (expected u32)"
+    );
+}

@@ -470,3 +470,22 @@ fn programs_in_f32_reach_the_published_bases() {
         assert_near(&basis, &iteration.end, 2e-5);
     }
 }
+
+#[test]
+fn numbers_that_overflow_are_no_small_errors() {
+    let sample = Sample::new(&[1.0, 2.0]).unwrap();
+    let qem = Qem::signs(2).unwrap();
+    assert_eq!(
+        qem.error(&sample, &[1e308, 1e308], 0.0).unwrap(),
+        f64::INFINITY
+    );
+    let huge_ridge = qem.ridge(1e308).unwrap();
+    assert!(matches!(
+        huge_ridge.fit_from(&sample, &[4.0, 8.0], 0.0),
+        Err(Error::InvalidNumber { .. })
+    ));
+    assert!(matches!(
+        lloyd_max(&sample, &[0.0, f64::INFINITY]),
+        Err(Error::InvalidNumber { .. })
+    ));
+}

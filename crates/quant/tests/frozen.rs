@@ -593,9 +593,10 @@ fn numbers_of_any_size_are_fixed_point_numbers_of_their_channel() {
 #[test]
 fn a_sum_of_too_many_products_is_an_error() {
     // The rounding of 2^23 products of 8-bit numbers is half of the range of i32.
-    let n = (1 << 23) + (1 << 17);
-    let layer = Layer::new("long", 1, Window::new([1, 1]), Weights::Float(vec![0.5; n]));
-    let network = Network::new(InputImage::unit([1, 1, n]), vec![layer]).unwrap();
+    let image = [1, 9, 1 << 20];
+    let n = image.iter().product();
+    let layer = Layer::new("long", 1, Window::new([1, 9]), Weights::Float(vec![0.5; n]));
+    let network = Network::new(InputImage::unit(image), vec![layer]).unwrap();
     let error = network.freeze().map(|_| ()).unwrap_err().to_string();
     let expected = format!(
         "layer \"long\": Network::freeze: the sums of output channel 0 do not fit i32 ({n} products;"
@@ -708,10 +709,20 @@ fn wrong_networks_are_errors_that_name_the_layer() {
         frozen.run(&[0; 33], &Host::new()),
         Err(Error::Length {
             actual: 33,
-            expected: 32,
+            expected: 64,
             ..
         })
     ));
+    let numbers = Tensor::zeros(&[1, 4, 4, 2], DType::F32);
+    assert_eq!(
+        frozen.outputs_of(&numbers).unwrap_err().to_string(),
+        "FrozenNetwork::layers_of: the input has type f32 (expected i32)"
+    );
+    let codes = Tensor::zeros(&[1, 4, 4, 2], DType::I32);
+    assert_eq!(
+        network.outputs_of(&codes).unwrap_err().to_string(),
+        "Network::values_of: the input has type i32 (expected f32)"
+    );
     // No image is no error.
     assert_eq!(frozen.run(&[], &Host::new()).unwrap().shape(), [0, 4, 4, 3]);
 }
@@ -752,4 +763,51 @@ fn quantized_networks_are_not_quantized_again() {
     );
     let qem = Qem::signs(1).unwrap();
     assert!(Weights::fit(&qem, &[1.0, f32::NAN], 1).is_err());
+}
+
+#[test]
+fn sizes_beyond_those_of_files_are_errors() {
+    let one = Window::new([1, 1]);
+    let network = |size: [usize; 3], n_outputs: usize| {
+        let input = InputImage {
+            size,
+            scale: vec![1.0],
+            offset: vec![0.0],
+        };
+        let weights = Weights::Float(vec![1.0; n_outputs]);
+        Network::new(input, vec![Layer::new("a", n_outputs, one, weights)])
+    };
+    // Compact classes of the border: no memory for each of the positions.
+    let largest = network([1 << 20, 1 << 20, 1], 1).unwrap();
+    assert!(largest.freeze().is_ok());
+    for size in [
+        [(1 << 20) + 1, 1, 1],
+        [usize::MAX, usize::MAX, 1],
+        [0, 1, 1],
+    ] {
+        let error = network(size, 1).unwrap_err();
+        assert!(matches!(error, Error::InvalidNumber { .. }), "{error}");
+    }
+    let error = network([1, 1, 1], (1 << 20) + 1).unwrap_err();
+    assert!(
+        error.to_string().contains("number of outputs is 1048577"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_numbers_of_bits_are_errors_in_every_network() {
+    // No layer of this network has weights that are quantised.
+    let one = Window::new([1, 1]);
+    let layer = |name| Layer::new(name, 1, one, Weights::Float(vec![0.5]));
+    let layers = vec![layer("a").with_activation(Activation::Relu), layer("b")];
+    let network = Network::new(InputImage::unit([1, 1, 1]), layers).unwrap();
+    let images = Tensor::from_vec(&[2, 1, 1, 1], vec![0.25_f32, 1.0]);
+    for bits in [[0, 1], [9, 1], [1, 0], [1, 9]] {
+        let error = network.quantized(bits[0], bits[1], &images, &Host::new());
+        assert!(matches!(
+            error.unwrap_err(),
+            Error::BitCount { limit: 8, .. }
+        ));
+    }
 }

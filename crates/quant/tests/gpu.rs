@@ -204,6 +204,10 @@ fn sizes_that_do_not_fit_are_errors() {
                 ..GEOMETRY
             }),
             sized(PackedConvGeometry {
+                dilation: [1, 0],
+                ..GEOMETRY
+            }),
+            sized(PackedConvGeometry {
                 dilation: [u32::MAX, 1],
                 ..GEOMETRY
             }),

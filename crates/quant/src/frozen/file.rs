@@ -43,7 +43,7 @@ use tensor_core::data::safetensors::{self, Reader};
 use tensor_core::{Element, Tensor};
 
 use crate::border::Border;
-use crate::error::{Error, Result, finite};
+use crate::error::{Error, MAX_SIDE, Result, finite};
 use crate::level_set::{Alphabet, MAX_BITS};
 use crate::network::{Normalization, check_pool};
 use crate::planes::{Packing, PlaneLayout};
@@ -63,8 +63,6 @@ const PACKING_VERSION: &str = "2";
 /// The names of packings and products.
 const BITS: &str = "bits";
 const BYTES: &str = "bytes";
-/// The largest height, width and number of channels of an image.
-const MAX_SIDE: usize = 1 << 20;
 
 impl FrozenNetwork {
     /// Writes the network to a safetensors file, which appears complete or not at all.
@@ -287,9 +285,11 @@ impl Source {
     fn error(&self, key: &str, expected: &str) -> Error {
         let entry = self.reader.entries().iter().find(|entry| entry.name == key);
         let actual = match (self.reader.metadata().get(key), entry) {
-            // A damaged file can have a text of any length.
-            (Some(text), _) => format!("{:?}", text.chars().take(80).collect::<String>()),
-            (None, Some(entry)) => format!("a tensor of {:?} {:?}", entry.dtype, entry.shape),
+            // A damaged file can have a text, a type or a shape of any length.
+            (Some(text), _) => format!("{:?}", shortened(text)),
+            (None, Some(entry)) => {
+                shortened(&format!("a tensor of {} {:?}", entry.dtype, entry.shape))
+            }
             (None, None) => "missing".to_owned(),
         };
         Error::ModelFile {
@@ -378,7 +378,8 @@ impl Source {
             sums_size: size,
             pool,
             product,
-            border: Border::new(&window, [height, width], size),
+            // Computed when the weights have proved the size of the window.
+            border: Border::new(&window, [0; 2], [0; 2]),
             offsets: vec![],
             output: Output::Numbers {
                 normalization: Normalization::bias(&[]),
@@ -386,6 +387,7 @@ impl Source {
             },
         };
         self.weights(key, &mut layer)?;
+        layer.border = Border::new(&layer.window, [height, width], size);
         let offsets = [layer.border.n_classes(), n_outputs];
         layer.offsets = self.tensor(&key("offsets"), &offsets)?;
         layer.output = match n_groups_after {
@@ -554,6 +556,11 @@ impl Source {
             exponents,
         })
     }
+}
+
+/// Returns the beginning of a text.
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 fn tensor<T: Element>(shape: &[usize], data: &[T]) -> Tensor {

@@ -99,7 +99,12 @@ impl DeviceNetwork<'_> {
     /// # Errors
     /// As [`layers_of`](Self::layers_of).
     pub fn outputs_of(&self, codes: &Tensor) -> Result<Tensor> {
-        let batch = batch_of("DeviceNetwork::outputs_of", codes, self.network.input)?;
+        let batch = batch_of(
+            "DeviceNetwork::outputs_of",
+            codes,
+            self.network.input,
+            DType::I32,
+        )?;
         // A layer's input is dropped when its output was computed.
         (0..self.kernels.len()).try_fold(codes.clone(), |input, number| {
             self.layer_of(number, &input, batch)
@@ -110,10 +115,11 @@ impl DeviceNetwork<'_> {
     /// stay on the device.
     ///
     /// # Errors
-    /// [`Error::ImageShape`] for images of another size; [`Error::Tensor`] or [`Error::Device`] for
-    /// an error of the device.
+    /// [`Error::ImageShape`] for images of another size; [`Error::Type`] for another type;
+    /// [`Error::Tensor`] or [`Error::Device`] for an error of the device.
     pub fn layers_of(&self, codes: &Tensor) -> Result<Vec<Tensor>> {
-        let batch = batch_of("DeviceNetwork::layers_of", codes, self.network.input)?;
+        let operation = "DeviceNetwork::layers_of";
+        let batch = batch_of(operation, codes, self.network.input, DType::I32)?;
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.kernels.len());
         for number in 0..self.kernels.len() {
             outputs.push(self.layer_of(number, outputs.last().unwrap_or(codes), batch)?);

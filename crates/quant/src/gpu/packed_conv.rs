@@ -88,7 +88,8 @@ pub struct PackedConvCodes<'a> {
 pub struct PackedConvData<'a> {
     /// The sizes.
     pub geometry: PackedConvGeometry,
-    /// Shape `[weight_planes, kernel rows, kernel columns, words of a group, out_channels]`.
+    /// Shape `[weight_planes, kernel rows, kernel columns, words of a group, out_channels]`. Unused
+    /// bits are 0, as those of the input.
     pub weights: &'a [u32],
     /// Shape `[out_channels]`.
     pub bias: &'a [i32],
@@ -395,6 +396,7 @@ fn params_of(g: &PackedConvGeometry) -> Result<PackedConvParams> {
         positive("image size", g.image[axis])?;
         positive("kernel size", g.kernel[axis])?;
         positive("stride", g.stride[axis])?;
+        positive("dilation", g.dilation[axis])?;
         let reach = u64::from(g.kernel[axis] - 1) * u64::from(g.dilation[axis]) + 1;
         let reach = u32::try_from(reach).unwrap_or(u32::MAX);
         *size = n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;

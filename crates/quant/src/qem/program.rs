@@ -29,7 +29,7 @@
 use tensor_core::{DType, Tensor};
 
 use super::Qem;
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_type};
 use crate::level_set::rounded;
 
 /// The result of [`Qem::step_of`]: tensor programs for all channels.
@@ -71,8 +71,9 @@ impl Qem {
     /// [`Error::BitCount`] for more than [`MAX_STEP_BITS`](Self::MAX_STEP_BITS) bits;
     /// [`Error::Shape`] for a shape that does not match; [`Error::Empty`] for data without
     /// elements; [`Error::InvalidNumber`] for a ridge of 0 or one that is subnormal in the type of
-    /// the data, because a program cannot report a singular channel; [`Error::Tensor`] for types
-    /// other than f32 and f64, and for an error of an operand.
+    /// the data, because a program cannot report a singular channel; [`Error::Type`] if the basis or
+    /// the offset has another type than the data; [`Error::Tensor`] for data of a type other than
+    /// f32 and f64, and for an error of an operand.
     ///
     /// # Examples
     /// ```
@@ -145,6 +146,10 @@ impl Qem {
         };
         if n_channels == 0 || n_elements == 0 {
             return Err(Error::Empty { operation });
+        }
+        check_type(operation, "basis", basis, dtype)?;
+        if let Some(offset) = offset {
+            check_type(operation, "offset", offset, dtype)?;
         }
         if basis.shape()? != [n_channels, self.bits] {
             let expected = format!("[{n_channels}, {}]", self.bits);
