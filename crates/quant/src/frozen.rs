@@ -22,6 +22,7 @@ pub(crate) mod coder;
 mod file;
 mod fixed_point;
 pub(crate) mod product;
+mod spans;
 
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{Executor, Tensor};
