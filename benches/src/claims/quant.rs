@@ -1,9 +1,16 @@
 //! Claims of the class-project notes on low-bit networks: the search for a level, the moving
-//! average, the constant bit, singular batches, max-pool of signs, and the size of a tile.
+//! average, the constant bit, singular batches, max-pool of signs, floats in memory, and the size
+//! of a tile.
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::Result;
-use quant::{LevelSet, MAX_BITS, MovingBasis, Qem, RectifiedNormal, Sample, Ties};
+use gpu_wgsl::{Gpu, Select};
+use quant::{
+    Activation, FrozenNetwork, InputImage, Layer, LevelSet, MAX_BITS, MovingBasis, Network,
+    Packing, Qem, RectifiedNormal, Sample, Ties, Weights, Window,
+};
+use tensor_core::plan::{Plan, Target};
+use tensor_core::{DType, Executor, Host, Tensor};
 
 /// The factor of the notes' moving average.
 const AVERAGE_FACTOR: f64 = 0.9;
@@ -97,6 +104,49 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
     Claim {
+        id: "s1.no-floats.host",
+        claim: "floats are never written to memory: bytes of floats that the steps of a network write before its result, for 2-bit weights and activations as bits, and as bytes",
+        claimed: &[0.0; 2],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let target = Host::new().target();
+            let bytes = [Packing::Bits, Packing::Bytes].map(|packing| {
+                let frozen = frozen(packing)?;
+                written_floats(&frozen.outputs_of(&images(&frozen)?)?, &target)
+            });
+            Ok(Some(bytes.into_iter().collect::<Result<_>>()?))
+        },
+    },
+    Claim {
+        id: "s1.no-floats.device",
+        claim: "on a device too: bytes of floats that packed layers write, and the steps of the layers that are tensor programs before the result, as bits, and as bytes",
+        claimed: &[0.0; 2],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let gpu = match Gpu::open(Select::Best) {
+                Err(gpu_wgsl::Error::NoAdapter { .. }) => return Ok(None),
+                other => other?,
+            };
+            let bytes = [Packing::Bits, Packing::Bytes].map(|packing| {
+                let frozen = frozen(packing)?;
+                let images = images(&frozen)?;
+                let of_programs = written_floats(&frozen.outputs_of(&images)?, &gpu.target())?;
+                let layers = frozen.upload(&gpu)?.layers_of(&images)?;
+                let packed = layers.split_last().map_or(&[][..], |(_, packed)| packed);
+                let of_layers = packed.iter().map(|layer| {
+                    let (shape, dtype) = (layer.shape()?, layer.dtype()?);
+                    Ok(float_bytes(dtype, shape))
+                });
+                Ok(of_programs + of_layers.sum::<Result<f64>>()?)
+            });
+            Ok(Some(bytes.into_iter().collect::<Result<_>>()?))
+        },
+    },
+    Claim {
         id: "s1.tile",
         claim: "a tile of 1 x 3 x 3 x 64 x 3 x 3 words of 8 bytes has about 41 kB",
         claimed: &[41.0],
@@ -122,6 +172,58 @@ fn different_codes(bits: usize) -> Result<f64> {
         levels.codes()[n_passed]
     });
     Ok(codes.iter().zip(expected).filter(|&(&a, b)| a != b).count() as f64)
+}
+
+/// Returns a network with two packed layers between its first and its last.
+fn frozen(packing: Packing) -> Result<FrozenNetwork> {
+    let wave = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).sin()).collect() };
+    let three = Window::new([3, 3]).with_padding([[1, 1], [1, 1]]);
+    let packed = |name, n_outputs: usize, n_inputs: usize| {
+        let weights = wave(n_outputs * three.n_taps() * n_inputs);
+        let weights = Weights::fit(&Qem::signs(2)?, &weights, n_outputs)?;
+        anyhow::Ok(Layer::new(name, n_outputs, three, weights))
+    };
+    let levels = Activation::Levels(LevelSet::uniform_from_zero(2, 0.5)?);
+    let pool = Window::new([2, 2]).with_stride([2, 2]);
+    let (first, last) = (wave(32 * 9 * 3), wave(10 * 16 * 40));
+    let layers = vec![
+        Layer::new("first", 32, three, Weights::Float(first)).with_activation(levels.clone()),
+        packed("second", 40, 32)?
+            .with_pool(pool)
+            .with_activation(levels.clone()),
+        packed("third", 40, 40)?.with_activation(levels),
+        Layer::new("last", 10, Window::new([4, 4]), Weights::Float(last)),
+    ];
+    Ok(Network::new(InputImage::unit([8, 8, 3]), layers)?.freeze_to(packing)?)
+}
+
+/// Returns one image for a network.
+fn images(network: &FrozenNetwork) -> Result<Tensor> {
+    let pixels = vec![100; network.input_size().iter().product()];
+    Ok(network.codes(&pixels)?)
+}
+
+/// Returns the bytes of floats that the steps of a program write in addition to its result.
+fn written_floats(program: &Tensor, target: &Target) -> Result<f64> {
+    let (plan, _) = Plan::new(&[program], target)?;
+    let others = plan.steps.iter().map(|step| step.output);
+    let others = others.filter(|output| !plan.outputs.contains(output));
+    Ok(others
+        .map(|output| {
+            let buffer = &plan.buffers[output.0];
+            float_bytes(buffer.dtype, &buffer.shape)
+        })
+        .sum())
+}
+
+/// Returns the bytes of an array if its elements are floats, and otherwise 0.
+fn float_bytes(dtype: DType, shape: &[usize]) -> f64 {
+    let n_elements: usize = shape.iter().product();
+    if dtype.is_float() {
+        (n_elements * dtype.bytes()) as f64
+    } else {
+        0.0
+    }
 }
 
 /// Returns the average of the basis 1 after one update with the basis 2.

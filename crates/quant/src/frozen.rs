@@ -24,6 +24,7 @@ pub(crate) mod coder;
 mod file;
 mod fixed_point;
 pub(crate) mod product;
+mod spans;
 
 use tensor_core::ndarray::ArrayD;
 use tensor_core::{DType, Executor, Tensor};

@@ -1,4 +1,4 @@
-//! Memory of frozen networks: formulas of packed bytes.
+//! Memory and spans of frozen networks: formulas of packed bytes and of products.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,10 +9,11 @@ use quant::{
     Activation, FrozenNetwork, InputImage, Layer, LevelSet, Network, Packing, Quantizer, Weights,
     Window,
 };
-use tensor_core::Host;
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::ndarray::ArrayD;
+use tensor_core::profile::{Arg, Profile, Profiler};
 use tensor_core::rng::Philox;
+use tensor_core::{Host, Tensor};
 
 const BATCH: usize = 3;
 const SIDE: usize = 8;
@@ -59,6 +60,10 @@ impl Shape {
         } else {
             counts
         }
+    }
+
+    fn n_products(&self) -> usize {
+        self.n_sums() * self.taps * self.taps * self.n_inputs / self.n_groups
     }
 }
 
@@ -214,6 +219,81 @@ fn the_peak_of_a_devices_pool_is_that_of_the_largest_packed_input_and_output() {
             assert_eq!(peak, weights + largest.unwrap(), "{form:?}");
             assert_eq!(gpu.pool().live_bytes(), weights);
             assert_equal(&output, &frozen.run(&pixels(), &Host::new()).unwrap());
+        }
+    }
+}
+
+/// Checks that the spans of a track are the layers, with the bytes and products of their sizes.
+fn check_spans(profile: &Profile, track: &str, frozen: &FrozenNetwork, form: Form) {
+    let spans: Vec<_> = profile
+        .spans()
+        .filter(|span| &*span.track == track)
+        .collect();
+    let spans = spans.iter().filter(|span| {
+        span.args
+            .iter()
+            .any(|(name, _)| name.ends_with(" products"))
+    });
+    let spans: Vec<_> = spans.collect();
+    let shapes = shapes();
+    let names: Vec<&str> = spans.iter().map(|span| &*span.name).collect();
+    assert_eq!(names, shapes.map(|shape| shape.name));
+    for (number, (span, shape)) in spans.iter().zip(&shapes).enumerate() {
+        let read = match number {
+            0 => 4 * pixels().len(),
+            _ => input_bytes(shape, form),
+        };
+        let written = match shapes.get(number + 1) {
+            Some(next) => input_bytes(next, form),
+            None => 4 * shape.n_sums(),
+        };
+        let is_packed = (1..4).contains(&number);
+        let (kind, n_pairs) = match (form.0, is_packed) {
+            (Packing::Bits, true) => ("bit products", n_pairs(form)),
+            (Packing::Bytes, true) => ("byte products", 1),
+            // The last layer multiplies its numbers with each plane.
+            (Packing::Bits, false) if number > 0 => ("integer products", form.2),
+            (_, false) => ("integer products", 1),
+        };
+        let expected = [
+            ("bytes read", read + frozen.layers()[number].n_bytes()),
+            ("bytes written", written),
+            (kind, shape.n_products() * n_pairs),
+        ];
+        let expected = expected.map(|(name, n)| (name.into(), Arg::Count(n as u64)));
+        assert_eq!(span.args, expected, "{}", span.name);
+        assert!(span.end_ns > span.start_ns, "{span:?}");
+    }
+    assert!(
+        spans
+            .windows(2)
+            .all(|pair| pair[0].end_ns <= pair[1].start_ns),
+        "one layer after the other"
+    );
+}
+
+#[test]
+fn a_profile_has_a_span_for_each_layer() {
+    for form in FORMS {
+        let frozen = frozen(form);
+        let codes: Tensor = frozen.codes(&pixels()).unwrap();
+        let host = Host::new();
+        let profiler = Profiler::new(&host);
+        let output = frozen.profile(&codes, &profiler).unwrap();
+        let expected = frozen.run(&pixels(), &host).unwrap();
+        assert_equal(&output.to_host().unwrap(), &expected);
+        let profile = profiler.profile();
+        check_spans(&profile, "layers", &frozen, form);
+        // The steps have spans of their own.
+        assert!(profile.spans().count() > 2 * shapes().len());
+        #[cfg(feature = "gpu")]
+        for gpu in gpu_wgsl::check::every_adapter() {
+            let profiler = Profiler::new(gpu);
+            let network = frozen.upload(gpu).unwrap();
+            let output = network.profile(&codes, &profiler).unwrap();
+            assert_equal(&output.to_host().unwrap(), &expected);
+            let device = &gpu.adapter().name;
+            check_spans(&profiler.profile(), device, &frozen, form);
         }
     }
 }

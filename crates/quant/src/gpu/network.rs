@@ -4,9 +4,12 @@
 //! or `byte_conv_codes`, so that only packed codes are written to memory; all other layers are
 //! tensor programs.
 
+use std::time::{Duration, Instant};
+
 use gpu_wgsl::Gpu;
 use tensor_core::ndarray::ArrayD;
-use tensor_core::{DType, Tensor};
+use tensor_core::profile::Profiler;
+use tensor_core::{DType, Executor, Tensor};
 
 use super::packed_conv::{
     CodedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry, narrowed,
@@ -125,6 +128,53 @@ impl DeviceNetwork<'_> {
             outputs.push(self.layer_of(number, outputs.last().unwrap_or(codes), batch)?);
         }
         Ok(outputs)
+    }
+
+    /// Computes the output of the last layer like [`outputs_of`](Self::outputs_of), and records a
+    /// span for each layer, as [`FrozenNetwork::profile`] describes, on a track with the name of
+    /// the device. A span begins at the call for the layer and has the length of the device's time
+    /// in the layer ([`Gpu::time`]), without uploads.
+    ///
+    /// Cost: the device is idle between the layers, because each layer is waited for.
+    ///
+    /// # Errors
+    /// As [`layers_of`](Self::layers_of); [`Error::Device`] if another measurement is running.
+    ///
+    /// # Examples
+    /// ```
+    /// use gpu_wgsl::{Error, Gpu, Select};
+    /// use quant::{InputImage, Layer, Network, Weights, Window};
+    /// use tensor_core::profile::{By, Column, Profiler};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gpu = match Gpu::open(Select::Best) {
+    ///     Err(Error::NoAdapter { .. }) => return Ok(()),
+    ///     other => other?,
+    /// };
+    /// let weights = Weights::Float(vec![0.5, -1.0]);
+    /// let layers = vec![Layer::new("only", 1, Window::new([1, 1]), weights)];
+    /// let frozen = Network::new(InputImage::unit([1, 1, 2]), layers)?.freeze()?;
+    /// let profiler = Profiler::new(&gpu);
+    /// frozen.upload(&gpu)?.profile(&frozen.codes(&[255, 51])?, &profiler)?;
+    /// let table = profiler.profile().table(By::Span, Column::Time);
+    /// assert!(table.rows.iter().any(|row| row.name == "only" && row.calls == 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn profile(&self, codes: &Tensor, profiler: &Profiler<'_>) -> Result<Tensor> {
+        let operation = "DeviceNetwork::profile";
+        let batch = batch_of(operation, codes, self.network.input)?;
+        let track = (profiler, self.gpu.name());
+        self.network.profile_by(codes, track, |number, input| {
+            let start = Instant::now();
+            let mut output = Err(Error::Empty { operation });
+            let timings = self.gpu.time(|| {
+                output = self.layer_of(number, input, batch);
+                Ok(())
+            })?;
+            let elapsed: Duration = timings.iter().map(|timing| timing.elapsed).sum();
+            Ok((output?, [start, start + elapsed]))
+        })
     }
 
     /// Computes the output of one layer.
