@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tensor_core::Tensor;
 use tensor_core::profile::{Arg, Profiler, Span};
+use tensor_core::{DType, Tensor};
 
 use super::product::Product;
 use super::{FrozenLayer, FrozenNetwork};
@@ -51,7 +51,7 @@ impl FrozenNetwork {
     /// # Ok::<(), quant::Error>(())
     /// ```
     pub fn profile(&self, codes: &Tensor, profiler: &Profiler<'_>) -> Result<Tensor> {
-        let batch = batch_of("FrozenNetwork::profile", codes, self.input)?;
+        let batch = batch_of("FrozenNetwork::profile", codes, self.input, DType::I32)?;
         self.profile_by(codes, (profiler, "layers"), |number, input| {
             let start = Instant::now();
             let output = self.layers[number].output_of(input, batch);

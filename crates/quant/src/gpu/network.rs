@@ -163,7 +163,7 @@ impl DeviceNetwork<'_> {
     /// ```
     pub fn profile(&self, codes: &Tensor, profiler: &Profiler<'_>) -> Result<Tensor> {
         let operation = "DeviceNetwork::profile";
-        let batch = batch_of(operation, codes, self.network.input)?;
+        let batch = batch_of(operation, codes, self.network.input, DType::I32)?;
         let track = (profiler, self.gpu.name());
         self.network.profile_by(codes, track, |number, input| {
             let start = Instant::now();
