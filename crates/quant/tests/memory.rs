@@ -49,7 +49,7 @@ impl Shape {
         BATCH * side * side * self.n_outputs
     }
 
-    /// Returns the largest number of bytes of temporaries on the host, for a layer of bits or bytes.
+    /// Returns the largest number of bytes of temporaries of a packed layer, on the host.
     fn temporary_bytes(&self, form: Form) -> usize {
         let counts = 4 * (n_pairs(form) + 1) * self.n_sums();
         let n_thresholds = (1 << form.2) - 1;
