@@ -409,9 +409,9 @@ impl Network {
     /// # Errors
     /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] unless the height, the width and
     /// the channels of the input are 1 to 2^20; [`Error::Length`] unless the input has a scale and
-    /// an offset per channel; [`Error::Layer`] for a layer with more than 2^20 outputs, whose window
-    /// does not fit, whose weights have another number than the shape, or whose numbers are not
-    /// finite.
+    /// an offset per channel; [`Error::Layer`] for a layer with more than 2^20 outputs, whose
+    /// window does not fit, whose weights have another number than the shape, or whose numbers are
+    /// not finite.
     pub fn new(input: InputImage, layers: Vec<Layer>) -> Result<Self> {
         let operation = "Network::new";
         if layers.is_empty() {

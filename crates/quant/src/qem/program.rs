@@ -71,9 +71,9 @@ impl Qem {
     /// [`Error::BitCount`] for more than [`MAX_STEP_BITS`](Self::MAX_STEP_BITS) bits;
     /// [`Error::Shape`] for a shape that does not match; [`Error::Empty`] for data without
     /// elements; [`Error::InvalidNumber`] for a ridge of 0 or one that is subnormal in the type of
-    /// the data, because a program cannot report a singular channel; [`Error::Type`] if the basis or
-    /// the offset has another type than the data; [`Error::Tensor`] for data of a type other than
-    /// f32 and f64, and for an error of an operand.
+    /// the data, because a program cannot report a singular channel; [`Error::Type`] if the basis
+    /// or the offset has another type than the data; [`Error::Tensor`] for data of a type other
+    /// than f32 and f64, and for an error of an operand.
     ///
     /// # Examples
     /// ```
