@@ -134,28 +134,22 @@ impl Fits {
     fn figure(&self, result: &[f64]) -> Result<Figure> {
         let (errors, of_bits) = split(result)?;
         let (bars, highest) = self.histogram();
-        let panels = of_bits
-            .iter()
-            .zip(errors)
-            .enumerate()
-            .map(|(place, (levels, error))| {
-                let mut lines = vec![Series::through("weights", bars.clone()).as_reference()];
-                lines.extend(levels.iter().enumerate().map(|(number, &level)| {
-                    let name = if number == 0 { "levels" } else { "" };
-                    Series::through(name, [(level, 0.0), (level, highest)])
-                }));
-                Panel {
-                    x: format!(
-                        "weight (bits: {}, mean square error: {error:.2e})",
-                        place + 1
-                    ),
-                    y: "number of weights".into(),
-                    lines,
-                    ..Panel::default()
-                }
-            });
+        let panels = (1..).zip(of_bits.iter().zip(errors));
+        let panels = panels.map(|(bits, (levels, error))| {
+            // One line that rises at each level and returns to the axis.
+            let rises = |&level: &f64| [(level, 0.0), (level, highest), (level, 0.0)];
+            Panel {
+                x: format!("weight ({bits} bits, MSE {error:.1e})"),
+                y: "number of weights".into(),
+                lines: vec![
+                    Series::through("weights", bars.clone()),
+                    Series::through("levels", levels.iter().flat_map(rises)),
+                ],
+                ..Panel::default()
+            }
+        });
         Ok(Figure {
-            caption: "Levels that are fitted to the weights of a trained convolution, over the histogram of the weights.".into(),
+            caption: "Levels that are fitted to the weights of a trained convolution, over the histogram of the weights, with the mean square error (MSE).".into(),
             panels: panels.collect(),
         })
     }
