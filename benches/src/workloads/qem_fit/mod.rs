@@ -3,7 +3,7 @@
 //! Role: the workload `qem-fit`: the cost of post-training quantisation of a layer, with a figure
 //! of the levels over the histogram of the weights.
 //! Method: the net with two convolutions of `train-mnist` is trained on the digits of this project
-//! for [`EPOCHS`] epochs. The levels are fitted to all weights of its second convolution by
+//! for a few epochs. The levels are fitted to all weights of its second convolution by
 //! quantisation error minimisation from several starts.
 //! Shapes: `[16, 8, 5, 5]` weights; the result is the mean square error for each number of bits,
 //! then the levels of each number of bits in ascending order.
