@@ -33,8 +33,8 @@ impl Packed {
     ///
     /// # Errors
     /// [`Error::Groups`] unless the channels can be divided into the groups; [`Error::Shape`]
-    /// unless `x` has four axes; [`Error::Type`] unless it is f32; [`Error::Tensor`] for an error of
-    /// `x`.
+    /// unless `x` has four axes; [`Error::Type`] unless `x` is f32; [`Error::Tensor`] for an error
+    /// of `x`.
     pub fn from_values(levels: &LevelSet, x: &Tensor, n_groups: usize) -> Result<Self> {
         let operation = "Packed::from_values";
         check_type(operation, "x", x, DType::F32)?;
