@@ -12,7 +12,7 @@ use tensor_core::profile::Profiler;
 use tensor_core::{DType, Executor, Tensor};
 
 use super::packed_conv::{
-    CodedConv, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry, narrowed,
+    CodedConv, Operation, PackedConvBorder, PackedConvCodes, PackedConvData, PackedConvGeometry,
 };
 use crate::border;
 use crate::frozen::coder::Coder;
@@ -274,7 +274,7 @@ impl FrozenLayer {
 }
 
 fn number(n: usize) -> Result<u32> {
-    narrowed("size", n)
+    Operation("FrozenNetwork::upload").narrowed("size", n)
 }
 
 fn pair([a, b]: [usize; 2]) -> Result<[u32; 2]> {

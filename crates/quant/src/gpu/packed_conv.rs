@@ -12,8 +12,6 @@ use gpu_wgsl::{AnyBuffer, Buffer, Gpu};
 use shaders::layout;
 use shaders::params::PackedConvParams;
 
-/// The name of the operation in errors.
-const OPERATION: &str = "PackedConv::upload";
 /// The largest number of bits of a code.
 const MAX_CODE_BITS: u32 = 8;
 
@@ -164,31 +162,44 @@ impl<'a> PackedConv<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidNumber`] if a size is 0, too large or does not fit another size;
-    /// [`Error::LengthMismatch`] if a slice does not have its shape; [`Error::Device`] if the
+    /// [`Error::Length`] if a slice does not have its shape; [`Error::Device`] if the
     /// device is out of memory or was lost.
     pub fn upload(gpu: &'a Gpu, data: &PackedConvData<'_>) -> Result<Self> {
+        Self::upload_for(Operation("PackedConv::upload"), gpu, data)
+    }
+
+    fn upload_for(operation: Operation, gpu: &'a Gpu, data: &PackedConvData<'_>) -> Result<Self> {
         let g = &data.geometry;
-        let mut params = params_of(g)?;
+        let mut params = operation.params_of(g)?;
         let n_channels = g.out_channels as usize;
-        let n_pairs = product(&[g.planes, g.weight_planes])?;
-        let n_tap_words = product(&[g.weight_planes, params.words])?;
-        let taps = product(&g.kernel)?;
-        check_len(
+        let n_pairs = operation.product(&[g.planes, g.weight_planes])?;
+        let n_tap_words = operation.product(&[g.weight_planes, params.words])?;
+        let taps = operation.product(&g.kernel)?;
+        operation.check_len(
+            "weights",
             data.weights.len(),
             n_channels.saturating_mul(taps).saturating_mul(n_tap_words),
         )?;
-        check_len(data.bias.len(), n_channels)?;
-        check_len(data.coefficients.len(), n_channels.saturating_mul(n_pairs))?;
+        operation.check_len("bias", data.bias.len(), n_channels)?;
+        operation.check_len(
+            "coefficients",
+            data.coefficients.len(),
+            n_channels.saturating_mul(n_pairs),
+        )?;
         let channels = [data.bias, data.coefficients].concat();
         let (mut border, mut classes): (&[i32], _) = (&[], vec![]);
         if let Some(data) = &data.border {
             let [rows, cols] = params.out_size.map(|size| size as usize);
-            check_len(data.row_classes.len(), rows)?;
-            check_len(data.col_classes.len(), cols)?;
-            params.row_classes = n_classes(data.row_classes)?;
-            params.col_classes = n_classes(data.col_classes)?;
-            let n_classes = product(&[params.row_classes, params.col_classes])?;
-            check_len(data.sums.len(), n_classes.saturating_mul(n_channels))?;
+            operation.check_len("row_classes", data.row_classes.len(), rows)?;
+            operation.check_len("col_classes", data.col_classes.len(), cols)?;
+            params.row_classes = operation.n_classes(data.row_classes)?;
+            params.col_classes = operation.n_classes(data.col_classes)?;
+            let n_classes = operation.product(&[params.row_classes, params.col_classes])?;
+            operation.check_len(
+                "sums",
+                data.sums.len(),
+                n_classes.saturating_mul(n_channels),
+            )?;
             border = data.sums;
             classes = [data.row_classes, data.col_classes].concat();
         }
@@ -209,10 +220,10 @@ impl<'a> PackedConv<'a> {
     /// as many words. The results stay on the device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] if `x` does not consist of whole images; [`Error::Device`] if the
+    /// [`Error::Length`] if `x` does not consist of whole images; [`Error::Device`] if the
     /// device is out of memory, was lost, or does not support the sizes.
     pub fn sums(&self, x: &AnyBuffer) -> Result<Buffer<i32>> {
-        let params = self.params_for(x)?;
+        let params = self.params_for(Operation("PackedConv::sums"), x)?;
         let [rows, cols] = params.out_size;
         let shape = [params.batch, rows, cols, params.out_channels].map(|size| size as usize);
         let y = self.gpu.alloc::<i32>("sums", &shape)?;
@@ -233,26 +244,20 @@ impl<'a> PackedConv<'a> {
     }
 
     /// Returns the parameters for the images in a buffer.
-    fn params_for(&self, x: &AnyBuffer) -> Result<PackedConvParams> {
+    fn params_for(&self, operation: Operation, x: &AnyBuffer) -> Result<PackedConvParams> {
         let p = &self.params;
-        let image_words = product(&[p.height, p.width, p.planes, p.groups, p.words])?;
+        let image_words = operation.product(&[p.height, p.width, p.planes, p.groups, p.words])?;
         let batch = x.len() / image_words;
-        if x.len() != batch * image_words {
-            return Err(Error::LengthMismatch {
-                operation: "PackedConv::sums",
-                left: x.len(),
-                right: batch * image_words,
-            });
-        }
+        operation.check_len("x", x.len(), batch * image_words)?;
         let params = PackedConvParams {
-            batch: narrowed("batch", batch)?,
+            batch: operation.narrowed("batch", batch)?,
             ..*p
         };
         // The kernels count pixels and words in u32.
         let n_pixels = params.n_pixels().saturating_mul(params.out_channels.into());
         let is_valid = n_pixels <= u32::MAX.into() && x.len() <= u32::MAX as usize;
         check(
-            "PackedConv::sums",
+            operation.0,
             "number of sums",
             n_pixels as f64,
             is_valid,
@@ -272,7 +277,8 @@ impl<'a> CodedConv<'a> {
         data: &PackedConvData<'_>,
         codes: &PackedConvCodes<'_>,
     ) -> Result<Self> {
-        let mut conv = PackedConv::upload(gpu, data)?;
+        let operation = Operation("CodedConv::upload");
+        let mut conv = PackedConv::upload_for(operation, gpu, data)?;
         let p = &mut conv.params;
         let n_channels = p.out_channels as usize;
         for axis in [0, 1] {
@@ -281,40 +287,45 @@ impl<'a> CodedConv<'a> {
                 codes.pool_stride[axis],
                 codes.pool_padding[axis].into_iter().max().unwrap_or(0),
             ];
-            positive("pooling window", size)?;
-            positive("pooling stride", stride)?;
+            operation.positive("pooling window", size)?;
+            operation.positive("pooling stride", stride)?;
             let message = "less than the pooling window";
             check(
-                OPERATION,
+                operation.0,
                 "pooling padding",
                 padding.into(),
                 padding < size,
                 message,
             )?;
             p.pooled_size[axis] =
-                n_places(p.out_size[axis], codes.pool_padding[axis], size, stride)?;
+                operation.n_places(p.out_size[axis], codes.pool_padding[axis], size, stride)?;
         }
-        positive("number of planes", codes.planes)?;
+        operation.positive("number of planes", codes.planes)?;
         let width = u32::BITS / conv.packing.word_channels();
         let code_bits = codes.planes.saturating_mul(width);
         let message = "at most 8, or 1 for bytes";
         check(
-            OPERATION,
+            operation.0,
             "number of planes",
             codes.planes.into(),
             code_bits <= MAX_CODE_BITS,
             message,
         )?;
-        divides("number of groups", codes.groups, p.out_channels)?;
-        let n_thresholds = narrowed("number of thresholds", codes.thresholds.len() / n_channels)?;
-        positive("number of thresholds", n_thresholds)?;
-        check_len(codes.thresholds.len(), n_thresholds as usize * n_channels)?;
-        check_len(codes.is_flipped.len(), n_channels)?;
-        check_len(codes.toggles.len(), 1 + n_thresholds as usize)?;
+        operation.divides("number of groups", codes.groups, p.out_channels)?;
+        let n_thresholds =
+            operation.narrowed("number of thresholds", codes.thresholds.len() / n_channels)?;
+        operation.positive("number of thresholds", n_thresholds)?;
+        operation.check_len(
+            "thresholds",
+            codes.thresholds.len(),
+            n_thresholds as usize * n_channels,
+        )?;
+        operation.check_len("is_flipped", codes.is_flipped.len(), n_channels)?;
+        operation.check_len("toggles", codes.toggles.len(), 1 + n_thresholds as usize)?;
         let used = codes.toggles.iter().fold(0, |bits, toggle| bits | toggle);
         let is_valid = u64::from(used) < 1 << code_bits;
         check(
-            OPERATION,
+            operation.0,
             "toggle",
             used.into(),
             is_valid,
@@ -348,7 +359,7 @@ impl<'a> CodedConv<'a> {
     /// As [`PackedConv::sums`].
     pub fn codes(&self, x: &AnyBuffer) -> Result<Buffer<u32>> {
         let conv = &self.conv;
-        let params = conv.params_for(x)?;
+        let params = conv.params_for(Operation("CodedConv::codes"), x)?;
         let [rows, cols] = params.pooled_size;
         let shape = [
             params.batch,
@@ -378,108 +389,115 @@ impl<'a> CodedConv<'a> {
     }
 }
 
-/// Checks the sizes and returns the parameters of an empty batch.
-fn params_of(g: &PackedConvGeometry) -> Result<PackedConvParams> {
-    let sizes = [
-        ("number of input channels", g.group_channels),
-        ("number of groups", g.groups),
-        ("number of output channels", g.out_channels),
-        ("number of planes", g.planes),
-        ("number of weight planes", g.weight_planes),
-    ];
-    sizes
-        .into_iter()
-        .try_for_each(|(quantity, size)| positive(quantity, size))?;
-    divides("number of groups", g.groups, g.out_channels)?;
-    let mut out_size = [0; 2];
-    for (axis, size) in out_size.iter_mut().enumerate() {
-        positive("image size", g.image[axis])?;
-        positive("kernel size", g.kernel[axis])?;
-        positive("stride", g.stride[axis])?;
-        positive("dilation", g.dilation[axis])?;
-        let reach = u64::from(g.kernel[axis] - 1) * u64::from(g.dilation[axis]) + 1;
-        let reach = u32::try_from(reach).unwrap_or(u32::MAX);
-        *size = n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;
+/// The operation that errors name.
+#[derive(Clone, Copy)]
+pub(super) struct Operation(pub(super) &'static str);
+
+impl Operation {
+    /// Checks the sizes and returns the parameters of an empty batch.
+    fn params_of(self, g: &PackedConvGeometry) -> Result<PackedConvParams> {
+        let sizes = [
+            ("number of input channels", g.group_channels),
+            ("number of groups", g.groups),
+            ("number of output channels", g.out_channels),
+            ("number of planes", g.planes),
+            ("number of weight planes", g.weight_planes),
+        ];
+        sizes
+            .into_iter()
+            .try_for_each(|(quantity, size)| self.positive(quantity, size))?;
+        self.divides("number of groups", g.groups, g.out_channels)?;
+        let mut out_size = [0; 2];
+        for (axis, size) in out_size.iter_mut().enumerate() {
+            self.positive("image size", g.image[axis])?;
+            self.positive("kernel size", g.kernel[axis])?;
+            self.positive("stride", g.stride[axis])?;
+            self.positive("dilation", g.dilation[axis])?;
+            let reach = u64::from(g.kernel[axis] - 1) * u64::from(g.dilation[axis]) + 1;
+            let reach = u32::try_from(reach).unwrap_or(u32::MAX);
+            *size = self.n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;
+        }
+        let [height, width] = g.image;
+        Ok(PackedConvParams {
+            height,
+            width,
+            words: g.group_channels.div_ceil(g.packing.word_channels()),
+            planes: g.planes,
+            groups: g.groups,
+            weight_planes: g.weight_planes,
+            out_channels: g.out_channels,
+            kernel: g.kernel,
+            stride: g.stride,
+            dilation: g.dilation,
+            padding: g.padding.map(|[before, _]| before),
+            out_size,
+            ..PackedConvParams::default()
+        })
     }
-    let [height, width] = g.image;
-    Ok(PackedConvParams {
-        height,
-        width,
-        words: g.group_channels.div_ceil(g.packing.word_channels()),
-        planes: g.planes,
-        groups: g.groups,
-        weight_planes: g.weight_planes,
-        out_channels: g.out_channels,
-        kernel: g.kernel,
-        stride: g.stride,
-        dilation: g.dilation,
-        padding: g.padding.map(|[before, _]| before),
-        out_size,
-        ..PackedConvParams::default()
-    })
-}
 
-/// Returns the number of places of a window in a padded row.
-fn n_places(n: u32, [before, after]: [u32; 2], window: u32, stride: u32) -> Result<u32> {
-    let padded = n.saturating_add(before).saturating_add(after);
-    let is_valid = window <= padded && padded < 1 << 31;
-    let expected = "at most the padded size, below 2^31";
-    check(OPERATION, "window", window.into(), is_valid, expected)?;
-    Ok((padded - window) / stride + 1)
-}
-
-fn positive(quantity: &'static str, size: u32) -> Result<()> {
-    check(OPERATION, quantity, size.into(), size > 0, "at least 1")
-}
-
-fn divides(quantity: &'static str, size: u32, multiple: u32) -> Result<()> {
-    let is_valid = size > 0 && multiple.is_multiple_of(size);
-    check(
-        OPERATION,
-        quantity,
-        size.into(),
-        is_valid,
-        "a divisor of the number of output channels",
-    )
-}
-
-fn check_len(left: usize, right: usize) -> Result<()> {
-    if left == right {
-        return Ok(());
+    /// Returns the number of places of a window in a padded row.
+    fn n_places(self, n: u32, [before, after]: [u32; 2], window: u32, stride: u32) -> Result<u32> {
+        let padded = n.saturating_add(before).saturating_add(after);
+        let is_valid = window <= padded && padded < 1 << 31;
+        let expected = "at most the padded size, below 2^31";
+        check(self.0, "window", window.into(), is_valid, expected)?;
+        Ok((padded - window) / stride + 1)
     }
-    Err(Error::LengthMismatch {
-        operation: OPERATION,
-        left,
-        right,
-    })
-}
 
-/// Returns the number of classes, the largest class plus 1.
-fn n_classes(classes: &[u32]) -> Result<u32> {
-    let largest = classes.iter().copied().max().unwrap_or(0);
-    check(
-        OPERATION,
-        "class",
-        largest.into(),
-        largest < u32::MAX,
-        "less than 2^32 - 1",
-    )?;
-    Ok(largest + 1)
-}
+    fn positive(self, quantity: &'static str, size: u32) -> Result<()> {
+        check(self.0, quantity, size.into(), size > 0, "at least 1")
+    }
 
-/// Returns the product of counts that has to fit into `u32`.
-fn product(counts: &[u32]) -> Result<usize> {
-    let counts = counts.iter().map(|&count| count as usize);
-    let product = counts.fold(1, usize::saturating_mul);
-    narrowed("product of sizes", product)?;
-    Ok(product)
-}
+    fn divides(self, quantity: &'static str, size: u32, multiple: u32) -> Result<()> {
+        let is_valid = size > 0 && multiple.is_multiple_of(size);
+        check(
+            self.0,
+            quantity,
+            size.into(),
+            is_valid,
+            "a divisor of the number of output channels",
+        )
+    }
 
-pub(super) fn narrowed(quantity: &'static str, count: usize) -> Result<u32> {
-    u32::try_from(count).map_err(|_| Error::InvalidNumber {
-        operation: OPERATION,
-        quantity,
-        value: count as f64,
-        expected: "at most 2^32 - 1",
-    })
+    fn check_len(self, quantity: &'static str, actual: usize, expected: usize) -> Result<()> {
+        if actual == expected {
+            return Ok(());
+        }
+        Err(Error::Length {
+            operation: self.0,
+            quantity,
+            actual,
+            expected,
+        })
+    }
+
+    /// Returns the number of classes, the largest class plus 1.
+    fn n_classes(self, classes: &[u32]) -> Result<u32> {
+        let largest = classes.iter().copied().max().unwrap_or(0);
+        check(
+            self.0,
+            "class",
+            largest.into(),
+            largest < u32::MAX,
+            "less than 2^32 - 1",
+        )?;
+        Ok(largest + 1)
+    }
+
+    /// Returns the product of counts that has to fit into `u32`.
+    fn product(self, counts: &[u32]) -> Result<usize> {
+        let counts = counts.iter().map(|&count| count as usize);
+        let product = counts.fold(1, usize::saturating_mul);
+        self.narrowed("product of sizes", product)?;
+        Ok(product)
+    }
+
+    pub(super) fn narrowed(self, quantity: &'static str, count: usize) -> Result<u32> {
+        u32::try_from(count).map_err(|_| Error::InvalidNumber {
+            operation: self.0,
+            quantity,
+            value: count as f64,
+            expected: "at most 2^32 - 1",
+        })
+    }
 }
