@@ -7,6 +7,8 @@
 //! are required: without them, every JSON object would be a record. `schema` is incremented only if
 //! a key changes its meaning.
 //! Limits: numbers that are not finite are written as `null` and read back as absent.
+//! Length: the types are one schema, and a third of the file is tests of the keys that other
+//! programs rely on.
 
 use std::collections::BTreeMap;
 use std::fmt;

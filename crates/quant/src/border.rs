@@ -88,7 +88,7 @@ impl Border {
     pub(crate) fn class_of_axes(&self) -> [Vec<u32>; 2] {
         self.axes.each_ref().map(|axis| {
             let ends = axis.starts.iter().skip(1).chain([&axis.len]);
-            // At most two classes for each tap, so a number fits u32.
+            // There are at most two classes for each tap, and one more, so a number fits u32.
             let classes = (0_u32..).zip(axis.starts.iter().zip(ends));
             let runs = classes.map(|(class, (start, end))| (class, end - start));
             runs.flat_map(|(class, n)| std::iter::repeat_n(class, n))
@@ -97,7 +97,7 @@ impl Border {
     }
 
     /// Returns the numbers `[class, output]` at each position: `[rows, cols, outputs]`, or
-    /// `[outputs]` if all classes have the same.
+    /// `[outputs]` if all classes have equal numbers.
     pub(crate) fn program(&self, numbers: &[i32], n_outputs: usize) -> Tensor {
         if let Some(numbers) = common(numbers, n_outputs) {
             return Tensor::from_vec(&[n_outputs], numbers.to_vec());
@@ -114,8 +114,8 @@ impl Border {
     }
 }
 
-/// Returns the numbers `[output]` of all classes if the classes of `[class, output]` have the same,
-/// as they do where the padding adds nothing.
+/// Returns the numbers `[output]` of every class if all classes of `[class, output]` have equal
+/// numbers, as they do where the padding adds nothing.
 pub(crate) fn common(numbers: &[i32], n_outputs: usize) -> Option<&[i32]> {
     let first = numbers.get(..n_outputs)?;
     // Without outputs there are no numbers.
