@@ -34,7 +34,7 @@ use crate::nest::{
 };
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
-use array::{Faults, Gathered};
+use array::{Faults, Gathered, WORD_BITS};
 
 /// Maximum number of elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
@@ -309,6 +309,12 @@ impl Gpu {
     ) -> Result<Array> {
         if nest.output_len() == 0 {
             return Array::alloc(self, origin, nest.dtype(), 0);
+        }
+        // A `bool` is a bit on the device, so whole words of packed `bool`s need no kernel.
+        if let Some(bools) = nest.packed_input().map(|input| inputs[input])
+            && bools.len() == nest.output_len() * WORD_BITS
+        {
+            return Ok(bools.as_words());
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         let route = self.route(nest, &lens);

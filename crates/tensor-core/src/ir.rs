@@ -37,6 +37,10 @@
 //!
 //! Limits: scans, sorts and scatters cannot be expressed.
 
+mod packing;
+
+pub(crate) use packing::WORD_BITS;
+
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::shape::element_count;

@@ -14,6 +14,9 @@ use tensor_core::{DType, HostData};
 use crate::device::{AnyBuffer, Buffer, Coming, Scalar};
 use crate::{Gpu, Result};
 
+/// The number of `bool`s in a word.
+pub(super) const WORD_BITS: usize = u32::BITS as usize;
+
 /// An array on a device.
 #[derive(Debug)]
 pub(crate) struct Array {
@@ -70,7 +73,9 @@ impl Array {
             DType::F32 => gpu.alloc::<f32>(name, &[len])?.into_any(),
             DType::I32 => gpu.alloc::<i32>(name, &[len])?.into_any(),
             DType::U32 => gpu.alloc::<u32>(name, &[len])?.into_any(),
-            DType::Bool => gpu.alloc::<u32>(name, &[len.div_ceil(32)])?.into_any(),
+            DType::Bool => gpu
+                .alloc::<u32>(name, &[len.div_ceil(WORD_BITS)])?
+                .into_any(),
             DType::F16 => gpu.alloc::<u32>(name, &[len.div_ceil(2)])?.into_any(),
             DType::F64 => gpu.alloc::<f64>(name, &[len])?.into_any(),
         };
@@ -99,6 +104,14 @@ impl Array {
             buffer,
             faults: Vec::new(),
         }
+    }
+
+    /// Returns the words of an array of `bool`s, in the same memory.
+    pub(super) fn as_words(&self) -> Self {
+        let n_words = self.len.div_ceil(WORD_BITS);
+        let mut words = Self::new(&self.gpu, DType::U32, n_words, self.buffer.clone());
+        words.inherit(self);
+        words
     }
 
     pub(super) fn buffer(&self) -> &AnyBuffer {

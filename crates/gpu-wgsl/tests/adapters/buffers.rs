@@ -134,9 +134,17 @@ fn packed_bits_and_their_products_are_equal_to_those_of_the_host() {
             check(&words.unpack_bits(n).sum(1));
             let pairs = words.expand_dims(0) ^ words.expand_dims(1);
             check(&pairs.count_ones().sum(-1));
-            // The words of a tensor that is on the device already.
+            // The words of a tensor that is on the device already. Whole rows of words are its own
+            // memory: no kernel, no bytes.
             let signs = x.gt(0).realize(gpu).unwrap();
-            check(&signs.pack_bits());
+            let (n_kernels, n_bytes) = (gpu.compiled_kernels(), gpu.pool().live_bytes());
+            let words = signs.pack_bits().realize(gpu).unwrap();
+            let has_own_memory = gpu.pool().live_bytes() > n_bytes;
+            let has_kernel = gpu.compiled_kernels() > n_kernels;
+            let is_copied = n % 32 != 0;
+            assert_eq!([has_own_memory, has_kernel], [is_copied; 2], "{n} bits");
+            drop(signs);
+            check(&words);
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce, Unary};
 
-use super::bits;
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
 use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Slot};
@@ -79,7 +78,7 @@ impl<'n> Compiler<'n> {
         Self {
             nest,
             program,
-            packed: bits::packed_flag(nest),
+            packed: nest.packed_flag(),
             phases: vec![None; n],
             varies: vec![false; n],
             merged: vec![false; n],
@@ -155,7 +154,7 @@ impl<'n> Compiler<'n> {
     /// Removes the conversion and the shift of flags that are packed.
     fn skip_shifts(&mut self) {
         if self.packed.is_some() {
-            for id in bits::shifts(self.nest) {
+            for id in self.nest.packing_shifts() {
                 self.phases[id.0] = None;
             }
         }

@@ -9,9 +9,7 @@
 
 use std::ops::Range;
 
-use crate::ir::{IndexMap, LoopNest, Value};
-
-use super::bits::{WORD_BITS, packed_flag};
+use crate::ir::{IndexMap, LoopNest, Value, WORD_BITS};
 
 /// The number of lanes of a register if all lanes have at most 4 bytes. Such a register takes 4
 /// KiB; a dozen registers fit the first-level cache of current CPUs.
@@ -46,7 +44,7 @@ impl LaneAxes {
         let cost = |lanes: &Self| lanes.cost_of(nest, &body);
         let along_domain = suffixes(&sizes, 0..n_domain, false);
         let along_reduced = suffixes(&sizes, n_domain..sizes.len(), true);
-        if packed_flag(nest).is_some() {
+        if nest.packed_flag().is_some() {
             return Self::along_bits(along_domain, nest);
         }
         let candidates = along_domain.chain(along_reduced.filter(|_| n_domain < sizes.len()));

@@ -5,6 +5,7 @@
 
 use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
+use crate::ir::WORD_BITS;
 use crate::op::{Compare, Reduce};
 
 use super::bits;
@@ -135,7 +136,7 @@ impl Machine<'_> {
                 T::accumulate(*op, self.folding(), accumulators, self.view::<T>(a));
             }),
             Code::Pack => {
-                let words = &mut destination.lanes_mut()[..self.len / bits::WORD_BITS];
+                let words = &mut destination.lanes_mut()[..self.len / WORD_BITS];
                 match self.view::<u8>(a) {
                     View::Lanes(flags) => bits::pack(words, flags),
                     View::Uniform(flag) => words.fill(if flag == 0 { 0 } else { u32::MAX }),
