@@ -69,9 +69,9 @@ impl LoopNest {
         chain.filter(|&id| readers(id) == 1).collect()
     }
 
-    /// Returns the `bool` input whose first elements are, in order, the bits of the result; `None` if
-    /// the nest does more than to pack an input. If the input has no further elements, an executor
-    /// that stores 32 `bool`s in a word has the result already.
+    /// Returns the `bool` input whose first elements are, in order, the bits of the result; `None`
+    /// if the nest does more than to pack an input. If the input has no further elements, an
+    /// executor that stores 32 `bool`s in a word has the result already.
     #[must_use]
     pub fn packed_input(&self) -> Option<usize> {
         let flag = self.packed_flag()?;
