@@ -395,8 +395,8 @@ impl WeightWords<'_> {
         for is_inside in border.classes() {
             for plane in 0..self.n_planes {
                 for output in 0..self.n_outputs {
-                    // Words outside are 0, so the bits that differ there are the positive signs,
-                    // and the difference has to be what the position contributes.
+                    // Words outside are 0, so the bits that differ there are the positive signs.
+                    // The start cancels them and adds the contribution of the position.
                     let of_tap = |(tap, &is_inside): (usize, &bool)| match (alphabet, outside) {
                         (Alphabet::Bits, _) => self.n_positive(plane, tap, output),
                         (Alphabet::Signs, Outside::Nothing) if !is_inside => {
@@ -421,9 +421,9 @@ impl WeightWords<'_> {
     }
 }
 
-/// Packs weights. `number(weight, plane)` returns what a weight in
-/// `[output, tap, channel of the group]` has in a plane: a bit, which is 1 for the sign +1, or the
-/// bits of a byte.
+/// Packs weights. `number(weight, plane)` returns the number of a weight in a plane: a bit, which is
+/// 1 for the sign +1, or the bits of a byte. The weights are in the order
+/// `[output, tap, channel of the group]`.
 pub(crate) fn weight_words(
     layout: PlaneLayout,
     n_taps: usize,
