@@ -421,8 +421,8 @@ impl WeightWords<'_> {
     }
 }
 
-/// Packs weights. `number(weight, plane)` returns the number of a weight in a plane: a bit, which is
-/// 1 for the sign +1, or the bits of a byte. The weights are in the order
+/// Packs weights. `number(weight, plane)` returns the number of a weight in a plane: a bit, which
+/// is 1 for the sign +1, or the bits of a byte. The weights are in the order
 /// `[output, tap, channel of the group]`.
 pub(crate) fn weight_words(
     layout: PlaneLayout,

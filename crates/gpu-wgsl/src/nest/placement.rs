@@ -99,12 +99,22 @@ fn multiplied(nest: &LoopNest) -> Vec<Option<[ValueId; 2]>> {
             && nest.dtypes[product.0] == DType::F32
             && n_uses[product.0] == 1
             && let Value::Binary(Binary::Mul, a, b) = nest.values[product.0]
-            // A compiler without fused multiply-add would simplify `sqrt(x) * sqrt(x)` in this
-            // form. As a separate product, the factors are opaque copies.
-            && !(a == b && matches!(nest.values[a.0], Value::Unary(Unary::Sqrt, _)))
+            && ![a, b].into_iter().any(|factor| cancels(nest, factor))
         {
             multiplied[product.0] = Some([a, b]);
         }
     }
     multiplied
+}
+
+/// Returns whether a factor could cancel with the other factor, as in `sqrt(x) * sqrt(x)`,
+/// `x * (1 / x)` and `y * (x / y)`. A compiler simplifies such products inside `fma`, too. As
+/// separate products, they have factors that are opaque copies.
+fn cancels(nest: &LoopNest, factor: ValueId) -> bool {
+    match nest.values[factor.0] {
+        Value::Unary(Unary::Sqrt | Unary::Recip, _) | Value::Binary(Binary::Div, ..) => true,
+        // A compiler drops the sign of a root, because a root is not negative.
+        Value::Unary(Unary::Abs, a) => cancels(nest, a),
+        _ => false,
+    }
 }

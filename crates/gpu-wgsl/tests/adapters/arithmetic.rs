@@ -177,6 +177,8 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let x = on_host(&Tensor::from_vec(&[8], values.to_vec()).cast(dtype));
     // Data instead of constants, so that no compiler can know that the elements are ones.
     let ones = on_host(&Tensor::from_vec(&[8], vec![1.0_f64; 8]).cast(dtype));
+    // Products of 1 by 1 matrices: each sum has one term, and each factor a load of its own.
+    let product = |a: &Tensor, b: &Tensor| a.reshape(&[8, 1, 1]).matmul(&b.reshape(&[8, 1, 1]));
     let whole = Tensor::arange(8);
     let nothing = (&whole - &whole).cast(dtype);
     vec![
@@ -225,6 +227,20 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("sum of all", x.sum(0)),
         ("dot product", (&x * &ones).sum(0)),
         ("sum of squares of roots", x.sqrt().square().sum(0)),
+        ("matrix products of roots", product(&x.sqrt(), &x.sqrt())),
+        (
+            "matrix products of a root and its magnitude",
+            product(&x.sqrt().abs(), &x.sqrt()),
+        ),
+        (
+            "matrix products of a negated root",
+            product(&-x.sqrt(), &x.sqrt()),
+        ),
+        ("matrix products with reciprocals", product(&x, &x.recip())),
+        (
+            "matrix products of quotients",
+            product(&(&ones / &x), &(&x / &ones)),
+        ),
     ]
 }
 
