@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use tensor_core::exec::{Accuracy, Cache, DeviceTimes, Executor, MemoryUse, Storage};
+use tensor_core::exec::{Accuracy, Cache, DeviceTimes, Executor, MemoryUse, NestCache, Storage};
 use tensor_core::ir::{LoopNest, Value};
 use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
@@ -43,10 +43,10 @@ const MAX_LEN: usize = i32::MAX as usize;
 #[derive(Debug, Default)]
 struct KernelCache {
     /// Routes by nest and lengths of its inputs, in elements.
-    routes: Cache<(Arc<LoopNest>, Box<[usize]>), Route>,
+    routes: NestCache<Box<[usize]>, Route>,
     /// Kernels by form, the nest without its numbers ([`nest::split`]). For a kernel that binds
     /// chunks, the key includes the last axis whose loop may start at an index other than 0.
-    kernels: Cache<(LoopNest, Option<usize>), Compiled>,
+    kernels: Cache<(LoopNest, Option<usize>), Arc<Compiled>>,
     n_compiled: AtomicU64,
     fallbacks: Mutex<BTreeMap<FallbackReason, u64>>,
 }
@@ -293,8 +293,8 @@ impl Gpu {
 
     /// Returns the route of a nest whose inputs have these lengths, in elements.
     pub(crate) fn route(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Arc<Route> {
-        let key = (Arc::clone(nest), lens.into());
-        let route = self.kernel_cache().routes.get(key, |(nest, lens)| {
+        let routes = &self.kernel_cache().routes;
+        let route = routes.get(nest, lens.into(), |nest, lens| {
             Ok::<_, Infallible>(Route::new(nest, lens, self.limits()))
         });
         route.unwrap_or_else(|never| match never {})
@@ -425,7 +425,7 @@ impl Gpu {
                 self.kernel_cache()
                     .n_compiled
                     .fetch_add(1, Ordering::Relaxed);
-                Ok::<_, Error>(compiled)
+                Ok::<_, Error>(Arc::new(compiled))
             });
         Ok((compiled?, numbers))
     }

@@ -32,7 +32,7 @@ use crate::plan::{Plan, Step, Target};
 
 pub use crate::storage::{HostStorage, MemoryUse, Pending, Storage};
 pub use accuracy::Accuracy;
-pub use cache::Cache;
+pub use cache::{Cache, NestCache};
 pub use evaluate::TensorList;
 pub(crate) use evaluate::{computed, realized};
 pub use host::{Host, Level};

@@ -91,6 +91,7 @@ mod file_type;
 mod float;
 pub mod gemm;
 mod grad;
+mod hash;
 pub mod init;
 pub mod ir;
 mod jit;

@@ -36,10 +36,6 @@ mod keep;
 mod lower;
 mod nodes;
 
-/// A hash map with a fast hash function. The keys come from the user's own program, so resistance
-/// against hash flooding is not needed, and planning computes several hashes per node.
-type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
-
 /// The minimum cap on values with which every single operation can be planned: a selection has four
 /// values.
 const LEAST_VALUES: usize = 4;

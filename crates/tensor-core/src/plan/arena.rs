@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
-use super::HashMap;
 use crate::dtype::{DType, Scalar};
+use crate::hash::HashMap;
 use crate::ir::{Guard, IndexMap, Value, ValueId};
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::plan::guards::simplest;

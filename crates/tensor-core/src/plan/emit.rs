@@ -5,12 +5,13 @@
 //! step. A nest that turns out to be a matrix product is marked. If the target needs plain factors,
 //! computed factors become steps of their own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::lower::{Lowered, Lowering, contiguous};
 use super::{BufferId, Kind, Step};
 use crate::dtype::DType;
+use crate::hash::HashMap;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce};
 

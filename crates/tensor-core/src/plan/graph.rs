@@ -5,9 +5,9 @@
 //! computation that is written twice runs once. A second walk, readers first, counts how often the
 //! elements of each node are read.
 
-use super::HashMap;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::hash::HashMap;
 use crate::tensor::{Node, Op, Tensor};
 
 /// The distinct nodes of a program, operands first.

@@ -14,7 +14,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::HashMap;
 use super::arena::ExprArena;
 use super::emit;
 use super::graph::Graph;
@@ -22,6 +21,7 @@ use super::keep::Cost;
 use super::nodes::Nodes;
 use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
+use crate::hash::HashMap;
 use crate::ir::{IndexMap, Value, ValueId};
 use crate::op::Binary;
 use crate::shape::row_major_strides;

@@ -3,7 +3,7 @@
 //! Role: between a step and the code that runs it. To check and compile a nest takes longer than
 //! the loops of a small nest, so an executor caches kernels: the same nest on inputs of the same
 //! lengths is compiled once, whichever plan contains it.
-//! Memory: some kilobytes per nest, for as many nests as [`Cache`] holds.
+//! Memory: some kilobytes per nest, for as many nests as [`NestCache`] holds.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::product::{self, Product};
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
-use crate::exec::cache::Cache;
+use crate::exec::cache::NestCache;
 use crate::ir::LoopNest;
 use crate::storage::{HostStorage, Pool};
 
@@ -62,12 +62,9 @@ impl Kernel {
     }
 }
 
-/// The key of a kernel: a nest, and the types and lengths of its inputs.
-type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
-
-/// The kernel cache of an executor.
+/// The kernel cache of an executor, by nest and by the types and lengths of the inputs.
 #[derive(Debug, Default)]
-pub(super) struct Kernels(Cache<Key, Kernel>);
+pub(super) struct Kernels(NestCache<Vec<(DType, usize)>, Kernel>);
 
 impl Kernels {
     /// Returns the kernel of a nest for inputs of these types and lengths. Compiles the nest if the
@@ -77,7 +74,7 @@ impl Kernels {
     /// [`Error::BadStep`] for a nest that breaks a rule of the intermediate representation.
     pub(super) fn get(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
         let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
-        let key = (Arc::clone(nest), lens.collect());
-        self.0.get(key, |(nest, lens)| Kernel::new(nest, lens))
+        self.0
+            .get(nest, lens.collect(), |nest, lens| Kernel::new(nest, lens))
     }
 }
