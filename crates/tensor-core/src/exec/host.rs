@@ -5,7 +5,8 @@
 //! instruction, `fetch` loads elements into lanes, and `lanes` and `loops` contain the inner loops.
 //! `level` selects the vector instructions of all loops. `rows` reduces several rows of lanes at a
 //! time, and `pairs` combines every row with every lane. `product` hands matrix products to the
-//! GEMM library, whole or in `ranges`. `split` splits the work over threads.
+//! GEMM library, whole or in `ranges`. `moves` runs the nests that only move elements. `split`
+//! splits the work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -41,12 +42,14 @@ mod bits;
 mod compile;
 mod factor;
 mod fetch;
+mod guard;
 mod kernel;
 mod lane_axes;
 mod lanes;
 mod level;
 mod loops;
 mod machine;
+mod moves;
 mod pairs;
 mod prefetch;
 mod product;

@@ -16,6 +16,7 @@ use crate::exec::reference::gathered_place;
 use crate::ir::Guard;
 use crate::ir::low_bits;
 
+use super::guard::held;
 use super::lanes::{LaneType, Stored};
 use super::loops::View;
 use super::machine::Machine;
@@ -188,39 +189,15 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the lanes of a run for which all guards hold. The lanes are consecutive, because
-/// positions grow or fall steadily. Uses `i128`, so no sum or difference can overflow.
+/// Returns the lanes of a run for which all guards hold. The lanes are consecutive.
 fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) -> Range<usize> {
     let mut range = 0..len;
     for ((guard, &position), &stride) in guards.iter().zip(positions).zip(strides) {
-        let (position, stride, extent) = (position as i128, stride as i128, guard.extent as i128);
-        // The lanes with 0 <= position + stride * lane < extent.
-        let (low, high) = match stride {
-            0 if (0..extent).contains(&position) => continue,
-            0 => return 0..0,
-            1.. => (
-                ceil_div(-position, stride),
-                ceil_div(extent - position, stride),
-            ),
-            // Mirrored: 0 <= (extent - 1 - position) + |stride| * lane < extent.
-            _ => {
-                let (mirrored, stride) = (extent - 1 - position, -stride);
-                (
-                    ceil_div(-mirrored, stride),
-                    ceil_div(extent - mirrored, stride),
-                )
-            }
-        };
-        let clamp = |lane: i128| usize::try_from(lane.clamp(0, len as i128)).unwrap_or(0);
+        let held = held(position, stride, guard.extent, len);
         // The lanes inside several guards are the intersection of their ranges.
-        range = range.start.max(clamp(low))..range.end.min(clamp(high));
+        range = range.start.max(held.start)..range.end.min(held.end);
     }
     range.start.min(range.end)..range.end
-}
-
-/// Returns `a / b` rounded up, for a positive `b`.
-fn ceil_div(a: i128, b: i128) -> i128 {
-    -((-a).div_euclid(b))
 }
 
 /// Copies a run into lanes; lanes outside the guards become zero. The first entries of `positions`

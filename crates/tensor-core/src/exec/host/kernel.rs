@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::moves::Moves;
 use super::product::{self, Product};
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
@@ -26,6 +27,7 @@ pub(super) struct Kernel {
 #[derive(Debug)]
 enum Form {
     Nothing,
+    Moves(Moves),
     Loops(Box<Loops>),
     Product(Box<Product>),
 }
@@ -40,7 +42,10 @@ impl Kernel {
             Some(contract) if product::takes(nest, contract) => {
                 Form::Product(Box::new(Product::new(nest, contract)))
             }
-            _ => Form::Loops(Box::new(Loops::new(nest))),
+            _ => match Moves::from_nest(nest) {
+                Some(moves) => Form::Moves(moves),
+                None => Form::Loops(Box::new(Loops::new(nest))),
+            },
         };
         Ok(Self {
             nest: Arc::clone(nest),
@@ -53,6 +58,9 @@ impl Kernel {
         let mut out = pool.take(self.nest.dtype(), self.nest.output_len())?;
         match &self.form {
             Form::Nothing => {}
+            Form::Moves(moves) => with_element!(self.nest.dtype(), T => {
+                moves.fill::<T>(inputs, out.elements_mut())?;
+            }),
             Form::Loops(loops) => with_element!(self.nest.dtype(), T => {
                 loops.fill::<T>(inputs, out.elements_mut())?;
             }),

@@ -2,11 +2,10 @@
 //!
 //! Role: runs a nest that is a matrix product through the GEMM library, with its epilogue fused.
 //! Method: if both factors and the result are matrices in memory, the library multiplies directly
-//! into the output, and the epilogue is then computed there in place. Otherwise the output is split
-//! into ranges. Each range is multiplied into scratch memory, and the rest of the nest reads the
-//! scratch memory and writes the output. Factors that strides alone do not describe (windows,
-//! padding) are packed range by range. Therefore neither a packed copy of a whole factor nor an
-//! array of all products is ever allocated.
+//! into the output, and the epilogue is then computed there in place. Otherwise the output is
+//! computed in `ranges`. Factors that strides alone do not describe (windows, padding) are packed
+//! range by range. Therefore neither a packed copy of a whole factor nor an array of all products
+//! is ever allocated.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -18,7 +17,7 @@ use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
 use super::ranges::Ranges;
 use super::split::Loops;
-use crate::dtype::{DType, HostData, with_element};
+use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
@@ -92,9 +91,7 @@ impl Product {
                 };
             }
         }
-        with_element!(nest.dtype(), R => {
-            self.ranges.multiply::<T, R>(nest, inputs, out.elements_mut(), pool)
-        })
+        self.ranges.multiply::<T>(nest, inputs, out, pool)
     }
 }
 

@@ -1,10 +1,14 @@
 //! Matrix products, computed one range of the output at a time.
 //!
-//! Role: computes products whose factors or result are not matrices in memory. Each range of the
-//! output is multiplied into scratch memory. Factors that strides alone do not describe are packed
-//! for each range. The rest of the nest then reads the scratch memory.
+//! Role: computes products whose factors or result are not matrices in memory. Factors that strides
+//! alone do not describe are packed for each range.
+//! Method: if the sums have the type of the output and their rows and columns have strides in it,
+//! each range is multiplied into the output, and its epilogue then runs there in place, while the
+//! range is in the second-level cache. Otherwise the range is multiplied into scratch memory, which
+//! the rest of the nest reads. The scratch memory has the layout of the output if the rows and the
+//! columns have strides, so that the rest reads and writes in one order.
 
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use std::sync::Arc;
@@ -12,13 +16,15 @@ use std::sync::Arc;
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
 use super::machine::Machine;
+use super::moves;
 use super::product::epilogue_of;
 use super::program::Bytecode;
-use crate::dtype::{Element, HostData};
+use crate::dtype::{Element, HostData, with_element};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
-use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Contract, Guard, IndexMap, LoopNest, ValueId};
+use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 
 /// The approximate number of multiplications in one task.
@@ -55,8 +61,39 @@ pub(super) struct Ranges {
     batch: Vec<usize>,
     /// The factor with the rows, and the factor with the columns.
     factors: [ValueId; 2],
-    /// The rest of the nest, which reads the sums as its last input.
-    rest: Bytecode,
+    /// The places of the sums.
+    layout: Layout,
+    end: End,
+}
+
+/// The places of the sums of all ranges.
+#[derive(Debug)]
+struct Layout {
+    /// The position of each sum, for each output axis. Positions count from the first sum of a
+    /// range.
+    map: IndexMap,
+    /// The strides of rows and columns.
+    strides: [usize; 2],
+    /// Whether the layout is that of the output.
+    is_output: bool,
+}
+
+/// The computation that follows the sums.
+#[derive(Debug)]
+enum End {
+    /// The sums are in the output; the epilogue, if there is one, replaces them by the results.
+    InPlace(Option<Bytecode>),
+    /// The rest of the nest, which reads the sums from scratch memory, its last input.
+    Rest(Bytecode),
+}
+
+/// One range of the output.
+struct Piece {
+    /// The number of the range's first output element.
+    first: usize,
+    /// The index of that element; 0 along the reduced axes.
+    index: Vec<usize>,
+    n_rows: usize,
 }
 
 impl Ranges {
@@ -109,27 +146,16 @@ impl Ranges {
             .filter(|&axis| axis >= n_outer)
             .collect();
         let max_rows = cut.map_or_else(|| len_of(&rows, &sizes), |(_, rows)| rows);
-        // The scratch memory holds the small products one after the other, each row-major:
-        // [batch][max_rows][cols]. `map_of_sums` gets the stride of each output axis in it.
-        let mut map_of_sums = IndexMap {
-            offset: 0,
-            strides: vec![0; n_domain],
+        let layout = Layout::of_output(nest, &rows, cols)
+            .unwrap_or_else(|| Layout::one_by_one(nest, &batch, (&rows, max_rows), cols));
+        let sum = contract.sum;
+        let end = if layout.is_output && nest.dtype() == nest.dtypes[sum.0] {
+            let follows = sum != nest.result();
+            let epilogue = || Bytecode::in_place(&epilogue_of(nest, sum, &layout.map));
+            End::InPlace(follows.then(epilogue))
+        } else {
+            End::Rest(Bytecode::compile(&epilogue_of(nest, sum, &layout.map)))
         };
-        let mut stride = 1;
-        // Assigns strides to a group of axes, innermost group first, and reserves `len` indices for
-        // the whole group.
-        let mut place = |axes: &[usize], len: usize| {
-            let mut within = stride;
-            for &axis in axes.iter().rev() {
-                map_of_sums.strides[axis] = usize::cast_signed(within);
-                within *= sizes[axis];
-            }
-            stride *= len;
-        };
-        place(cols, len_of(cols, &sizes));
-        place(&rows, max_rows);
-        place(&batch, 0);
-        let rest = epilogue_of(nest, contract.sum, &map_of_sums);
         Self {
             sizes,
             inner,
@@ -140,89 +166,125 @@ impl Ranges {
             batch,
             factors,
             max_rows,
-            rest: Bytecode::compile(&rest),
+            layout,
+            end,
         }
     }
 
-    /// Computes the product and the rest of the nest into `out`.
-    pub(super) fn multiply<T: Float + Stored<Lane = T>, R: Stored>(
+    /// Computes the product and the rest of the nest into the output.
+    pub(super) fn multiply<T: Float + Stored<Lane = T>>(
         &self,
         nest: &LoopNest,
         inputs: &[&HostData],
-        out: &mut [R],
+        out: &mut HostStorage,
         pool: &Arc<Pool>,
+    ) -> Result<()> {
+        let factors = self.factors.map(|id| Factor::<T>::new(nest, id, inputs));
+        match &self.end {
+            End::InPlace(epilogue) => self.for_each_piece(out.elements_mut(), |piece, out| {
+                self.sums(&factors, piece, out, pool)?;
+                match epilogue {
+                    Some(epilogue) => Machine::new(epilogue, inputs).fill(piece.first, out),
+                    None => Ok(()),
+                }
+            }),
+            End::Rest(rest) => with_element!(nest.dtype(), R => {
+                self.for_each_piece(out.elements_mut::<R>(), |piece, out| {
+                    let mut sums = pool.take(T::DTYPE, self.scratch_len(out.len()))?;
+                    self.sums(&factors, piece, sums.elements_mut(), pool)?;
+                    // The epilogue reads the sums as one more input.
+                    let mut with_sums = inputs.to_vec();
+                    with_sums.push(sums.data());
+                    let mut machine = Machine::new(rest, &with_sums);
+                    // The scratch memory begins with the first sum of the range.
+                    machine.shift_input(inputs.len(), -self.layout.map.at(&piece.index));
+                    machine.fill(piece.first, out)
+                })
+            }),
+        }
+    }
+
+    /// Calls `f` for each range with its part of the output, on all threads.
+    fn for_each_piece<R: Send>(
+        &self,
+        out: &mut [R],
+        f: impl Fn(&mut Piece, &mut [R]) -> Result<()> + Sync,
     ) -> Result<()> {
         // A slab is the output of one outer index; a piece is the part of it for one task.
         let slab = out.len() / len_of(&self.outer, &self.sizes);
-        let piece = self
+        let len = self
             .cut
             .map_or(slab, |(axis, rows)| slab / self.sizes[axis] * rows);
-        out.par_chunks_mut(slab)
-            .enumerate()
-            .try_for_each(|(outer, out)| {
-                out.par_chunks_mut(piece)
-                    .enumerate()
-                    .try_for_each(|(number, out)| {
-                        let mut index = vec![0; self.sizes.len()];
-                        set_index(&mut index, &self.outer, &self.sizes, outer);
-                        let mut n_rows = self.max_rows;
-                        if let Some((axis, rows)) = self.cut {
-                            index[axis] = number * rows;
-                            n_rows = rows.min(self.sizes[axis] - index[axis]);
-                        }
-                        let factors = self.factors.map(|id| Factor::<T>::new(nest, id, inputs));
-                        let sums = self.sums(&factors, &mut index, n_rows, pool)?;
-                        // The epilogue reads the sums as one more input.
-                        let mut with_sums = inputs.to_vec();
-                        with_sums.push(sums.data());
-                        let mut machine = Machine::new(&self.rest, &with_sums);
-                        // The map of the sums counts rows from the start of the slab, but the
-                        // scratch memory begins with this piece's first row.
-                        if let Some((_, rows)) = self.cut {
-                            let before = number * rows * len_of(&self.cols, &self.sizes);
-                            machine.shift_input(inputs.len(), -before.cast_signed());
-                        }
-                        machine.fill(outer * slab + number * piece, out)
-                    })
+        let slabs = out.par_chunks_mut(slab).enumerate();
+        slabs.try_for_each(|(outer, out)| {
+            let pieces = out.par_chunks_mut(len).enumerate();
+            pieces.try_for_each(|(number, out)| {
+                let mut index = vec![0; self.sizes.len()];
+                set_index(&mut index, &self.outer, &self.sizes, outer);
+                let mut n_rows = self.max_rows;
+                if let Some((axis, rows)) = self.cut {
+                    index[axis] = number * rows;
+                    n_rows = rows.min(self.sizes[axis] - index[axis]);
+                }
+                let first = outer * slab + number * len;
+                f(
+                    &mut Piece {
+                        first,
+                        index,
+                        n_rows,
+                    },
+                    out,
+                )
             })
+        })
     }
 
-    /// Computes the sums of one range into scratch memory.
+    /// Returns the number of sums in the scratch memory of a range of `n_outputs` elements.
+    fn scratch_len(&self, n_outputs: usize) -> usize {
+        if self.layout.is_output {
+            return n_outputs;
+        }
+        self.max_rows * len_of(&self.cols, &self.sizes) * len_of(&self.batch, &self.sizes)
+    }
+
+    /// Computes the sums of one range into `sums`, in the layout.
     fn sums<T: Float + Stored<Lane = T>>(
         &self,
         [a, b]: &[Factor<'_, T>; 2],
-        index: &mut [usize],
-        n_rows: usize,
+        piece: &Piece,
+        sums: &mut [T],
         pool: &Arc<Pool>,
-    ) -> Result<HostStorage> {
+    ) -> Result<()> {
         let (k, n) = (
             len_of(&self.inner, &self.sizes),
             len_of(&self.cols, &self.sizes),
         );
-        // Elements of one small product.
-        let product = self.max_rows * n;
-        let mut sums = pool.take(T::DTYPE, product * len_of(&self.batch, &self.sizes))?;
-        let (rows_an_index, indices) = self.rows_at_once(n_rows);
-        let products = sums.elements_mut::<T>().chunks_mut(product);
-        for (number, sums) in products.enumerate() {
-            set_index(index, &self.batch, &self.sizes, number);
-            let b = self.matrix_of(b, index, (&self.inner, k), (&self.cols, n), pool)?;
+        let mut index = piece.index.clone();
+        let first = self.layout.map.at(&index);
+        let (rows_an_index, indices) = self.rows_at_once(piece.n_rows);
+        let rows_at_once = indices * rows_an_index;
+        for number in 0..len_of(&self.batch, &self.sizes) {
+            set_index(&mut index, &self.batch, &self.sizes, number);
+            let b = self.matrix_of(b, &index, (&self.inner, k), (&self.cols, n), pool)?;
+            let here = (self.layout.map.at(&index) - first).unsigned_abs();
+            let shape = [piece.n_rows, n].strides(self.layout.strides);
+            let Ok(mut c) = ArrayViewMut2::from_shape(shape, &mut sums[here..]) else {
+                unreachable!("each sum of a range has its own place");
+            };
             // Several indices of the first row axis are packed and multiplied at a time.
-            let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
-            for (piece, sums) in pieces.enumerate() {
-                // Without a split axis, `piece` counts groups of indices of the first row axis.
+            for (number, row) in (0..piece.n_rows).step_by(rows_at_once).enumerate() {
+                let m = rows_at_once.min(piece.n_rows - row);
+                let mut index = index.clone();
+                // Without a split axis, `number` counts groups of indices of the first row axis.
                 if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
-                    index[axis] = piece * indices;
+                    index[axis] = number * indices;
                 }
-                let m = sums.len() / n;
-                let a = self.matrix_of(a, index, (&self.rows, m), (&self.inner, k), pool)?;
-                let Ok(c) = ArrayViewMut2::from_shape([m, n], sums) else {
-                    unreachable!("the slice has as many elements as the shape");
-                };
+                let a = self.matrix_of(a, &index, (&self.rows, m), (&self.inner, k), pool)?;
+                let c = c.slice_mut(s![row..row + m, ..]);
                 gemm::multiply_into(a.view(), b.view(), c, false)?;
             }
         }
-        Ok(sums)
+        Ok(())
     }
 
     /// Returns the number of rows for one index of the first row axis, and the number of such
@@ -278,8 +340,7 @@ impl Ranges {
         })
     }
 
-    /// Copies a factor over two groups of axes, beginning at an index. The copy is a nest of its
-    /// own with a single load.
+    /// Copies a factor over two groups of axes, beginning at an index.
     fn pack<T: Stored<Lane = T>>(
         &self,
         factor: &Factor<'_, T>,
@@ -305,20 +366,58 @@ impl Ranges {
             map: from_here(&guard.map),
             extent: guard.extent,
         });
-        let load = Value::Load {
-            input: 0,
-            map: from_here(factor.map),
-            guards: guards.collect(),
+        moves::copy(
+            factor.data,
+            &domain,
+            from_here(factor.map),
+            guards.collect(),
+            out,
+        )
+    }
+}
+
+impl Layout {
+    /// Returns the layout of the output; `None` if its rows or columns have no single stride.
+    fn of_output(nest: &LoopNest, rows: &[usize], cols: &[usize]) -> Option<Self> {
+        let (map, sizes) = (contiguous(&nest.domain), nest.sizes());
+        let strides = [
+            stride_over(&map, rows, &sizes)?,
+            stride_over(&map, cols, &sizes)?,
+        ];
+        Some(Self {
+            map,
+            strides,
+            is_output: true,
+        })
+    }
+
+    /// Returns the layout of small products that are stored one after the other, each row-major:
+    /// `[batch][max_rows][cols]`.
+    fn one_by_one(
+        nest: &LoopNest,
+        batch: &[usize],
+        (rows, max_rows): (&[usize], usize),
+        cols: &[usize],
+    ) -> Self {
+        let sizes = nest.sizes();
+        let n_cols = len_of(cols, &sizes);
+        let mut map = IndexMap {
+            offset: 0,
+            strides: vec![0; nest.domain.len()],
         };
-        let nest = LoopNest {
-            domain,
-            reduce: Vec::new(),
-            values: vec![load],
-            dtypes: vec![T::DTYPE],
-            inputs: vec![T::DTYPE],
-            contract: None,
-        };
-        Machine::new(&Bytecode::compile(&nest), &[factor.data]).fill(0, out)
+        // The innermost group comes first. `within` is the stride of a group's last axis.
+        for (axes, within) in [(cols, 1), (rows, n_cols), (batch, max_rows * n_cols)] {
+            let mut stride = within;
+            for &axis in axes.iter().rev() {
+                map.strides[axis] = usize::cast_signed(stride);
+                stride *= sizes[axis];
+            }
+        }
+        Self {
+            map,
+            strides: [n_cols, 1],
+            is_output: false,
+        }
     }
 }
 
