@@ -12,6 +12,8 @@ use crate::op::{Binary, Compare, Unary};
 const BLOCK: usize = 1024;
 /// The minimum number of lanes for which lanes run along the last axis alone.
 const LANES: usize = 512;
+/// The number of rows and of columns of a transposed block.
+const BLOCK_SIDE: usize = 16;
 /// The maximum number of rows in one range of a product.
 const RANGE_ROWS: usize = 1024;
 /// The minimum number of values of one block for which a reduction is split into parts.
@@ -51,11 +53,21 @@ pub(super) struct Coverage {
     /// Reductions by `All` or `Any` that may stop after a point: they have at least 8 points, and
     /// the last output axis has at least [`LANES`] elements.
     pub(super) stops_in_points: usize,
+    /// Transpositions of planes with more than [`BLOCK_SIDE`] rows and columns.
+    pub(super) transpositions: usize,
+    /// Elements of padded arrays.
+    pub(super) padded_moves: usize,
+    /// Elements of one of several arrays, or of a constant, chosen by position.
+    pub(super) joins: usize,
+    /// Gathers of runs of elements that follow one index.
+    pub(super) gathered_runs: usize,
+    /// Gathers of elements by an index for each.
+    pub(super) gathered_elements: usize,
 }
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 14] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 19] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -63,7 +75,7 @@ impl Coverage {
             ("pairs", self.pairs, 30),
             ("wide pairs", self.wide_pairs, 25),
             ("compared pairs", self.compared_pairs, 8),
-            ("pairs that count ones", self.counted_pairs, 10),
+            ("pairs that count ones", self.counted_pairs, 4),
             ("padded pairs", self.padded_pairs, 8),
             ("pairs over several axes", self.pairs_over_axes, 10),
             ("cut products", self.cut_products, 6),
@@ -75,6 +87,11 @@ impl Coverage {
                 20,
             ),
             ("folds that may stop after a point", self.stops_in_points, 6),
+            ("transpositions", self.transpositions, 4),
+            ("padded moves", self.padded_moves, 4),
+            ("joins", self.joins, 20),
+            ("gathered runs", self.gathered_runs, 10),
+            ("gathered elements", self.gathered_elements, 10),
         ]
     }
 
@@ -87,6 +104,40 @@ impl Coverage {
             self.count_product(nest, contract);
         } else if !nest.reduce.is_empty() {
             self.count_fold(nest);
+        } else {
+            self.count_move(nest);
+        }
+    }
+
+    fn count_move(&mut self, nest: &LoopNest) {
+        let last = nest.domain.len().wrapping_sub(1);
+        match &nest.values[nest.result().0] {
+            Value::Load { guards, .. } if !guards.is_empty() => self.padded_moves += 1,
+            Value::Load { map, .. } => {
+                let is_long = |axis: usize| nest.domain[axis] > BLOCK_SIDE;
+                let is_row = |axis: usize| map.stride(axis) == 1 && is_long(axis);
+                let is_turned = map.stride(last).unsigned_abs() > BLOCK_SIDE;
+                self.transpositions +=
+                    usize::from(is_turned && is_long(last) && (0..last).any(is_row));
+            }
+            Value::Select(condition, ..) => {
+                let by_position = match &nest.values[condition.0] {
+                    Value::Inside(_) => true,
+                    Value::Compare(_, a, _) => matches!(nest.values[a.0], Value::Index(_)),
+                    _ => false,
+                };
+                self.joins += usize::from(by_position);
+            }
+            Value::Gather { at, .. } => {
+                if let Value::Load { map, .. } = &nest.values[at.0] {
+                    let counter = match map.stride(last) {
+                        0 => &mut self.gathered_runs,
+                        _ => &mut self.gathered_elements,
+                    };
+                    *counter += 1;
+                }
+            }
+            _ => {}
         }
     }
 

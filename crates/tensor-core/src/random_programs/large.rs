@@ -1,6 +1,6 @@
 //! Programs that are large in one place, for the loops that executors use for large arrays.
 //!
-//! Method: six families, each a short program with its own data. The sizes are around thresholds
+//! Method: seven families, each a short program with its own data. The sizes are around thresholds
 //! at which an executor may change its method: blocks of lanes, ranges of a product, groups of
 //! rows, parts of a long reduction. The programs are few and no larger than necessary, because the
 //! oracle computes every element. `coverage` counts the code paths that they reach.
@@ -12,6 +12,9 @@ use super::program::{Instruction, RandomProgram, target};
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor};
+use moves::Moves;
+
+mod moves;
 
 /// A program of one of the families.
 #[derive(Debug, Clone)]
@@ -22,6 +25,7 @@ pub(super) enum Large {
     Convolution(Convolution),
     Product(Product),
     Flags(Flags),
+    Moves(Moves),
 }
 
 /// A reduction of one array, or of two combined arrays.
@@ -154,6 +158,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
             programs(products(Just(Layout::Between)).prop_map(Large::Product)),
         ),
         (50, programs(flags().prop_map(Large::Flags))),
+        (20, programs(moves::moves().prop_map(Large::Moves))),
     ]
 }
 
@@ -417,6 +422,7 @@ impl Large {
             Self::Convolution(convolution) => convolution.tensor(),
             Self::Product(product) => product.tensor(),
             Self::Flags(flags) => flags.tensor(),
+            Self::Moves(moves) => moves.tensor(),
         }
     }
 }

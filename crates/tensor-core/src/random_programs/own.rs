@@ -85,7 +85,7 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
         let outputs = outputs(&mut tally, &mut coverage);
         check_all(&family, cases / one_in, seed, outputs);
     }
-    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
+    eprintln!("PROGRAM_SEED={seed}: {tally:?}, {coverage:?}");
     tally.assert_compared(Accuracy::IEEE);
     for (kind, n, least) in coverage.kinds() {
         let least = least * cases as usize / CASES as usize;
