@@ -28,7 +28,6 @@ pub(super) fn copy<T: Copy>(data: &[T], first: isize, stride: isize, out: &mut [
         2 => every::<_, 2>(from, out),
         3 => every::<_, 3>(from, out),
         4 => every::<_, 4>(from, out),
-        8 => every::<_, 8>(from, out),
         stride if stride > 1 => {
             let spread = from.iter().step_by(stride.unsigned_abs());
             out.iter_mut().zip(spread).for_each(|(out, &x)| *out = x);
@@ -40,24 +39,16 @@ pub(super) fn copy<T: Copy>(data: &[T], first: isize, stride: isize, out: &mut [
     }
 }
 
-/// Copies every element number `S · i`. The compiler turns a chunk of fixed length into shuffles of
+/// Copies every element number `S · i`. The compiler turns chunks of fixed length into shuffles of
 /// vectors.
 #[inline(always)]
 fn every<T: Copy, const S: usize>(from: &[T], out: &mut [T]) {
-    /// The number of results of a chunk.
-    const CHUNK: usize = 16;
-    let (chunks, rest) = out.as_chunks_mut::<CHUNK>();
-    let n_chunks = chunks.len();
-    // The last chunk of elements may lack the elements after its last result.
-    let whole = from.chunks_exact(CHUNK * S);
-    let n_whole = whole.len();
-    for (out, from) in chunks.iter_mut().zip(whole) {
-        *out = std::array::from_fn(|at| from[S * at]);
-    }
-    for (chunk, out) in chunks.iter_mut().enumerate().skip(n_whole) {
-        *out = std::array::from_fn(|at| from[S * (CHUNK * chunk + at)]);
-    }
-    for (at, out) in rest.iter_mut().enumerate() {
-        *out = from[S * (CHUNK * n_chunks + at)];
+    // The elements end with the last one that is copied, so they have one whole chunk less than
+    // results.
+    let (chunks, _) = from.as_chunks::<S>();
+    let results = out.iter_mut().zip(chunks);
+    results.for_each(|(out, chunk)| *out = chunk[0]);
+    if let (Some(out), Some(&last)) = (out.last_mut(), from.last()) {
+        *out = last;
     }
 }
