@@ -248,6 +248,7 @@ fn matmul_multiplies_or_says_what_is_missing() {
                 ("a", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
                 ("b", &[1.0, 0.5, -1.0]),
             ],
+            types: vec![],
             patience: Duration::from_secs(60),
             part: None,
         };

@@ -12,8 +12,12 @@
 
 use crate::roundings;
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{
+    Array, Expression, Input, InputDistribution, Options, TensorWorkload, Truth,
+};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::compare::Tolerance;
 use tensor_core::{Tensor, einsum};
 
@@ -40,10 +44,15 @@ pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> TensorWorkload<f32
             Input::new("x", InputDistribution::Normal, 1, &images),
             Input::new("kernels", InputDistribution::Normal, 2, &kernels),
         ],
-        truth,
-        loops,
-        expression: |[x, kernels]| einsum("bchwuv,ocuv->bohw", &[&windows(x, kernels), kernels]),
-        variants: &[("windows", sum_of_products)],
+        truth: Rc::new(truth),
+        loops: Rc::new(loops),
+        expression: Rc::new(|[x, kernels]| {
+            einsum("bchwuv,ocuv->bohw", &[&windows(x, kernels), kernels])
+        }),
+        options: Options {
+            variants: vec![("windows", Rc::new(sum_of_products) as Expression<2>)],
+            ..Options::default()
+        },
     }
 }
 
@@ -67,7 +76,7 @@ fn truth([x, kernels]: &[Array; 2]) -> Result<Truth> {
     let kernel_len = kernels.shape[1..].iter().product();
     let (expected, magnitudes) = sums(x, kernels);
     Ok(Truth {
-        operations: 2.0 * expected.len() as f64 * kernel_len as f64,
+        work: Work::Operations(2.0 * expected.len() as f64 * kernel_len as f64),
         tolerance: Tolerance::relative(roundings::of_sum(kernel_len)).scaled_by(magnitudes),
         expected,
     })
