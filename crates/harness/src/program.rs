@@ -10,6 +10,7 @@
 //! Limits: inputs are random numbers of f32, also if the program takes them as f64 or as integers,
 //! and all variants do the whole work.
 
+use crate::on_gpu;
 use crate::rivals::{BaselineArguments, Script};
 use crate::workload::{Extent, InputType, OutputElement, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result};
@@ -24,6 +25,10 @@ use tensor_core::{Host, Tensor};
 const SEED: u64 = 457_428_938_475;
 /// Largest limit of [`InputDistribution::Below`]: f32 holds all integers up to it.
 const MAX_BELOW: u32 = 1 << 24;
+
+/// Reason for which a program leaves out software drivers.
+const TOO_SLOW: &str =
+    "most programs would take minutes in all on a driver that computes on the CPU";
 
 /// A program of `N` inputs, written as a tensor expression.
 pub type Expression<const N: usize> = Rc<dyn Fn(&[Tensor; N]) -> Tensor>;
@@ -77,6 +82,8 @@ pub struct Options<const N: usize> {
     /// Whether a variant `eval` plans the program at each run, to show the cost of planning; by
     /// default not.
     pub is_evaluated: bool,
+    /// Whether GPUs that a driver computes on the CPU run the program; by default they do.
+    pub runs_on_software: bool,
 }
 
 impl<const N: usize> Default for Options<N> {
@@ -86,6 +93,7 @@ impl<const N: usize> Default for Options<N> {
             sizes: Vec::new(),
             variants: Vec::new(),
             is_evaluated: false,
+            runs_on_software: true,
         }
     }
 }
@@ -255,11 +263,19 @@ impl Array {
         Ok(ArrayView2::from_shape(shape, &self.elements)?)
     }
 
-    /// Iterates over the elements of an array of integers, as positions.
-    pub fn positions(&self) -> impl Iterator<Item = usize> {
-        self.elements
-            .iter()
-            .map(|&number| InputType::integer(number) as usize)
+    /// Returns the elements in f64.
+    #[must_use]
+    pub fn in_f64(&self) -> Vec<f64> {
+        self.elements.iter().copied().map(f64::from).collect()
+    }
+
+    /// Returns an element of an array of integers as a position in another array.
+    ///
+    /// # Panics
+    /// If there is no such element.
+    #[must_use]
+    pub fn position(&self, at: usize) -> usize {
+        InputType::integer(self.elements[at]) as usize
     }
 }
 
@@ -306,7 +322,7 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         Extent::new(self.truth.work, bytes as f64)
     }
 
-    fn variants<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Variant<'a>> {
+    fn variants<'a>(&'a self, gpus: &[&'a Gpu]) -> Vec<Variant<'a>> {
         let (whole, len) = (self.whole(), self.truth.expected.len());
         let loops = |out: &mut Vec<T>| (self.program.loops)(&self.arrays, out);
         let (inputs, options) = (&self.program.inputs, &self.program.options);
@@ -364,8 +380,14 @@ fn called<const N: usize>(expression: &Expression<N>) -> impl Fn(&[Tensor]) -> T
 impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let (expected, tolerance) = (&self.truth.expected, self.truth.tolerance.clone());
+        let (gpus, left_out) = if self.program.options.runs_on_software {
+            (gpus.iter().collect(), Vec::new())
+        } else {
+            on_gpu::hardware(gpus, TOO_SLOW)
+        };
         Workload::with_expected::<T>(self.whole(), expected, tolerance)
-            .with_variants(self.variants(gpus))
+            .with_variants(self.variants(&gpus))
+            .with_left_out(left_out)
             .with_rivals(self.rivals())
     }
 }
