@@ -13,6 +13,7 @@ pub mod cfr;
 pub mod chain;
 pub mod conv;
 pub mod conv_binary;
+pub mod conv_gradients;
 mod convergence;
 pub mod inverse_gaussian;
 pub mod matmul;
@@ -39,9 +40,10 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
         matmul_pair::program(1000).task(),
         chain::program([4096, 4096]).task(),
         softmax::program([4096, 1000]).task(),
-        conv::program([8, 16, 58, 58], [32, 3]).task(),
-        two_layer_net::task(),
     ]);
+    tasks.extend(conv::LAYERS.map(|layer| conv::program(layer).task()));
+    tasks.extend(conv_gradients::tasks());
+    tasks.push(two_layer_net::task());
     tasks.extend(conv_binary::tasks());
     tasks.extend(bit_gemm::tasks());
     tasks.push(qem_fit::task());

@@ -7,12 +7,13 @@ use benches::mnist;
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
 use benches::workloads::bit_gemm::BitMatrices;
+use benches::workloads::conv::layer::ConvLayer;
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
 use benches::workloads::{
-    chain, conv, conv_binary, matmul, matmul_pair, matmul_scale, similarity, softmax, train_mnist,
-    two_layer_net,
+    chain, conv, conv_binary, conv_gradients, matmul, matmul_pair, matmul_scale, similarity,
+    softmax, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::InputDistribution;
@@ -31,8 +32,16 @@ fn problems() -> Vec<Box<dyn Problem>> {
         similarity::all(pairs).problem(),
         chain::program([11, 23]).problem(),
         softmax::program([11, 23]).problem(),
-        conv::program([2, 3, 7, 9], [5, 3]).problem(),
     ];
+    let layer = ConvLayer::new([2, 3, 7, 9], [5, 3]);
+    let padded = ConvLayer {
+        step: 2,
+        padding: 1,
+        ..layer
+    };
+    let convolutions = [layer, padded].map(|layer| conv::program(layer).problem());
+    let gradients = conv_gradients::By::ALL.map(|by| conv_gradients::program(layer, by).problem());
+    let programs = programs.into_iter().chain(convolutions).chain(gradients);
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
@@ -184,9 +193,9 @@ fn rivals_in_numpy_meet_every_oracle() {
     check_rivals("numpy", &problems());
 }
 
-/// Returns one problem of each element type and one training of each goal. Not all problems,
-/// because a process that loads PyTorch or JAX takes seconds to start, and `bench` checks every
-/// rival of every workload before it times it.
+/// Returns one problem of each element type of arguments and of results, and one training of each
+/// goal. Not all problems, because a process that loads PyTorch or JAX takes seconds to start, and
+/// `bench` checks every rival of every workload before it times it.
 fn one_of_each_type() -> [Box<dyn Problem>; 5] {
     [
         similarity::sum([3, 37]).problem().unwrap(),
