@@ -6,6 +6,7 @@ use crate::mnist::LazyImages;
 use harness::workload::Task;
 use std::rc::Rc;
 
+pub mod attention;
 pub mod batch_games;
 pub mod bimatrix_equilibria;
 pub mod bit_gemm;
@@ -16,6 +17,7 @@ pub mod conv_binary;
 pub mod conv_gradients;
 mod convergence;
 pub mod inverse_gaussian;
+pub mod layer_norm;
 pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
@@ -40,6 +42,8 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
         matmul_pair::program(1000).task(),
         chain::program([4096, 4096]).task(),
         softmax::program([4096, 1000]).task(),
+        layer_norm::program([4096, 1000]).task(),
+        attention::program([8, 8, 256, 64]).task(),
     ]);
     tasks.extend(conv::LAYERS.map(|layer| conv::program(layer).task()));
     tasks.extend(conv_gradients::tasks());

@@ -12,8 +12,8 @@ use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
 use benches::workloads::{
-    chain, conv, conv_binary, conv_gradients, matmul, matmul_pair, matmul_scale, similarity,
-    softmax, train_mnist, two_layer_net,
+    attention, chain, conv, conv_binary, conv_gradients, layer_norm, matmul, matmul_pair,
+    matmul_scale, similarity, softmax, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::InputDistribution;
@@ -32,6 +32,8 @@ fn problems() -> Vec<Box<dyn Problem>> {
         similarity::all(pairs).problem(),
         chain::program([11, 23]).problem(),
         softmax::program([11, 23]).problem(),
+        layer_norm::program([11, 23]).problem(),
+        attention::program([2, 3, 11, 5]).problem(),
     ];
     let layer = ConvLayer::new([2, 3, 7, 9], [5, 3]);
     let padded = ConvLayer {
