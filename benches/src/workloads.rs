@@ -3,6 +3,7 @@
 //! Role: the list that the bench command runs; [`crate`] describes how to add a workload.
 
 use crate::mnist::LazyImages;
+use harness::program::TensorWorkload;
 use harness::workload::Task;
 use std::rc::Rc;
 
@@ -23,12 +24,18 @@ pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod matrix_game;
 pub mod normality;
+pub mod products;
 pub mod qem_fit;
+pub mod rows;
 pub mod similarity;
 pub mod similarity_pairs;
 pub mod softmax;
 pub mod train_mnist;
 pub mod two_layer_net;
+
+/// Libraries that are compared with a program of a single operation, in which a compiler of
+/// programs has nothing to fuse.
+const WITHOUT_COMPILER: &[&str] = &["numpy", "torch", "jax"];
 
 /// Returns every task in order, at the sizes that are measured; the largest sizes only if there is
 /// a hardware GPU. No images are loaded before a task that needs them is prepared.
@@ -47,6 +54,8 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     ]);
     tasks.extend(conv::LAYERS.map(|layer| conv::program(layer).task()));
     tasks.extend(conv_gradients::tasks());
+    tasks.extend(products::tasks());
+    tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
     tasks.push(two_layer_net::task());
     tasks.extend(conv_binary::tasks());
     tasks.extend(bit_gemm::tasks());

@@ -11,12 +11,13 @@ use benches::workloads::conv::layer::ConvLayer;
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
+use benches::workloads::products::Form;
 use benches::workloads::{
     attention, chain, conv, conv_binary, conv_gradients, layer_norm, matmul, matmul_pair,
-    matmul_scale, similarity, softmax, train_mnist, two_layer_net,
+    matmul_scale, products, rows, similarity, softmax, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
-use harness::program::InputDistribution;
+use harness::program::{InputDistribution, TensorWorkload};
 use harness::rivals::{BaselineArguments, Rival, python};
 use harness::workload::{Implementation, Output, Problem, Workload};
 use std::time::Duration;
@@ -43,7 +44,15 @@ fn problems() -> Vec<Box<dyn Problem>> {
     };
     let convolutions = [layer, padded].map(|layer| conv::program(layer).problem());
     let gradients = conv_gradients::By::ALL.map(|by| conv_gradients::program(layer, by).problem());
+    let products = [
+        (Form::Batch(3), [5, 7, 3]),
+        (Form::Single, [5, 7, 3]),
+        (Form::Transposed, [5, 7, 3]),
+    ]
+    .map(|(form, shape)| products::program(form, shape).problem());
+    let rows = rows::programs([11, 23]).map(TensorWorkload::problem);
     let programs = programs.into_iter().chain(convolutions).chain(gradients);
+    let programs = programs.chain(products).chain(rows);
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
