@@ -23,6 +23,7 @@ pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod matrix_game;
+pub mod moves;
 pub mod normality;
 pub mod products;
 pub mod qem_fit;
@@ -56,6 +57,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(conv_gradients::tasks());
     tasks.extend(products::tasks());
     tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
+    tasks.extend(moves::tasks());
     tasks.push(two_layer_net::task());
     tasks.extend(conv_binary::tasks());
     tasks.extend(bit_gemm::tasks());

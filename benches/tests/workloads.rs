@@ -14,7 +14,7 @@ use benches::workloads::normality::Distances;
 use benches::workloads::products::Form;
 use benches::workloads::{
     attention, chain, conv, conv_binary, conv_gradients, layer_norm, matmul, matmul_pair,
-    matmul_scale, products, rows, similarity, softmax, train_mnist, two_layer_net,
+    matmul_scale, moves, products, rows, similarity, softmax, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::{InputDistribution, TensorWorkload};
@@ -35,6 +35,13 @@ fn problems() -> Vec<Box<dyn Problem>> {
         softmax::program([11, 23]).problem(),
         layer_norm::program([11, 23]).problem(),
         attention::program([2, 3, 11, 5]).problem(),
+        moves::transpose([11, 23]).problem(),
+        moves::pad([11, 23]).problem(),
+        moves::join([11, 23]).problem(),
+        moves::flip([11, 23]).problem(),
+        moves::step([11, 23]).problem(),
+        moves::rows([23, 11]).problem(),
+        moves::elements(23).problem(),
     ];
     let layer = ConvLayer::new([2, 3, 7, 9], [5, 3]);
     let padded = ConvLayer {
@@ -207,8 +214,9 @@ fn rivals_in_numpy_meet_every_oracle() {
 /// Returns one problem of each element type of arguments and of results, and one training of each
 /// goal. Not all problems, because a process that loads PyTorch or JAX takes seconds to start, and
 /// `bench` checks every rival of every workload before it times it.
-fn one_of_each_type() -> [Box<dyn Problem>; 5] {
+fn one_of_each_type() -> [Box<dyn Problem>; 6] {
     [
+        moves::rows([23, 11]).problem().unwrap(),
         similarity::sum([3, 37]).problem().unwrap(),
         similarity::all([3, 37]).problem().unwrap(),
         softmax::program([11, 23]).problem().unwrap(),
