@@ -13,8 +13,9 @@ use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
 use benches::workloads::products::Form;
 use benches::workloads::{
-    attention, chain, conv, conv_binary, conv_gradients, layer_norm, matmul, matmul_pair,
-    matmul_scale, moves, products, rows, similarity, softmax, train_mnist, two_layer_net,
+    attention, chain, conv, conv_binary, conv_gradients, functions, layer_norm, matmul,
+    matmul_pair, matmul_scale, moves, products, rows, similarity, small_eval, softmax, train_mnist,
+    two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::{InputDistribution, TensorWorkload};
@@ -58,8 +59,10 @@ fn problems() -> Vec<Box<dyn Problem>> {
     ]
     .map(|(form, shape)| products::program(form, shape).problem());
     let rows = rows::programs([11, 23]).map(TensorWorkload::problem);
+    let tasks = functions::tasks(203).chain(small_eval::tasks());
     let programs = programs.into_iter().chain(convolutions).chain(gradients);
     let programs = programs.chain(products).chain(rows);
+    let programs = programs.chain(tasks.map(|task| task.prepare()));
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
@@ -214,9 +217,11 @@ fn rivals_in_numpy_meet_every_oracle() {
 /// Returns one problem of each element type of arguments and of results, and one training of each
 /// goal. Not all problems, because a process that loads PyTorch or JAX takes seconds to start, and
 /// `bench` checks every rival of every workload before it times it.
-fn one_of_each_type() -> [Box<dyn Problem>; 6] {
+fn one_of_each_type() -> [Box<dyn Problem>; 7] {
+    let in_f64 = functions::tasks(203).find(|task| task.id.size.contains("f64"));
     [
         moves::rows([23, 11]).problem().unwrap(),
+        in_f64.unwrap().prepare().unwrap(),
         similarity::sum([3, 37]).problem().unwrap(),
         similarity::all([3, 37]).problem().unwrap(),
         softmax::program([11, 23]).problem().unwrap(),
