@@ -9,7 +9,9 @@
 //! which [`harness::script!`] embeds; add the module's tasks to [`workloads::all`].
 //! - A single expression on tensors is a [`TensorWorkload`](harness::program::TensorWorkload), a
 //!   neural net is a [`training::Recipe`]; inputs, bytes, variants, check and the rivals' arguments
-//!   follow from these.
+//!   follow from these. A family of programs is one module with a table of cases; its script has
+//!   all cases and runs the one that [`Script::with_case`](harness::rivals::Script::with_case)
+//!   names.
 //! - Anything else implements [`Problem`](harness::workload::Problem) for its inputs and expected
 //!   result. `crates/harness/examples/sort` is a complete one.
 

@@ -21,6 +21,13 @@ pub fn of_sum(n_terms: usize) -> usize {
     (n_terms / 2).min(deviations) + 1
 }
 
+/// Returns absolute values. The sum of the absolute values of its terms scales the tolerance of a
+/// sum.
+#[must_use]
+pub fn magnitudes(numbers: &[f64]) -> Vec<f64> {
+    numbers.iter().map(|x| x.abs()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,10 @@ use tensor_core::optim::{Optimizer, Sgd};
 use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 
 /// The module with the training loop of the rivals, which their scripts import.
-const NET: Script = script!("training/training.py");
+const NET: Script = Script {
+    name: "training.py",
+    ..script!("training/training.py")
+};
 /// Names of weights and biases in the rivals' scripts.
 const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
 /// Number of test images evaluated at once.

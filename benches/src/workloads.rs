@@ -3,9 +3,11 @@
 //! Role: the list that the bench command runs; [`crate`] describes how to add a workload.
 
 use crate::mnist::LazyImages;
+use harness::program::TensorWorkload;
 use harness::workload::Task;
 use std::rc::Rc;
 
+pub mod attention;
 pub mod batch_games;
 pub mod bimatrix_equilibria;
 pub mod bit_gemm;
@@ -13,19 +15,30 @@ pub mod cfr;
 pub mod chain;
 pub mod conv;
 pub mod conv_binary;
+pub mod conv_gradients;
 mod convergence;
+pub mod functions;
 pub mod inverse_gaussian;
+pub mod layer_norm;
 pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod matrix_game;
+pub mod moves;
 pub mod normality;
+pub mod products;
 pub mod qem_fit;
+pub mod rows;
 pub mod similarity;
 pub mod similarity_pairs;
+pub mod small_eval;
 pub mod softmax;
 pub mod train_mnist;
 pub mod two_layer_net;
+
+/// Libraries that are compared with a program of a single operation, in which a compiler of
+/// programs has nothing to fuse.
+const WITHOUT_COMPILER: &[&str] = &["numpy", "torch", "jax"];
 
 /// Returns every task in order, at the sizes that are measured; the largest sizes only if there is
 /// a hardware GPU. No images are loaded before a task that needs them is prepared.
@@ -39,9 +52,17 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
         matmul_pair::program(1000).task(),
         chain::program([4096, 4096]).task(),
         softmax::program([4096, 1000]).task(),
-        conv::program([8, 16, 58, 58], [32, 3]).task(),
-        two_layer_net::task(),
+        layer_norm::program([4096, 1000]).task(),
+        attention::program([8, 8, 256, 64]).task(),
     ]);
+    tasks.extend(conv::LAYERS.map(|layer| conv::program(layer).task()));
+    tasks.extend(conv_gradients::tasks());
+    tasks.extend(products::tasks());
+    tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
+    tasks.extend(moves::tasks());
+    tasks.extend(functions::tasks(functions::LEN));
+    tasks.extend(small_eval::tasks());
+    tasks.push(two_layer_net::task());
     tasks.extend(conv_binary::tasks());
     tasks.extend(bit_gemm::tasks());
     tasks.push(qem_fit::task());

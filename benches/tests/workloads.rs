@@ -7,15 +7,18 @@ use benches::mnist;
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
 use benches::workloads::bit_gemm::BitMatrices;
+use benches::workloads::conv::layer::ConvLayer;
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
 use benches::workloads::normality::Distances;
+use benches::workloads::products::Form;
 use benches::workloads::{
-    chain, conv, conv_binary, matmul, matmul_pair, matmul_scale, similarity, softmax, train_mnist,
+    attention, chain, conv, conv_binary, conv_gradients, functions, layer_norm, matmul,
+    matmul_pair, matmul_scale, moves, products, rows, similarity, small_eval, softmax, train_mnist,
     two_layer_net,
 };
 use gpu_wgsl::check::skip;
-use harness::program::InputDistribution;
+use harness::program::{InputDistribution, TensorWorkload};
 use harness::rivals::{BaselineArguments, Rival, python};
 use harness::workload::{Implementation, Output, Problem, Workload};
 use std::time::Duration;
@@ -31,8 +34,35 @@ fn problems() -> Vec<Box<dyn Problem>> {
         similarity::all(pairs).problem(),
         chain::program([11, 23]).problem(),
         softmax::program([11, 23]).problem(),
-        conv::program([2, 3, 7, 9], [5, 3]).problem(),
+        layer_norm::program([11, 23]).problem(),
+        attention::program([2, 3, 11, 5]).problem(),
+        moves::transpose([11, 23]).problem(),
+        moves::pad([11, 23]).problem(),
+        moves::join([11, 23]).problem(),
+        moves::flip([11, 23]).problem(),
+        moves::step([11, 23]).problem(),
+        moves::rows([23, 11]).problem(),
+        moves::elements(23).problem(),
     ];
+    let layer = ConvLayer::new([2, 3, 7, 9], [5, 3]);
+    let padded = ConvLayer {
+        step: 2,
+        padding: 1,
+        ..layer
+    };
+    let convolutions = [layer, padded].map(|layer| conv::program(layer).problem());
+    let gradients = conv_gradients::By::ALL.map(|by| conv_gradients::program(layer, by).problem());
+    let products = [
+        (Form::Batch(3), [5, 7, 3]),
+        (Form::Single, [5, 7, 3]),
+        (Form::Transposed, [5, 7, 3]),
+    ]
+    .map(|(form, shape)| products::program(form, shape).problem());
+    let rows = rows::programs([11, 23]).map(TensorWorkload::problem);
+    let tasks = functions::tasks(203).chain(small_eval::tasks());
+    let programs = programs.into_iter().chain(convolutions).chain(gradients);
+    let programs = programs.chain(products).chain(rows);
+    let programs = programs.chain(tasks.map(|task| task.prepare()));
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
     for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
@@ -184,11 +214,14 @@ fn rivals_in_numpy_meet_every_oracle() {
     check_rivals("numpy", &problems());
 }
 
-/// Returns one problem of each element type and one training of each goal. Not all problems,
-/// because a process that loads PyTorch or JAX takes seconds to start, and `bench` checks every
-/// rival of every workload before it times it.
-fn one_of_each_type() -> [Box<dyn Problem>; 5] {
+/// Returns one problem of each element type of arguments and of results, and one training of each
+/// goal. Not all problems, because a process that loads PyTorch or JAX takes seconds to start, and
+/// `bench` checks every rival of every workload before it times it.
+fn one_of_each_type() -> [Box<dyn Problem>; 7] {
+    let in_f64 = functions::tasks(203).find(|task| task.id.size.contains("f64"));
     [
+        moves::rows([23, 11]).problem().unwrap(),
+        in_f64.unwrap().prepare().unwrap(),
         similarity::sum([3, 37]).problem().unwrap(),
         similarity::all([3, 37]).problem().unwrap(),
         softmax::program([11, 23]).problem().unwrap(),
@@ -248,6 +281,7 @@ fn matmul_multiplies_or_says_what_is_missing() {
                 ("a", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
                 ("b", &[1.0, 0.5, -1.0]),
             ],
+            types: vec![],
             patience: Duration::from_secs(60),
             part: None,
         };

@@ -69,6 +69,51 @@ output_element!(f64, F64);
 output_element!(u32, U32);
 output_element!(bool, Bool);
 
+/// Type in which implementations receive an input, whose numbers are drawn in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputType {
+    /// Single-precision floats.
+    F32,
+    /// Double-precision floats.
+    F64,
+    /// Unsigned integers, such as positions.
+    U32,
+}
+
+impl InputType {
+    /// Returns the size of an element, in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::U32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// Returns the name of the type in the rivals' protocol.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::U32 => "u32",
+        }
+    }
+
+    /// Returns a number as an element of type [`InputType::U32`]. The number must be whole and at
+    /// most 2²⁴, so that f32 holds it exactly.
+    #[must_use]
+    pub fn integer(number: f32) -> u32 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the caller passes a whole number from 0 to 2^24"
+        )]
+        let integer = number as u32;
+        integer
+    }
+}
+
 /// Something that does the work of a workload repeatedly and returns its result.
 pub trait Implementation {
     /// Does the work `times` times and returns the seconds of each run, measured by its own

@@ -217,12 +217,14 @@ mod tests {
             name: "fake",
             text,
             imports: &[],
+            case: None,
         };
         BaselineArguments {
             library: "fake",
             script,
             sizes: vec![],
             arrays: vec![],
+            types: vec![],
             patience: SHORT,
             part: None,
         }
@@ -395,6 +397,7 @@ double = lambda: array.array('f', [2 * x for x in number])
 protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.tobytes())
 ",
         imports: &[],
+        case: None,
     };
 
     #[test]

@@ -353,6 +353,7 @@ mod tests {
             name: "shell",
             text: SHELL,
             imports: &[],
+            case: None,
         };
         let mut rivals = crate::rivals::BaselineArguments::each(&["shell"], script, &[], &[]);
         rivals[0].part = Some(part);

@@ -21,7 +21,9 @@ use std::fmt;
 use tensor_core::compare::{Tolerance, compare};
 use tensor_core::{Executor, Tensor};
 
-pub use crate::implementation::{Extent, Implementation, Output, OutputElement, Portion, Work};
+pub use crate::implementation::{
+    Extent, Implementation, InputType, Output, OutputElement, Portion, Work,
+};
 pub use crate::on_gpu::DeviceResult;
 
 /// An implementation of a workload.

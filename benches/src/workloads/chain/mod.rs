@@ -13,8 +13,10 @@
 
 use crate::roundings;
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::compare::Tolerance;
 
 /// Operations per element: two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid
@@ -34,10 +36,10 @@ pub fn program([rows, cols]: [usize; 2]) -> TensorWorkload<f32, 1> {
         size: format!("{rows}x{cols}"),
         script: script!("chain.py"),
         inputs: [Input::new("e", InputDistribution::Uniform, 0, &axes)],
-        truth,
-        loops,
-        expression: |[e]| ((e * 2.0 + 1.0).relu() * e - 3.0).sigmoid().sum(..),
-        variants: &[],
+        truth: Rc::new(truth),
+        loops: Rc::new(loops),
+        expression: Rc::new(|[e]| ((e * 2.0 + 1.0).relu() * e - 3.0).sigmoid().sum(..)),
+        options: Options::default(),
     }
 }
 
@@ -50,7 +52,7 @@ fn truth([e]: &[Array; 1]) -> Result<Truth> {
     Ok(Truth {
         expected: vec![e.elements.iter().map(term).sum()],
         tolerance: Tolerance::relative(TERM_EPSILONS + sums),
-        operations: OPERATIONS_PER_ELEMENT * e.elements.len() as f64,
+        work: Work::Operations(OPERATIONS_PER_ELEMENT * e.elements.len() as f64),
     })
 }
 

@@ -10,8 +10,10 @@
 use super::matmul::cpu::row_broadcast;
 use crate::roundings;
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::compare::Tolerance;
 use tensor_core::ndarray::ArrayViewMut2;
 use tensor_core::{Tensor, gemm};
@@ -30,10 +32,10 @@ pub fn program(side: usize) -> TensorWorkload<f32, 3> {
         size: format!("{side}x{side}x{side}"),
         script: script!("matmul_pair.py"),
         inputs: [square("x", 1), square("y", 2), square("z", 3)],
-        truth,
-        loops,
-        expression,
-        variants: &[],
+        truth: Rc::new(truth),
+        loops: Rc::new(loops),
+        expression: Rc::new(expression),
+        options: Options::default(),
     }
 }
 
@@ -57,7 +59,7 @@ fn truth([x, y, z]: &[Array; 3]) -> Result<Truth> {
     Ok(Truth {
         expected: sum(first.product, second.product),
         tolerance: Tolerance::relative(roundings::of_sum(side) + 3).scaled_by(magnitudes),
-        operations: n * n * (4.0 * n + 3.0),
+        work: Work::Operations(n * n * (4.0 * n + 3.0)),
     })
 }
 

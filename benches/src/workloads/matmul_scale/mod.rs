@@ -10,8 +10,10 @@
 use super::matmul::cpu::row_broadcast;
 use crate::roundings;
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::compare::Tolerance;
 use tensor_core::ndarray::ArrayViewMut2;
 use tensor_core::{Tensor, gemm};
@@ -30,10 +32,10 @@ pub fn program(side: usize) -> TensorWorkload<f32, 2> {
         size: format!("{side}x{side}x{side}"),
         script: script!("matmul_scale.py"),
         inputs: [square("x", 1), square("y", 2)],
-        truth,
-        loops,
-        expression,
-        variants: &[],
+        truth: Rc::new(truth),
+        loops: Rc::new(loops),
+        expression: Rc::new(expression),
+        options: Options::default(),
     }
 }
 
@@ -52,7 +54,7 @@ fn truth([x, y]: &[Array; 2]) -> Result<Truth> {
     Ok(Truth {
         expected: oracle.product.into_iter().map(epilogue).collect(),
         tolerance: Tolerance::relative(roundings::of_sum(side) + 2).scaled_by(magnitudes),
-        operations: n * n * (2.0 * n + 2.0),
+        work: Work::Operations(n * n * (2.0 * n + 2.0)),
     })
 }
 

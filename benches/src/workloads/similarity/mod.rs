@@ -13,8 +13,10 @@
 //! Source: the blog note "Tracing GPU Resources", on a fused similarity of 2000 columns.
 
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::Tensor;
 use tensor_core::compare::Tolerance;
 
@@ -41,13 +43,13 @@ pub fn sum([n, d]: [usize; 2]) -> TensorWorkload<u32, 1> {
             0,
             &[("n", n), ("d", d)],
         )],
-        truth: |[x]| {
+        truth: Rc::new(|[x]| {
             let [n, d] = x.sides();
             Ok(truth(&pairs(x).counts, n * d * d))
-        },
-        loops: count,
-        expression: |[x]| similar(x).sum(0),
-        variants: &[],
+        }),
+        loops: Rc::new(count),
+        expression: Rc::new(|[x]| similar(x).sum(0)),
+        options: Options::default(),
     }
 }
 
@@ -66,15 +68,15 @@ pub fn all([n, d]: [usize; 2]) -> TensorWorkload<bool, 1> {
             0,
             &[("n", n), ("d", d)],
         )],
-        truth: |[x]| {
+        truth: Rc::new(|[x]| {
             let pairs = pairs(x);
             let is_all = |&count: &usize| usize::from(count == x.shape[0]);
             let answers: Vec<usize> = pairs.counts.iter().map(is_all).collect();
             Ok(truth(&answers, pairs.values_until_no))
-        },
-        loops: all_similar,
-        expression: |[x]| similar(x).all(0),
-        variants: &[],
+        }),
+        loops: Rc::new(all_similar),
+        expression: Rc::new(|[x]| similar(x).all(0)),
+        options: Options::default(),
     }
 }
 
@@ -144,7 +146,7 @@ fn truth(expected: &[usize], n_values: usize) -> Truth {
     Truth {
         expected: expected.iter().map(|&count| count as f64).collect(),
         tolerance: Tolerance::exact(),
-        operations: OPERATIONS_PER_VALUE * n_values as f64,
+        work: Work::Operations(OPERATIONS_PER_VALUE * n_values as f64),
     }
 }
 

@@ -9,8 +9,10 @@
 
 use crate::roundings;
 use anyhow::Result;
-use harness::program::{Array, Input, InputDistribution, TensorWorkload, Truth};
+use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
+use harness::workload::Work;
+use std::rc::Rc;
 use tensor_core::compare::Tolerance;
 
 /// Operations per element: one each for maximum, subtraction, exponential, sum and division.
@@ -29,10 +31,10 @@ pub fn program([rows, cols]: [usize; 2]) -> TensorWorkload<f32, 1> {
         size: format!("{rows}x{cols}"),
         script: script!("softmax.py"),
         inputs: [Input::new("x", InputDistribution::Normal, 0, &axes)],
-        truth,
-        loops,
-        expression: |[x]| x.softmax(1),
-        variants: &[],
+        truth: Rc::new(truth),
+        loops: Rc::new(loops),
+        expression: Rc::new(|[x]| x.softmax(1)),
+        options: Options::default(),
     }
 }
 
@@ -45,7 +47,7 @@ fn truth([x]: &[Array; 1]) -> Result<Truth> {
         expected.extend(powers.iter().map(|power| power / sum));
     }
     Ok(Truth {
-        operations: OPERATIONS_PER_ELEMENT * expected.len() as f64,
+        work: Work::Operations(OPERATIONS_PER_ELEMENT * expected.len() as f64),
         tolerance: Tolerance::relative(ELEMENT_EPSILONS + roundings::of_sum(cols)),
         expected,
     })

@@ -5,7 +5,7 @@
 //! with the rival.
 
 use crate::energy::Site;
-use crate::implementation::Portion;
+use crate::implementation::{InputType, Portion};
 use crate::machine::temporary_folder;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
@@ -27,6 +27,19 @@ pub struct Script {
     pub text: &'static str,
     /// Modules that it imports, besides `protocol`.
     pub imports: &'static [Self],
+    /// Name of the program to run, if the script contains several; passed as `--case`.
+    pub case: Option<&'static str>,
+}
+
+impl Script {
+    /// Returns this script as one that runs the program of this name.
+    #[must_use]
+    pub const fn with_case(self, case: &'static str) -> Self {
+        Self {
+            case: Some(case),
+            ..self
+        }
+    }
 }
 
 /// Creates the [`Script`](crate::rivals::Script) of a Python file next to the Rust file.
@@ -37,6 +50,7 @@ macro_rules! script {
             name: $file,
             text: include_str!($file),
             imports: &[],
+            case: None,
         }
     };
 }
@@ -54,8 +68,11 @@ pub struct BaselineArguments<'a> {
     pub script: Script,
     /// Integers, passed as `--name value`.
     pub sizes: Vec<(&'a str, usize)>,
-    /// Arrays, written as raw little-endian f32 and passed as `--name path`.
+    /// Arrays, written as raw little-endian numbers and passed as `--name path`.
     pub arrays: Vec<(&'a str, &'a [f32])>,
+    /// Types in which the rival receives arrays, by the names of the arrays; f32 if an array has
+    /// no entry.
+    pub types: Vec<(&'a str, InputType)>,
     /// Longest wait for one answer after the start.
     pub patience: Duration,
     /// Leading rows that the rival does, if not all of them, because the whole would take minutes
@@ -88,6 +105,7 @@ impl<'a> BaselineArguments<'a> {
             script,
             sizes: sizes.to_vec(),
             arrays: arrays.to_vec(),
+            types: Vec::new(),
             patience: TIMEOUT,
             part: None,
         };
@@ -109,12 +127,16 @@ impl<'a> BaselineArguments<'a> {
         }
         let script = folder.file(self.script.name).into_os_string();
         let mut arguments = vec![script, "--library".into(), self.library.into()];
+        if let Some(case) = self.script.case {
+            arguments.extend(["--case".into(), case.into()]);
+        }
         for (name, size) in &self.sizes {
             arguments.extend([format!("--{name}").into(), size.to_string().into()]);
         }
         for (name, array) in &self.arrays {
-            let path = array_path(folder, name);
-            write_array(&path, array)
+            let element = self.type_of(name);
+            let path = array_path(folder, name, element);
+            write_array(&path, array, element)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             arguments.extend([format!("--{name}").into(), path.into_os_string()]);
         }
@@ -124,8 +146,13 @@ impl<'a> BaselineArguments<'a> {
     /// Removes the arrays, because large ones should not occupy the disk for the whole run.
     pub(super) fn remove_arrays(&self, folder: &Folder) {
         for (name, _) in &self.arrays {
-            let _ = fs::remove_file(array_path(folder, name));
+            let _ = fs::remove_file(array_path(folder, name, self.type_of(name)));
         }
+    }
+
+    fn type_of(&self, array: &str) -> InputType {
+        let found = self.types.iter().find(|(name, _)| *name == array);
+        found.map_or(InputType::F32, |&(_, element)| element)
     }
 }
 
@@ -138,14 +165,18 @@ fn has_nvidia() -> bool {
     *FOUND
 }
 
-fn array_path(folder: &Folder, name: &str) -> PathBuf {
-    folder.file(&format!("{name}.f32"))
+fn array_path(folder: &Folder, name: &str, element: InputType) -> PathBuf {
+    folder.file(&format!("{name}.{}", element.name()))
 }
 
-fn write_array(path: &Path, array: &[f32]) -> std::io::Result<()> {
+fn write_array(path: &Path, array: &[f32], element: InputType) -> std::io::Result<()> {
     let mut file = BufWriter::new(fs::File::create(path)?);
-    for number in array {
-        file.write_all(&number.to_le_bytes())?;
+    for &number in array {
+        match element {
+            InputType::F32 => file.write_all(&number.to_le_bytes())?,
+            InputType::F64 => file.write_all(&f64::from(number).to_le_bytes())?,
+            InputType::U32 => file.write_all(&InputType::integer(number).to_le_bytes())?,
+        }
     }
     file.flush()
 }

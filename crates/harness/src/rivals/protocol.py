@@ -22,8 +22,8 @@ import time
 
 # Libraries that compute in f64 on one thread.
 PLAIN = ["scipy", "open_spiel", "nashpy"]
-LIBRARIES = ["numpy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"] + PLAIN
-# Names of the little-endian element types in NumPy.
+LIBRARIES = ["numpy", "torch", "torch-compile", "torch-onednn", "torch-cuda", "torch-compile-cuda", "jax"] + PLAIN
+# Names of the little-endian element types in NumPy; the name of an array's file ends in its type.
 DTYPES = {"f32": "<f4", "f64": "<f8", "u32": "<u4", "bool": "|b1"}
 
 
@@ -48,6 +48,11 @@ def available_cores():
     return os.cpu_count() or 1
 
 
+def case():
+    """Returns the name of the program to run, for a script that contains several."""
+    return sys.argv[sys.argv.index("--case") + 1]
+
+
 def missing(say, error):
     """Reports that a library is not installed, and exits."""
     say(missing=str(error))
@@ -55,7 +60,17 @@ def missing(say, error):
 
 
 def rival(
-    inputs, numpy=None, torch=None, jax=None, dtype="f32", blas=False, sizes=(), prepare=None, steps=None, **plain
+    inputs,
+    numpy=None,
+    torch=None,
+    jax=None,
+    dtype=None,
+    blas=False,
+    sizes=(),
+    prepare=None,
+    steps=None,
+    in_onednn=None,
+    **plain,
 ):
     """Serves a workload in the library that the command line names.
 
@@ -64,14 +79,15 @@ def rival(
     with its library and the arrays, in order; `torch` is also used for `torch.compile`. The `plain`
     libraries get the arrays in f64. `steps` maps libraries to a function that is compiled in place
     of the whole work; it is called with library and arrays and passed to the work as `step`.
-    `dtype` is the type of the result. `blas` states that NumPy calls its BLAS, which uses all
+    `dtype` is the type of the result: f32 unless an array is in f64. `blas` states that NumPy calls its BLAS, which uses all
     cores; otherwise NumPy uses one core. `sizes` are further integers of the command line.
     `prepare` is called with the arrays by name, which it may replace, and with all integers, before
-    anything is compiled or timed.
+    anything is compiled or timed. `in_onednn` converts the tensors of PyTorch to those of oneDNN.
     """
     say = start()
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", choices=LIBRARIES, required=True)
+    parser.add_argument("--case")
     for name in inputs:
         parser.add_argument(f"--{name}", required=True)
     for size in sorted({size for shape in inputs.values() for size in shape}.union(sizes)):
@@ -86,14 +102,17 @@ def rival(
     except ImportError as error:
         missing(say, error)
     compiles, on_cuda = "compile" in args.library, args.library.endswith("-cuda")
+    convert = in_onednn if args.library == "torch-onednn" else None
     if on_cuda and not library.cuda.is_available():
         missing(say, "No module of PyTorch for CUDA")
 
     def read(name):
-        shape = [getattr(args, size) for size in inputs[name]]
-        return np.fromfile(getattr(args, name), dtype="<f4").reshape(shape)
+        shape, path = [getattr(args, size) for size in inputs[name]], getattr(args, name)
+        return np.fromfile(path, DTYPES[path.rpartition(".")[2]]).reshape(shape)
 
     arrays = {name: read(name) for name in inputs}
+    is_wide = any(array.dtype == "f8" for array in arrays.values())
+    dtype = dtype or ("f64" if is_wide else "f32")
     if prepare:
         prepare(arrays, args)
     arrays = list(arrays.values())
@@ -104,13 +123,13 @@ def rival(
     elif args.library == "numpy":
         run, threads = in_numpy(library, work, arrays)
     elif args.library == "jax":
-        run, threads = in_jax(library, work, arrays, step)
+        run, threads = in_jax(library, work, arrays, step, is_wide)
     else:
-        run, threads = in_torch(library, work, arrays, compiles, step, on_cuda)
+        run, threads = in_torch(library, work, arrays, compiles, step, on_cuda, convert)
     threads = threads if blas or args.library != "numpy" else 1
 
     def as_bytes(result):
-        result = result.cpu() if on_cuda else result
+        result = result.cpu() if on_cuda else result.to_dense() if convert else result
         return np.ascontiguousarray(result).astype(DTYPES[dtype]).tobytes()
 
     memory = functools.partial(peak_extra_bytes_on_cuda, library) if on_cuda else peak_extra_bytes
@@ -122,13 +141,15 @@ def in_numpy(numpy, work, arrays):
     return lambda: work(numpy, *arrays), available_cores()
 
 
-def in_torch(torch, work, arrays, compiles, step, on_cuda):
+def in_torch(torch, work, arrays, compiles, step, on_cuda, convert):
     torch.set_grad_enabled(False)
     arrays = [torch.from_numpy(array) for array in arrays]
     if on_cuda:
         # Compute products in f32, not in the shorter format of the tensor cores.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         arrays = [array.cuda() for array in arrays]
+    if convert:
+        arrays = convert(torch, *arrays)
 
     run = functools.partial(work, torch)
     if compiles:
@@ -150,9 +171,11 @@ def finished_on_cuda(torch, result):
     return result
 
 
-def in_jax(jax, work, arrays, step):
+def in_jax(jax, work, arrays, step, is_wide):
     # Rivals in JAX are compared on the CPU, even if a GPU is available.
     jax.config.update("jax_platforms", "cpu")
+    # By default JAX computes in f32 even if arrays are in f64.
+    jax.config.update("jax_enable_x64", is_wide)
     # Inputs are passed as arguments, because arrays in the closure of a compiled function would be
     # folded as constants.
     if step:
