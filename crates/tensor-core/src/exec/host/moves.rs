@@ -107,8 +107,8 @@ impl Moves {
                     Walk::constant(&self.domain, &block, part).fill(element, out);
                     Ok(())
                 }
-                Source::Copy(copy) => {
-                    Walk::new(copy, &self.domain, &block, part, inputs).run(inputs, out)
+                Source::Load(load) => {
+                    Walk::new(load, &self.domain, &block, part, inputs).run(inputs, out)
                 }
             }
         })
@@ -124,9 +124,9 @@ pub(super) fn copy<T: Element>(
     guards: Vec<Guard>,
     out: &mut [T],
 ) -> Result<()> {
-    let copy = boxes::Copy::plain(0, map, guards);
+    let load = boxes::Load::plain(0, map, guards);
     let whole: Vec<Range<usize>> = sizes.iter().map(|&size| 0..size).collect();
-    Walk::new(&copy, sizes, &whole, &whole, &[data]).run(&[data], out)
+    Walk::new(&load, sizes, &whole, &whole, &[data]).run(&[data], out)
 }
 
 /// Returns the axis along which an array is divided into tasks, and the number of its indices for

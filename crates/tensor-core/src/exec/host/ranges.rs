@@ -208,7 +208,7 @@ impl Ranges {
     fn for_each_piece<R: Send>(
         &self,
         out: &mut [R],
-        f: impl Fn(&mut Piece, &mut [R]) -> Result<()> + Sync,
+        f: impl Fn(&Piece, &mut [R]) -> Result<()> + Sync,
     ) -> Result<()> {
         // A slab is the output of one outer index; a piece is the part of it for one task.
         let slab = out.len() / len_of(&self.outer, &self.sizes);
@@ -226,15 +226,12 @@ impl Ranges {
                     index[axis] = number * rows;
                     n_rows = rows.min(self.sizes[axis] - index[axis]);
                 }
-                let first = outer * slab + number * len;
-                f(
-                    &mut Piece {
-                        first,
-                        index,
-                        n_rows,
-                    },
-                    out,
-                )
+                let piece = Piece {
+                    first: outer * slab + number * len,
+                    index,
+                    n_rows,
+                };
+                f(&piece, out)
             })
         })
     }

@@ -28,12 +28,12 @@ pub(super) enum Source {
     /// The same element everywhere.
     Fill(Scalar),
     /// Elements of an input.
-    Copy(Copy),
+    Load(Load),
 }
 
 /// Elements of an input at the positions of a map; zeros where a guard fails.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct Load {
     pub(super) input: usize,
     pub(super) map: IndexMap,
     pub(super) guards: Vec<Guard>,
@@ -52,8 +52,8 @@ pub(super) struct Gathered {
     pub(super) extent: usize,
 }
 
-impl Copy {
-    /// Returns a copy without a gather.
+impl Load {
+    /// Returns a load without a gather.
     pub(super) fn plain(input: usize, map: IndexMap, guards: Vec<Guard>) -> Self {
         Self {
             input,
@@ -162,7 +162,7 @@ fn source(nest: &LoopNest, id: ValueId, block: &[Range<usize>]) -> Option<Source
     match &nest.values[id.0] {
         Value::Const(scalar) => Some(Source::Fill(*scalar)),
         Value::Load { input, map, guards } => Some(match open_guards(guards, block) {
-            Some(guards) => Source::Copy(Copy::plain(*input, map.clone(), guards)),
+            Some(guards) => Source::Load(Load::plain(*input, map.clone(), guards)),
             None => zero(),
         }),
         Value::Gather {
@@ -189,14 +189,14 @@ fn source(nest: &LoopNest, id: ValueId, block: &[Range<usize>]) -> Option<Source
             let Some(guards) = open_guards(guards, block) else {
                 return Some(zero());
             };
-            Some(Source::Copy(Copy {
+            Some(Source::Load(Load {
                 gathered: Some(Gathered {
                     input: *index,
                     map: index_map.clone(),
                     stride: *stride,
                     extent: *extent,
                 }),
-                ..Copy::plain(*input, map.clone(), guards)
+                ..Load::plain(*input, map.clone(), guards)
             }))
         }
         Value::Select(condition, yes, no) => {

@@ -14,7 +14,7 @@ use bytemuck::cast_slice;
 
 use super::super::guard::held;
 use super::super::level::Level;
-use super::boxes::{Copy, Gathered};
+use super::boxes::{Gathered, Load};
 use super::line;
 use super::plane::Plane;
 use crate::dtype::{Element, HostData, Scalar};
@@ -86,33 +86,33 @@ impl<'a> Walk<'a> {
     /// Creates the loops over a box of the output `domain`. `part` is the part of the output that
     /// is written, in the same form; it is contiguous and contains the box.
     pub(super) fn new(
-        copy: &Copy,
+        load: &Load,
         domain: &[usize],
         block: &[Range<usize>],
         part: &[Range<usize>],
         inputs: &[&'a HostData],
     ) -> Self {
-        let index_map = copy.gathered.as_ref().map(|gathered| &gathered.map);
-        let guards = copy.guards.iter().map(|guard| &guard.map);
-        let maps: Vec<&IndexMap> = [&copy.map]
+        let index_map = load.gathered.as_ref().map(|gathered| &gathered.map);
+        let guards = load.guards.iter().map(|guard| &guard.map);
+        let maps: Vec<&IndexMap> = [&load.map]
             .into_iter()
             .chain(index_map)
             .chain(guards)
             .collect();
         let mut walk = Self::over(&maps, domain, block, part);
-        walk.input = copy.input;
-        walk.has_plane = walk.form_plane(copy.gathered.is_some());
+        walk.input = load.input;
+        walk.has_plane = walk.form_plane(load.gathered.is_some());
         let innermost = |map: usize| {
             let names = |one: &Loop| one.strides[map] != 0;
             walk.loops.iter().rposition(names)
         };
-        let first_guard = maps.len() - copy.guards.len();
-        let guards = copy.guards.iter().enumerate().map(|(number, guard)| Bound {
+        let first_guard = maps.len() - load.guards.len();
+        let guards = load.guards.iter().enumerate().map(|(number, guard)| Bound {
             innermost: innermost(first_guard + number).unwrap_or(0),
             extent: guard.extent,
         });
         let n_outer = || innermost(INDEX).map_or(0, |last| last + 1);
-        let gather = copy.gathered.as_ref();
+        let gather = load.gathered.as_ref();
         let gather = gather.map(|gathered| Reader::new(gathered, n_outer(), inputs));
         (walk.guards, walk.gather) = (guards.collect(), gather);
         walk
