@@ -87,7 +87,8 @@ impl Layer {
         // standard deviation 2 instead of 1 have all four levels.
         let draw = |n, stream, bits| -> Vec<f32> {
             let numbers = InputDistribution::Normal.draw(n, stream);
-            numbers.into_iter().map(|x| x * bits as f32).collect()
+            let numbers = numbers.into_iter().map(|x| x * bits as f32);
+            numbers.map(off_thresholds).collect()
         };
         let x = draw(batch * side * side * channels, 0, bits);
         let weights = draw(channels * TAPS * TAPS * channels, 1, weight_bits);
@@ -169,6 +170,16 @@ impl Layer {
         let weights = Tensor::from_vec(&shape, self.weights.clone());
         vec![self.padded.clone(), weights]
     }
+}
+
+/// Returns the nearest odd multiple of `1 / (2 GRID)` below or above a number. Such a number is at
+/// least that far from every threshold, so the rounding of a rival's quantiser does not decide its
+/// level: of the 26 million numbers of the largest layer, some are closer to a threshold than the
+/// distance of neighbouring f32.
+fn off_thresholds(x: f32) -> f32 {
+    /// The thresholds -2, 0 and 2 are multiples of `1 / GRID`.
+    const GRID: f32 = 1024.0;
+    ((x * GRID).floor() + 0.5) / GRID
 }
 
 /// Returns the levels `±1` or `±1 ± 2`.
@@ -315,6 +326,17 @@ fn sums(x: &Planes, weights: &Planes, [batch, side, channels]: [usize; 3]) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_number_is_close_to_a_threshold() {
+        let layer = Layer::new([1, 20, 32], 2, 2).unwrap();
+        for threshold in [-2.0, 0.0, 2.0_f32] {
+            let next = [threshold.next_down(), threshold, threshold.next_up()];
+            for x in layer.x.iter().copied().chain(next.map(off_thresholds)) {
+                assert!((x - threshold).abs() >= 1.0 / 2048.0, "{x}");
+            }
+        }
+    }
 
     #[test]
     fn a_single_pixel_is_summed_by_hand() {
