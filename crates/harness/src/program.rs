@@ -28,7 +28,7 @@ const MAX_BELOW: u32 = 1 << 24;
 
 /// Reason for which a program leaves out software drivers.
 const TOO_SLOW: &str =
-    "most programs would take minutes in all on a driver that computes on the CPU";
+    "workloads of the host executor would take minutes on a driver that computes on the CPU";
 
 /// A program of `N` inputs, written as a tensor expression.
 pub type Expression<const N: usize> = Rc<dyn Fn(&[Tensor; N]) -> Tensor>;
@@ -82,7 +82,7 @@ pub struct Options<const N: usize> {
     /// Whether a variant `eval` plans the program at each run, to show the cost of planning; by
     /// default not.
     pub is_evaluated: bool,
-    /// Whether GPUs that a driver computes on the CPU run the program; by default they do.
+    /// Whether software drivers run the program, which compute on the CPU; by default they do.
     pub runs_on_software: bool,
 }
 

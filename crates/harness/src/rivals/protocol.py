@@ -79,10 +79,11 @@ def rival(
     with its library and the arrays, in order; `torch` is also used for `torch.compile`. The `plain`
     libraries get the arrays in f64. `steps` maps libraries to a function that is compiled in place
     of the whole work; it is called with library and arrays and passed to the work as `step`.
-    `dtype` is the type of the result: f32 unless an array is in f64. `blas` states that NumPy calls its BLAS, which uses all
-    cores; otherwise NumPy uses one core. `sizes` are further integers of the command line.
-    `prepare` is called with the arrays by name, which it may replace, and with all integers, before
-    anything is compiled or timed. `in_onednn` converts the tensors of PyTorch to those of oneDNN.
+    `dtype` is the type of the result; by default f32, or f64 if an array is in f64. `blas` states
+    that NumPy calls its BLAS, which uses all cores; otherwise NumPy uses one core. `sizes` are
+    further integers of the command line. `prepare` is called with the arrays by name, which it may
+    replace, and with all integers, before anything is compiled or timed. `in_onednn` is called with
+    PyTorch and its tensors and returns tensors of oneDNN, for the rival `torch-onednn`.
     """
     say = start()
     parser = argparse.ArgumentParser()
@@ -129,7 +130,9 @@ def rival(
     threads = threads if blas or args.library != "numpy" else 1
 
     def as_bytes(result):
-        result = result.cpu() if on_cuda else result.to_dense() if convert else result
+        if convert:
+            result = result.to_dense()
+        result = result.cpu() if on_cuda else result
         return np.ascontiguousarray(result).astype(DTYPES[dtype]).tobytes()
 
     memory = functools.partial(peak_extra_bytes_on_cuda, library) if on_cuda else peak_extra_bytes
