@@ -2,11 +2,11 @@
 //!
 //! Role: runs plans on the host. `compile` translates a nest into a `program`: instructions on
 //! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
-//! instruction, `fetch` loads elements into lanes, and `lanes` and `loops` contain the inner loops.
-//! `level` selects the vector instructions of all loops. `rows` reduces several rows of lanes at a
-//! time, and `pairs` combines every row with every lane. `product` hands matrix products to the
-//! GEMM library, whole or in `ranges`. `moves` runs the nests that only move elements. `split`
-//! splits the work over threads.
+//! instruction, `fetch` loads elements into lanes, and `lanes`, `loops` and `functions` contain the
+//! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
+//! of lanes at a time, and `pairs` combines every row with every lane. `product` hands matrix
+//! products to the GEMM library, whole or in `ranges`. `moves` runs the nests that only move
+//! elements. `split` splits the work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -42,6 +42,7 @@ mod bits;
 mod compile;
 mod factor;
 mod fetch;
+mod functions;
 mod guard;
 mod kernel;
 mod lane_axes;

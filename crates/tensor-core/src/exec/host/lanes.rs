@@ -6,9 +6,10 @@
 
 use half::f16;
 
+use super::functions;
+use super::level::Level;
 use super::loops::{Fold, View, fold, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
-use crate::math::Math;
 use crate::op::{Binary, Compare, Reduce, Unary, dot4_i8};
 
 /// Folds lanes of the same type as the accumulators.
@@ -25,10 +26,11 @@ fn fold_by<T: LaneType>(
 
 /// A type of lanes.
 pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
-    /// Applies an operation of one operand that keeps the type.
-    fn unary(op: Unary, d: &mut [Self], a: &[Self]);
-    /// Applies an operation of two operands.
-    fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>);
+    /// Applies an operation of one operand that keeps the type. Elementary functions run at a
+    /// level; all other loops are compiled for the level of the caller.
+    fn unary(level: Level, op: Unary, d: &mut [Self], a: &[Self]);
+    /// Applies an operation of two operands; the level is that of powers.
+    fn binary(level: Level, op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>);
     /// Returns the initial accumulator of a reduction, which is neutral under the reduction.
     fn identity(op: Reduce) -> Self;
     /// Folds lanes into accumulators.
@@ -102,7 +104,7 @@ macro_rules! float_lane {
     ($type:ident) => {
         impl LaneType for $type {
             #[inline(always)]
-            fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+            fn unary(level: Level, op: Unary, d: &mut [Self], a: &[Self]) {
                 match op {
                     Unary::Neg => map(d, a, |x| -x),
                     Unary::Abs => map(d, a, Self::abs),
@@ -112,17 +114,10 @@ macro_rules! float_lane {
                     Unary::Trunc => map(d, a, Self::trunc),
                     Unary::Sqrt => map(d, a, Self::sqrt),
                     Unary::Recip => map(d, a, |x| 1.0 / x),
-                    Unary::Exp => map(d, a, |x| Math::exp(x)),
-                    Unary::Ln => map(d, a, |x| Math::ln(x)),
-                    Unary::Sin => map(d, a, |x| Math::sin(x)),
-                    Unary::Cos => map(d, a, |x| Math::cos(x)),
-                    Unary::Tanh => map(d, a, |x| Math::tanh(x)),
-                    Unary::Sigmoid => map(d, a, |x| Math::sigmoid(x)),
-                    Unary::Erf => map(d, a, |x| Math::erf(x)),
-                    Unary::Erfc => map(d, a, |x| Math::erfc(x)),
                     Unary::IsNan | Unary::Not | Unary::CountOnes => {
                         unreachable!("{op:?} does not return a float")
                     }
+                    _ => functions::unary(level, op, d, a),
                 }
             }
 
@@ -132,7 +127,13 @@ macro_rules! float_lane {
                 clippy::cast_lossless,
                 reason = "the definition in f64 is rounded to the type"
             )]
-            fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+            fn binary(
+                level: Level,
+                op: Binary,
+                d: &mut [Self],
+                a: View<'_, Self>,
+                b: View<'_, Self>,
+            ) {
                 match op {
                     Binary::Add => map2(d, a, b, |a, b| a + b),
                     Binary::Sub => map2(d, a, b, |a, b| a - b),
@@ -140,12 +141,9 @@ macro_rules! float_lane {
                     Binary::Div => map2(d, a, b, |a, b| a / b),
                     Binary::Maximum => extreme(d, a, b, larger, |b, a| b >= a),
                     Binary::Minimum => extreme(d, a, b, smaller, |b, a| b <= a),
-                    // Rare operations are defined in f64 and rounded to the type; powers have a
-                    // kernel of their own.
-                    _ => rare(d, a, b, |a, b| match op {
-                        Binary::Pow => Math::pow(a, b),
-                        _ => op.on_float(a as f64, b as f64) as Self,
-                    }),
+                    Binary::Pow => functions::pow(level, d, a, b),
+                    // Rare operations are defined in f64 and rounded to the type.
+                    _ => rare(d, a, b, |a, b| op.on_float(a as f64, b as f64) as Self),
                 }
             }
 
@@ -247,7 +245,7 @@ macro_rules! integer_lane {
     ($type:ident, $definition:ident, $negate:expr, $abs:expr, $count_ones:expr, $dot4_i8:expr) => {
         impl LaneType for $type {
             #[inline(always)]
-            fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+            fn unary(_: Level, op: Unary, d: &mut [Self], a: &[Self]) {
                 match op {
                     Unary::Neg => map(d, a, $negate),
                     Unary::Abs => map(d, a, $abs),
@@ -258,7 +256,7 @@ macro_rules! integer_lane {
             }
 
             #[inline(always)]
-            fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+            fn binary(_: Level, op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
                 match op {
                     Binary::Add => map2(d, a, b, Self::wrapping_add),
                     Binary::Sub => map2(d, a, b, Self::wrapping_sub),
@@ -328,7 +326,7 @@ integer_lane! {
 
 impl LaneType for u8 {
     #[inline(always)]
-    fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+    fn unary(_: Level, op: Unary, d: &mut [Self], a: &[Self]) {
         match op {
             Unary::Not => map(d, a, |x| x ^ 1),
             _ => unreachable!("{op:?} is not defined on bool"),
@@ -336,7 +334,7 @@ impl LaneType for u8 {
     }
 
     #[inline(always)]
-    fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+    fn binary(_: Level, op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
         match op {
             Binary::And => map2(d, a, b, |a, b| a & b),
             Binary::Or => map2(d, a, b, |a, b| a | b),

@@ -1,7 +1,7 @@
 //! The execution of one instruction on one block of lanes.
 //!
 //! Role: the `match` of the interpreter. It is inlined into code for one instruction set, except
-//! for rare operations and pure copies.
+//! for elementary functions, rare operations and pure copies.
 
 use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
@@ -63,14 +63,14 @@ impl Machine<'_> {
         let dtype = instruction.dtype;
         match &instruction.code {
             Code::Unary(op) => with_lane!(dtype, T => {
-                T::unary(*op, &mut destination.lanes_mut()[..len], self.lanes::<T>(a));
+                T::unary(self.level, *op, &mut destination.lanes_mut()[..len], self.lanes::<T>(a));
             }),
             Code::IsNan => with_lane!(dtype, T => {
                 #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
                 map(&mut destination.lanes_mut::<u8>()[..len], self.lanes::<T>(a), |x| u8::from(x != x));
             }),
             Code::Binary(op) => with_lane!(dtype, T => {
-                T::binary(*op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
+                T::binary(self.level, *op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
             }),
             Code::Compare(op) => with_lane!(dtype, T => {
                 compare(*op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
