@@ -3,8 +3,9 @@
 //! Method: `exp` splits `x = n ln 2 + r`, approximates `e^r` by a polynomial, and multiplies by
 //! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
 //! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
-//! the first part are exact (Cody and Waite). Every other function is computed in f64 (module
-//! `wide`), with an error that is negligible compared with the final rounding to f32.
+//! the first part are exact (Cody and Waite). `tanh` is a polynomial below 1, and computed by the
+//! exponential from 1. Every other function is computed in f64 (module `wide`), with an error that
+//! is negligible compared with the final rounding to f32.
 
 use super::{Math, wide};
 
@@ -59,9 +60,13 @@ impl Math for f32 {
 
     #[inline(always)]
     fn tanh(x: Self) -> Self {
-        // tanh |x| = (e^2|x| − 1) / (e^2|x| + 1), which rounds to 1 in f32 well below |x| = 20.
-        let e = wide::exp_m1(2.0 * f64::from(x.abs().clamp(0.0, 20.0)));
-        rounded(e / (e + 2.0)).copysign(x)
+        let size = x.abs();
+        let result = if size < 1.0 {
+            tanh_near_zero(size)
+        } else {
+            tanh_from_one(size)
+        };
+        result.copysign(x)
     }
 
     #[inline(always)]
@@ -114,6 +119,19 @@ fn rounded(x: f64) -> f32 {
 /// Returns e to the power of `x`, which must be in [−104, 89] or NaN.
 #[inline(always)]
 fn exp_within(x: f32) -> f32 {
+    let (exponent, excess) = exp_parts(x);
+    // Multiply by 2^n in two factors, each a normal number: n + 254 is the sum of their biased
+    // exponents. The shift discards the other bits of `exponent`. The first product is exact, so a
+    // subnormal result is rounded only once.
+    let half = exponent >> 1;
+    let first = f32::from_bits(half << 23);
+    excess.mul_add(first, first) * f32::from_bits((exponent - half) << 23)
+}
+
+/// Splits `x = n ln 2 + r` with the smallest |r|. Returns a word whose low bits are n + 254, and
+/// e^r − 1. `x` must be in [−104, 89] or NaN.
+#[inline(always)]
+fn exp_parts(x: f32) -> (u32, f32) {
     /// Adding and subtracting this constant rounds to a whole number. The low bits of the sum
     /// contain that number plus 254.
     const ROUND: f32 = 12_582_912.0 + 254.0;
@@ -136,14 +154,47 @@ fn exp_within(x: f32) -> f32 {
     let tail = r2
         .mul_add(C[4], r.mul_add(C[3], C[2]))
         .mul_add(r2, r.mul_add(C[1], C[0]));
-    let excess = r2.mul_add(tail, r);
-    // Multiply by 2^n in two factors, each a normal number: n + 254 is the sum of their biased
-    // exponents. The shift discards the other bits of `shifted`. The first product is exact, so a
-    // subnormal result is rounded only once.
-    let bits = shifted.to_bits();
-    let half = bits >> 1;
-    let first = f32::from_bits(half << 23);
-    excess.mul_add(first, first) * f32::from_bits((bits - half) << 23)
+    (shifted.to_bits(), r2.mul_add(tail, r))
+}
+
+/// Returns the hyperbolic tangent of a number in [0, 1].
+#[inline(always)]
+fn tanh_near_zero(x: f32) -> f32 {
+    /// The coefficients of (tanh(x) / x − 1) / x² in powers of x² on [0, 1], with a relative error
+    /// of tanh(x) below 2^-27.6.
+    const C: [f32; 7] = [
+        -0.33333296,
+        0.13332346,
+        -0.053879846,
+        0.021486672,
+        -0.007945992,
+        0.0023011954,
+        -0.00035838148,
+    ];
+
+    let z = x * x;
+    // The polynomial adds at most a third of x, so its rounding errors are small next to x.
+    (x * z).mul_add(horner(C, z), x)
+}
+
+/// Returns the hyperbolic tangent of a number from 1, or of NaN.
+#[inline(always)]
+fn tanh_from_one(x: f32) -> f32 {
+    /// An argument whose result rounds to 1, which is that of all larger ones.
+    const LARGEST: f32 = 10.0;
+
+    // tanh x = 1 − 2 / (e^2x + 1), and e^2x = 2^n + 2^n (e^r − 1). The sum of 2^n and 1 is exact
+    // unless 1 is negligible. The quotient is at most 0.24, so its errors are small next to 1.
+    let (exponent, excess) = exp_parts(2.0 * if x > LARGEST { LARGEST } else { x });
+    let scale = f32::from_bits(exponent.wrapping_sub(127) << 23);
+    1.0 - 2.0 / scale.mul_add(excess, scale + 1.0)
+}
+
+/// Evaluates `Σ c[i] x^i` by Horner's rule.
+#[inline(always)]
+fn horner<const N: usize>(c: [f32; N], x: f32) -> f32 {
+    let terms = c.into_iter().rev();
+    terms.reduce(|sum, c| sum.mul_add(x, c)).unwrap_or(0.0)
 }
 
 /// Returns the natural logarithm of a positive finite number.
