@@ -3,25 +3,30 @@
 //! Role: the implementation of every transcendental operation of the CPU executor, which is the
 //! only user.
 //! Method: the functions of f32 contain no branch, table or call, so the compiler turns a plain
-//! loop over them into SIMD code for the enabled instruction set. `exp`, `ln`, `tanh` and `sigmoid`
-//! are computed in f32, the fastest way; the others are computed in f64 and rounded once. The
-//! functions of f64 are those of the standard library, one element at a time, except `sigmoid`,
-//! which is composed of its `exp`, and `erf` and `erfc`, which are those of `libm`. Dispatch such a
-//! loop by `pulp::Arch::dispatch`, as a struct that implements `pulp::NullaryFnOnce` with an
-//! `#[inline(always)]` method. A closure of that size is not always inlined; it then runs without
-//! the instructions for which it was dispatched, ten times slower.
+//! loop over them into SIMD code for the enabled instruction set. `exp`, `ln`, `tanh`, `sigmoid`
+//! and `pow` are computed in f32, the fastest way. The others are computed in f64 and rounded once.
+//! The functions of f64 are those of the standard library, one element at a time, except `sigmoid`,
+//! which is composed of its `exp`, and `erf` and `erfc`, which are those of `libm`.
+//!
+//! Dispatch a loop by `pulp::Arch::dispatch`, as a struct that implements `pulp::NullaryFnOnce`
+//! with an `#[inline(always)]` method, or as a closure with that attribute, and write the loop as
+//! `for`. The compiler does not always inline a closure of that size otherwise, nor the closure of
+//! `for_each`; the loop then runs without the instructions for which it was dispatched, ten times
+//! slower. `pow` has additional operations for rare arguments. The executor skips these in chunks
+//! of lanes without rare arguments.
 //! Accuracy: for f32, the documentation of each function states the worst error over all arguments,
 //! found by testing all 2^32 of them (for `pow`, which has two arguments, by a sample). A unit in
 //! the last place (ulp) is the distance between adjacent numbers around the exact result, and
 //! 2^-149 where that is subnormal: nothing is flushed to zero. Products and sums are fused only
 //! where the code uses `mul_add`, so all instruction sets return the same bits in f32. On a CPU
-//! without that instruction `exp`, `tanh` and `sigmoid` are much slower. The functions of f64 are
-//! as accurate as the platform's library.
+//! without fused products the functions that are computed in f32 are much slower, except `ln`. The
+//! functions of f64 are as accurate as the platform's library.
 //! Source: the argument reductions are those of Cody and Waite 1980, "Software Manual for the
 //! Elementary Functions", and of Payne and Hanek 1983, "Radian reduction for trigonometric
-//! functions", SIGNUM Newsletter 18; the scaling of `erfc` that of Shepherd and Laframboise 1981,
-//! "Chebyshev approximation of (1 + 2x) exp(x²) erfc x", Mathematics of Computation 36; the rest
-//! follows Muller et al. 2018, "Handbook of
+//! functions", SIGNUM Newsletter 18; the sums of two floats those of Dekker 1971, "A floating-point
+//! technique for extending the available precision", Numerische Mathematik 18; the scaling of
+//! `erfc` that of Shepherd and Laframboise 1981, "Chebyshev approximation of (1 + 2x) exp(x²)
+//! erfc x", Mathematics of Computation 36; the rest follows Muller et al. 2018, "Handbook of
 //! Floating-Point Arithmetic", 2nd edition. The coefficients were computed for this crate by
 //! Remez's exchange algorithm (Remez 1934) in 60 digits; each set is documented with its function,
 //! interval and error.
@@ -29,7 +34,18 @@
 
 use crate::Float;
 
+/// Computes a function of each lane of two chunks. This is a macro, because the compiler
+/// does not inline a function that is passed by its name.
+macro_rules! for_each_lane {
+    ($function:path, $x:ident, $y:ident, $z:ident) => {
+        for ((z, &x), &y) in $z.iter_mut().zip($x).zip($y) {
+            *z = $function(x, y);
+        }
+    };
+}
+
 mod double;
+mod pow;
 mod single;
 mod wide;
 
@@ -117,7 +133,20 @@ pub trait Math: Float {
     /// Returns `x` to the power of `y`; 1 if `y` is 0 or `x` is 1, even if the other argument is
     /// NaN.
     ///
-    /// Accuracy: f32 within 0.502 ulp.
+    /// Accuracy: f32 within 0.80 ulp.
     #[must_use]
     fn pow(x: Self, y: Self) -> Self;
+}
+
+/// The number of lanes that [`Chunks`] computes at a time.
+pub(crate) const CHUNK: usize = 32;
+
+/// The functions with additional operations for rare arguments, on chunks of lanes.
+///
+/// Rare arguments are for example the negative bases of powers. A chunk without rare arguments is
+/// computed without the additional operations. The bits of a result depend on its own arguments
+/// alone, not on the rest of the chunk.
+pub(crate) trait Chunks: Math {
+    /// Computes [`Math::pow`] of each lane.
+    fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]);
 }

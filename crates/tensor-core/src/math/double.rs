@@ -1,6 +1,6 @@
 //! The functions of f64: those of the standard library and of `libm`, one element at a time.
 
-use super::Math;
+use super::{CHUNK, Chunks, Math};
 
 impl Math for f64 {
     #[inline(always)]
@@ -59,5 +59,12 @@ impl Math for f64 {
     #[inline(always)]
     fn pow(x: Self, y: Self) -> Self {
         x.powf(y)
+    }
+}
+
+impl Chunks for f64 {
+    #[inline(always)]
+    fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
+        for_each_lane!(Math::pow, x, y, powers);
     }
 }

@@ -4,10 +4,40 @@
 //! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
 //! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
 //! the first part are exact (Cody and Waite). `tanh` is a polynomial below 1, and computed by the
-//! exponential from 1. Every other function is computed in f64 (module `wide`), with an error that
-//! is negligible compared with the final rounding to f32.
+//! exponential from 1. The module `math::pow` has the steps of powers. Every other function is
+//! computed in f64 (module `wide`), with an error that is negligible compared with the final
+//! rounding to f32.
 
-use super::{Math, wide};
+use super::{CHUNK, Chunks, Math, wide};
+
+mod pow {
+    //! Powers.
+
+    use super::{LN_2_HIGH, LN_2_LOW, exp_tail, factors, horner, lift, nearest_exponent, split};
+    use crate::math::pow::powers;
+
+    type Bits = u32;
+    /// The magnitude from which an exponent yields 0, 1 or infinity: the logarithm of a float other
+    /// than 1 is at least 2^-24.
+    const LARGEST_EXPONENT: f32 = 4_294_967_296.0;
+    /// A logarithm of which the power is 0.
+    const LEAST_LN: f32 = -104.0;
+    /// A logarithm of which the power is infinite.
+    const LARGEST_LN: f32 = 89.0;
+
+    powers! { f32 }
+
+    /// The remainder 2/3 − `TWO_THIRDS`.
+    const TWO_THIRDS_LOW: f32 = -1.9868216e-8;
+
+    /// Returns (2 atanh(s) / s − 2 − 2/3 s² − 2/5 s⁴) / s⁶ for z = s² and |s| ≤ 0.1716.
+    #[inline(always)]
+    fn ln_tail(z: f32) -> f32 {
+        /// The coefficients, with a relative error of the logarithm below 2^-35.2.
+        const C: [f32; 2] = [0.28560442, 0.2313733];
+        horner(C, z)
+    }
+}
 
 /// The first 16 bits of ln 2. Its product with a number of up to 8 bits is exact in f32.
 const LN_2_HIGH: f32 = 45_426.0 / 65_536.0;
@@ -103,7 +133,19 @@ impl Math for f32 {
 
     #[inline(always)]
     fn pow(x: Self, y: Self) -> Self {
-        rounded(wide::pow(x.into(), y.into()))
+        pow::of_any(x, y)
+    }
+}
+
+impl Chunks for f32 {
+    #[inline(always)]
+    fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
+        let lanes = x.iter().zip(y);
+        if lanes.fold(true, |all, (&x, &y)| all & pow::is_usual(x, y)) {
+            for_each_lane!(pow::of_usual, x, y, powers);
+        } else {
+            for_each_lane!(pow::of_any, x, y, powers);
+        }
     }
 }
 
@@ -120,23 +162,43 @@ fn rounded(x: f64) -> f32 {
 #[inline(always)]
 fn exp_within(x: f32) -> f32 {
     let (exponent, excess) = exp_parts(x);
-    // Multiply by 2^n in two factors, each a normal number: n + 254 is the sum of their biased
-    // exponents. The shift discards the other bits of `exponent`. The first product is exact, so a
-    // subnormal result is rounded only once.
-    let half = exponent >> 1;
-    let first = f32::from_bits(half << 23);
-    excess.mul_add(first, first) * f32::from_bits((exponent - half) << 23)
+    let [first, second] = factors(exponent);
+    excess.mul_add(first, first) * second
 }
 
 /// Splits `x = n ln 2 + r` with the smallest |r|. Returns a word whose low bits are n + 254, and
 /// e^r − 1. `x` must be in [−104, 89] or NaN.
 #[inline(always)]
 fn exp_parts(x: f32) -> (u32, f32) {
+    let (exponent, n) = nearest_exponent(x);
+    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
+    (exponent, (r * r).mul_add(exp_tail(r), r))
+}
+
+/// Returns the whole number n next to `x / ln 2`: a word whose low bits are n + 254, and n itself.
+#[inline(always)]
+fn nearest_exponent(x: f32) -> (u32, f32) {
     /// Adding and subtracting this constant rounds to a whole number. The low bits of the sum
     /// contain that number plus 254.
     const ROUND: f32 = 12_582_912.0 + 254.0;
-    /// The coefficients of (e^r − 1 − r) / r² on |r| ≤ ln 2 / 2, with a relative error of e^r below
-    /// 2^-28.2.
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    (shifted.to_bits(), shifted - ROUND)
+}
+
+/// Returns two normal numbers whose product is 2^n, for a word whose low bits are n + 254: the sum
+/// of the biased exponents of both. The product of the first with a number near 1 is exact, so that
+/// a subnormal result is rounded only once, in the second product.
+#[inline(always)]
+fn factors(exponent: u32) -> [f32; 2] {
+    // The shifts discard the other bits of the word.
+    let half = exponent >> 1;
+    [half, exponent - half].map(|biased| f32::from_bits(biased << 23))
+}
+
+/// Returns (e^r − 1 − r) / r² for |r| ≤ ln 2 / 2.
+#[inline(always)]
+fn exp_tail(r: f32) -> f32 {
+    /// The coefficients, with a relative error of e^r below 2^-28.2.
     const C: [f32; 5] = [
         0.49999994,
         0.16666521,
@@ -145,16 +207,11 @@ fn exp_parts(x: f32) -> (u32, f32) {
         0.0013814599,
     ];
 
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let r2 = r * r;
     // Combine pairs of terms first, which shortens the chain of dependent operations (Estrin's
     // scheme).
-    let tail = r2
-        .mul_add(C[4], r.mul_add(C[3], C[2]))
-        .mul_add(r2, r.mul_add(C[1], C[0]));
-    (shifted.to_bits(), r2.mul_add(tail, r))
+    r2.mul_add(C[4], r.mul_add(C[3], C[2]))
+        .mul_add(r2, r.mul_add(C[1], C[0]))
 }
 
 /// Returns the hyperbolic tangent of a number in [0, 1].
@@ -205,20 +262,11 @@ fn ln_of_positive(x: f32) -> f32 {
     const C: [f32; 3] = [0.6666684, 0.39969334, 0.30093905];
     /// The smallest 1 + f. With 11/16 the small term `less` is below 1/16 at both ends of the
     /// interval; with the usual √½ it is not.
-    const LEAST: u32 = 0.6875_f32.to_bits();
-    /// The bits of the mantissa of an `f32`.
-    const MANTISSA: u32 = (1 << 23) - 1;
+    const LEAST: f32 = 0.6875;
 
-    let (x, lifted) = if x < f32::MIN_POSITIVE {
-        (x * 8_388_608.0, 23.0)
-    } else {
-        (x, 0.0)
-    };
-    // After subtracting the bits of the smallest 1 + f, the bits above the mantissa are the
-    // exponent k for which x / 2^k is in [11/16, 11/8).
-    let bits = x.to_bits().wrapping_sub(LEAST);
-    let k = (bits.cast_signed() >> 23) as f32 - lifted;
-    let f = f32::from_bits((bits & MANTISSA) + LEAST) - 1.0;
+    let (x, lifted) = lift(x);
+    let (k, m) = split(x, LEAST);
+    let (k, f) = (k - lifted, m - 1.0);
     let s = f / (2.0 + f);
     let z = s * s;
     // Since 2 s = f − s f, ln(1 + f) = f − s (f − z C(z)): the exact f, less a small term whose
@@ -230,4 +278,26 @@ fn ln_of_positive(x: f32) -> f32 {
     let sum = high + f;
     let lost = f - (sum - high);
     sum + (lost + (k * LN_2_LOW - less))
+}
+
+/// Returns a positive normal number and its exponent: `x` and 0, or, if `x` is subnormal, its
+/// product with 2^23 and 23.
+#[inline(always)]
+fn lift(x: f32) -> (f32, f32) {
+    if x < f32::MIN_POSITIVE {
+        (x * 8_388_608.0, 23.0)
+    } else {
+        (x, 0.0)
+    }
+}
+
+/// Splits a positive normal number into `2^k m` with m in [least, 2 least); returns k and m.
+#[inline(always)]
+fn split(x: f32, least: f32) -> (f32, f32) {
+    /// The bits of the mantissa of an `f32`.
+    const MANTISSA: u32 = (1 << 23) - 1;
+    // After subtracting the bits of the smallest m, the bits above the mantissa are k.
+    let bits = x.to_bits().wrapping_sub(least.to_bits());
+    let k = (bits.cast_signed() >> 23) as f32;
+    (k, f32::from_bits((bits & MANTISSA) + least.to_bits()))
 }

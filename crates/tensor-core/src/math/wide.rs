@@ -56,13 +56,6 @@ fn exp_parts(x: f64) -> (f64, f64) {
     (scale, r * (low + r2 * r2 * high))
 }
 
-/// Returns the natural logarithm of a positive normal number.
-#[inline(always)]
-fn ln(x: f64) -> f64 {
-    let (k, m) = exponent_and_mantissa(x);
-    ln_of_parts(k, m - 1.0)
-}
-
 /// Returns `ln(1 + x)` for finite x > −1.
 #[inline(always)]
 pub(super) fn ln_1p(x: f64) -> f64 {
@@ -268,39 +261,4 @@ fn split(x: f64) -> (u64, f64) {
 fn polynomial(c: [f64; 6], x: f64) -> f64 {
     let x2 = x * x;
     (c[0] + c[1] * x) + x2 * ((c[2] + c[3] * x) + x2 * (c[4] + c[5] * x))
-}
-
-/// Returns `x` to the power of `y`, both values of f32; the result is accurate if it is within the
-/// range of f32.
-///
-/// The conditions are combined by `&` and `|` instead of `&&` and `||`: both sides are evaluated,
-/// so no branch remains.
-#[inline(always)]
-pub(super) fn pow(x: f64, y: f64) -> f64 {
-    /// The magnitude from which all values of f32 are even numbers.
-    const EVEN: f64 = 33_554_432.0;
-    let is_whole = |y: f64| (y + ROUND) - ROUND == y;
-
-    let size = x.abs();
-    let log = if size < f64::INFINITY { ln(size) } else { size };
-    let log = if size == 0.0 { f64::NEG_INFINITY } else { log };
-    // Beyond these limits the result is infinite or 0 in f32.
-    let power = exp((y * log).clamp(-104.0, 89.0));
-    // In these cases the formula above computes 0 · ∞ or 0 · NaN, which is NaN; the result is 1.
-    let is_one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (y.abs() == f64::INFINITY));
-    let power = if is_one { 1.0 } else { power };
-
-    // A negative number has only whole powers, and its odd powers are negative; −0 and −∞ have all
-    // powers.
-    let steps = y.abs();
-    let steps = if steps < EVEN { steps } else { EVEN };
-    let is_even = is_whole(0.5 * steps);
-    let is_odd = is_whole(steps) & !is_even;
-    let exists = (x >= 0.0) | is_odd | is_even | (size == 0.0) | (size == f64::INFINITY) | is_one;
-    let power = if exists { power } else { f64::NAN };
-    if is_odd & x.is_sign_negative() {
-        -power
-    } else {
-        power
-    }
 }
