@@ -3,17 +3,18 @@
 //! Role: the implementation of every transcendental operation of the CPU executor, which is the
 //! only user.
 //! Method: the functions of f32 contain no branch, table or call, so the compiler turns a plain
-//! loop over them into SIMD code for the enabled instruction set. `exp`, `ln`, `tanh`, `sigmoid`
-//! and `pow` are computed in f32, the fastest way. The others are computed in f64 and rounded once.
-//! The functions of f64 are those of the standard library, one element at a time, except `sigmoid`,
-//! which is composed of its `exp`, and `erf` and `erfc`, which are those of `libm`.
+//! loop over them into SIMD code for the enabled instruction set. `exp`, `ln`, `tanh`, `sigmoid`,
+//! `sin`, `cos` and `pow` are computed in f32, the fastest way. The others, and the sine and cosine
+//! from 2^17 on, are computed in f64 and rounded once. The functions of f64 are those of the
+//! standard library, one element at a time, except `sigmoid`, which is composed of its `exp`, and
+//! `erf` and `erfc`, which are those of `libm`.
 //!
 //! Dispatch a loop by `pulp::Arch::dispatch`, as a struct that implements `pulp::NullaryFnOnce`
 //! with an `#[inline(always)]` method, or as a closure with that attribute, and write the loop as
 //! `for`. The compiler does not always inline a closure of that size otherwise, nor the closure of
 //! `for_each`; the loop then runs without the instructions for which it was dispatched, ten times
-//! slower. `pow` has additional operations for rare arguments. The executor skips these in chunks
-//! of lanes without rare arguments.
+//! slower. `sin`, `cos` and `pow` have additional operations for rare arguments. The executor skips
+//! these in chunks of lanes without rare arguments.
 //! Accuracy: for f32, the documentation of each function states the worst error over all arguments,
 //! found by testing all 2^32 of them (for `pow`, which has two arguments, by a sample). A unit in
 //! the last place (ulp) is the distance between adjacent numbers around the exact result, and
@@ -34,9 +35,14 @@
 
 use crate::Float;
 
-/// Computes a function of each lane of two chunks. This is a macro, because the compiler
+/// Computes a function of each lane of one or two chunks. This is a macro, because the compiler
 /// does not inline a function that is passed by its name.
 macro_rules! for_each_lane {
+    ($function:path, $x:ident, $y:ident) => {
+        for (y, &x) in $y.iter_mut().zip($x) {
+            *y = $function(x);
+        }
+    };
     ($function:path, $x:ident, $y:ident, $z:ident) => {
         for ((z, &x), &y) in $z.iter_mut().zip($x).zip($y) {
             *z = $function(x, y);
@@ -47,6 +53,7 @@ macro_rules! for_each_lane {
 mod double;
 mod pow;
 mod single;
+mod trig;
 mod wide;
 
 #[cfg(test)]
@@ -120,13 +127,13 @@ pub trait Math: Float {
 
     /// Returns the sine of `x` radians; NaN for an infinity.
     ///
-    /// Accuracy: f32 within 0.501 ulp, for `x` of any magnitude.
+    /// Accuracy: f32 within 0.88 ulp, for `x` of any magnitude.
     #[must_use]
     fn sin(x: Self) -> Self;
 
     /// Returns the cosine of `x` radians; NaN for an infinity.
     ///
-    /// Accuracy: f32 within 0.501 ulp, for `x` of any magnitude.
+    /// Accuracy: f32 within 0.88 ulp, for `x` of any magnitude.
     #[must_use]
     fn cos(x: Self) -> Self;
 
@@ -147,6 +154,12 @@ pub(crate) const CHUNK: usize = 32;
 /// computed without the additional operations. The bits of a result depend on its own arguments
 /// alone, not on the rest of the chunk.
 pub(crate) trait Chunks: Math {
+    /// Computes [`Math::sin`] of each lane.
+    fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]);
+
+    /// Computes [`Math::cos`] of each lane.
+    fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]);
+
     /// Computes [`Math::pow`] of each lane.
     fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]);
 }

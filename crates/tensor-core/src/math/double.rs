@@ -64,6 +64,16 @@ impl Math for f64 {
 
 impl Chunks for f64 {
     #[inline(always)]
+    fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]) {
+        for_each_lane!(Math::sin, x, sines);
+    }
+
+    #[inline(always)]
+    fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]) {
+        for_each_lane!(Math::cos, x, cosines);
+    }
+
+    #[inline(always)]
     fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
         for_each_lane!(Math::pow, x, y, powers);
     }

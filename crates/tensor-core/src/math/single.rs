@@ -4,9 +4,9 @@
 //! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
 //! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
 //! the first part are exact (Cody and Waite). `tanh` is a polynomial below 1, and computed by the
-//! exponential from 1. The module `math::pow` has the steps of powers. Every other function is
-//! computed in f64 (module `wide`), with an error that is negligible compared with the final
-//! rounding to f32.
+//! exponential from 1. The modules `math::pow` and `math::trig` have the steps of powers, sine and
+//! cosine. Every other function is computed in f64 (module `wide`), with an error that is
+//! negligible compared with the final rounding to f32.
 
 use super::{CHUNK, Chunks, Math, wide};
 
@@ -35,6 +35,54 @@ mod pow {
     fn ln_tail(z: f32) -> f32 {
         /// The coefficients, with a relative error of the logarithm below 2^-35.2.
         const C: [f32; 2] = [0.28560442, 0.2313733];
+        horner(C, z)
+    }
+}
+
+mod trig {
+    //! Sine and cosine.
+
+    use super::{horner, rounded, wide};
+    use crate::math::trig::sines;
+
+    type Bits = u32;
+    /// The magnitude from which arguments are computed in f64.
+    const LARGE_ANGLE: f32 = 131_072.0;
+    /// Adding and subtracting this constant rounds to a whole number. The low bits of the sum
+    /// contain that number.
+    const ROUND: f32 = 12_582_912.0;
+    /// The bits of π/2 in groups of 24.
+    const HALF_PI: [f32; 3] = [13_176_794.0 / 8_388_608.0, 7.5497894e-8, 5.3903025e-15];
+
+    sines! { f32 }
+
+    /// Returns the sine of any number.
+    #[inline(always)]
+    pub(super) fn sin_of_any(x: f32) -> f32 {
+        let far = rounded(wide::sin(x.into()));
+        if is_usual(x) { sin_of_usual(x) } else { far }
+    }
+
+    /// Returns the cosine of any number.
+    #[inline(always)]
+    pub(super) fn cos_of_any(x: f32) -> f32 {
+        let far = rounded(wide::cos(x.into()));
+        if is_usual(x) { cos_of_usual(x) } else { far }
+    }
+
+    /// Returns (sin(r) / r − 1) / r² for z = r² and |r| ≤ 0.788.
+    #[inline(always)]
+    fn sin_tail(z: f32) -> f32 {
+        /// The coefficients, with a relative error of the sine below 2^-27.8.
+        const C: [f32; 3] = [-0.16666654, 0.008332106, -0.00019507896];
+        horner(C, z)
+    }
+
+    /// Returns (cos(r) − 1 + r² / 2) / r⁴ for z = r² and |r| ≤ 0.788.
+    #[inline(always)]
+    fn cos_tail(z: f32) -> f32 {
+        /// The coefficients, with an error of the cosine below 2^-33.
+        const C: [f32; 3] = [0.041666646, -0.0013887301, 2.443067e-5];
         horner(C, z)
     }
 }
@@ -123,12 +171,12 @@ impl Math for f32 {
 
     #[inline(always)]
     fn sin(x: Self) -> Self {
-        rounded(wide::sin(x.into()))
+        trig::sin_of_any(x)
     }
 
     #[inline(always)]
     fn cos(x: Self) -> Self {
-        rounded(wide::cos(x.into()))
+        trig::cos_of_any(x)
     }
 
     #[inline(always)]
@@ -138,6 +186,24 @@ impl Math for f32 {
 }
 
 impl Chunks for f32 {
+    #[inline(always)]
+    fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]) {
+        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
+            for_each_lane!(trig::sin_of_usual, x, sines);
+        } else {
+            for_each_lane!(trig::sin_of_any, x, sines);
+        }
+    }
+
+    #[inline(always)]
+    fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]) {
+        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
+            for_each_lane!(trig::cos_of_usual, x, cosines);
+        } else {
+            for_each_lane!(trig::cos_of_any, x, cosines);
+        }
+    }
+
     #[inline(always)]
     fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
         let lanes = x.iter().zip(y);

@@ -22,8 +22,8 @@ pub(crate) const CASES: [Case; 10] = [
     ("sigmoid", Math::sigmoid, <f64 as Math>::sigmoid, 1.66),
     ("erf", Math::erf, <f64 as Math>::erf, 0.501),
     ("erfc", Math::erfc, <f64 as Math>::erfc, 0.502),
-    ("sin", Math::sin, f64::sin, 0.501),
-    ("cos", Math::cos, f64::cos, 0.501),
+    ("sin", Math::sin, f64::sin, 0.88),
+    ("cos", Math::cos, f64::cos, 0.88),
 ];
 const POW_BOUND: f64 = 0.8;
 
@@ -31,11 +31,11 @@ const POW_BOUND: f64 = 0.8;
 /// arguments with the largest errors among all 2^32. The sample includes every number around these
 /// arguments and their negatives.
 #[rustfmt::skip]
-const TURNING_POINTS: [f32; 32] = [
+const TURNING_POINTS: [f32; 34] = [
     0.0, f32::MIN_POSITIVE, 1.0 / 16_777_216.0, 0.5, 0.6875, 1.0, 1.375, 2.0, f32::INFINITY,
     LN_2 / 2.0, 9.0, 9.194, 10.0, 10.0538, 87.33655, 88.72284, 103.97208,
-    FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, FROM, FROM * STEP, FROM * STEP * STEP,
-    27.377993, 5.858424, 1.1205679, 1.2724477, 0.90612465, 0.031193217, 3.3797116e-6,
+    FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, 131_072.0, FROM, FROM * STEP, FROM * STEP * STEP,
+    27.377993, 5.858424, 1.1205679, 1.2724477, 0.90612465, 0.031193217, 4007.9246, 3.3797116e-6,
     6.367763,
 ];
 /// The magnitude at which the reduction of sine and cosine first skips a group of bits of 1/π.
@@ -352,6 +352,18 @@ impl pulp::NullaryFnOnce for ByName<'_> {
                 }
             };
         }
+        /// Runs the loop over a function of [`Chunks`], and the rest lane by lane.
+        macro_rules! each_chunk {
+            ($function:ident, $rest:ident) => {{
+                let ((x, x_rest), (y, y_rest)) = (inputs.as_chunks(), outputs.as_chunks_mut());
+                for (y, x) in y.iter_mut().zip(x) {
+                    f32::$function(x, y);
+                }
+                for (y, x) in y_rest.iter_mut().zip(x_rest) {
+                    *y = Math::$rest(*x);
+                }
+            }};
+        }
         match name {
             "exp" => each!(exp),
             "exp_m1" => each!(exp_m1),
@@ -361,8 +373,8 @@ impl pulp::NullaryFnOnce for ByName<'_> {
             "sigmoid" => each!(sigmoid),
             "erf" => each!(erf),
             "erfc" => each!(erfc),
-            "sin" => each!(sin),
-            "cos" => each!(cos),
+            "sin" => each_chunk!(sin_chunk, sin),
+            "cos" => each_chunk!(cos_chunk, cos),
             _ => panic!("{name} has no case in this match"),
         }
     }

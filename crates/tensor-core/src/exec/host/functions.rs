@@ -28,11 +28,27 @@ pub(super) fn unary<T: Chunks>(level: Level, op: Unary, d: &mut [T], a: &[T]) {
             )
         };
     }
+    /// Runs the loop over a function of `Chunks`.
+    macro_rules! each_chunk {
+        ($function:ident) => {{
+            let a = Chunked::new(View::Lanes(a));
+            level.dispatch(
+                #[inline(always)]
+                || {
+                    for_chunks(
+                        d,
+                        #[inline(always)]
+                        |number, d| T::$function(a.chunk(number), d),
+                    );
+                },
+            )
+        }};
+    }
     match op {
         Unary::Exp => each!(exp),
         Unary::Ln => each!(ln),
-        Unary::Sin => each!(sin),
-        Unary::Cos => each!(cos),
+        Unary::Sin => each_chunk!(sin_chunk),
+        Unary::Cos => each_chunk!(cos_chunk),
         Unary::Tanh => each!(tanh),
         Unary::Sigmoid => each!(sigmoid),
         Unary::Erf => each!(erf),
