@@ -4,8 +4,8 @@
 //! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
 //! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
 //! the first part are exact (Cody and Waite). `tanh` is a polynomial below 1, and computed by the
-//! exponential from 1. The modules `math::pow` and `math::trig` have the steps of powers, sine and
-//! cosine. Every other function is computed in f64 (module `wide`), with an error that is
+//! exponential from 1. `pow`, `sin` and `cos` share their steps with f64 (modules `math::pow` and
+//! `math::trig`). Every other function is computed in f64 (module `wide`), with an error that is
 //! negligible compared with the final rounding to f32.
 
 use super::{CHUNK, Chunks, Math, wide};

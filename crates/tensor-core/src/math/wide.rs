@@ -59,27 +59,9 @@ fn exp_parts(x: f64) -> (f64, f64) {
 /// Returns `ln(1 + x)` for finite x > −1.
 #[inline(always)]
 pub(super) fn ln_1p(x: f64) -> f64 {
-    let (k, m) = exponent_and_mantissa(1.0 + x);
+    let (k, m) = super::double::split(1.0 + x, std::f64::consts::FRAC_1_SQRT_2);
     // Near 0 the sum rounds x, but there no reduction is needed, so use x itself.
     ln_of_parts(k, if k == 0.0 { x } else { m - 1.0 })
-}
-
-/// Splits a positive normal number into `2^k m` with m in [√½, √2); returns k and m.
-#[inline(always)]
-fn exponent_and_mantissa(x: f64) -> (f64, f64) {
-    const MANTISSA: u64 = (1 << 52) - 1;
-    const ROOT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
-    /// The exponent bias 1023, shifted to the exponent field.
-    const BIAS: u64 = 1023 << 52;
-    /// The number 2^52. With a whole number below 2^52 in its mantissa field, it represents the sum
-    /// of both.
-    const TWO_52: f64 = 4_503_599_627_370_496.0;
-
-    // After replacing the offset 1 by √½, the bits above the mantissa are k + 1023, which is
-    // positive.
-    let bits = x.to_bits().wrapping_add(BIAS - ROOT_HALF);
-    let k = f64::from_bits(TWO_52.to_bits() | (bits >> 52)) - (TWO_52 + 1023.0);
-    (k, f64::from_bits((bits & MANTISSA) + ROOT_HALF))
 }
 
 /// Returns `k ln 2 + ln(1 + f)` for 1 + f in [√½, √2).
