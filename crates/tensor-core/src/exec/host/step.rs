@@ -70,7 +70,8 @@ impl Machine<'_> {
                 map(&mut destination.lanes_mut::<u8>()[..len], self.lanes::<T>(a), |x| u8::from(x != x));
             }),
             Code::Binary(op) => with_lane!(dtype, T => {
-                T::binary(self.level, *op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
+                let (x, y) = (self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
+                T::binary(self.level, *op, &mut destination.lanes_mut()[..len], x, y);
             }),
             Code::Compare(op) => with_lane!(dtype, T => {
                 compare(*op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
