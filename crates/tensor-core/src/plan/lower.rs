@@ -176,8 +176,8 @@ impl<'g> Lowering<'g> {
                 let grows = len(&this.shape) > len(self.shape(inputs[0]));
                 // A view with more elements than its array would repeat the reduction for each
                 // copy.
-                if grows && !self.lowered[inputs[0]].reduce.is_empty() {
-                    self.materialise(inputs[0]);
+                if grows {
+                    self.materialise_reduction(inputs[0]);
                 }
                 let source = self.lowered[inputs[0]].clone();
                 let value = self
@@ -189,9 +189,7 @@ impl<'g> Lowering<'g> {
             Op::Pad { before, fill } => {
                 // The guards of padding apply to loads, so a reduction cannot be padded from
                 // outside.
-                if !self.lowered[inputs[0]].reduce.is_empty() {
-                    self.materialise(inputs[0]);
-                }
+                self.materialise_reduction(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
                 let from = self.shape(inputs[0]);
                 let value = self
@@ -211,9 +209,7 @@ impl<'g> Lowering<'g> {
                     return self.leaf(|arena| arena.constant(nothing));
                 }
                 // A nest has one level of reductions: store an input that contains a reduction.
-                if !self.lowered[inputs[0]].reduce.is_empty() {
-                    self.materialise(inputs[0]);
-                }
+                self.materialise_reduction(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
                 // A reduction over no axes only converts the type.
                 if *n_reduced == 0 {
@@ -303,13 +299,13 @@ impl<'g> Lowering<'g> {
         }
         for &input in &reduced {
             if emit::is_product(self, &self.lowered[input], self.shape(input)) {
-                self.materialise(input);
+                self.materialise_reduction(input);
             }
         }
         reduced.retain(|&input| !self.lowered[input].reduce.is_empty());
         for &input in reduced.iter().skip(1) {
             if self.lowered[input].reduce != self.lowered[reduced[0]].reduce {
-                self.materialise(input);
+                self.materialise_reduction(input);
             }
         }
     }
@@ -396,9 +392,7 @@ impl<'g> Lowering<'g> {
             let buffer = self.materialise(table);
             self.lowered[table] = self.load(buffer, self.shape(table));
         }
-        if !self.lowered[index].reduce.is_empty() {
-            self.materialise(index);
-        }
+        self.materialise_reduction(index);
         let Value::Load { input, map, .. } = self.arena.value(self.lowered[table].value).clone()
         else {
             unreachable!("a materialised node is a load");
@@ -430,6 +424,31 @@ impl<'g> Lowering<'g> {
         let buffer = self.compute(&lowered, shape);
         self.lowered[node] = self.load(buffer, shape);
         buffer
+    }
+
+    /// Stores a node in memory if its computation contains a reduction. Views between the node and
+    /// the reduction become strides of the load, so that the reduction is stored in the order of
+    /// its own axes.
+    ///
+    /// For example, a sum over the first axis reads its input through a transposition. If the input
+    /// is a sum as well, its loops run fastest in its own order, not in the transposed order.
+    fn materialise_reduction(&mut self, node: usize) {
+        if self.lowered[node].reduce.is_empty() {
+            return;
+        }
+        let source = self.graph.inputs[node].first().copied();
+        match source {
+            // A view with fewer elements, such as a slice, needs less memory than its source.
+            Some(source)
+                if self.graph.is_view(node) && len(self.shape(source)) <= len(self.shape(node)) =>
+            {
+                self.materialise_reduction(source);
+                self.lowered[node] = self.lower(node);
+            }
+            _ => {
+                self.materialise(node);
+            }
+        }
     }
 
     /// Returns the buffer that contains an array, and adds a step that computes the array if there
