@@ -197,19 +197,11 @@ fn a_few_elements_of_a_stencil_do_not_ask_for_all_of_the_one_before() {
 #[test]
 fn what_is_cheap_to_compute_again_stays_fused() {
     let x = numbers(&[64, 200]);
-    let scaled = &x * 0.5 + 1.0;
-    let between = (&x + x.flip(1)) * 0.5;
-    let pairs = |x: &Tensor| {
-        let differences = x.expand_dims(2) - x.expand_dims(1);
-        differences.abs().lt(1.0).sum(0)
-    };
     let mut long = x.clone();
     for _ in 0..10 {
         long = (&long * 0.5 + 1.0).abs();
     }
     let cases = [
-        ("pairs of something cheap", pairs(&scaled), 1),
-        ("pairs of a sum", pairs(&between), 1),
         ("chain", long, 1),
         ("softmax", x.softmax(1), 3),
         ("window", x.window(1, 5, 1).mean(-1), 1),
@@ -387,4 +379,48 @@ fn a_convolution_of_a_computed_image_is_a_product_of_what_lies_in_memory() {
     // The image is stored and its windows are not: they have more than five times as many elements.
     assert_eq!((products.count(), plan.peak_bytes()), (1, 4 * 3 * 2 * 81));
     is_same_on_both_executors(&convolved);
+}
+
+#[test]
+fn what_a_fold_over_pairs_reads_is_stored_even_if_it_is_cheap() {
+    let x = numbers(&[64, 200]);
+    let pairs = |x: &Tensor| {
+        let differences = x.expand_dims(2) - x.expand_dims(1);
+        differences.abs().lt(1.0).sum(0)
+    };
+    let words = (x * 10.0).cast(DType::U32).realize(&Host::new()).unwrap();
+    let planes = &words ^ words.flip(1);
+    let other = planes.expand_dims(2) ^ words.expand_dims(1);
+    let cases = [
+        ("a scaled array", pairs(&(numbers(&[64, 200]) * 0.5 + 1.0))),
+        ("a sum", pairs(&(&words + words.flip(1)).cast(DType::F32))),
+        ("words", other.count_ones().sum(0)),
+    ];
+    for (name, tensor) in &cases {
+        let plan = planned(&[tensor]);
+        assert_eq!(plan.steps.len(), 2, "{name}: {}", plan.explain());
+        let last = &plan.steps[1].nest.values;
+        let loads = last
+            .iter()
+            .filter(|value| matches!(value, Value::Load { .. }));
+        assert_eq!(loads.count(), 2, "{name}: {}", plan.explain());
+        is_same_on_both_executors(&tensor.cast(DType::F32));
+    }
+}
+
+#[test]
+fn an_inner_reduction_is_stored_in_the_order_of_its_own_axes() {
+    let sums = numbers(&[6, 7, 8]).sum(2);
+    let shape = |tensor: &Tensor| {
+        let plan = planned(&[tensor]);
+        let first = plan.steps[0].output;
+        plan.buffers[first.0].shape.clone()
+    };
+    // A sum over the first axis reads its input with this axis last.
+    assert_eq!(shape(&sums.sum(0)), [6, 7]);
+    assert_eq!(shape(&sums.t().max(1)), [6, 7]);
+    assert_eq!(shape(&sums.flip(0).expand_dims(0).sum(1)), [6, 7]);
+    // Only the elements that a slice takes are computed.
+    assert_eq!(shape(&sums.slice(0, ..2).sum(0)), [2, 7]);
+    is_same_on_both_executors(&sums.sum(0));
 }

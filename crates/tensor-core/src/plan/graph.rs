@@ -8,6 +8,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::hash::HashMap;
+use crate::op::{Binary, Reduce};
 use crate::tensor::{Node, Op, Tensor};
 
 /// The distinct nodes of a program, operands first.
@@ -19,6 +20,8 @@ pub(super) struct Graph<'t> {
     pub(super) outputs: Vec<usize>,
     /// The number of reads of each node.
     pub(super) demands: Vec<Demand>,
+    /// For each node, whether a fold over pairs combines each of its elements with many others.
+    pub(super) is_paired: Vec<bool>,
 }
 
 /// The reads of a node by operations, directly and through views, under the assumption that no
@@ -57,6 +60,7 @@ impl<'t> Graph<'t> {
             inputs: Vec::new(),
             outputs: Vec::new(),
             demands: Vec::new(),
+            is_paired: Vec::new(),
         };
         // `places` maps the address of a visited tensor to its node's number; `known` finds an
         // equal node.
@@ -101,6 +105,7 @@ impl<'t> Graph<'t> {
             graph.outputs.push(places[&output.address()]);
         }
         graph.demands = graph.demands();
+        graph.is_paired = graph.paired();
         Ok(graph)
     }
 
@@ -128,6 +133,64 @@ impl<'t> Graph<'t> {
         let sizes = self.nodes[view].shape.iter().enumerate();
         let repeats = sizes.filter(|&(axis, &size)| size > 1 && is_repeated(axis));
         repeats.map(|(_, &size)| 1.0 / size as f64).product()
+    }
+
+    /// Finds the nodes that folds over pairs read: folds of a function of two operands, each of
+    /// which is repeated along axes of the other. Float products are left out, because a GEMM
+    /// library computes its factors while it packs them.
+    fn paired(&self) -> Vec<bool> {
+        let mut is_paired = vec![false; self.nodes.len()];
+        for (node, &reduction) in self.nodes.iter().enumerate() {
+            let Op::Reduce { op, .. } = &reduction.op else {
+                continue;
+            };
+            let Some(function) = self.function_of_two(self.inputs[node][0]) else {
+                continue;
+            };
+            let is_product = *op == Reduce::Sum
+                && self.nodes[function].op == Op::Binary(Binary::Mul)
+                && self.nodes[function].dtype.is_float();
+            let operands = self.inputs[function].iter();
+            let sources: Vec<(usize, f64)> = operands.map(|&input| self.viewed(input)).collect();
+            if !is_product && sources.iter().all(|&(_, share)| share < 1.0) {
+                for (source, _) in sources {
+                    is_paired[source] = true;
+                }
+            }
+        }
+        is_paired
+    }
+
+    /// Returns the operation on two computed operands from which a node is computed by views and
+    /// functions of one operand; a constant is no operand.
+    fn function_of_two(&self, mut node: usize) -> Option<usize> {
+        loop {
+            let inputs = &self.inputs[node];
+            node = match self.nodes[node].op {
+                Op::Unary(_) | Op::Cast | Op::View { .. } | Op::Reshape => inputs[0],
+                Op::Binary(_) | Op::Compare(_) => {
+                    let is_constant = |&input: &usize| {
+                        matches!(self.nodes[self.viewed(input).0].op, Op::Const(_))
+                    };
+                    match inputs.iter().position(is_constant) {
+                        Some(constant) => inputs[1 - constant],
+                        None => return Some(node),
+                    }
+                }
+                _ => return None,
+            };
+        }
+    }
+
+    /// Returns the node that a node reads through views, and the share of elements that is left if
+    /// each repetition by a broadcast counts once.
+    fn viewed(&self, mut node: usize) -> (usize, f64) {
+        let mut share = 1.0;
+        while self.is_view(node) {
+            share *= self.distinct_share(node);
+            node = self.inputs[node][0];
+        }
+        (node, share)
     }
 
     /// Computes the number of reads of each node, from the outputs to the inputs.

@@ -4,10 +4,11 @@
 //! less than writing and reading the element. The number of evaluations is estimated twice. Before
 //! the readers of a node are planned, the graph provides the views through which they read the node
 //! ([`Demand`](super::graph::Demand)): elements that a stencil reads at four places would be
-//! computed four times, and sixteen times in the next application of the stencil. After the steps
-//! exist, the evaluations of each node are counted over all steps, because several steps may
-//! compute the same node. Nodes that are found too expensive are stored in the next draft of the
-//! plan, until no draft finds more.
+//! computed four times, and sixteen times in the next application of the stencil. The operands of a
+//! fold over pairs cost one read for each tile of pairs if they are stored. After the steps exist,
+//! the evaluations of each node are counted over all steps, because several steps may compute the
+//! same node. Nodes that are found too expensive are stored in the next draft of the plan, until no
+//! draft finds more.
 //! Limits: costs are in additions of the host executor, where writing an element costs about five
 //! additions, and reading an element costs one to seven. Only the graph's estimate covers a node
 //! that a single step evaluates through several maps.
@@ -98,7 +99,13 @@ impl Lowering<'_> {
         // The first evaluation of each element is always needed; only further ones can be saved.
         let saved =
             cost.operations * (evaluations - elements) + cost.reads * (fetches - elements).max(0.0);
-        let price = WRITE * elements + READ * evaluations;
+        // A fold over pairs loads a stored element once for a tile of pairs.
+        let reads = if self.graph.is_paired[node] {
+            fetches
+        } else {
+            evaluations
+        };
+        let price = WRITE * elements + READ * reads;
         // An intermediate array that is larger than all its inputs is never stored, whatever its
         // cost.
         saved > MARGIN * price && !self.grown[node]
