@@ -144,6 +144,26 @@ fn rows_of_several_batches_meet_their_own_lanes() {
 }
 
 #[test]
+fn neighbouring_rows_may_meet_other_lanes() {
+    for (n_rows, n_batches) in [(1, 2), (9, 2), (5, 3), (8, 4), (16, 5)] {
+        let name = |what: &str| format!("{what} of {n_rows} rows and {n_batches} batches");
+        let rows = words(&[n_rows, 1, 7, 1], 1);
+        let lanes = words(&[n_batches, 7, 70], 2);
+        let ones = (&rows ^ &lanes).count_ones().sum(2);
+        same(&name("ones"), &ones);
+        same(&name("sums of ones"), &ones.sum(1));
+        for dtype in [DType::F32, DType::I32] {
+            let (x, y) = (
+                whole(&[n_rows, 1, 7, 1], 3, dtype),
+                whole(&[n_batches, 7, 70], 4, dtype),
+            );
+            same(&name("sums"), &(&x + &y).sum(2));
+            same(&name("hits"), &(&x + &y).lt(1).sum(2));
+        }
+    }
+}
+
+#[test]
 fn instructions_of_two_operations_nest_in_every_way() {
     let shape = [7, 300];
     let [a, b, c, d] = [1, 2, 3, 4].map(|stream| whole(&shape, stream, DType::F32));

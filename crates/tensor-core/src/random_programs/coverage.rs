@@ -40,6 +40,8 @@ pub(super) struct Coverage {
     pub(super) padded_pairs: usize,
     /// Pairs that reduce several axes.
     pub(super) pairs_over_axes: usize,
+    /// Pairs of which neighbouring rows of the output meet other lanes.
+    pub(super) alternating_pairs: usize,
     /// Products with an epilogue and more rows (or columns) along the first output axis than one
     /// range has.
     pub(super) cut_products: usize,
@@ -67,7 +69,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 19] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 20] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -78,6 +80,7 @@ impl Coverage {
             ("pairs that count ones", self.counted_pairs, 4),
             ("padded pairs", self.padded_pairs, 8),
             ("pairs over several axes", self.pairs_over_axes, 10),
+            ("pairs with alternating lanes", self.alternating_pairs, 2),
             ("cut products", self.cut_products, 6),
             ("split products", self.split_products, 10),
             ("products of windows", self.window_products, 8),
@@ -186,6 +189,7 @@ impl Coverage {
             self.counted_pairs += usize::from(pairs.counts_ones);
             self.padded_pairs += usize::from(pairs.is_padded);
             self.pairs_over_axes += usize::from(nest.reduce.len() > 1);
+            self.alternating_pairs += usize::from(pairs.alternates);
         }
     }
 }
@@ -208,22 +212,25 @@ struct PairKind {
     is_compared: bool,
     counts_ones: bool,
     is_padded: bool,
+    /// Whether neighbouring rows of the output meet other lanes.
+    alternates: bool,
 }
 
 /// Returns the kind of a nest that computes one reduction for each pair of a row and a lane; `None`
 /// for other nests. The reduced value must be `x * y`, `x + y`, `|x - y|`, the sum of the products
 /// of bytes of `x` and `y`, a comparison of one of these with an `f32` constant, or the number of
 /// ones of `x & y` or `x ^ y`. One of `x` and `y` must not depend on the lane, and the other must
-/// not depend on the row; there must be at least 4 rows and 64 lanes.
+/// not depend on the row; there must be at least 4 rows and 64 lanes. If neighbouring rows of the
+/// output meet other lanes, the rows are those of the last two axes before the lanes.
 fn pairs(nest: &LoopNest) -> Option<PairKind> {
-    let [.., n_rows, n_lanes] = nest.domain[..] else {
+    let [.., last_rows, n_lanes] = nest.domain[..] else {
         return None;
     };
     let one_fold = nest
         .values
         .iter()
         .filter(|value| matches!(value, Value::Reduced(..)));
-    if n_rows < 4 || n_lanes < 64 || one_fold.count() != 1 {
+    if n_lanes < 64 || one_fold.count() != 1 {
         return None;
     }
     let of = |id: ValueId| &nest.values[id.0];
@@ -251,28 +258,26 @@ fn pairs(nest: &LoopNest) -> Option<PairKind> {
         _ => return None,
     };
     let n_axes = nest.domain.len();
-    // Whether the value changes with the row, its stride along the lanes, and whether it is padded.
-    let steps = |id: ValueId| match of(id) {
-        Value::Load { map, guards, .. } => Some((
-            map.stride(n_axes - 2) != 0,
-            map.stride(n_axes - 1),
-            !guards.is_empty(),
-        )),
+    let load = |id: ValueId| match of(id) {
+        Value::Load { map, guards, .. } => Some((map, !guards.is_empty())),
         _ => None,
     };
-    let row = |id: ValueId| match steps(id) {
-        Some((true, 0, is_padded)) => Some(is_padded),
-        _ => None,
+    let is_lane = |id: ValueId| {
+        load(id).is_some_and(|(map, is_padded)| map.stride(n_axes - 1) == 1 && !is_padded)
     };
-    let is_lane = |id: ValueId| steps(id) == Some((false, 1, false));
-    let is_padded = match (is_lane(y), is_lane(x)) {
-        (true, _) => row(x)?,
-        (_, true) => row(y)?,
-        _ => return None,
-    };
-    Some(PairKind {
+    let (row, lane) = if is_lane(y) { (x, y) } else { (y, x) };
+    let ((row, is_padded), (lane, _)) = (load(row)?, load(lane)?);
+    let alternates = lane.stride(n_axes - 2) != 0;
+    let row_axis = n_axes - if alternates { 3.min(n_axes) } else { 2 };
+    let n_rows = nest.domain[row_axis] * if alternates { last_rows } else { 1 };
+    let is_pair = is_lane(x) != is_lane(y)
+        && row.stride(n_axes - 1) == 0
+        && row.stride(row_axis) != 0
+        && lane.stride(row_axis) == 0;
+    (is_pair && n_rows >= 4).then_some(PairKind {
         is_compared,
         counts_ones,
         is_padded,
+        alternates,
     })
 }

@@ -65,6 +65,18 @@ pub(super) struct Pairs {
     /// `[batch, inner, lanes]`.
     lanes: Input,
     backward: bool,
+    /// The order of the result, and whether its batches are summed.
+    batches: Batches,
+}
+
+/// The place of the batches in the result of a reduction over pairs.
+#[derive(Debug, Clone, Copy)]
+enum Batches {
+    First,
+    /// After the rows, so that neighbouring rows of the result meet other lanes.
+    AfterRows,
+    /// After the rows, and summed: a reduction of a reduction.
+    Summed,
 }
 
 /// A reduction over the windows of an image, each combined with every lane of the weights.
@@ -282,13 +294,20 @@ fn pairs(
         4 => (Just(1_usize), 512_usize..580),
         1 => (Just(1_usize), 1024_usize..1090),
         1 => (Just(2_usize), 512_usize..580),
+        2 => (2_usize..4, 64_usize..130),
     ];
     let sizes = (lanes, 4_usize..10, 1_usize..9);
-    let ways = (any::<bool>(), prop::bool::weighted(0.1), any::<bool>());
+    let batches = prop::sample::select(vec![Batches::First, Batches::AfterRows, Batches::Summed]);
+    let ways = (
+        (any::<bool>(), batches),
+        prop::bool::weighted(0.1),
+        any::<bool>(),
+    );
     let dtype = prop_oneof![2 => Just(DType::F32), 1 => number_type()];
     let data = (dtype, values(), any::<u16>(), any::<u16>());
     (join, fold, sizes, ways, data).prop_map(
-        |(join, (op, bound), ((batch, lanes), rows, inner), (turned, backward, one_far), data)| {
+        |(join, (op, bound), ((batch, lanes), rows, inner), ways, data)| {
+            let ((turned, batches), backward, one_far) = ways;
             let (dtype, values, first, second) = data;
             // With `OneFar` one row is decided at the first element, and the others are not.
             let turned = turned && !one_far;
@@ -307,6 +326,7 @@ fn pairs(
                 turned,
                 lanes: Input::new(&shape([inner, lanes]), dtype, values, second),
                 backward,
+                batches,
             }
         },
     )
@@ -484,7 +504,17 @@ impl Pairs {
             }
             None => joined,
         };
-        folded(self.op, &joined, &Axes::from(1))
+        // [batch, inner, rows, lanes]
+        match self.batches {
+            Batches::First => folded(self.op, &joined, &Axes::from(1)),
+            Batches::AfterRows | Batches::Summed => {
+                let result = folded(self.op, &joined.permute(&[2, 0, 3, 1]), &Axes::from(-1));
+                match self.batches {
+                    Batches::Summed => folded(Reduce::Sum, &result, &Axes::from(1)),
+                    _ => result,
+                }
+            }
+        }
     }
 }
 

@@ -278,12 +278,28 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
 }
 
 impl Machine<'_> {
-    /// Folds rows over all lanes of the current block, as many rows as [`Pairs::takes`].
+    /// Folds rows over all lanes of the current block. The rows of each batch index must be as many
+    /// as [`Pairs::takes`] takes.
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
         let program = self.program;
         let Some(pairs) = &program.pairs else {
             return;
         };
+        let lane = program.accesses[pairs.lane].maps.start;
+        if rows.iter().all(|row| row.distances[lane] == 0) {
+            self.fold_batch(pairs, rows);
+            return;
+        }
+        // Rows of one batch index meet the same lanes, so they are folded together.
+        rows.sort_by_key(|row| row.distances[lane]);
+        for batch in rows.chunk_by_mut(|a, b| a.distances[lane] == b.distances[lane]) {
+            self.fold_batch(pairs, batch);
+        }
+        rows.sort_by_key(|row| row.number);
+    }
+
+    /// Folds rows of one batch index over all lanes of the current block.
+    fn fold_batch(&mut self, pairs: &Pairs, rows: &mut [Row]) {
         let level = self.level;
         if let Reduction::Ones(function) = pairs.reduction {
             level.dispatch_count(
@@ -404,7 +420,10 @@ impl Machine<'_> {
             }
         }
         let row = map(pairs.row);
-        let lane_start = self.positions[map(pairs.lane)].cast_unsigned();
+        // All rows have the same distance to the lanes of the first row of the group.
+        let lanes = map(pairs.lane);
+        let lane_start = self.positions[lanes].wrapping_add(tiles[0][0].distances[lanes]);
+        let lane_start = lane_start.cast_unsigned();
         for from in (0..self.len).step_by(LANES) {
             // The last tile is moved back to end with the block.
             let from = from.min(self.len - LANES);

@@ -16,10 +16,11 @@ use crate::error::Result;
 /// cache with the elements.
 pub(super) const MAX_ROWS: usize = 8;
 
-/// A row of lanes in a group of rows: the distances of its positions from those of the first row of
-/// the group, and its accumulator.
+/// A row of lanes in a group of rows: its number in the group, the distances of its positions from
+/// those of the first row, and its accumulator.
 #[derive(Default)]
 pub(super) struct Row {
+    pub(super) number: usize,
     pub(super) distances: Vec<isize>,
     pub(super) accumulator: Register,
 }
@@ -85,7 +86,8 @@ impl Machine<'_> {
         let lanes = program.lanes.len;
         // The rows follow one another, so no row after the first needs a division.
         self.seek(first, lanes);
-        for row in &mut *rows {
+        for (number, row) in rows.iter_mut().enumerate() {
+            row.number = number;
             row.distances.clone_from(&self.positions);
             self.advance(0..program.lanes.first);
         }
@@ -161,15 +163,30 @@ impl Machine<'_> {
 
     /// Splits rows into those for the loop over pairs and those for the interpreter.
     fn split_rows<'r>(&self, rows: &'r mut [Row]) -> (&'r mut [Row], &'r mut [Row]) {
-        // The loop over pairs combines all rows with the same lanes. A row of another batch index
-        // has other lanes.
-        let one_batch = |pairs: &&Pairs| {
-            let lane = self.program.accesses[pairs.lane].maps.start;
-            self.len >= pairs::LANES && rows.iter().all(|row| row.distances[lane] == 0)
+        let n_paired = match &self.program.pairs {
+            Some(pairs) if self.len >= pairs::LANES => self.n_paired(pairs, rows),
+            _ => 0,
         };
-        let pairs = self.program.pairs.as_ref().filter(one_batch);
-        let n_paired = pairs.map_or(0, |pairs| pairs.takes(rows.len()));
         rows.split_at_mut(n_paired)
+    }
+
+    /// Returns the number of rows that the loop over pairs reduces. Rows of another batch index
+    /// meet other lanes; the loop takes such rows only if it takes all rows of each batch index.
+    fn n_paired(&self, pairs: &Pairs, rows: &[Row]) -> usize {
+        let lane = |row: &Row| row.distances[self.program.accesses[pairs.lane].maps.start];
+        if rows.iter().all(|row| lane(row) == 0) {
+            return pairs.takes(rows.len());
+        }
+        let is_taken = |row: &Row| {
+            let batch = rows.iter().filter(|other| lane(other) == lane(row));
+            let len = batch.count();
+            pairs.takes(len) == len
+        };
+        if rows.iter().all(is_taken) {
+            rows.len()
+        } else {
+            0
+        }
     }
 
     /// Exchanges the accumulator with that of a row, and moves all positions by the row's
