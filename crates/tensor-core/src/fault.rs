@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     PlannedEpilogue,
     /// `a - b` becomes `b - a` in a planned nest.
     PlannedOperands,
+    /// The cache of plans ignores the values of constants.
+    CachedConstant,
     /// The gradient of overlapping windows adds the elements of the wrong positions within the
     /// windows.
     GradientStride,
@@ -40,4 +42,13 @@ pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
 /// Returns whether the fault is enabled on this thread.
 pub(crate) fn is_planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
+}
+
+/// Returns whether a fault of the planner is enabled on this thread. Its plans are not cached.
+pub(crate) fn changes_plans() -> bool {
+    use Fault::{PlannedEpilogue, PlannedOperands, PlannedStride};
+    matches!(
+        PLANTED.get(),
+        Some(PlannedStride | PlannedEpilogue | PlannedOperands)
+    )
 }

@@ -2,8 +2,8 @@
 //!
 //! Role: between a lazy program and an executor. [`Plan::new`] is a pure function of the program's
 //! structure and a [`Target`]. A plan contains no data and can run again on other inputs of the
-//! same shapes.
-//! Method: `graph` collects the distinct nodes. `lower` and `keep` decide which nodes are fused and
+//! same shapes; `cache` holds the plans of earlier programs.
+//! Method: `graph` collects the distinct nodes, and `reads` counts how often each is read. `lower` and `keep` decide which nodes are fused and
 //! which results are stored in memory. `arena` and `guards` simplify the computations. `emit` turns
 //! each computation into a [`LoopNest`]. This module sorts the steps into waves: the steps of one
 //! wave are independent of each other and may run at the same time, also on several executors.
@@ -20,12 +20,15 @@ use crate::error::{Error, Result};
 use crate::ir::{Contract, LoopNest};
 use crate::shape::{count_in_bytes, max_count};
 use crate::storage::Storage;
-use crate::tensor::{Op, Tensor};
+use crate::tensor::Tensor;
+pub use cache::cache_counters;
 use graph::Graph;
 use lower::Lowering;
 pub(crate) use lower::contiguous;
+use reads::Reads;
 
 mod arena;
+mod cache;
 mod emit;
 pub(crate) mod explain;
 #[cfg(test)]
@@ -35,6 +38,7 @@ mod guards;
 mod keep;
 mod lower;
 mod nodes;
+mod reads;
 
 /// The minimum cap on values with which every single operation can be planned: a selection has four
 /// values.
@@ -189,18 +193,24 @@ impl Plan {
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     pub fn new(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
+        let graph = Graph::from_outputs(tensors)?;
+        Ok((Self::of_graph(&graph, target)?, graph.data()))
+    }
+
+    /// Plans the computation of a graph's outputs.
+    fn of_graph(graph: &Graph<'_>, target: &Target) -> Result<Self> {
         /// The maximum number of drafts; a plan that would still change after so many rounds is
         /// good enough.
         const MAX_ROUNDS: usize = 6;
         let target = &target.workable();
-        let graph = Graph::from_outputs(tensors)?;
+        let reads = Reads::new(graph);
         let mut kept = BTreeSet::new();
         let mut n_rounds = 0;
         // Each draft may reveal nodes that are cheaper to store than to compute again. The next
         // draft stores these nodes.
         let plan = loop {
             n_rounds += 1;
-            let mut draft = Lowering::new(&graph, target, &kept);
+            let mut draft = Lowering::new(graph, &reads, target, &kept);
             let outputs = draft.outputs();
             let more = draft.worth_keeping();
             if more.is_empty() || n_rounds == MAX_ROUNDS {
@@ -219,11 +229,7 @@ impl Plan {
                 });
             }
         }
-        let data = graph.nodes.iter().filter_map(|node| match &node.op {
-            Op::Data(storage) => Some(Arc::clone(storage)),
-            _ => None,
-        });
-        Ok((plan, data.collect()))
+        Ok(plan)
     }
 
     /// Builds the plan from the last draft: sets the kinds of buffers and sorts the steps into

@@ -203,6 +203,6 @@ pub(crate) fn computed(
 }
 
 fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Storage>>> {
-    let (plan, data) = Plan::new(tensors, &executor.target())?;
+    let (plan, data) = Plan::cached(tensors, &executor.target())?;
     run_and_wait(executor, &plan, &data)
 }

@@ -2,8 +2,8 @@
 //!
 //! Role: the cost rule of `lower`. Method: computing an element again is cheap as long as it costs
 //! less than writing and reading the element. The number of evaluations is estimated twice. Before
-//! the readers of a node are planned, the graph provides the views through which they read the node
-//! ([`Demand`](super::graph::Demand)): elements that a stencil reads at four places would be
+//! the readers of a node are planned, `reads` provides the views through which they read the node
+//! ([`Demand`](super::reads::Demand)): elements that a stencil reads at four places would be
 //! computed four times, and sixteen times in the next application of the stencil. The operands of a
 //! fold over pairs cost one read for each tile of pairs if they are stored. After the steps exist,
 //! the evaluations of each node are counted over all steps, because several steps may compute the
@@ -100,7 +100,7 @@ impl Lowering<'_> {
         let saved =
             cost.operations * (evaluations - elements) + cost.reads * (fetches - elements).max(0.0);
         // A fold over pairs loads a stored element once for a tile of pairs.
-        let reads = if self.graph.is_paired[node] {
+        let reads = if self.reads.is_paired[node] {
             fetches
         } else {
             evaluations
@@ -115,7 +115,7 @@ impl Lowering<'_> {
     /// elements. Either the repeated evaluation is too expensive, or a reader with one copy of the
     /// computation for each view would exceed the target's cap on values.
     pub(super) fn is_read_too_often(&self, node: usize) -> bool {
-        let demand = self.graph.demands[node];
+        let demand = self.reads.demands[node];
         if self.graph.is_view(node) || self.is_plain(node) || demand.reads <= self.graph.len(node) {
             return false;
         }

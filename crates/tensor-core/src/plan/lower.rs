@@ -19,6 +19,7 @@ use super::emit;
 use super::graph::Graph;
 use super::keep::Cost;
 use super::nodes::Nodes;
+use super::reads::Reads;
 use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
@@ -41,6 +42,7 @@ pub(super) struct Lowered {
 /// A plan under construction.
 pub(super) struct Lowering<'g> {
     pub(super) graph: &'g Graph<'g>,
+    pub(super) reads: &'g Reads,
     pub(super) target: &'g Target,
     /// Nodes that are stored because an earlier draft found computing them again more expensive.
     pub(super) kept: &'g BTreeSet<usize>,
@@ -68,9 +70,15 @@ pub(super) struct Lowering<'g> {
 impl<'g> Lowering<'g> {
     /// Translates all nodes of a graph into computations, and creates the steps of the nodes that
     /// have to be stored.
-    pub(super) fn new(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
+    pub(super) fn new(
+        graph: &'g Graph<'g>,
+        reads: &'g Reads,
+        target: &'g Target,
+        kept: &'g BTreeSet<usize>,
+    ) -> Self {
         let mut draft = Self {
             graph,
+            reads,
             target,
             kept,
             arena: ExprArena::default(),

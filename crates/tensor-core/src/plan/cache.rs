@@ -1,0 +1,270 @@
+//! The cache of the plans that `eval` and `realize` need.
+//!
+//! Role: to plan a small program takes longer than to run it, and a program that is evaluated in a
+//! loop has the same structure each time. The cache belongs to the process, because plans contain
+//! nothing of an executor but its limits.
+//! Method: the key is the structure of a program: operations, shapes, types, constants, source
+//! lines and the edges between them, without the data of its inputs. A hash finds an entry, which
+//! is then compared in full. The cache holds about a thousand plans, and no arrays.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use super::graph::Graph;
+use super::{Plan, Target};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::exec::Cache;
+use crate::jit::Counters;
+use crate::storage::Storage;
+use crate::tensor::{Node, Op, Tensor};
+
+/// The plans of all programs so far, by the hash of their structure.
+static PLANS: LazyLock<Plans> = LazyLock::new(Plans::default);
+
+#[derive(Default)]
+struct Plans {
+    entries: Cache<u64, Arc<Entry>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    compile_ns: AtomicU64,
+}
+
+/// A program's structure and its plan.
+struct Entry {
+    nodes: Vec<Structure>,
+    outputs: Vec<usize>,
+    target: Target,
+    plan: Plan,
+}
+
+/// The structure of a node.
+struct Structure {
+    /// The operation; `None` for an array in memory.
+    op: Option<Op>,
+    shape: Vec<usize>,
+    dtype: DType,
+    inputs: Vec<usize>,
+    location: &'static Location<'static>,
+}
+
+/// Returns the statistics of the cache of plans that [`Tensor::eval`] and [`Tensor::realize`] use,
+/// for the whole process.
+///
+/// # Examples
+/// ```
+/// use tensor_core::{Host, Tensor, plan};
+///
+/// for i in 0..3 {
+///     let x = Tensor::from_vec(&[2], vec![i as f32, 1.0]);
+///     (x + 1.0).eval::<f32>(&Host::new())?;
+/// }
+/// assert!(plan::cache_counters().hits >= 2);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[must_use]
+pub fn cache_counters() -> Counters {
+    Counters {
+        hits: PLANS.hits.load(Ordering::Relaxed),
+        misses: PLANS.misses.load(Ordering::Relaxed),
+        compile_time: Duration::from_nanos(PLANS.compile_ns.load(Ordering::Relaxed)),
+    }
+}
+
+impl Plan {
+    /// Returns the plan of some tensors from the cache, and creates it if the cache does not contain
+    /// it. Also returns the data of the plan's inputs.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub(crate) fn cached(
+        tensors: &[&Tensor],
+        target: &Target,
+    ) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
+        let graph = Graph::from_outputs(tensors)?;
+        #[cfg(test)]
+        if crate::fault::changes_plans() {
+            return Ok((Self::of_graph(&graph, target)?, graph.data()));
+        }
+        let plans = &*PLANS;
+        let mut made = None;
+        let entry = plans.entries.get(hash(&graph, target), |_| {
+            let start = Instant::now();
+            let entry = Arc::new(Entry::new(&graph, target)?);
+            let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            made = Some(nanoseconds);
+            Ok::<_, Error>(entry)
+        })?;
+        if let Some(nanoseconds) = made {
+            plans.misses.fetch_add(1, Ordering::Relaxed);
+            plans.compile_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+        } else if entry.is_of(&graph, target) {
+            plans.hits.fetch_add(1, Ordering::Relaxed);
+        } else {
+            // Another program with the same hash.
+            plans.misses.fetch_add(1, Ordering::Relaxed);
+            return Ok((Self::of_graph(&graph, target)?, graph.data()));
+        }
+        Ok((entry.plan.clone(), graph.data()))
+    }
+}
+
+impl Entry {
+    fn new(graph: &Graph<'_>, target: &Target) -> Result<Self> {
+        let nodes = graph.nodes.iter().zip(&graph.inputs);
+        Ok(Self {
+            nodes: nodes
+                .map(|(node, inputs)| Structure::new(node, inputs))
+                .collect(),
+            outputs: graph.outputs.clone(),
+            target: target.clone(),
+            plan: Plan::of_graph(graph, target)?,
+        })
+    }
+
+    /// Returns whether the entry is that of a program.
+    fn is_of(&self, graph: &Graph<'_>, target: &Target) -> bool {
+        let mut nodes = self.nodes.iter().zip(graph.nodes.iter().zip(&graph.inputs));
+        self.nodes.len() == graph.nodes.len()
+            && self.outputs == graph.outputs
+            && self.target == *target
+            && nodes.all(|(own, (node, inputs))| own.is_of(node, inputs))
+    }
+}
+
+impl Structure {
+    fn new(node: &Node, inputs: &[usize]) -> Self {
+        Self {
+            op: match &node.op {
+                Op::Data(_) => None,
+                op => Some(op.clone()),
+            },
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+            inputs: inputs.to_vec(),
+            location: node.location,
+        }
+    }
+
+    fn is_of(&self, node: &Node, inputs: &[usize]) -> bool {
+        let is_same_op = match (&self.op, &node.op) {
+            (None, Op::Data(_)) => true,
+            #[cfg(test)]
+            (Some(Op::Const(_)), Op::Const(_))
+                if crate::fault::is_planted(crate::fault::Fault::CachedConstant) =>
+            {
+                true
+            }
+            // Views of different names are equal, but a plan contains the names.
+            (Some(own), op) => own == op && own.name() == op.name(),
+            (None, _) => false,
+        };
+        is_same_op
+            && self.dtype == node.dtype
+            && self.shape == node.shape
+            && self.inputs == inputs
+            && self.location == node.location
+    }
+}
+
+/// Returns a hash of a program's structure.
+fn hash(graph: &Graph<'_>, target: &Target) -> u64 {
+    let mut state = foldhash::fast::FixedState::default().build_hasher();
+    target.hash(&mut state);
+    graph.outputs.hash(&mut state);
+    for (node, inputs) in graph.nodes.iter().zip(&graph.inputs) {
+        match &node.op {
+            Op::Data(_) => {}
+            #[cfg(test)]
+            Op::Const(_) if crate::fault::is_planted(crate::fault::Fault::CachedConstant) => {}
+            op => op.hash(&mut state),
+        }
+        (&node.shape, node.dtype, inputs).hash(&mut state);
+        // Lines have addresses of their own; equal lines at two addresses are only hashed apart.
+        std::ptr::from_ref(node.location).hash(&mut state);
+    }
+    state.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{Fault, planted};
+    use crate::{Executor as _, Host, Tensor};
+
+    /// Returns `x * scale + 1`, always with the same source lines.
+    fn scaled(x: &[f32], scale: f32) -> Tensor {
+        Tensor::from_vec(&[x.len()], x.to_vec()) * scale + 1.0
+    }
+
+    fn planned(tensor: &Tensor) -> Plan {
+        Plan::cached(&[tensor], &Host::new().target()).unwrap().0
+    }
+
+    fn is_shared(a: &Plan, b: &Plan) -> bool {
+        Arc::ptr_eq(&a.steps, &b.steps)
+    }
+
+    #[test]
+    fn programs_of_equal_structure_share_a_plan_and_compute_their_own_data() {
+        let [a, b] = [[1.0, 2.0], [3.0, 4.0]].map(|x| scaled(&x, 2.0));
+        assert!(is_shared(&planned(&a), &planned(&b)));
+        for (tensor, expected) in [(a, [3.0, 5.0]), (b, [7.0, 9.0])] {
+            let result = tensor.eval::<f32>(&Host::new()).unwrap();
+            assert_eq!(result.as_slice().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn programs_that_differ_have_plans_of_their_own() {
+        let first = planned(&scaled(&[1.0, 2.0], 2.0));
+        let x = Tensor::from_vec(&[2], vec![1.0_f32, 2.0]);
+        let others = [
+            scaled(&[1.0, 2.0], 3.0),
+            scaled(&[1.0, 2.0], -2.0),
+            scaled(&[1.0, 2.0, 3.0], 2.0),
+            // Another line, and another edge.
+            &x * 2.0 + 1.0,
+            &x * &x + 1.0,
+        ];
+        for other in &others {
+            assert!(!is_shared(&first, &planned(other)));
+        }
+        let target = Target {
+            max_inputs: 7,
+            ..Host::new().target()
+        };
+        let (other, _) = Plan::cached(&[&scaled(&[1.0, 2.0], 2.0)], &target).unwrap();
+        assert!(!is_shared(&first, &other));
+        // One array read twice is another program than two arrays.
+        let pair = |x: &Tensor, y: &Tensor| x + y;
+        let y = Tensor::from_vec(&[2], vec![5.0_f32, 6.0]);
+        assert!(!is_shared(&planned(&pair(&x, &x)), &planned(&pair(&x, &y))));
+    }
+
+    #[test]
+    fn a_cache_that_ignores_constants_is_found() {
+        let results = |scale| {
+            let result = scaled(&[1.0, 2.0], scale).eval::<f32>(&Host::new());
+            result.unwrap().into_raw_vec_and_offset().0
+        };
+        let own = [results(4.0), results(5.0)];
+        assert_eq!(own, [[5.0, 9.0], [6.0, 11.0]]);
+        let wrong = planted(Fault::CachedConstant, || [results(4.0), results(5.0)]);
+        assert_ne!(own, wrong);
+    }
+
+    #[test]
+    fn the_cache_holds_no_data() {
+        let data: Arc<dyn Storage> = {
+            let x = Tensor::from_vec(&[2], vec![1.0_f32, 2.0]);
+            let storage = Arc::clone(x.storage().unwrap());
+            (x + 2.0).eval::<f32>(&Host::new()).unwrap();
+            storage
+        };
+        assert_eq!(Arc::strong_count(&data), 1);
+    }
+}

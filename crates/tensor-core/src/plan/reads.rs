@@ -1,0 +1,148 @@
+//! The reads of each node, estimated before the steps of a plan exist.
+//!
+//! Method: a walk over the graph, readers first, counts how often the elements of each node are
+//! read, directly and through views.
+
+use super::graph::Graph;
+use crate::op::{Binary, Reduce};
+use crate::tensor::Op;
+
+/// The reads of all nodes of a graph.
+pub(super) struct Reads {
+    /// The number of reads of each node.
+    pub(super) demands: Vec<Demand>,
+    /// For each node, whether a fold over pairs combines each of its elements with many others.
+    pub(super) is_paired: Vec<bool>,
+}
+
+/// The reads of a node by operations, directly and through views, under the assumption that no
+/// reader is computed twice.
+///
+/// All readers through one view count once, because they can share the loaded elements. Readers
+/// through several views count once for each view.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Demand {
+    /// The number of elements that are read. A view that repeats elements counts each repetition; a
+    /// view that skips elements counts only the elements that it takes.
+    pub(super) reads: f64,
+    /// The number of elements that are read, but with repetitions by a broadcast counted once,
+    /// because a repeated element is still in a register.
+    pub(super) fetches: f64,
+    /// The number of views through which operations read; direct reads count as one more view.
+    pub(super) views: usize,
+}
+
+impl Reads {
+    /// Counts the reads of all nodes.
+    pub(super) fn new(graph: &Graph<'_>) -> Self {
+        Self {
+            demands: graph.demands(),
+            is_paired: graph.paired(),
+        }
+    }
+}
+
+impl Graph<'_> {
+    /// Returns the share of a view's elements that is left if each repetition by a broadcast counts
+    /// once.
+    fn distinct_share(&self, view: usize) -> f64 {
+        let Op::View { rows, .. } = &self.nodes[view].op else {
+            return 1.0;
+        };
+        // An axis is repeated if no row of the view depends on it.
+        let is_repeated = |axis: usize| rows.iter().all(|row| row.stride(axis) == 0);
+        let sizes = self.nodes[view].shape.iter().enumerate();
+        let repeats = sizes.filter(|&(axis, &size)| size > 1 && is_repeated(axis));
+        repeats.map(|(_, &size)| 1.0 / size as f64).product()
+    }
+
+    /// Finds the nodes that folds over pairs read: folds of a function of two operands, each of
+    /// which is repeated along axes of the other. Float products are left out, because a GEMM
+    /// library computes its factors while it packs them.
+    fn paired(&self) -> Vec<bool> {
+        let mut is_paired = vec![false; self.nodes.len()];
+        for (node, &reduction) in self.nodes.iter().enumerate() {
+            let Op::Reduce { op, .. } = &reduction.op else {
+                continue;
+            };
+            let Some(function) = self.function_of_two(self.inputs[node][0]) else {
+                continue;
+            };
+            let is_product = *op == Reduce::Sum
+                && self.nodes[function].op == Op::Binary(Binary::Mul)
+                && self.nodes[function].dtype.is_float();
+            let operands = self.inputs[function].iter();
+            let sources: Vec<(usize, f64)> = operands.map(|&input| self.viewed(input)).collect();
+            if !is_product && sources.iter().all(|&(_, share)| share < 1.0) {
+                for (source, _) in sources {
+                    is_paired[source] = true;
+                }
+            }
+        }
+        is_paired
+    }
+
+    /// Returns the operation on two computed operands from which a node is computed by views and
+    /// functions of one operand; a constant is no operand.
+    fn function_of_two(&self, mut node: usize) -> Option<usize> {
+        loop {
+            let inputs = &self.inputs[node];
+            node = match self.nodes[node].op {
+                Op::Unary(_) | Op::Cast | Op::View { .. } | Op::Reshape => inputs[0],
+                Op::Binary(_) | Op::Compare(_) => {
+                    let is_constant = |&input: &usize| {
+                        matches!(self.nodes[self.viewed(input).0].op, Op::Const(_))
+                    };
+                    match inputs.iter().position(is_constant) {
+                        Some(constant) => inputs[1 - constant],
+                        None => return Some(node),
+                    }
+                }
+                _ => return None,
+            };
+        }
+    }
+
+    /// Returns the node that a node reads through views, and the share of elements that is left if
+    /// each repetition by a broadcast counts once.
+    fn viewed(&self, mut node: usize) -> (usize, f64) {
+        let mut share = 1.0;
+        while self.is_view(node) {
+            share *= self.distinct_share(node);
+            node = self.inputs[node][0];
+        }
+        (node, share)
+    }
+
+    /// Computes the number of reads of each node, from the outputs to the inputs.
+    fn demands(&self) -> Vec<Demand> {
+        let mut demands = vec![Demand::default(); self.nodes.len()];
+        // The number of elements of each node that operations read without a view.
+        let mut direct = vec![0.0; self.nodes.len()];
+        for &output in &self.outputs {
+            direct[output] = self.len(output);
+        }
+        for node in (0..self.nodes.len()).rev() {
+            if direct[node] > 0.0 {
+                let reads = self.len(node).min(direct[node]);
+                demands[node].reads += reads;
+                demands[node].fetches += reads;
+                demands[node].views += 1;
+            }
+            let demand = demands[node];
+            for &input in &self.inputs[node] {
+                if self.is_view(node) {
+                    demands[input].reads += demand.reads;
+                    demands[input].fetches += demand.fetches * self.distinct_share(node);
+                    demands[input].views += demand.views;
+                } else {
+                    // An operation reads as many elements as are demanded of it; a reduction reads
+                    // `folded` input elements for each.
+                    let folded = (self.len(input) / self.len(node).max(1.0)).max(1.0);
+                    direct[input] += self.len(node).min(demand.reads) * folded;
+                }
+            }
+        }
+        demands
+    }
+}
