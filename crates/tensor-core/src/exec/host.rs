@@ -4,9 +4,9 @@
 //! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
 //! instruction, `fetch` loads elements into lanes, and `lanes`, `loops` and `functions` contain the
 //! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
-//! of lanes at a time, and `pairs` combines every row with every lane. `product` hands matrix
-//! products to the GEMM library, whole or in `ranges`. `moves` runs the nests that only move
-//! elements. `split` splits the work over threads.
+//! of lanes at a time, and `pairs` combines every row with every lane. `product` hands large matrix
+//! products to the GEMM library, and computes the others in `tiles`. `moves` runs the nests that
+//! only move elements. `split` splits the work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -55,11 +55,12 @@ mod pairs;
 mod prefetch;
 mod product;
 mod program;
-mod ranges;
+
 mod register;
 mod rows;
 mod split;
 mod step;
+mod tiles;
 
 /// The executor on the CPU of this machine, on the threads of rayon's current pool.
 ///

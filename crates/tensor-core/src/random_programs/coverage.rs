@@ -14,8 +14,12 @@ const BLOCK: usize = 1024;
 const LANES: usize = 512;
 /// The number of rows and of columns of a transposed block.
 const BLOCK_SIDE: usize = 16;
-/// The maximum number of rows in one range of a product.
-const RANGE_ROWS: usize = 1024;
+/// The minimum number of multiplications of a product that is divided into pieces.
+const PIECES: usize = 1 << 19;
+/// The minimum size of both sides of a product that is narrow, but not a few vectors.
+const NARROW: usize = 4;
+/// The minimum size of both sides of a product that is a large matrix.
+const LARGE: usize = 64;
 /// The minimum number of values of one block for which a reduction is split into parts.
 const PART_VALUES: usize = 1 << 20;
 
@@ -42,9 +46,12 @@ pub(super) struct Coverage {
     pub(super) pairs_over_axes: usize,
     /// Pairs of which neighbouring rows of the output meet other lanes.
     pub(super) alternating_pairs: usize,
-    /// Products with an epilogue and more rows (or columns) along the first output axis than one
-    /// range has.
+    /// Products with an epilogue and at least [`PIECES`] multiplications, in several pieces.
     pub(super) cut_products: usize,
+    /// Products of which a side has between [`NARROW`] and [`LARGE`] elements.
+    pub(super) narrow_products: usize,
+    /// Products that are narrow and have sums of more than 512 terms.
+    pub(super) long_products: usize,
     /// Products with row axes on both sides of a column axis in the output, or the reverse.
     pub(super) split_products: usize,
     /// Products with a factor that is padded or reads elements twice.
@@ -69,7 +76,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 20] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 22] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -81,7 +88,9 @@ impl Coverage {
             ("padded pairs", self.padded_pairs, 8),
             ("pairs over several axes", self.pairs_over_axes, 10),
             ("pairs with alternating lanes", self.alternating_pairs, 2),
-            ("cut products", self.cut_products, 6),
+            ("cut products", self.cut_products, 4),
+            ("narrow products", self.narrow_products, 20),
+            ("long products", self.long_products, 4),
             ("split products", self.split_products, 10),
             ("products of windows", self.window_products, 8),
             (
@@ -146,9 +155,15 @@ impl Coverage {
 
     fn count_product(&mut self, nest: &LoopNest, contract: &Contract) {
         let (rows, cols) = (&contract.rows, &contract.cols);
-        let is_leading = |axes: &[usize]| axes.contains(&0) && nest.domain[0] > RANGE_ROWS;
         let has_epilogue = contract.sum != nest.result();
-        let is_cut = has_epilogue && (is_leading(rows) || is_leading(cols));
+        let multiplications = nest.output_len() * nest.reduce_len();
+        let is_cut = has_epilogue && multiplications >= PIECES;
+        let side = |axes: &[usize]| {
+            axes.iter()
+                .map(|&axis| nest.domain[axis])
+                .product::<usize>()
+        };
+        let is_narrow = (NARROW..LARGE).contains(&side(rows).min(side(cols)));
         // Columns lie between the first and the last row axis, or the reverse.
         let encloses = |outer: &[usize], inner: &[usize]| {
             let within = |axis: &usize| outer.first() < Some(axis) && Some(axis) < outer.last();
@@ -159,6 +174,8 @@ impl Coverage {
             _ => false,
         };
         self.cut_products += usize::from(is_cut);
+        self.narrow_products += usize::from(is_narrow);
+        self.long_products += usize::from(is_narrow && nest.reduce_len() > BLOCK / 2);
         self.split_products += usize::from(encloses(rows, cols) || encloses(cols, rows));
         self.window_products += usize::from(is_window(contract.lhs) || is_window(contract.rhs));
     }

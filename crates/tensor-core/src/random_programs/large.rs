@@ -95,7 +95,7 @@ pub(super) struct Convolution {
     backward: bool,
 }
 
-/// A product of a tall matrix and a small matrix.
+/// A product of a tall or a narrow matrix and a small matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
     tall: Input,
@@ -383,8 +383,16 @@ fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Prod
         1 => Just(Epilogue::Beside),
     ];
     let how = (factor, epilogue, layout);
-    // A range has at most 1024 rows, and packing handles 512 rows at a time.
-    let sizes = (513_usize..600, 2_usize..5, 2_usize..4);
+    let sizes = prop_oneof![
+        // A few vectors.
+        1 => (513_usize..600, 2_usize..5, 2_usize..4),
+        // Several pieces.
+        1 => (513_usize..600, 15_usize..20, 35_usize..40),
+        // Tiles of all shapes.
+        2 => (2_usize..40, 2_usize..20, 4_usize..40),
+        // Several blocks of terms.
+        1 => (2_usize..6, prop_oneof![510_usize..515, 1022_usize..1027], 4_usize..20),
+    ];
     let dtype = prop::sample::select(vec![DType::F32, DType::F32, DType::F64, DType::I32]);
     let data = (dtype, values(), any::<u16>(), any::<u16>());
     (how, sizes, data).prop_map(

@@ -3,27 +3,23 @@
 use ndarray::{ArrayView2, ShapeBuilder};
 
 use crate::dtype::{Element, HostData};
-use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{IndexMap, LoopNest, Value, ValueId};
 
 /// A factor that is loaded from an input.
 pub(super) struct Factor<'a, T> {
-    pub(super) data: &'a HostData,
     pub(super) elements: &'a [T],
     pub(super) map: &'a IndexMap,
-    pub(super) guards: &'a [Guard],
 }
 
 impl<'a, T: Element> Factor<'a, T> {
     /// Returns the factor that a value of the nest loads.
     pub(super) fn new(nest: &'a LoopNest, value: ValueId, inputs: &[&'a HostData]) -> Self {
-        let Value::Load { input, map, guards } = &nest.values[value.0] else {
+        let Value::Load { input, map, .. } = &nest.values[value.0] else {
             unreachable!("`takes` accepts only products whose factors are loads");
         };
         Self {
-            data: inputs[*input],
             elements: T::slice(inputs[*input]).unwrap_or_default(),
             map,
-            guards,
         }
     }
 }

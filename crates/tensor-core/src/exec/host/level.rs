@@ -6,6 +6,8 @@
 //! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
 //! count ones are compiled for that level; all others run on plain AVX-512.
 
+use crate::dtype::DType;
+
 /// An instruction set of the CPU, which loops in plain Rust are compiled for.
 ///
 /// # Examples
@@ -35,6 +37,20 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(mut self, _: S) {
         (self.0)();
+    }
+}
+
+/// A function for `pulp` that returns the number of lanes of a vector of floats.
+struct LaneCount(DType);
+
+impl pulp::WithSimd for LaneCount {
+    type Output = usize;
+
+    fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
+        match self.0 {
+            DType::F64 => S::F64_LANES,
+            _ => S::F32_LANES,
+        }
     }
 }
 
@@ -81,6 +97,16 @@ impl Level {
     #[inline(always)]
     pub(super) fn dispatch(self, loops: impl FnMut()) {
         self.arch.dispatch(Wide(loops));
+    }
+
+    /// Runs loops over explicit vectors of the level.
+    pub(super) fn run<O: pulp::WithSimd>(self, loops: O) -> O::Output {
+        self.arch.dispatch(loops)
+    }
+
+    /// Returns the number of lanes of a vector of floats of a type.
+    pub(super) fn n_lanes(self, dtype: DType) -> usize {
+        self.run(LaneCount(dtype))
     }
 
     /// Runs loops that count ones. The argument of `loops` is true if one instruction of the level
@@ -144,17 +170,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     mod x86_64 {
         use super::super::Level;
-
-        /// A function for `pulp` that returns the number of f32 lanes of a vector.
-        struct LaneCount;
-
-        impl pulp::WithSimd for LaneCount {
-            type Output = usize;
-
-            fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
-                S::F32_LANES
-            }
-        }
+        use crate::dtype::DType;
 
         #[test]
         fn the_best_level_uses_all_that_the_cpu_has() {
@@ -177,7 +193,7 @@ mod tests {
             } else {
                 1
             };
-            assert_eq!(Level::best().arch.dispatch(LaneCount), widest);
+            assert_eq!(Level::best().n_lanes(DType::F32), widest);
             let has_popcount = has_v4 && is_x86_feature_detected!("avx512vpopcntdq");
             let mut by_words = None;
             Level::best().dispatch_count(|words| by_words = Some(words));

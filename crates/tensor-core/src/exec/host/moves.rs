@@ -1,7 +1,7 @@
 //! Nests that only move elements: copies, transpositions, padding, joins and gathers.
 //!
-//! Role: runs each nest whose elements are elements of inputs or constants, and packs the factors
-//! of matrix products. A move needs no lanes, so no instructions are interpreted.
+//! Role: runs each nest whose elements are elements of inputs or constants, and copies factors of
+//! matrix products. A move needs no lanes, so no instructions are interpreted.
 //! Method: `boxes` cuts the output where the conditions of selections change, so that each box has
 //! one source: an input, or a constant. `walk` runs the loops over a box. A guard bounds the
 //! innermost loop that it names, so no guard is evaluated inside a loop. `line` and `plane` are the
@@ -24,7 +24,7 @@ use rayon::slice::ParallelSliceMut;
 
 use crate::dtype::{Element, HostData};
 use crate::error::Result;
-use crate::ir::{Guard, IndexMap, LoopNest};
+use crate::ir::LoopNest;
 use boxes::{Region, Source};
 use walk::Walk;
 
@@ -113,20 +113,6 @@ impl Moves {
             }
         })
     }
-}
-
-/// Copies the elements of `data` at the positions of a map over loops of the given sizes into
-/// `out`, in row-major order; elements where a guard fails are zeros.
-pub(super) fn copy<T: Element>(
-    data: &HostData,
-    sizes: &[usize],
-    map: IndexMap,
-    guards: Vec<Guard>,
-    out: &mut [T],
-) -> Result<()> {
-    let load = boxes::Load::plain(0, map, guards);
-    let whole: Vec<Range<usize>> = sizes.iter().map(|&size| 0..size).collect();
-    Walk::new(&load, sizes, &whole, &whole, &[data]).run(&[data], out)
 }
 
 /// Returns the axis along which an array is divided into tasks, and the number of its indices for

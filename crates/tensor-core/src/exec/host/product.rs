@@ -1,11 +1,9 @@
 //! Matrix products.
 //!
-//! Role: runs a nest that is a matrix product through the GEMM library, with its epilogue fused.
-//! Method: if both factors and the result are matrices in memory, the library multiplies directly
-//! into the output, and the epilogue is then computed there in place. Otherwise the output is
-//! computed in `ranges`. Factors that strides alone do not describe (windows, padding) are packed
-//! range by range. Therefore neither a packed copy of a whole factor nor an array of all products
-//! is ever allocated.
+//! Role: runs a nest that is a matrix product, with its epilogue.
+//! Method: if both factors and the result are large matrices in memory, the GEMM library multiplies
+//! directly into the output, and the epilogue is then computed there in place. All other products
+//! run in `tiles`. No array of all products is ever allocated.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -15,8 +13,8 @@ use std::sync::Arc;
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
-use super::ranges::Ranges;
 use super::split::Loops;
+use super::tiles::{Tiles, Vector};
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::float::Float;
@@ -35,11 +33,11 @@ pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
 #[derive(Debug)]
 pub(super) struct Product {
     contract: Contract,
-    /// Set if both factors and the result are matrices in memory: the strides of rows and columns
-    /// of all three, and the optional epilogue.
+    /// Set if both factors and the result are large matrices in memory: the strides of rows and
+    /// columns of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
     /// The fallback, which supports every product.
-    ranges: Ranges,
+    tiles: Tiles,
 }
 
 impl Product {
@@ -47,7 +45,8 @@ impl Product {
     pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
         // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
-        let strides = strides_in_memory(nest, contract).filter(|_| same_type);
+        let strides = strides_in_memory(nest, contract)
+            .filter(|_| same_type && is_for_the_library(nest, contract));
         let in_memory = strides.map(|strides| {
             let sums = crate::plan::contiguous(&nest.domain);
             let epilogue = (contract.sum != nest.result())
@@ -57,7 +56,7 @@ impl Product {
         Self {
             contract: contract.clone(),
             in_memory,
-            ranges: Ranges::new(nest, contract),
+            tiles: Tiles::new(nest, contract),
         }
     }
 
@@ -75,7 +74,7 @@ impl Product {
         }
     }
 
-    fn multiply_as<T: Float + Stored<Lane = T>>(
+    fn multiply_as<T: Vector + Stored<Lane = T>>(
         &self,
         nest: &LoopNest,
         inputs: &[&HostData],
@@ -91,8 +90,20 @@ impl Product {
                 };
             }
         }
-        self.ranges.multiply::<T>(nest, inputs, out, pool)
+        self.tiles.multiply::<T>(nest, inputs, out, pool)
     }
+}
+
+/// Returns whether the library multiplies matrices of these sizes faster than tiles do: large ones,
+/// which it packs, and products of a matrix and a few vectors, which it reads once.
+fn is_for_the_library(nest: &LoopNest, contract: &Contract) -> bool {
+    /// The smallest size of a large matrix.
+    const LARGE: usize = 64;
+    /// The largest number of vectors.
+    const FEW: usize = 3;
+    let sides = [&contract.rows, &contract.cols].map(|axes| len_of(axes, &nest.domain));
+    let smallest = sides[0].min(sides[1]);
+    smallest <= FEW || (smallest >= LARGE && nest.reduce_len() >= LARGE)
 }
 
 /// Returns the strides of rows and columns of both factors and of the product in the output, or

@@ -1,0 +1,433 @@
+//! Matrix products in tiles of CPU registers.
+//!
+//! Role: computes the products that are no large matrices in memory: windows of any step, batches,
+//! and narrow or small products.
+//! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
+//! two vectors of lanes; its accumulators stay in registers while all terms of a block are added
+//! (`kernel`). Tables contain the distances between terms, rows and lanes, so no windows are stored
+//! (`fold`). A factor that cannot be read in place is copied once (`operand`). The output is divided
+//! into pieces, one task each (`piece`), and what follows the sums is computed piece by piece.
+//! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
+//! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
+
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+use std::sync::Arc;
+
+use super::factor::{len_of, set_index};
+use super::lanes::Stored;
+use super::level::Level;
+use super::machine::Machine;
+use super::product::epilogue_of;
+use super::program::Bytecode;
+use crate::dtype::{Element, HostData, with_element};
+use crate::error::Result;
+use crate::ir::{Contract, LoopNest, Value, ValueId};
+use crate::plan::contiguous;
+use crate::storage::{HostStorage, Pool};
+use fold::{Fold, points};
+use operand::{Operand, Source};
+use piece::Piece;
+
+pub(super) use kernel::Vector;
+
+mod fold;
+mod kernel;
+mod operand;
+mod piece;
+#[cfg(test)]
+mod tests;
+
+/// The approximate number of multiplications of one task: some tens of microseconds.
+const TASK_PRODUCTS: usize = 1 << 19;
+/// The number of rows that tiles divide well.
+const ROW_UNIT: usize = 12;
+
+/// A product and its division into tiles.
+#[derive(Debug)]
+pub(super) struct Tiles {
+    /// The sizes of all loops.
+    sizes: Vec<usize>,
+    n_domain: usize,
+    roles: Roles,
+    fold: Fold,
+    /// The axis along which the output is divided into tasks, and the number of its indices for one
+    /// task. Each task has one index of the axes before.
+    cut: (usize, usize),
+    level: Level,
+    end: End,
+}
+
+/// The operands in their roles.
+#[derive(Debug)]
+struct Roles {
+    /// The operand of the rows, and that of the lanes.
+    operands: [Operand; 2],
+    batch: Vec<usize>,
+    rows: Vec<usize>,
+    /// The axes of which each index is a run of neighbouring lanes.
+    runs: Vec<usize>,
+    /// The axes of the lanes of a run.
+    lanes: Vec<usize>,
+}
+
+/// The computation that follows the sums.
+#[derive(Debug)]
+enum End {
+    /// The sums are in the output; the epilogue, if there is one, replaces them by the results.
+    InPlace(Option<Bytecode>),
+    /// The rest of the nest, which reads the sums from scratch memory, its last input.
+    Rest(Bytecode),
+}
+
+impl Tiles {
+    /// Chooses the roles of the factors and the division of the output.
+    pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
+        let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
+        let level = Level::best();
+        let n_vector_lanes = level.n_lanes(nest.dtypes[contract.sum.0]);
+        let roles = Roles::cheapest(nest, contract, n_vector_lanes);
+        let maps = [&roles.operands[0].map, &roles.operands[1].map];
+        let sum = contract.sum;
+        let layout = contiguous(&nest.domain);
+        let end = if nest.dtype() == nest.dtypes[sum.0] {
+            let follows = sum != nest.result();
+            let epilogue = || Bytecode::in_place(&epilogue_of(nest, sum, &layout));
+            End::InPlace(follows.then(epilogue))
+        } else {
+            End::Rest(Bytecode::compile(&epilogue_of(nest, sum, &layout)))
+        };
+        Self {
+            fold: Fold::new(&sizes, n_domain, maps),
+            cut: roles.cut(&sizes, n_domain, 2 * n_vector_lanes),
+            sizes,
+            n_domain,
+            roles,
+            level,
+            end,
+        }
+    }
+
+    /// Computes the product and the rest of the nest into the output.
+    pub(super) fn multiply<T: Vector + Stored<Lane = T>>(
+        &self,
+        nest: &LoopNest,
+        inputs: &[&HostData],
+        out: &mut HostStorage,
+        pool: &Arc<Pool>,
+    ) -> Result<()> {
+        let [rows, lanes] = &self.roles.operands;
+        let copies = [
+            rows.copied::<T>(inputs, pool)?,
+            lanes.copied::<T>(inputs, pool)?,
+        ];
+        let elements = |number: usize| -> &[T] {
+            let operand = &self.roles.operands[number];
+            let data = copies[number].as_ref();
+            let data = data.map_or(inputs[operand.input], |copy| copy.data());
+            T::slice(data).unwrap_or_default()
+        };
+        let operands = [elements(0), elements(1)];
+        match &self.end {
+            End::InPlace(epilogue) => {
+                self.for_each_piece(out.elements_mut(), |first, place, out| {
+                    self.level.run(self.piece(operands, place, out));
+                    match epilogue {
+                        Some(epilogue) => Machine::new(epilogue, inputs).fill(first, out),
+                        None => Ok(()),
+                    }
+                })
+            }
+            End::Rest(rest) => with_element!(nest.dtype(), R => {
+                self.for_each_piece(out.elements_mut::<R>(), |first, place, out| {
+                    let mut sums = pool.take(T::DTYPE, out.len())?;
+                    self.level.run(self.piece(operands, place, sums.elements_mut()));
+                    // The epilogue reads the sums as one more input.
+                    let mut with_sums = inputs.to_vec();
+                    with_sums.push(sums.data());
+                    let mut machine = Machine::new(rest, &with_sums);
+                    // The scratch memory begins with the first sum of the piece.
+                    machine.shift_input(inputs.len(), -first.cast_signed());
+                    machine.fill(first, out)
+                })
+            }),
+        }
+    }
+
+    /// Calls `f` for each piece, on all threads, with the number of its first element, its place
+    /// (the index of its first element, and the number of indices of the divided axis), and its
+    /// part of the output.
+    fn for_each_piece<R: Send>(
+        &self,
+        out: &mut [R],
+        f: impl Fn(usize, (&[usize], usize), &mut [R]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let (axis, n) = self.cut;
+        let outer: Vec<usize> = (0..axis).collect();
+        let slab = out.len() / len_of(&outer, &self.sizes);
+        let n_indices = if self.n_domain == 0 {
+            1
+        } else {
+            self.sizes[axis]
+        };
+        let len = slab / n_indices * n;
+        let slabs = out.par_chunks_mut(slab).enumerate();
+        slabs.try_for_each(|(number, out)| {
+            let pieces = out.par_chunks_mut(len).enumerate();
+            pieces.try_for_each(|(part, out)| {
+                let mut index = vec![0; self.sizes.len()];
+                set_index(&mut index, &outer, &self.sizes, number);
+                let first = part * n;
+                if self.n_domain > 0 {
+                    index[axis] = first;
+                }
+                f(
+                    number * slab + part * len,
+                    (&index, n.min(n_indices - first)),
+                    out,
+                )
+            })
+        })
+    }
+
+    /// Returns a piece of the output with the positions of its rows and lanes.
+    fn piece<'a, T>(
+        &'a self,
+        [rows_in, lanes_in]: [&'a [T]; 2],
+        (index, n): (&[usize], usize),
+        out: &'a mut [T],
+    ) -> Piece<'a, T> {
+        let roles = &self.roles;
+        let maps = [&roles.operands[0].map, &roles.operands[1].map];
+        let layout = contiguous(&self.sizes[..self.n_domain]);
+        let strides = |axis: usize| {
+            [
+                maps[0].stride(axis),
+                maps[1].stride(axis),
+                layout.stride(axis),
+            ]
+        };
+        // The axes before the divided one have a single index.
+        let mut sizes = self.sizes.clone();
+        let (cut, _) = self.cut;
+        for (axis, size) in sizes.iter_mut().enumerate().take(self.n_domain) {
+            match axis.cmp(&cut) {
+                std::cmp::Ordering::Less => *size = 1,
+                std::cmp::Ordering::Equal => *size = n,
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        let distances = |axes: &[usize]| points(axes.iter().copied(), &sizes, strides);
+        let [row_start, lane_start] = maps.map(|map| map.at(index));
+        Piece {
+            fold: &self.fold,
+            rows_in,
+            lanes_in,
+            batches: distances(&roles.batch),
+            rows: distances(&roles.rows)
+                .iter()
+                .map(|[row, _, place]| [row.wrapping_add(row_start), *place])
+                .collect(),
+            runs: distances(&roles.runs)
+                .iter()
+                .map(|[_, lane, place]| [lane.wrapping_add(lane_start), *place])
+                .collect(),
+            lanes: distances(&roles.lanes)
+                .iter()
+                .map(|[_, _, place]| *place)
+                .collect(),
+            out,
+        }
+    }
+}
+
+impl Operand {
+    /// Returns the copy of the input that is read instead of it; `None` if it is read in place.
+    fn copied<T: Element>(
+        &self,
+        inputs: &[&HostData],
+        pool: &Arc<Pool>,
+    ) -> Result<Option<HostStorage>> {
+        let Some(copy) = &self.copy else {
+            return Ok(None);
+        };
+        let mut elements = pool.take(T::DTYPE, copy.len)?;
+        copy.moves
+            .fill::<T>(&[inputs[self.input]], elements.elements_mut())?;
+        Ok(Some(elements))
+    }
+}
+
+impl Roles {
+    /// Returns the cheapest roles of the factors.
+    fn cheapest(nest: &LoopNest, contract: &Contract, n_vector_lanes: usize) -> Self {
+        let sizes = nest.sizes();
+        let factors = [
+            (contract.lhs, &contract.rows),
+            (contract.rhs, &contract.cols),
+        ];
+        let mut candidates = Vec::new();
+        for (lanes, rows) in [(1, 0), (0, 1)] {
+            let [lanes, rows] = [lanes, rows].map(|factor| factors[factor]);
+            let case = Case {
+                nest,
+                sizes: &sizes,
+                batch: &contract.batch,
+                rows,
+                lanes,
+                n_vector_lanes,
+            };
+            case.add_candidates(&mut candidates);
+        }
+        let cheapest = candidates
+            .into_iter()
+            .min_by(|(a, _), (b, _)| a.total_cmp(b));
+        match cheapest {
+            Some((_, roles)) => roles,
+            None => unreachable!("both factors can be packed"),
+        }
+    }
+
+    /// Returns the axis along which the output is divided into tasks, and the number of its indices
+    /// for one task.
+    fn cut(&self, sizes: &[usize], n_domain: usize, lane_unit: usize) -> (usize, usize) {
+        let mut below: usize = sizes[n_domain..].iter().product();
+        for axis in (0..n_domain).rev() {
+            if below * sizes[axis] <= TASK_PRODUCTS && axis > 0 {
+                below *= sizes[axis];
+                continue;
+            }
+            // Whole tiles of the rows or lanes that the axis enumerates.
+            let unit_of = |axes: &[usize], unit: usize| {
+                let after = axes.iter().filter(|&&other| other > axis);
+                let n_after: usize = after.map(|&other| sizes[other]).product();
+                axes.contains(&axis).then(|| unit.div_ceil(n_after))
+            };
+            let unit = unit_of(&self.rows, ROW_UNIT)
+                .or(unit_of(&self.lanes, lane_unit))
+                .unwrap_or(1);
+            let n = (TASK_PRODUCTS / below).max(1).next_multiple_of(unit);
+            return (axis, n.min(sizes[axis]));
+        }
+        (0, 1)
+    }
+}
+
+/// One assignment of the factors to rows and lanes.
+struct Case<'a> {
+    nest: &'a LoopNest,
+    sizes: &'a [usize],
+    batch: &'a [usize],
+    /// The factors with the axes of their own.
+    rows: (ValueId, &'a Vec<usize>),
+    lanes: (ValueId, &'a Vec<usize>),
+    n_vector_lanes: usize,
+}
+
+impl<'a> Case<'a> {
+    fn source(&self, factor: ValueId) -> Source<'_> {
+        let Value::Load { input, map, guards } = &self.nest.values[factor.0] else {
+            unreachable!("`takes` accepts only products whose factors are loads");
+        };
+        Source {
+            dtype: self.nest.dtypes[factor.0],
+            input: *input,
+            map,
+            guards,
+            sizes: self.sizes,
+        }
+    }
+
+    /// Returns some axes in groups, without those on which a factor does not depend.
+    fn axes_of(&self, source: Source<'_>, groups: [&[usize]; 3]) -> Vec<usize> {
+        let depends = |axis: &usize| {
+            source.map.stride(*axis) != 0
+                || source
+                    .guards
+                    .iter()
+                    .any(|guard| guard.map.stride(*axis) != 0)
+        };
+        groups.concat().into_iter().filter(depends).collect()
+    }
+
+    /// Adds the ways to read the lanes, each with its estimated cost in cycles.
+    fn add_candidates(&self, candidates: &mut Vec<(f64, Roles)>) {
+        let (nest, sizes) = (self.nest, self.sizes);
+        let reduced: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
+        let row_source = self.source(self.rows.0);
+        let rows_in = || {
+            let packed = || {
+                row_source.packed(&self.axes_of(row_source, [self.batch, self.rows.1, &reduced]))
+            };
+            row_source
+                .in_place()
+                .or_else(|| row_source.bordered())
+                .or_else(packed)
+        };
+        let source = self.source(self.lanes.0);
+        let mut add = |lanes_in: Operand, runs: Vec<usize>, lanes: Vec<usize>, growth: f64| {
+            let Some(rows_in) = rows_in() else {
+                return;
+            };
+            let roles = Roles {
+                operands: [rows_in, lanes_in],
+                batch: self.batch.to_vec(),
+                rows: self.rows.1.clone(),
+                runs,
+                lanes,
+            };
+            candidates.push((self.cost(&roles) * growth, roles));
+        };
+        let in_place = source.in_place().or_else(|| source.bordered());
+        if let Some(operand) = in_place {
+            let own = self.lanes.1.iter().copied();
+            let neighbours = own.filter(|&axis| operand.map.stride(axis) == 1);
+            if let Some(lane) = neighbours.max_by_key(|&axis| sizes[axis]) {
+                let runs = self.lanes.1.iter().copied().filter(|&axis| axis != lane);
+                let runs = runs.collect();
+                add(operand, runs, vec![lane], 1.0);
+            }
+        }
+        let axes = self.axes_of(source, [self.batch, &reduced, self.lanes.1]);
+        if let Some(operand) = source.packed(&axes) {
+            // A packed copy of windows is the last resort: it is larger than the array.
+            let packed = source.packed_len(&axes);
+            let grows = source.array_len() < packed;
+            /// A factor that is larger than the ratio of any two costs.
+            const LAST_RESORT: f64 = 1e6;
+            add(
+                operand,
+                Vec::new(),
+                self.lanes.1.clone(),
+                if grows { LAST_RESORT } else { 1.0 },
+            );
+        }
+    }
+
+    /// Returns the estimated cost of a product in cycles. Rates were measured with AVX2.
+    fn cost(&self, roles: &Roles) -> f64 {
+        let sizes = self.sizes;
+        let len = |axes: &[usize]| len_of(axes, sizes) as f64;
+        let n_lanes = len_of(&roles.lanes, sizes);
+        // The cycles that a product of a vector and a row takes: two products in a cycle in tiles of
+        // two vectors.
+        let (n_vectors, rest) = (n_lanes / self.n_vector_lanes, n_lanes % self.n_vector_lanes);
+        let last = match (n_vectors % 2, rest) {
+            (0, 0) => 0.0,
+            (0, _) => 1.0,
+            (_, 0) => 0.9,
+            (_, _) => 1.1,
+        };
+        let vectors = (n_vectors / 2) as f64 + last;
+        // Few rows cannot hide the latency of an addition.
+        let few = (4.0 / len(&roles.rows)).max(1.0);
+        let n_terms = self.nest.reduce_len() as f64;
+        let products = len(&roles.batch) * len(&roles.rows) * len(&roles.runs) * vectors * n_terms;
+        let copied = |operand: &Operand| operand.copy.as_ref().map_or(0.0, |copy| copy.len as f64);
+        let copies: f64 = roles.operands.iter().map(copied).sum();
+        // Lanes that are not neighbours in the output are stored one by one.
+        let are_neighbours = roles.lanes.last() == self.nest.domain.len().checked_sub(1).as_ref();
+        let stores = if are_neighbours { 0.25 } else { 1.5 };
+        products * few + copies + stores * self.nest.output_len() as f64
+    }
+}

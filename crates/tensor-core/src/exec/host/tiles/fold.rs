@@ -1,0 +1,101 @@
+//! The terms of a sum, in blocks of the same pattern.
+//!
+//! Method: a sum over several axes is a sequence of blocks. All blocks have the same distances
+//! between their terms, so one table serves all of them. Each block is added up from zero, and the
+//! sums of blocks are added in order. The blocks depend on the nest alone, so the bits of a sum do
+//! too.
+
+use crate::ir::IndexMap;
+
+/// The maximum number of terms of a block. The lanes of a block then stay in a cache.
+const BLOCK: usize = 512;
+
+/// The terms of a sum.
+#[derive(Debug)]
+pub(super) struct Fold {
+    /// The distances of the terms of a block from its first term, in the operand of the rows and in
+    /// that of the lanes.
+    pub(super) table: Vec<[isize; 2]>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// A block of terms.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// The distances of the first term of the block from the first term of the sum.
+    pub(super) start: [isize; 2],
+    /// The number of terms: a prefix of the table.
+    pub(super) len: usize,
+}
+
+impl Fold {
+    /// Divides the reduced axes, which are those from `first` on. `maps` are those of the rows and
+    /// of the lanes.
+    pub(super) fn new(sizes: &[usize], first: usize, maps: [&IndexMap; 2]) -> Self {
+        let strides = |axis: usize| maps.map(|map| map.stride(axis));
+        // The last axes that fit into a block as a whole.
+        let mut whole = sizes.len();
+        let mut len = 1;
+        while whole > first && len * sizes[whole - 1] <= BLOCK {
+            whole -= 1;
+            len *= sizes[whole];
+        }
+        let mut table = points(whole..sizes.len(), sizes, strides);
+        if whole == first {
+            let block = Block {
+                start: [0; 2],
+                len: table.len(),
+            };
+            return Self {
+                table,
+                blocks: vec![block],
+            };
+        }
+        // A block has several indices of the axis before these.
+        let cut = whole - 1;
+        let n = (BLOCK / len).min(sizes[cut]);
+        table = steps(n, strides(cut))
+            .flat_map(|step| table.iter().map(move |&term| sum(step, term)))
+            .collect();
+        let outer = points(first..cut, sizes, strides);
+        let blocks = outer.iter().flat_map(|&start| {
+            (0..sizes[cut]).step_by(n).map(move |index| {
+                let [row, lane] =
+                    strides(cut).map(|stride| stride.wrapping_mul(index.cast_signed()));
+                Block {
+                    start: sum(start, [row, lane]),
+                    len: n.min(sizes[cut] - index) * len,
+                }
+            })
+        });
+        Self {
+            blocks: blocks.collect(),
+            table,
+        }
+    }
+}
+
+/// Returns the distances of all points of some axes from the first point, in row-major order.
+pub(super) fn points<const N: usize>(
+    axes: impl DoubleEndedIterator<Item = usize>,
+    sizes: &[usize],
+    strides: impl Fn(usize) -> [isize; N],
+) -> Vec<[isize; N]> {
+    let mut points = vec![[0; N]];
+    for axis in axes {
+        let along = strides(axis);
+        points = points
+            .iter()
+            .flat_map(|&point| steps(sizes[axis], along).map(move |step| sum(point, step)))
+            .collect();
+    }
+    points
+}
+
+fn steps<const N: usize>(n: usize, stride: [isize; N]) -> impl Iterator<Item = [isize; N]> {
+    (0..n.cast_signed()).map(move |index| stride.map(|stride| stride.wrapping_mul(index)))
+}
+
+fn sum<const N: usize>(a: [isize; N], b: [isize; N]) -> [isize; N] {
+    std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+}

@@ -1,0 +1,251 @@
+//! The operands of a product, and their copies.
+//!
+//! Method: an operand is read in place, through its map, if all its elements exist and the lanes
+//! that are read together are neighbours. Otherwise it is copied once:
+//! - with its border: an array with padding is copied with its zeros. Windows overlap in this copy
+//!   as they do in the array, so the copy is not larger than the padded array;
+//! - packed: the elements in the order of the loops, so that the lanes are neighbours.
+
+use super::super::moves::Moves;
+use crate::dtype::DType;
+use crate::ir::{Guard, IndexMap, LoopNest, Value};
+
+/// An operand: the elements of an input or of a copy of it.
+#[derive(Debug)]
+pub(super) struct Operand {
+    /// The number of the input.
+    pub(super) input: usize,
+    /// The copy that is read instead of the input.
+    pub(super) copy: Option<Copied>,
+    /// The positions of the elements, for each point of the loops.
+    pub(super) map: IndexMap,
+}
+
+/// A copy of an input.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) moves: Moves,
+    pub(super) len: usize,
+}
+
+/// A load of a nest.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) dtype: DType,
+    pub(super) input: usize,
+    pub(super) map: &'a IndexMap,
+    pub(super) guards: &'a [Guard],
+    /// The sizes of all loops.
+    pub(super) sizes: &'a [usize],
+}
+
+/// An axis of an array: its positions in the input, and its index for each point of the loops.
+struct Axis {
+    /// The distance between neighbouring elements in the input.
+    stride: isize,
+    /// The index along the axis.
+    index: IndexMap,
+    size: usize,
+    /// The lowest index that exists in the input, and the number of those that do.
+    inside: Option<(isize, usize)>,
+}
+
+impl Source<'_> {
+    /// Returns the operand that reads the input in place; `None` if some elements are padding.
+    pub(super) fn in_place(self) -> Option<Operand> {
+        self.guards.is_empty().then(|| Operand {
+            input: self.input,
+            copy: None,
+            map: self.map.clone(),
+        })
+    }
+
+    /// Returns the operand that reads a copy of the array with its border; `None` if the array's
+    /// axes cannot be found.
+    pub(super) fn bordered(self) -> Option<Operand> {
+        let mut axes = self.axes()?;
+        // In the order of the input.
+        axes.sort_by_key(|axis| std::cmp::Reverse(axis.stride.unsigned_abs()));
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let len = sizes
+            .iter()
+            .try_fold(1, |len: usize, &size| len.checked_mul(size))?;
+        // The first element of the copy has index 0 along all axes.
+        let mut offset = self.map.offset;
+        let mut map = IndexMap {
+            offset: 0,
+            strides: vec![0; self.sizes.len()],
+        };
+        let mut guards = Vec::new();
+        let mut below = 1;
+        for (number, axis) in axes.iter().enumerate().rev() {
+            offset = offset.wrapping_sub(axis.stride.wrapping_mul(axis.index.offset));
+            map.offset = map
+                .offset
+                .wrapping_add(axis.index.offset.wrapping_mul(below));
+            for (sum, &step) in map.strides.iter_mut().zip(&axis.index.strides) {
+                *sum = sum.wrapping_add(step.wrapping_mul(below));
+            }
+            below = below.wrapping_mul(axis.size.cast_signed());
+            if let Some((first, extent)) = axis.inside {
+                let mut strides = vec![0; axes.len()];
+                strides[number] = 1;
+                let map = IndexMap {
+                    offset: -first,
+                    strides,
+                };
+                guards.push(Guard { map, extent });
+            }
+        }
+        let from = IndexMap {
+            offset,
+            strides: axes.iter().map(|axis| axis.stride).collect(),
+        };
+        self.copied(sizes, len, from, guards, map)
+    }
+
+    /// Returns the operand that reads a copy with the elements in the order of some loop axes.
+    pub(super) fn packed(self, axes: &[usize]) -> Option<Operand> {
+        let over_axes = |map: &IndexMap| IndexMap {
+            offset: map.offset,
+            strides: axes.iter().map(|&axis| map.stride(axis)).collect(),
+        };
+        let sizes: Vec<usize> = axes.iter().map(|&axis| self.sizes[axis]).collect();
+        let len = self.packed_len(axes)?;
+        let mut map = IndexMap {
+            offset: 0,
+            strides: vec![0; self.sizes.len()],
+        };
+        let mut below = 1;
+        for &axis in axes.iter().rev() {
+            map.strides[axis] = usize::cast_signed(below);
+            below *= self.sizes[axis];
+        }
+        let guards = self.guards.iter().map(|guard| Guard {
+            map: over_axes(&guard.map),
+            extent: guard.extent,
+        });
+        self.copied(sizes, len, over_axes(self.map), guards.collect(), map)
+    }
+
+    /// Returns the number of elements of a copy in the order of some loop axes.
+    pub(super) fn packed_len(self, axes: &[usize]) -> Option<usize> {
+        let mut sizes = axes.iter().map(|&axis| self.sizes[axis]);
+        sizes.try_fold(1, |len: usize, size| len.checked_mul(size))
+    }
+
+    /// Returns the number of elements of the array that the loops read, with its border; `None` if
+    /// the array's axes cannot be found.
+    pub(super) fn array_len(self) -> Option<usize> {
+        let axes = self.axes()?;
+        let mut sizes = axes.iter().map(|axis| axis.size);
+        sizes.try_fold(1, |len: usize, size| len.checked_mul(size))
+    }
+
+    fn copied(
+        self,
+        domain: Vec<usize>,
+        len: usize,
+        from: IndexMap,
+        guards: Vec<Guard>,
+        map: IndexMap,
+    ) -> Option<Operand> {
+        let nest = LoopNest {
+            domain,
+            reduce: Vec::new(),
+            values: vec![Value::Load {
+                input: 0,
+                map: from,
+                guards,
+            }],
+            dtypes: vec![self.dtype],
+            inputs: vec![self.dtype],
+            contract: None,
+        };
+        let moves = Moves::from_nest(&nest)?;
+        Some(Operand {
+            input: self.input,
+            copy: Some(Copied { moves, len }),
+            map,
+        })
+    }
+
+    /// Returns the axes of the array that the loops read. Loop axes on which one guard depends are
+    /// one axis of the array, and so are the others of which the steps overlap. Returns `None` if
+    /// two guards depend on one loop axis, or if the positions are no multiple of a guard's.
+    fn axes(self) -> Option<Vec<Axis>> {
+        let n = self.sizes.len();
+        let mut is_free = vec![true; n];
+        let mut axes = Vec::new();
+        for guard in self.guards {
+            let mut stride = None;
+            for axis in (0..n).filter(|&axis| guard.map.stride(axis) != 0) {
+                let (own, step) = (self.map.stride(axis), guard.map.stride(axis));
+                let is_multiple =
+                    own % step == 0 && *stride.get_or_insert(own / step) == own / step;
+                if !is_multiple || !std::mem::take(&mut is_free[axis]) {
+                    return None;
+                }
+            }
+            let mut axis = Axis::new(stride.unwrap_or(0), &guard.map, self.sizes);
+            axis.inside = Some((
+                axis.index.offset.wrapping_sub(guard.map.offset),
+                guard.extent,
+            ));
+            axes.push(axis);
+        }
+        let mut free: Vec<usize> = (0..n)
+            .filter(|&axis| is_free[axis] && self.map.stride(axis) != 0)
+            .collect();
+        free.sort_by_key(|&axis| self.map.stride(axis).unsigned_abs());
+        let mut free = free.into_iter().peekable();
+        while let Some(first) = free.next() {
+            let span = |axis: usize| {
+                let steps = self.sizes[axis].saturating_sub(1);
+                self.map.stride(axis).unsigned_abs().saturating_mul(steps)
+            };
+            let (mut group, mut end) = (vec![first], span(first));
+            while let Some(next) = free.next_if(|&axis| self.map.stride(axis).unsigned_abs() <= end)
+            {
+                end = end.saturating_add(span(next));
+                group.push(next);
+            }
+            let strides = group
+                .iter()
+                .map(|&axis| self.map.stride(axis).unsigned_abs());
+            let stride = strides.fold(0, greatest_common_divisor).cast_signed();
+            let mut index = IndexMap {
+                offset: 0,
+                strides: vec![0; n],
+            };
+            for axis in group {
+                index.strides[axis] = self.map.stride(axis) / stride;
+            }
+            axes.push(Axis::new(stride, &index, self.sizes));
+        }
+        Some(axes)
+    }
+}
+
+impl Axis {
+    /// Creates an axis whose lowest index is 0.
+    fn new(stride: isize, index: &IndexMap, sizes: &[usize]) -> Self {
+        let (low, high) = index.range(sizes);
+        Self {
+            stride,
+            index: IndexMap {
+                offset: index.offset.wrapping_sub(low),
+                strides: index.strides.clone(),
+            },
+            size: high.abs_diff(low).saturating_add(1),
+            inside: None,
+        }
+    }
+}
+
+fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

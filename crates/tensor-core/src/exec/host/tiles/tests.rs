@@ -1,0 +1,212 @@
+//! Products of every kind, compared with the reference executor, at each level and in pieces.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::dtype::DType;
+use crate::einsum;
+use crate::exec::reference::host_inputs;
+use crate::exec::{Executor, Host, Reference, Storage};
+use crate::plan::Plan;
+use crate::rng::Philox;
+use crate::{Scalar, Tensor};
+
+/// Returns small integers, so that every sum is exact in every type.
+fn whole(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
+    let numbers = (0..shape.iter().product::<usize>() as u64)
+        .map(|i| (Philox::new(5).stream(stream).uniform_f32(i) * 7.0).floor() - 3.0);
+    let x = Tensor::from_vec(shape, numbers.collect::<Vec<f32>>());
+    x.cast(dtype).realize(&Host::new()).unwrap()
+}
+
+/// Plans a product of one step, and returns its nest and its inputs.
+fn product_of(name: &str, program: &Tensor) -> (Arc<LoopNest>, Vec<Arc<dyn Storage>>) {
+    let mut target = Host::new().target();
+    target.min_product = Some(1);
+    let (plan, data) = Plan::new(&[program], &target).unwrap();
+    let [step] = &plan.steps[..] else {
+        panic!("{name}: {} steps\n{}", plan.steps.len(), plan.explain());
+    };
+    assert!(step.nest.contract.is_some(), "{name}: {}", plan.explain());
+    let at = |input| plan.inputs.iter().position(|known| known == input).unwrap();
+    let inputs = step.inputs.iter().map(|input| Arc::clone(&data[at(input)]));
+    (Arc::clone(&step.nest), inputs.collect())
+}
+
+/// The ways in which the lanes of a product are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lanes {
+    InPlace,
+    Bordered,
+    Packed,
+}
+
+/// Compares a product with the reference at every level of this CPU, whole and cut into pieces of
+/// different lengths along every axis. The output is filled with another number before. Returns the
+/// ways in which the lanes were read.
+fn check(name: &str, program: &Tensor) -> Lanes {
+    let (nest, inputs) = product_of(name, program);
+    let inputs = host_inputs(&inputs).unwrap();
+    let mut tiles = Tiles::new(&nest, nest.contract.as_ref().unwrap());
+    let pool = Arc::new(Pool::default());
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(3)
+        .build()
+        .unwrap();
+    let expected = program.realize(&Reference).unwrap();
+    let sum = nest.dtypes[nest.contract.as_ref().unwrap().sum.0];
+    with_element!(nest.dtype(), T => {
+        let expected = expected.to_host::<T>().unwrap();
+        let expected = expected.as_slice().unwrap();
+        let sentinel = T::from_scalar(Scalar::U32(77).cast(nest.dtype())).unwrap();
+        let whole = (0, nest.domain[0]);
+        let cuts = nest.domain.iter().enumerate().flat_map(|(axis, &size)| {
+            [1, 2, 7, size].map(|len| (axis, len.min(size)))
+        });
+        for cut in std::iter::once(whole).chain(cuts) {
+            tiles.cut = cut;
+            for (level_name, level) in Level::all() {
+                let Some(level) = level else {
+                    continue;
+                };
+                tiles.level = level;
+                let mut out = pool.take(nest.dtype(), nest.output_len()).unwrap();
+                out.elements_mut::<T>().fill(sentinel);
+                let done = threads.install(|| match sum {
+                    DType::F64 => tiles.multiply::<f64>(&nest, &inputs, &mut out, &pool),
+                    _ => tiles.multiply::<f32>(&nest, &inputs, &mut out, &pool),
+                });
+                done.unwrap();
+                assert_eq!(out.elements_mut::<T>(), expected, "{name}, {level_name}, cut {cut:?}");
+            }
+        }
+    });
+    match (&tiles.roles.operands[1].copy, tiles.roles.runs.is_empty()) {
+        (None, _) => Lanes::InPlace,
+        (Some(_), true) if tiles.roles.lanes.len() > 1 => Lanes::Packed,
+        (Some(_), _) => match nest.values.iter().any(|value| {
+            matches!(value, Value::Load { input, guards, .. }
+                if *input == tiles.roles.operands[1].input && !guards.is_empty())
+        }) {
+            true => Lanes::Bordered,
+            false => Lanes::Packed,
+        },
+    }
+}
+
+#[test]
+fn products_of_all_sizes_around_the_tiles_are_exact() {
+    for dtype in [DType::F32, DType::F64] {
+        for (rows, inner, cols) in [
+            (1, 2, 9),
+            (2, 2, 5),
+            (3, 7, 8),
+            (5, 3, 15),
+            (6, 8, 16),
+            (7, 5, 17),
+            (8, 8, 8),
+            (13, 11, 31),
+            (12, 600, 33),
+            (9, 1025, 47),
+            (25, 4, 70),
+        ] {
+            let name = format!("{dtype}, {rows} x {inner} x {cols}");
+            let (a, b) = (
+                whole(&[rows, inner], 1, dtype),
+                whole(&[inner, cols], 2, dtype),
+            );
+            let (at, bt) = (
+                whole(&[inner, rows], 3, dtype),
+                whole(&[cols, inner], 4, dtype),
+            );
+            check(&name, &a.matmul(&b));
+            check(&format!("{name}, transposed"), &a.matmul(&b).t());
+            check(&format!("{name}, left"), &at.t().matmul(&b));
+            check(&format!("{name}, right"), &a.matmul(&bt.t()));
+            check(&format!("{name}, both"), &at.t().matmul(&bt.t()));
+            check(
+                &format!("{name}, flipped"),
+                &a.flip(1).matmul(&b.flip(1).flip(0)),
+            );
+            check(&format!("{name}, relu"), &(a.matmul(&b) * 2 + 1).relu());
+            check(&format!("{name}, compared"), &a.matmul(&b).lt(1));
+        }
+    }
+}
+
+#[test]
+fn products_of_batches_are_exact() {
+    for (batch, rows, inner, cols) in [(3, 8, 8, 8), (2, 5, 3, 20), (4, 1, 6, 9), (5, 16, 16, 16)] {
+        let (a, b) = (
+            whole(&[batch, rows, inner], 1, DType::F32),
+            whole(&[batch, inner, cols], 2, DType::F32),
+        );
+        let name = |what: &str| format!("{batch} x {rows} x {inner} x {cols}, {what}");
+        check(&name("plain"), &a.matmul(&b));
+        for spec in ["bik,bkj->ibj", "bik,bkj->ijb", "bik,bkj->jbi"] {
+            check(&name(spec), &einsum(spec, &[&a, &b]));
+        }
+    }
+}
+
+#[test]
+fn products_of_windows_are_exact() {
+    let mut lanes = Vec::new();
+    for (size, taps, step, padding) in [
+        (9, 1, 1, 0),
+        (9, 3, 1, 0),
+        (9, 3, 1, 1),
+        (20, 3, 1, 1),
+        (9, 3, 2, 1),
+        (10, 2, 3, 2),
+        (5, 5, 1, 4),
+    ] {
+        for (images, channels, filters) in [(2, 3, 5), (1, 2, 17), (3, 4, 16)] {
+            let image = whole(&[images, channels, size, size + 1], 1, DType::F32);
+            let padded = image
+                .pad(2, padding, padding, 0.0)
+                .pad(3, padding, padding, 0.0);
+            let windows = padded.window(2, taps, step).window(3, taps, step);
+            let kernels = whole(&[filters, channels, taps, taps], 2, DType::F32);
+            let name = |what: &str| {
+                format!(
+                    "{images} of {channels} x {size}², {filters} filters of {taps}², step {step}, padding {padding}: {what}"
+                )
+            };
+            for spec in [
+                "ncyxij,ocij->noyx",
+                "ncyxij,ocij->nyxo",
+                "ncyxij,ocij->oyxn",
+            ] {
+                lanes.push(check(&name(spec), &einsum(spec, &[&windows, &kernels])));
+            }
+            let size = windows.shape().unwrap().to_vec();
+            let gradient = whole(&[images, filters, size[2], size[3]], 3, DType::F32);
+            let by_weights = einsum("ncyxij,noyx->ocij", &[&windows, &gradient]);
+            lanes.push(check(&name("by weights"), &by_weights));
+        }
+    }
+    for way in [Lanes::InPlace, Lanes::Bordered, Lanes::Packed] {
+        assert!(lanes.contains(&way), "no lanes are {way:?}");
+    }
+}
+
+#[test]
+fn padding_on_one_axis_and_reversed_windows_are_read_from_a_copy() {
+    let image = whole(&[2, 8, 30], 1, DType::F32);
+    let kernels = whole(&[9, 2, 3, 3], 2, DType::F32);
+    let padded = image.pad(1, 2, 0, 0.0);
+    for (name, image) in [
+        ("down", padded.clone()),
+        ("flipped", padded.flip(1).flip(2)),
+        ("across", image.pad(2, 0, 3, 0.0)),
+        ("sliced", image.pad(2, 5, 5, 0.0).slice(2, 3..-3)),
+    ] {
+        let windows = image.window(1, 3, 1).window(2, 3, 2);
+        check(name, &einsum("cyxij,ocij->oyx", &[&windows, &kernels]));
+        check(
+            name,
+            &einsum("cyxij,ocij->yxo", &[&windows.flip(3), &kernels]),
+        );
+    }
+}
