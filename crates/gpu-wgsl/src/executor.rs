@@ -143,6 +143,7 @@ impl Executor for Gpu {
             max_inputs: (inputs as usize).min(24),
             min_product: None,
             computes_factors: true,
+            merges_sums: false,
         }
     }
 

@@ -392,6 +392,30 @@ impl LoopNest {
         depends
     }
 
+    /// Returns for each loop axis whether each of two factors depends on it. If both factors are
+    /// loads, guards that both have are left out: where such a guard fails, both factors are 0, and
+    /// the product is no term of the sum.
+    #[must_use]
+    pub fn dependence_of_factors(&self, factors: [ValueId; 2]) -> [Vec<bool>; 2] {
+        let [
+            Value::Load { guards: left, .. },
+            Value::Load { guards: right, .. },
+        ] = factors.map(|factor| &self.values[factor.0])
+        else {
+            return factors.map(|factor| self.dependence(factor));
+        };
+        [(factors[0], right), (factors[1], left)].map(|(factor, others)| {
+            let Value::Load { map, guards, .. } = &self.values[factor.0] else {
+                unreachable!("both factors are loads");
+            };
+            let own = guards.iter().filter(|guard| !others.contains(guard));
+            let maps = || own.clone().map(|guard| &guard.map).chain([map]);
+            let n_axes = self.domain.len() + self.reduce.len();
+            let depends = |axis: usize| maps().any(|map| map.stride(axis) != 0);
+            (0..n_axes).map(depends).collect()
+        })
+    }
+
     /// Returns the estimated cost of one run, in additions.
     #[must_use]
     pub fn operations(&self) -> f64 {
@@ -495,14 +519,12 @@ impl LoopNest {
             }
             _ => false,
         };
-        // Evaluated lazily: `dependence` requires factors that are values of this nest, which
-        // `sums_a_product` has checked by then.
+        // Evaluated lazily: the factors must be values of this nest, which `sums_a_product` has
+        // checked by then.
         let are_apart = || {
-            let walks = |factor: ValueId, axes: &[usize]| {
-                let depends = self.dependence(factor);
-                axes.iter().any(|&axis| depends[axis])
-            };
-            !walks(contract.lhs, &contract.cols) && !walks(contract.rhs, &contract.rows)
+            let [left, right] = self.dependence_of_factors([contract.lhs, contract.rhs]);
+            let walks = |depends: &[bool], axes: &[usize]| axes.iter().any(|&axis| depends[axis]);
+            !walks(&left, &contract.cols) && !walks(&right, &contract.rows)
         };
         // Each domain axis must be in exactly one of the three groups.
         let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();

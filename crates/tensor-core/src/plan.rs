@@ -61,6 +61,10 @@ pub struct Target {
     /// Whether the factors of a marked product may be computed values; if not, factors are plain
     /// loads.
     pub computes_factors: bool,
+    /// Whether a sum over the results of a product is computed as one product, such as the gradient
+    /// of a convolution. Both factors of such a product may have the same guards, and depend on
+    /// axes of each other only through these: see [`LoopNest::dependence_of_factors`].
+    pub merges_sums: bool,
 }
 
 /// The index of a buffer in [`Plan::buffers`].

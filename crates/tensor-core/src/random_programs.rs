@@ -232,6 +232,7 @@ fn within_limits(target: &Target, own: &Target) -> Target {
         max_inputs: target.max_inputs.min(own.max_inputs),
         min_product: target.min_product,
         computes_factors: target.computes_factors && own.computes_factors,
+        merges_sums: target.merges_sums && own.merges_sums,
     }
 }
 

@@ -7,7 +7,7 @@ use tensor_core::exec::{self, Executor};
 use tensor_core::ir::{Guard, Value};
 use tensor_core::op::{Binary, Unary};
 use tensor_core::plan::{Plan, Step, Target};
-use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor, einsum};
+use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor, einsum, grad};
 
 fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::new(tensors, &Host::new().target()).unwrap().0
@@ -302,6 +302,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
         max_inputs,
         min_product: Some(1),
         computes_factors: true,
+        merges_sums: true,
     };
     let (least, data) = Plan::new(&[&program], &capped(4, 3)).unwrap();
     for target in [capped(0, 0), capped(1, 0), capped(0, 2)] {
@@ -423,4 +424,32 @@ fn an_inner_reduction_is_stored_in_the_order_of_its_own_axes() {
     // Only the elements that a slice takes are computed.
     assert_eq!(shape(&sums.slice(0, ..2).sum(0)), [2, 7]);
     is_same_on_both_executors(&sums.sum(0));
+}
+
+#[test]
+fn a_sum_over_results_of_a_product_is_one_product() {
+    let image = numbers(&[2, 3, 9, 9]);
+    let kernels = numbers(&[4, 3, 3, 3]);
+    let windows = image.window(2, 3, 1).window(3, 3, 1);
+    let convolved = einsum("bchwuv,ocuv->bohw", &[&windows, &kernels]);
+    let loss = (convolved * numbers(&[2, 4, 7, 7])).sum(..);
+    let gradient = grad(&loss, &[&image]).unwrap().remove(0);
+    let plan = planned(&[&gradient]);
+    let is_product = |step: &Step| step.nest.contract.is_some();
+    assert!(plan.steps.iter().all(is_product), "{}", plan.explain());
+    // The products of each window with its kernels, 9 times as many as the image has elements, are
+    // not stored.
+    assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
+    is_same_on_both_executors(&gradient);
+
+    // A product of which one factor does not depend on the outer axis remains apart.
+    let product = numbers(&[30, 20]).matmul(&numbers(&[20, 40]));
+    let plan = planned(&[&product.sum(0)]);
+    assert_eq!(plan.steps.len(), 2, "{}", plan.explain());
+    let target = Target {
+        merges_sums: false,
+        ..Host::new().target()
+    };
+    let (plan, _) = Plan::new(&[&gradient], &target).unwrap();
+    assert!(plan.steps.len() > 1, "{}", plan.explain());
 }

@@ -143,6 +143,7 @@ impl Executor for Host {
             max_inputs: 24,
             min_product: Some(1 << 12),
             computes_factors: false,
+            merges_sums: true,
         }
     }
 

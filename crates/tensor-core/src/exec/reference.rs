@@ -44,6 +44,7 @@ impl Executor for Reference {
             max_inputs: 16,
             min_product: None,
             computes_factors: true,
+            merges_sums: false,
         }
     }
 

@@ -186,6 +186,26 @@ impl ExprArena {
         inputs
     }
 
+    /// Returns whether a value is zero if the guards of all its loads fail: a load, or a sum of
+    /// products of loads.
+    pub(super) fn is_zero_outside(&self, root: ValueId) -> bool {
+        let is_load =
+            |id: ValueId| matches!(self.value(id), Value::Load { .. } | Value::Gather { .. });
+        self.summed_product(root)
+            .map_or(is_load(root), |factors| factors.into_iter().all(is_load))
+    }
+
+    /// Returns the factors of a sum of products of floats; `None` for other values.
+    pub(super) fn summed_product(&self, root: ValueId) -> Option<[ValueId; 2]> {
+        let Value::Reduced(Reduce::Sum, term) = *self.value(root) else {
+            return None;
+        };
+        match *self.value(term) {
+            Value::Binary(Binary::Mul, x, y) if self.dtype(term).is_float() => Some([x, y]),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if `root` contains a reduction.
     pub(super) fn reduces(&self, root: ValueId) -> bool {
         let is_reduction = |id: &ValueId| matches!(self.value(*id), Value::Reduced(..));
@@ -297,12 +317,13 @@ impl ExprArena {
     }
 
     /// Returns the computation of an array of shape `from` padded to shape `to`: `before[axis]`
-    /// elements of `fill` come first.
+    /// elements of `fill` come first. `reduce` are the sizes of the reduced axes; if there are any,
+    /// the array must be [zero where its loads are](Self::is_zero_outside), and so must `fill`.
     pub(super) fn padded(
         &mut self,
         root: ValueId,
-        from: &[usize],
-        to: &[usize],
+        (from, to): (&[usize], &[usize]),
+        reduce: &[usize],
         before: &[usize],
         fill: Scalar,
     ) -> ValueId {
@@ -321,7 +342,7 @@ impl ExprArena {
             })
             .collect();
         // Loads outside the guards return zero and read no memory, whatever their positions are.
-        let guarded = self.rewritten(root, to, |value| {
+        let guarded = self.rewritten(root, &[to, reduce].concat(), |value| {
             for map in value.maps_mut() {
                 *map = moved_map(map, &rows, to.len());
             }
@@ -332,9 +353,7 @@ impl ExprArena {
         });
         let inner = guarded.unwrap_or(root);
         // A load outside its guards is zero already, so padding with zeros needs no selection.
-        if fill == Scalar::zero(fill.dtype())
-            && matches!(self.value(inner), Value::Load { .. } | Value::Gather { .. })
-        {
+        if fill == Scalar::zero(fill.dtype()) && self.is_zero_outside(inner) {
             return inner;
         }
         let inside = simply_guarded(Value::Inside(guards), DType::Bool, to);

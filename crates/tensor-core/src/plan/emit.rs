@@ -103,8 +103,8 @@ fn nest_of(
         contract: None,
     };
     merge_axes(&mut nest);
-    nest.contract =
-        find_contract(&nest).filter(|contract| draft.target.is_worth_a_product(&nest, contract));
+    nest.contract = find_contract(&nest, draft.target.merges_sums)
+        .filter(|contract| draft.target.is_worth_a_product(&nest, contract));
     (nest, order, inputs)
 }
 
@@ -152,8 +152,8 @@ fn merge_axes(nest: &mut LoopNest) {
 /// Returns the matrix product that a nest computes, or `None` if the nest has another form: it must
 /// have one float sum, of the product of two values. Axes that both factors or neither depend on
 /// are batch axes; an axis of the left factor alone is a row axis, of the right factor alone a
-/// column axis.
-fn find_contract(nest: &LoopNest) -> Option<Contract> {
+/// column axis. If `shares_guards` is set, guards of both factors do not count.
+fn find_contract(nest: &LoopNest, shares_guards: bool) -> Option<Contract> {
     let is_reduction = |(_, value): &(usize, &Value)| matches!(value, Value::Reduced(..));
     let mut reductions = nest.values.iter().enumerate().filter(is_reduction);
     let (sum, &Value::Reduced(Reduce::Sum, product)) = reductions.next()? else {
@@ -165,7 +165,11 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
     if reductions.next().is_some() || !nest.dtypes[sum].is_float() {
         return None;
     }
-    let (left, right) = (nest.dependence(lhs), nest.dependence(rhs));
+    let [left, right] = if shares_guards {
+        nest.dependence_of_factors([lhs, rhs])
+    } else {
+        [lhs, rhs].map(|factor| nest.dependence(factor))
+    };
     let n_domain = nest.domain.len();
     let axes = |want: (bool, bool)| -> Vec<usize> {
         (0..n_domain)

@@ -50,7 +50,7 @@ impl Lowering<'_> {
     /// node removes all evaluations of the others.
     pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
-            let is_new = !self.kept.contains(&node);
+            let is_new = !self.kept.contains(&node) && !self.is_merged(node);
             let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node));
             (is_new && is_expensive).then_some(node)
         };
@@ -111,12 +111,19 @@ impl Lowering<'_> {
         saved > MARGIN * price && !self.grown[node]
     }
 
+    /// Returns `true` if a node is a sum of products, or a view of one, whose terms another sum adds
+    /// up. Such a node is not evaluated by itself.
+    pub(super) fn is_merged(&self, node: usize) -> bool {
+        self.target.merges_sums && self.reads.is_summed[node]
+    }
+
     /// Returns `true` if a node that was just lowered should be stored because views repeat its
     /// elements. Either the repeated evaluation is too expensive, or a reader with one copy of the
     /// computation for each view would exceed the target's cap on values.
     pub(super) fn is_read_too_often(&self, node: usize) -> bool {
         let demand = self.reads.demands[node];
-        if self.graph.is_view(node) || self.is_plain(node) || demand.reads <= self.graph.len(node) {
+        let is_left_out = self.graph.is_view(node) || self.is_plain(node) || self.is_merged(node);
+        if is_left_out || demand.reads <= self.graph.len(node) {
             return false;
         }
         let values = self.arena.reached(self.lowered[node].value).len();

@@ -196,13 +196,17 @@ impl<'g> Lowering<'g> {
             Op::Reshape => self.reshape(inputs[0], &this.shape),
             Op::Pad { before, fill } => {
                 // The guards of padding apply to loads, so a reduction cannot be padded from
-                // outside.
-                self.materialise_reduction(inputs[0]);
+                // outside; but a sum of products of loads is 0 where these are.
+                let is_sum = self.is_merged(inputs[0])
+                    && self.arena.is_zero_outside(self.lowered[inputs[0]].value);
+                if !is_sum {
+                    self.materialise_reduction(inputs[0]);
+                }
                 let source = self.lowered[inputs[0]].clone();
-                let from = self.shape(inputs[0]);
+                let shapes = (self.shape(inputs[0]), &this.shape[..]);
                 let value = self
                     .arena
-                    .padded(source.value, from, &this.shape, before, *fill);
+                    .padded(source.value, shapes, &source.reduce, before, *fill);
                 self.viewed(source, value)
             }
             Op::Gather { axis, rows } => self.gather(node, inputs[0], inputs[1], *axis, rows),
@@ -217,6 +221,9 @@ impl<'g> Lowering<'g> {
                     return self.leaf(|arena| arena.constant(nothing));
                 }
                 // A nest has one level of reductions: store an input that contains a reduction.
+                if let Some(merged) = self.sum_of_products(node, inputs[0]) {
+                    return merged;
+                }
                 self.materialise_reduction(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
                 // A reduction over no axes only converts the type.
@@ -232,6 +239,27 @@ impl<'g> Lowering<'g> {
                 }
             }
         }
+    }
+
+    /// Returns the computation of a sum over results of a product, if it is one product itself: the
+    /// sum over all terms of these results. `None` if it is not.
+    fn sum_of_products(&mut self, node: usize, input: usize) -> Option<Lowered> {
+        let source = &self.lowered[input];
+        let is_candidate = self.is_merged(input)
+            && !source.reduce.is_empty()
+            && self.arena.summed_product(source.value).is_some();
+        if !is_candidate {
+            return None;
+        }
+        let shape = self.shape(node);
+        // The reduced axes of this node follow those of its result, and the reduced axes of the
+        // source follow these.
+        let merged = Lowered {
+            value: source.value,
+            reduce: [&self.shape(input)[shape.len()..], &source.reduce].concat(),
+            nodes: source.nodes.reduced(node),
+        };
+        emit::is_product(self, &merged, shape).then_some(merged)
     }
 
     /// Returns a computation that covers no nodes.

@@ -4,6 +4,7 @@
 //! read, directly and through views.
 
 use super::graph::Graph;
+use crate::dtype::Scalar;
 use crate::op::{Binary, Reduce};
 use crate::tensor::Op;
 
@@ -13,6 +14,9 @@ pub(super) struct Reads {
     pub(super) demands: Vec<Demand>,
     /// For each node, whether a fold over pairs combines each of its elements with many others.
     pub(super) is_paired: Vec<bool>,
+    /// For each sum of products, and for the views of it, whether only another sum reads it, and
+    /// whether it is cheaper to add up all terms in that sum.
+    pub(super) is_summed: Vec<bool>,
 }
 
 /// The reads of a node by operations, directly and through views, under the assumption that no
@@ -38,6 +42,7 @@ impl Reads {
         Self {
             demands: graph.demands(),
             is_paired: graph.paired(),
+            is_summed: graph.summed(),
         }
     }
 }
@@ -80,6 +85,64 @@ impl Graph<'_> {
             }
         }
         is_paired
+    }
+
+    /// Finds the sums of products, and the views of these, of which only another sum reads the
+    /// results, if it costs less to add up all terms in that sum.
+    fn summed(&self) -> Vec<bool> {
+        /// The cost of a term of a product, in additions; a tile adds many terms at a time.
+        const TERM: f64 = 0.125;
+        /// The costs of an element that is stored and loaded again, in additions.
+        const WRITE: f64 = 10.0;
+        const READ: f64 = 4.0;
+        let mut n_readers = vec![0; self.nodes.len()];
+        let read = self.inputs.iter().flatten().chain(&self.outputs);
+        read.for_each(|&node| n_readers[node] += 1);
+        let mut is_summed = vec![false; self.nodes.len()];
+        // The number of terms of each result of a sum of products; 0 for other nodes.
+        let mut n_terms = vec![0.0; self.nodes.len()];
+        for (node, outer) in self.nodes.iter().enumerate() {
+            let Op::Reduce {
+                op: Reduce::Sum, ..
+            } = outer.op
+            else {
+                continue;
+            };
+            if !outer.dtype.is_float() {
+                continue;
+            }
+            let input = self.inputs[node][0];
+            let n_folded = self.len(input) / self.len(node).max(1.0);
+            let (source, _) = self.viewed(input);
+            if self.nodes[source].op == Op::Binary(Binary::Mul) {
+                n_terms[node] = n_folded;
+                continue;
+            }
+            let mut views = vec![input];
+            while self.is_view(views[views.len() - 1]) {
+                views.push(self.inputs[views[views.len() - 1]][0]);
+            }
+            let is_free = |&view: &usize| {
+                let pads = match &self.nodes[view].op {
+                    Op::Pad { fill, .. } => *fill == Scalar::zero(fill.dtype()),
+                    _ => true,
+                };
+                n_readers[view] == 1 && pads
+            };
+            if n_terms[source] == 0.0 || !views.iter().all(is_free) {
+                continue;
+            }
+            let merged = self.len(input) * n_terms[source] * TERM;
+            let apart =
+                self.len(source) * (n_terms[source] * TERM + WRITE) + self.len(input) * READ;
+            if merged <= apart {
+                n_terms[node] = n_folded * n_terms[source];
+                for view in views {
+                    is_summed[view] = true;
+                }
+            }
+        }
+        is_summed
     }
 
     /// Returns the operation on two computed operands from which a node is computed by views and

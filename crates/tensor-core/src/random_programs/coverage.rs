@@ -52,6 +52,8 @@ pub(super) struct Coverage {
     pub(super) narrow_products: usize,
     /// Products that are narrow and have sums of more than 512 terms.
     pub(super) long_products: usize,
+    /// Products over results of another product: both factors have the same guard.
+    pub(super) merged_products: usize,
     /// Products with row axes on both sides of a column axis in the output, or the reverse.
     pub(super) split_products: usize,
     /// Products with a factor that is padded or reads elements twice.
@@ -76,7 +78,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 22] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 23] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -91,6 +93,7 @@ impl Coverage {
             ("cut products", self.cut_products, 4),
             ("narrow products", self.narrow_products, 20),
             ("long products", self.long_products, 4),
+            ("merged products", self.merged_products, 3),
             ("split products", self.split_products, 10),
             ("products of windows", self.window_products, 8),
             (
@@ -176,6 +179,12 @@ impl Coverage {
         self.cut_products += usize::from(is_cut);
         self.narrow_products += usize::from(is_narrow);
         self.long_products += usize::from(is_narrow && nest.reduce_len() > BLOCK / 2);
+        let guards = |factor: ValueId| match &nest.values[factor.0] {
+            Value::Load { guards, .. } => &guards[..],
+            _ => &[],
+        };
+        let is_shared = |guard| guards(contract.rhs).contains(guard);
+        self.merged_products += usize::from(guards(contract.lhs).iter().any(is_shared));
         self.split_products += usize::from(encloses(rows, cols) || encloses(cols, rows));
         self.window_products += usize::from(is_window(contract.lhs) || is_window(contract.rhs));
     }

@@ -1,6 +1,6 @@
 //! Programs that are large in one place, for the loops that executors use for large arrays.
 //!
-//! Method: seven families, each a short program with its own data. The sizes are around thresholds
+//! Method: eight families, each a short program with its own data. The sizes are around thresholds
 //! at which an executor may change its method: blocks of lanes, ranges of a product, groups of
 //! rows, parts of a long reduction. The programs are few and no larger than necessary, because the
 //! oracle computes every element. `coverage` counts the code paths that they reach.
@@ -11,7 +11,7 @@ use super::inputs::{Input, Values};
 use super::program::{Instruction, RandomProgram, target};
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
-use crate::{Axes, Tensor};
+use crate::{Axes, Tensor, einsum, grad};
 use moves::Moves;
 
 mod moves;
@@ -23,6 +23,7 @@ pub(super) enum Large {
     Parts(Fold),
     Pairs(Pairs),
     Convolution(Convolution),
+    Gradient(Gradient),
     Product(Product),
     Flags(Flags),
     Moves(Moves),
@@ -95,6 +96,19 @@ pub(super) struct Convolution {
     backward: bool,
 }
 
+/// The gradient of a convolution by its image: sums over results of a product.
+#[derive(Debug, Clone)]
+pub(super) struct Gradient {
+    /// `[channels, height, width]`.
+    image: Input,
+    /// `[filters, channels, taps, taps]`.
+    weights: Input,
+    /// `[filters, height, width]` of the result.
+    cotangent: Input,
+    step: usize,
+    padding: usize,
+}
+
 /// A product of a tall or a narrow matrix and a small matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
@@ -164,6 +178,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (60, programs(pairs(numbers).prop_map(Large::Pairs))),
         (60, programs(pairs(compared).prop_map(Large::Pairs))),
         (50, programs(convolutions().prop_map(Large::Convolution))),
+        (25, programs(gradients().prop_map(Large::Gradient))),
         (40, programs(products(layout).prop_map(Large::Product))),
         (
             60,
@@ -369,6 +384,32 @@ fn convolutions() -> impl Strategy<Value = Convolution> {
     )
 }
 
+fn gradients() -> impl Strategy<Value = Gradient> {
+    let sizes = (
+        1_usize..4,
+        1_usize..12,
+        [5_usize..12, 5_usize..20],
+        1_usize..4,
+    );
+    let ways = (1_usize..3, 0_usize..3);
+    let dtype = prop::sample::select(vec![DType::F32, DType::F32, DType::F64]);
+    let data = (dtype, values(), any::<u16>(), any::<u16>(), any::<u16>());
+    (sizes, ways, data).prop_map(
+        |((channels, filters, size, taps), (step, padding), (dtype, values, x, w, c))| {
+            let result = size.map(|size| (size + 2 * padding - taps) / step + 1);
+            let weights = [filters, channels, taps, taps];
+            let cotangent = [filters, result[0], result[1]];
+            Gradient {
+                image: Input::new(&[channels, size[0], size[1]], dtype, values, x),
+                weights: Input::new(&weights, dtype, values, w),
+                cotangent: Input::new(&cotangent, dtype, values, c),
+                step,
+                padding,
+            }
+        },
+    )
+}
+
 fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Product> {
     let factor = prop_oneof![
         2 => Just(Factor::Plain),
@@ -387,7 +428,7 @@ fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Prod
         // A few vectors.
         1 => (513_usize..600, 2_usize..5, 2_usize..4),
         // Several pieces.
-        1 => (513_usize..600, 15_usize..20, 35_usize..40),
+        1 => (60_usize..65, 140_usize..150, 32_usize..36),
         // Tiles of all shapes.
         2 => (2_usize..40, 2_usize..20, 4_usize..40),
         // Several blocks of terms.
@@ -448,6 +489,7 @@ impl Large {
             Self::Fold(fold) | Self::Parts(fold) => fold.tensor(),
             Self::Pairs(pairs) => pairs.tensor(),
             Self::Convolution(convolution) => convolution.tensor(),
+            Self::Gradient(gradient) => gradient.tensor(),
             Self::Product(product) => product.tensor(),
             Self::Flags(flags) => flags.tensor(),
             Self::Moves(moves) => moves.tensor(),
@@ -541,6 +583,27 @@ impl Convolution {
         let windows = windows.permute(&[0, 1, 3, 4, 2]).expand_dims(-1);
         let joined = self.join.apply(&windows, &weights);
         folded(self.op, &joined, &Axes::from([2, 3, 4]))
+    }
+}
+
+impl Gradient {
+    /// Returns the gradient.
+    ///
+    /// # Panics
+    /// If the gradient does not exist although all operations are valid.
+    fn tensor(&self) -> Tensor {
+        let (image, weights) = (self.image.tensor(), self.weights.tensor());
+        let zero = super::apply::constant(0.0, image.node().dtype);
+        let pad = |x: Tensor, axis: isize| x.pad(axis, self.padding, self.padding, zero.clone());
+        let taps = self.weights.shape()[2];
+        let padded = pad(pad(image.clone(), 1), 2);
+        let windows = padded.window(1, taps, self.step).window(2, taps, self.step);
+        let result = einsum("cyxij,fcij->fyx", &[&windows, &weights]);
+        let loss = (result * self.cotangent.tensor()).sum(..);
+        match grad(&loss, &[&image]).map(|mut gradients| gradients.pop()) {
+            Ok(Some(gradient)) => gradient,
+            other => panic!("a valid program has no gradient: {other:?}"),
+        }
     }
 }
 

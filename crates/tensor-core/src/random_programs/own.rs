@@ -147,6 +147,7 @@ const SMALL_PRODUCTS: Target = Target {
     max_inputs: 3,
     min_product: Some(1),
     computes_factors: false,
+    merges_sums: true,
 };
 
 #[test]

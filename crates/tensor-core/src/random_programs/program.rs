@@ -172,13 +172,15 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         prop_oneof![Just(2), Just(16)],
         min_product,
         any::<bool>(),
+        any::<bool>(),
     )
         .prop_map(
-            |(max_values, max_inputs, min_product, computes_factors)| Target {
+            |(max_values, max_inputs, min_product, computes_factors, merges_sums)| Target {
                 max_values,
                 max_inputs,
                 min_product,
                 computes_factors,
+                merges_sums,
             },
         )
 }

@@ -40,7 +40,7 @@ impl Kernel {
         let form = match &nest.contract {
             _ if nest.output_len() == 0 => Form::Nothing,
             Some(contract) if product::takes(nest, contract) => {
-                Form::Product(Box::new(Product::new(nest, contract)))
+                Form::Product(Box::new(Product::new(nest, contract, inputs)))
             }
             _ => match Moves::from_nest(nest) {
                 Some(moves) => Form::Moves(moves),

@@ -9,13 +9,13 @@
 use ndarray::{ArrayViewMut2, ShapeBuilder};
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
 use super::split::Loops;
 use super::tiles::{Tiles, Vector};
-use crate::dtype::{DType, HostData};
+use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
@@ -37,12 +37,15 @@ pub(super) struct Product {
     /// columns of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
     /// The fallback, which supports every product.
-    tiles: Tiles,
+    tiles: Option<Tiles>,
+    /// The loops of the nest, for what neither the library nor the tiles compute. They are compiled
+    /// when they are needed, which is rarely.
+    loops: OnceLock<Loops>,
 }
 
 impl Product {
-    /// Prepares the product of a nest.
-    pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
+    /// Prepares the product of a nest, for inputs of the given types and lengths.
+    pub(super) fn new(nest: &LoopNest, contract: &Contract, inputs: &[(DType, usize)]) -> Self {
         // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
         let strides = strides_in_memory(nest, contract)
@@ -56,7 +59,8 @@ impl Product {
         Self {
             contract: contract.clone(),
             in_memory,
-            tiles: Tiles::new(nest, contract),
+            tiles: Tiles::new(nest, contract, inputs),
+            loops: OnceLock::new(),
         }
     }
 
@@ -90,7 +94,13 @@ impl Product {
                 };
             }
         }
-        self.tiles.multiply::<T>(nest, inputs, out, pool)
+        if let Some(tiles) = &self.tiles
+            && tiles.multiply::<T>(nest, inputs, out, pool)?
+        {
+            return Ok(());
+        }
+        let loops = self.loops.get_or_init(|| Loops::new(nest));
+        with_element!(nest.dtype(), R => loops.fill::<R>(inputs, out.elements_mut()))
     }
 }
 

@@ -20,9 +20,9 @@ use super::level::Level;
 use super::machine::Machine;
 use super::product::epilogue_of;
 use super::program::Bytecode;
-use crate::dtype::{Element, HostData, with_element};
+use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
-use crate::ir::{Contract, LoopNest, Value, ValueId};
+use crate::ir::{Contract, Guard, LoopNest, Value, ValueId};
 use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};
@@ -54,6 +54,9 @@ pub(super) struct Tiles {
     /// The axis along which the output is divided into tasks, and the number of its indices for one
     /// task. Each task has one index of the axes before.
     cut: (usize, usize),
+    /// The inputs of which no element may be NaN or infinite: the factors whose guards are left to
+    /// the other factor. Where such a guard fails, the other factor is 0, and so is the product.
+    finite: Vec<usize>,
     level: Level,
     end: End,
 }
@@ -81,12 +84,18 @@ enum End {
 }
 
 impl Tiles {
-    /// Chooses the roles of the factors and the division of the output.
-    pub(super) fn new(nest: &LoopNest, contract: &Contract) -> Self {
+    /// Chooses the roles of the factors and the division of the output, for inputs of the given
+    /// types and lengths. Returns `None` if the guards of the factors are those of no array.
+    pub(super) fn new(
+        nest: &LoopNest,
+        contract: &Contract,
+        inputs: &[(DType, usize)],
+    ) -> Option<Self> {
         let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
         let level = Level::best();
         let n_vector_lanes = level.n_lanes(nest.dtypes[contract.sum.0]);
-        let roles = Roles::cheapest(nest, contract, n_vector_lanes);
+        let (guards, finite) = own_guards(nest, contract, inputs)?;
+        let roles = Roles::cheapest(nest, contract, &guards, n_vector_lanes)?;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
         let sum = contract.sum;
         let layout = contiguous(&nest.domain);
@@ -97,7 +106,8 @@ impl Tiles {
         } else {
             End::Rest(Bytecode::compile(&epilogue_of(nest, sum, &layout)))
         };
-        Self {
+        Some(Self {
+            finite,
             fold: Fold::new(&sizes, n_domain, maps),
             cut: roles.cut(&sizes, n_domain, 2 * n_vector_lanes),
             sizes,
@@ -105,17 +115,25 @@ impl Tiles {
             roles,
             level,
             end,
-        }
+        })
     }
 
-    /// Computes the product and the rest of the nest into the output.
+    /// Computes the product and the rest of the nest into the output. Returns `false`, and computes
+    /// nothing, if an element is infinite or NaN that would be multiplied by padding.
     pub(super) fn multiply<T: Vector + Stored<Lane = T>>(
         &self,
         nest: &LoopNest,
         inputs: &[&HostData],
         out: &mut HostStorage,
         pool: &Arc<Pool>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let is_finite = |&input: &usize| {
+            let elements = T::slice(inputs[input]).unwrap_or_default();
+            elements.iter().all(|x| x.is_finite())
+        };
+        if !self.finite.iter().all(is_finite) {
+            return Ok(false);
+        }
         let [rows, lanes] = &self.roles.operands;
         let copies = [
             rows.copied::<T>(inputs, pool)?,
@@ -151,7 +169,8 @@ impl Tiles {
                     machine.fill(first, out)
                 })
             }),
-        }
+        }?;
+        Ok(true)
     }
 
     /// Calls `f` for each piece, on all threads, with the number of its first element, its place
@@ -241,6 +260,50 @@ impl Tiles {
     }
 }
 
+/// Returns the guards of both factors, each without those that only the other factor needs, and the
+/// inputs that must be finite therefore. Returns `None` if a guard is that of no array's axis, if a
+/// factor would be read outside of its input, or if it depends on an axis of the other factor.
+fn own_guards(
+    nest: &LoopNest,
+    contract: &Contract,
+    inputs: &[(DType, usize)],
+) -> Option<([Vec<Guard>; 2], Vec<usize>)> {
+    let sizes = nest.sizes();
+    let factors = [contract.lhs, contract.rhs];
+    let guards_of = |factor: ValueId| match &nest.values[factor.0] {
+        Value::Load { guards, .. } => &guards[..],
+        _ => &[],
+    };
+    let all = factors.map(guards_of);
+    let mut own = [Vec::new(), Vec::new()];
+    let mut finite = Vec::new();
+    for (number, factor) in factors.into_iter().enumerate() {
+        let others = all[1 - number];
+        let source = Source::new(nest, factor, &[], &sizes);
+        let other = Source::new(nest, factors[1 - number], &[], &sizes);
+        let mut leaves_some = false;
+        for guard in all[number] {
+            let is_left =
+                others.contains(guard) && !source.moves_with(guard) && other.moves_with(guard);
+            leaves_some |= is_left;
+            if !is_left {
+                own[number].push(guard.clone());
+            }
+        }
+        if leaves_some {
+            finite.push(source.input);
+        }
+        let source = Source::new(nest, factor, &own[number], &sizes);
+        let is_guarded = !all[number].is_empty();
+        let mut axes_of_other = [&contract.cols, &contract.rows][number].iter();
+        let fits = || source.fits(inputs.get(source.input).map_or(0, |&(_, len)| len));
+        if is_guarded && (axes_of_other.any(|&axis| source.depends_on(axis)) || !fits()) {
+            return None;
+        }
+    }
+    Some((own, finite))
+}
+
 impl Operand {
     /// Returns the copy of the input that is read instead of it; `None` if it is read in place.
     fn copied<T: Element>(
@@ -260,11 +323,17 @@ impl Operand {
 
 impl Roles {
     /// Returns the cheapest roles of the factors.
-    fn cheapest(nest: &LoopNest, contract: &Contract, n_vector_lanes: usize) -> Self {
+    fn cheapest(
+        nest: &LoopNest,
+        contract: &Contract,
+        guards: &[Vec<Guard>; 2],
+        n_vector_lanes: usize,
+    ) -> Option<Self> {
         let sizes = nest.sizes();
+        let source = |number: usize, factor| Source::new(nest, factor, &guards[number], &sizes);
         let factors = [
-            (contract.lhs, &contract.rows),
-            (contract.rhs, &contract.cols),
+            (source(0, contract.lhs), &contract.rows),
+            (source(1, contract.rhs), &contract.cols),
         ];
         let mut candidates = Vec::new();
         for (lanes, rows) in [(1, 0), (0, 1)] {
@@ -282,10 +351,7 @@ impl Roles {
         let cheapest = candidates
             .into_iter()
             .min_by(|(a, _), (b, _)| a.total_cmp(b));
-        match cheapest {
-            Some((_, roles)) => roles,
-            None => unreachable!("both factors can be packed"),
-        }
+        cheapest.map(|(_, roles)| roles)
     }
 
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
@@ -319,52 +385,36 @@ struct Case<'a> {
     sizes: &'a [usize],
     batch: &'a [usize],
     /// The factors with the axes of their own.
-    rows: (ValueId, &'a Vec<usize>),
-    lanes: (ValueId, &'a Vec<usize>),
+    rows: (Source<'a>, &'a Vec<usize>),
+    lanes: (Source<'a>, &'a Vec<usize>),
     n_vector_lanes: usize,
 }
 
 impl<'a> Case<'a> {
-    fn source(&self, factor: ValueId) -> Source<'_> {
-        let Value::Load { input, map, guards } = &self.nest.values[factor.0] else {
-            unreachable!("`takes` accepts only products whose factors are loads");
-        };
-        Source {
-            dtype: self.nest.dtypes[factor.0],
-            input: *input,
-            map,
-            guards,
-            sizes: self.sizes,
-        }
-    }
-
     /// Returns some axes in groups, without those on which a factor does not depend.
-    fn axes_of(&self, source: Source<'_>, groups: [&[usize]; 3]) -> Vec<usize> {
-        let depends = |axis: &usize| {
-            source.map.stride(*axis) != 0
-                || source
-                    .guards
-                    .iter()
-                    .any(|guard| guard.map.stride(*axis) != 0)
-        };
-        groups.concat().into_iter().filter(depends).collect()
+    fn axes_of(source: Source<'_>, groups: [&[usize]; 3]) -> Vec<usize> {
+        let axes = groups.concat().into_iter();
+        axes.filter(|&axis| source.depends_on(axis)).collect()
     }
 
     /// Adds the ways to read the lanes, each with its estimated cost in cycles.
     fn add_candidates(&self, candidates: &mut Vec<(f64, Roles)>) {
         let (nest, sizes) = (self.nest, self.sizes);
         let reduced: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
-        let row_source = self.source(self.rows.0);
+        let row_source = self.rows.0;
         let rows_in = || {
             let packed = || {
-                row_source.packed(&self.axes_of(row_source, [self.batch, self.rows.1, &reduced]))
+                row_source.packed(&Self::axes_of(
+                    row_source,
+                    [self.batch, self.rows.1, &reduced],
+                ))
             };
             row_source
                 .in_place()
                 .or_else(|| row_source.bordered())
                 .or_else(packed)
         };
-        let source = self.source(self.lanes.0);
+        let source = self.lanes.0;
         let mut add = |lanes_in: Operand, runs: Vec<usize>, lanes: Vec<usize>, growth: f64| {
             let Some(rows_in) = rows_in() else {
                 return;
@@ -388,7 +438,7 @@ impl<'a> Case<'a> {
                 add(operand, runs, vec![lane], 1.0);
             }
         }
-        let axes = self.axes_of(source, [self.batch, &reduced, self.lanes.1]);
+        let axes = Self::axes_of(source, [self.batch, &reduced, self.lanes.1]);
         if let Some(operand) = source.packed(&axes) {
             // A packed copy of windows is the last resort: it is larger than the array.
             let packed = source.packed_len(&axes);

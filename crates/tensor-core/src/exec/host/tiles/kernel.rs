@@ -39,6 +39,8 @@ pub(super) type Sums<T> = [T; MAX_ROWS * MAX_LANES];
 pub(in crate::exec::host) trait Vector: Float + Pod {
     /// A vector of the instruction set `S`.
     type Of<S: Simd>: Pod;
+    /// Returns whether a number is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
     /// Returns the number of lanes of a vector.
     fn n_lanes<S: Simd>() -> usize;
     /// Returns a vector of equal lanes.
@@ -54,6 +56,11 @@ macro_rules! vector {
     ($float:ty, $of:ident, $n_lanes:ident, $splat:ident, $mul_add:ident, $load:ident) => {
         impl Vector for $float {
             type Of<S: Simd> = S::$of;
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.is_finite()
+            }
 
             #[inline(always)]
             fn n_lanes<S: Simd>() -> usize {

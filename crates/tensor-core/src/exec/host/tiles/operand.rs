@@ -8,7 +8,7 @@
 
 use super::super::moves::Moves;
 use crate::dtype::DType;
-use crate::ir::{Guard, IndexMap, LoopNest, Value};
+use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 
 /// An operand: the elements of an input or of a copy of it.
 #[derive(Debug)]
@@ -50,7 +50,73 @@ struct Axis {
     inside: Option<(isize, usize)>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// Returns the load of a factor, with some of its guards.
+    pub(super) fn new(
+        nest: &'a LoopNest,
+        factor: ValueId,
+        guards: &'a [Guard],
+        sizes: &'a [usize],
+    ) -> Self {
+        let Value::Load { input, map, .. } = &nest.values[factor.0] else {
+            unreachable!("`takes` accepts only products whose factors are loads");
+        };
+        Self {
+            dtype: nest.dtypes[factor.0],
+            input: *input,
+            map,
+            guards,
+            sizes,
+        }
+    }
+
+    /// Returns whether an element, or whether it is padding, depends on a loop axis.
+    pub(super) fn depends_on(self, axis: usize) -> bool {
+        let mut guards = self.guards.iter();
+        self.map.stride(axis) != 0 || guards.any(|guard| guard.map.stride(axis) != 0)
+    }
+
+    /// Returns whether the elements that are read in place or copied are inside an input of `len`
+    /// elements.
+    pub(super) fn fits(self, len: usize) -> bool {
+        let Some(axes) = self.axes() else {
+            return false;
+        };
+        let (mut low, mut high) = (self.map.offset, self.map.offset);
+        for axis in &axes {
+            let last = (axis.size - 1).cast_signed();
+            let (first, last) = axis.inside.map_or((0, last), |(first, extent)| {
+                let end = first.saturating_add_unsigned(extent).saturating_sub(1);
+                (first.max(0), last.min(end))
+            });
+            if first > last {
+                // All elements are padding.
+                return true;
+            }
+            let ends = [first, last].map(|index| {
+                let distance = index.saturating_sub(axis.index.offset);
+                axis.stride.saturating_mul(distance)
+            });
+            low = low.saturating_add(ends[0].min(ends[1]));
+            high = high.saturating_add(ends[0].max(ends[1]));
+        }
+        low >= 0 && high.unsigned_abs() < len
+    }
+
+    /// Returns whether the position in the input moves with the position of a guard, which then is
+    /// that along an axis of the array.
+    pub(super) fn moves_with(self, guard: &Guard) -> bool {
+        let axes = || (0..self.sizes.len()).filter(|&axis| guard.map.stride(axis) != 0);
+        let ratio = |axis: usize| {
+            let (own, step) = (self.map.stride(axis), guard.map.stride(axis));
+            (own % step == 0).then_some(own / step)
+        };
+        let Some(first) = axes().next().and_then(ratio) else {
+            return false;
+        };
+        first != 0 && axes().all(|axis| ratio(axis) == Some(first))
+    }
+
     /// Returns the operand that reads the input in place; `None` if some elements are padding.
     pub(super) fn in_place(self) -> Option<Operand> {
         self.guards.is_empty().then(|| Operand {

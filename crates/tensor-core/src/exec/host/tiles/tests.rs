@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::dtype::DType;
+use crate::compare::{Tolerance, compare};
 use crate::einsum;
 use crate::exec::reference::host_inputs;
 use crate::exec::{Executor, Host, Reference, Storage};
 use crate::plan::Plan;
 use crate::rng::Philox;
-use crate::{Scalar, Tensor};
+use crate::{Scalar, Tensor, grad};
 
 /// Returns small integers, so that every sum is exact in every type.
 fn whole(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
@@ -47,7 +47,9 @@ enum Lanes {
 fn check(name: &str, program: &Tensor) -> Lanes {
     let (nest, inputs) = product_of(name, program);
     let inputs = host_inputs(&inputs).unwrap();
-    let mut tiles = Tiles::new(&nest, nest.contract.as_ref().unwrap());
+    let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
+    let contract = nest.contract.as_ref().unwrap();
+    let mut tiles = Tiles::new(&nest, contract, &lens).unwrap();
     let pool = Arc::new(Pool::default());
     let threads = rayon::ThreadPoolBuilder::new()
         .num_threads(3)
@@ -76,7 +78,7 @@ fn check(name: &str, program: &Tensor) -> Lanes {
                     DType::F64 => tiles.multiply::<f64>(&nest, &inputs, &mut out, &pool),
                     _ => tiles.multiply::<f32>(&nest, &inputs, &mut out, &pool),
                 });
-                done.unwrap();
+                assert!(done.unwrap(), "{name}: an element is not finite");
                 assert_eq!(out.elements_mut::<T>(), expected, "{name}, {level_name}, cut {cut:?}");
             }
         }
@@ -208,5 +210,72 @@ fn padding_on_one_axis_and_reversed_windows_are_read_from_a_copy() {
             name,
             &einsum("cyxij,ocij->yxo", &[&windows.flip(3), &kernels]),
         );
+    }
+}
+
+/// Returns the gradient of a convolution by its images.
+fn gradient_by_images([size, taps, step, padding]: [usize; 4], kernels: &Tensor) -> Tensor {
+    let [filters, channels] = [kernels.shape().unwrap()[0], kernels.shape().unwrap()[1]];
+    let image = whole(&[2, channels, size, size + 1], 1, DType::F32);
+    let padded = image
+        .pad(2, padding, padding, 0.0)
+        .pad(3, padding, padding, 0.0);
+    let windows = padded.window(2, taps, step).window(3, taps, step);
+    let result = einsum("ncyxij,ocij->noyx", &[&windows, kernels]);
+    let shape = result.shape().unwrap().to_vec();
+    let cotangent = whole(&[2, filters, shape[2], shape[3]], 3, DType::F32);
+    let loss = (result * cotangent).sum(..);
+    grad(&loss, &[&image]).unwrap().remove(0)
+}
+
+#[test]
+fn gradients_by_images_are_one_product() {
+    for case in [[9, 3, 1, 0], [9, 3, 1, 1], [20, 3, 1, 1], [7, 5, 1, 2]] {
+        let kernels = whole(&[5, 3, case[1], case[1]], 2, DType::F32);
+        check(&format!("{case:?}"), &gradient_by_images(case, &kernels));
+    }
+}
+
+#[test]
+fn gradients_by_images_of_windows_with_a_step_are_exact() {
+    // The axes of the positions and of the residues are merged between both sums, so only the inner
+    // sum is part of the product.
+    for case in [
+        [9, 3, 2, 0],
+        [10, 3, 2, 1],
+        [11, 5, 2, 2],
+        [12, 2, 2, 0],
+        [13, 4, 3, 1],
+    ] {
+        let kernels = whole(&[5, 3, case[1], case[1]], 2, DType::F32);
+        is_same(&format!("{case:?}"), &gradient_by_images(case, &kernels));
+    }
+}
+
+/// Compares a program on the host with the reference.
+fn is_same(name: &str, program: &Tensor) {
+    let host = program.eval::<f32>(&Host::new()).unwrap();
+    let oracle = program.eval::<f32>(&Reference).unwrap();
+    if let Err(mismatch) = compare(host, oracle, &Tolerance::exact()) {
+        panic!("{name}: {mismatch}");
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_meet_no_padding() {
+    for wild in [f32::NAN, f32::INFINITY] {
+        let kernels = whole(&[5, 3, 3, 3], 2, DType::F32);
+        let place = Tensor::from_vec(&[9], (0_i32..9).collect::<Vec<_>>()).reshape(&[3, 3]);
+        let kernels = place
+            .eq(2)
+            .select(wild, &kernels)
+            .realize(&Host::new())
+            .unwrap();
+        for case in [[9, 3, 1, 0], [10, 3, 2, 1]] {
+            let gradient = gradient_by_images(case, &kernels);
+            let oracle = gradient.eval::<f32>(&Reference).unwrap();
+            assert!(oracle.iter().any(|x| x.is_finite()));
+            is_same(&format!("{case:?}, {wild}"), &gradient);
+        }
     }
 }
