@@ -139,7 +139,7 @@ impl Fits {
             // One line that rises at each level and returns to the axis.
             let rises = |&level: &f64| [(level, 0.0), (level, highest), (level, 0.0)];
             Panel {
-                x: format!("weight ({bits} bits, MSE {error:.1e})"),
+                x: format!("weight ({bits}-bit levels, MSE {error:.1e})"),
                 y: "number of weights".into(),
                 lines: vec![
                     Series::through("weights", bars.clone()),

@@ -29,6 +29,7 @@ use fold::{Fold, points};
 use operand::{Operand, Source};
 use piece::Piece;
 
+use kernel::MAX_LANES;
 pub(super) use kernel::Vector;
 
 mod fold;
@@ -314,9 +315,10 @@ impl Operand {
         let Some(copy) = &self.copy else {
             return Ok(None);
         };
-        let mut elements = pool.take(T::DTYPE, copy.len)?;
-        copy.moves
-            .fill::<T>(&[inputs[self.input]], elements.elements_mut())?;
+        // Elements after the end, which no sum contains, so that whole vectors can be loaded.
+        let mut elements = pool.take(T::DTYPE, copy.len + MAX_LANES)?;
+        let copied = &mut elements.elements_mut::<T>()[..copy.len];
+        copy.moves.fill(&[inputs[self.input]], copied)?;
         Ok(Some(elements))
     }
 }
@@ -357,23 +359,28 @@ impl Roles {
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
     /// for one task.
     fn cut(&self, sizes: &[usize], n_domain: usize, lane_unit: usize) -> (usize, usize) {
+        // A piece needs enough rows and lanes for whole tiles, if there are as many.
+        let groups = [(&self.rows, ROW_UNIT), (&self.lanes, lane_unit)];
         let mut below: usize = sizes[n_domain..].iter().product();
         for axis in (0..n_domain).rev() {
-            if below * sizes[axis] <= TASK_PRODUCTS && axis > 0 {
-                below *= sizes[axis];
-                continue;
+            let mut n = (TASK_PRODUCTS / below).max(1);
+            let mut is_enough = true;
+            for (axes, unit) in groups {
+                let after: usize = axes
+                    .iter()
+                    .filter(|&&other| other > axis)
+                    .map(|&other| sizes[other])
+                    .product();
+                if axes.contains(&axis) {
+                    n = n.next_multiple_of(unit.div_ceil(after));
+                } else {
+                    is_enough &= after >= unit.min(len_of(axes, sizes));
+                }
             }
-            // Whole tiles of the rows or lanes that the axis enumerates.
-            let unit_of = |axes: &[usize], unit: usize| {
-                let after = axes.iter().filter(|&&other| other > axis);
-                let n_after: usize = after.map(|&other| sizes[other]).product();
-                axes.contains(&axis).then(|| unit.div_ceil(n_after))
-            };
-            let unit = unit_of(&self.rows, ROW_UNIT)
-                .or(unit_of(&self.lanes, lane_unit))
-                .unwrap_or(1);
-            let n = (TASK_PRODUCTS / below).max(1).next_multiple_of(unit);
-            return (axis, n.min(sizes[axis]));
+            if axis == 0 || (is_enough && n < sizes[axis]) {
+                return (axis, n.min(sizes[axis]));
+            }
+            below *= sizes[axis];
         }
         (0, 1)
     }
@@ -464,9 +471,8 @@ impl<'a> Case<'a> {
         let (n_vectors, rest) = (n_lanes / self.n_vector_lanes, n_lanes % self.n_vector_lanes);
         let last = match (n_vectors % 2, rest) {
             (0, 0) => 0.0,
-            (0, _) => 1.0,
-            (_, 0) => 0.9,
-            (_, _) => 1.1,
+            (1, rest) if rest > 0 => 1.0,
+            _ => 0.9,
         };
         let vectors = (n_vectors / 2) as f64 + last;
         // Few rows cannot hide the latency of an addition.
@@ -475,9 +481,12 @@ impl<'a> Case<'a> {
         let products = len(&roles.batch) * len(&roles.rows) * len(&roles.runs) * vectors * n_terms;
         let copied = |operand: &Operand| operand.copy.as_ref().map_or(0.0, |copy| copy.len as f64);
         let copies: f64 = roles.operands.iter().map(copied).sum();
+        // The last lanes of an array are loaded one by one if they fill no vector.
+        let is_copy = roles.operands[1].copy.is_some();
+        let ends = if rest == 0 || is_copy { 1.0 } else { 1.5 };
         // Lanes that are not neighbours in the output are stored one by one.
         let are_neighbours = roles.lanes.last() == self.nest.domain.len().checked_sub(1).as_ref();
         let stores = if are_neighbours { 0.25 } else { 1.5 };
-        products * few + copies + stores * self.nest.output_len() as f64
+        products * few * ends + copies + stores * self.nest.output_len() as f64
     }
 }

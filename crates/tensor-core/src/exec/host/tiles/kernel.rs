@@ -120,6 +120,21 @@ impl<'a> Terms<'a> {
         }
         Self { distances, reach }
     }
+
+    /// Returns whether `n` lanes from a start are inside an operand of `len` elements, at all terms.
+    #[inline(always)]
+    pub(super) fn lanes_fit(self, start: isize, n: usize, len: usize) -> bool {
+        is_inside(start, self.reach[1], n, len)
+    }
+}
+
+/// Returns whether `n` elements from a start are inside an operand of `len` elements, at the lowest
+/// and at the highest distance.
+#[inline(always)]
+fn is_inside(start: isize, [low, high]: [isize; 2], n: usize, len: usize) -> bool {
+    start.saturating_add(low) >= 0
+        && usize::try_from(start.saturating_add(high))
+            .is_ok_and(|last| last.saturating_add(n) <= len)
 }
 
 /// `R` rows and `V` vectors of lanes; with `PARTIAL`, the last vector ends after `n_lanes` lanes.
@@ -150,17 +165,14 @@ impl<T: Vector, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> Wi
     fn with_simd<S2: Simd>(self, _: S2) {
         let simd = self.simd;
         let width = T::n_lanes::<S>();
-        let [row_reach, lane_reach] = self.terms.reach;
-        let is_inside = |start: isize, [low, high]: [isize; 2], n: usize, len: usize| {
-            start.saturating_add(low) >= 0
-                && usize::try_from(start.saturating_add(high))
-                    .is_ok_and(|last| last.saturating_add(n) <= len)
-        };
+        let row_reach = self.terms.reach[0];
         let row_is_inside = |&start: &isize| is_inside(start, row_reach, 1, self.rows.len());
         let n_loaded = if PARTIAL { self.n_lanes } else { V * width };
         assert!(
             self.row_starts.iter().all(row_is_inside)
-                && is_inside(self.lane_start, lane_reach, n_loaded, self.lanes.len()),
+                && self
+                    .terms
+                    .lanes_fit(self.lane_start, n_loaded, self.lanes.len()),
             "the positions of a checked nest are inside its inputs"
         );
         let rows = self

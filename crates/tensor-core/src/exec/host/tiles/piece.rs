@@ -4,8 +4,6 @@
 //! cache while all rows meet them. Rows and lanes that fill no tile of the largest shape are tiles
 //! of smaller shapes.
 
-use std::cmp::Ordering;
-
 use pulp::{Simd, WithSimd};
 
 use super::fold::Fold;
@@ -111,15 +109,20 @@ macro_rules! tiles {
 }
 
 impl<T: Vector, S: Simd> Step<'_, '_, T, S> {
-    /// Computes all rows of some lanes, which fill at most two vectors.
+    /// Computes all rows of some lanes, which fill at most two vectors. The lanes after the last one
+    /// are loaded as well if they exist, because whole vectors load faster; their sums are left out.
     #[inline(always)]
     fn all_rows(&mut self, lanes: &Lanes) {
         let width = T::n_lanes::<S>();
-        match lanes.n.cmp(&width) {
-            _ if lanes.n == 2 * width => tiles!(self, lanes, 2, false, [6 4 2 1]),
-            Ordering::Greater => tiles!(self, lanes, 2, true, [6 4 2 1]),
-            Ordering::Equal => tiles!(self, lanes, 1, false, [8 4 2 1]),
-            Ordering::Less => tiles!(self, lanes, 1, true, [8 4 2 1]),
+        let n_loaded = lanes.n.next_multiple_of(width);
+        let are_whole = self
+            .terms
+            .lanes_fit(lanes.start, n_loaded, self.piece.lanes_in.len());
+        match (n_loaded > width, are_whole) {
+            (true, true) => tiles!(self, lanes, 2, false, [6 4 2 1]),
+            (true, false) => tiles!(self, lanes, 2, true, [6 4 2 1]),
+            (false, true) => tiles!(self, lanes, 1, false, [8 4 2 1]),
+            (false, false) => tiles!(self, lanes, 1, true, [8 4 2 1]),
         }
     }
 
