@@ -162,10 +162,11 @@ pub struct LoopNest {
 /// The parts of a nest that is a (batched) matrix product: its only `Reduced` value is a sum over
 /// `lhs * rhs`.
 ///
-/// Axes are numbered as loop axes. `lhs` does not depend on `cols` and `rhs` does not depend on
-/// `rows`; both may depend on `batch` and on the reduced axes (`inner`). At each point of `batch`
-/// the sum is therefore the product of a matrix (rows, inner) and a matrix (inner, cols). The
-/// values after the sum are the epilogue, as in any nest.
+/// Axes are numbered as loop axes, in ascending order in `rows` and in `cols`. `lhs` depends on
+/// `rows` and not on `cols`, `rhs` on `cols` and not on `rows`; both may depend on `batch` and on
+/// the reduced axes (`inner`). At each point of `batch` the sum is therefore the product of a matrix
+/// (rows, inner) and a matrix (inner, cols). Guards that both factors have are an exception: see
+/// [`LoopNest::dependence_of_factors`]. The values after the sum are the epilogue, as in any nest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contract {
     /// Domain axes of both factors (or of neither).
@@ -523,8 +524,14 @@ impl LoopNest {
         // checked by then.
         let are_apart = || {
             let [left, right] = self.dependence_of_factors([contract.lhs, contract.rhs]);
-            let walks = |depends: &[bool], axes: &[usize]| axes.iter().any(|&axis| depends[axis]);
-            !walks(&left, &contract.cols) && !walks(&right, &contract.rows)
+            let on_any = |depends: &[bool], axes: &[usize]| axes.iter().any(|&axis| depends[axis]);
+            let on_all = |depends: &[bool], axes: &[usize]| axes.iter().all(|&axis| depends[axis]);
+            !on_any(&left, &contract.cols)
+                && !on_any(&right, &contract.rows)
+                && on_all(&left, &contract.rows)
+                && on_all(&right, &contract.cols)
+                && contract.rows.is_sorted()
+                && contract.cols.is_sorted()
         };
         // Each domain axis must be in exactly one of the three groups.
         let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();

@@ -3,10 +3,11 @@
 //! Role: between a lazy program and an executor. [`Plan::new`] is a pure function of the program's
 //! structure and a [`Target`]. A plan contains no data and can run again on other inputs of the
 //! same shapes; `cache` holds the plans of earlier programs.
-//! Method: `graph` collects the distinct nodes, and `reads` counts how often each is read. `lower` and `keep` decide which nodes are fused and
-//! which results are stored in memory. `arena` and `guards` simplify the computations. `emit` turns
-//! each computation into a [`LoopNest`]. This module sorts the steps into waves: the steps of one
-//! wave are independent of each other and may run at the same time, also on several executors.
+//! Method: `graph` collects the distinct nodes, and `reads` counts how often each is read. `lower`
+//! and `keep` decide which nodes are fused and which results are stored in memory. `arena` and
+//! `guards` simplify the computations. `emit` turns each computation into a [`LoopNest`]. This
+//! module sorts the steps into waves: the steps of one wave are independent of each other and may
+//! run at the same time, also on several executors.
 //! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`]
 //! returns the peak.
 
@@ -23,6 +24,7 @@ use crate::storage::Storage;
 use crate::tensor::Tensor;
 pub use cache::cache_counters;
 use graph::Graph;
+pub(crate) use guards::gcd;
 use lower::Lowering;
 pub(crate) use lower::contiguous;
 use reads::Reads;

@@ -453,3 +453,13 @@ fn a_sum_over_results_of_a_product_is_one_product() {
     let (plan, _) = Plan::new(&[&gradient], &target).unwrap();
     assert!(plan.steps.len() > 1, "{}", plan.explain());
 }
+
+#[test]
+fn a_chain_of_views_of_a_reduction_may_be_deeper_than_the_stack() {
+    let mut view = numbers(&[6, 7]).sum(0);
+    for _ in 0..100_000 {
+        view = view.flip(0);
+    }
+    let plan = planned(&[&view.sum(0)]);
+    assert_eq!(plan.steps.len(), 2, "{}", plan.explain());
+}

@@ -55,7 +55,6 @@ mod pairs;
 mod prefetch;
 mod product;
 mod program;
-
 mod register;
 mod rows;
 mod split;

@@ -195,7 +195,7 @@ impl ExprArena {
             .map_or(is_load(root), |factors| factors.into_iter().all(is_load))
     }
 
-    /// Returns the factors of a sum of products of floats; `None` for other values.
+    /// Returns both factors of the terms of a sum of products of floats; `None` for other values.
     pub(super) fn summed_product(&self, root: ValueId) -> Option<[ValueId; 2]> {
         let Value::Reduced(Reduce::Sum, term) = *self.value(root) else {
             return None;
@@ -318,7 +318,7 @@ impl ExprArena {
 
     /// Returns the computation of an array of shape `from` padded to shape `to`: `before[axis]`
     /// elements of `fill` come first. `reduce` are the sizes of the reduced axes; if there are any,
-    /// the array must be [zero where its loads are](Self::is_zero_outside), and so must `fill`.
+    /// `fill` must be zero, and the array a [sum of products of loads](Self::is_zero_outside).
     pub(super) fn padded(
         &mut self,
         root: ValueId,

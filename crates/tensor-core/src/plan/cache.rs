@@ -1,11 +1,13 @@
 //! The cache of the plans that `eval` and `realize` need.
 //!
-//! Role: to plan a small program takes longer than to run it, and a program that is evaluated in a
-//! loop has the same structure each time. The cache belongs to the process, because plans contain
-//! nothing of an executor but its limits.
+//! Role: planning a small program takes longer than running it, and a program that is evaluated in
+//! a loop has the same structure each time. The cache belongs to the process, because plans contain
+//! only the limits of an executor.
 //! Method: the key is the structure of a program: operations, shapes, types, constants, source
 //! lines and the edges between them, without the data of its inputs. A hash finds an entry, which
-//! is then compared in full. The cache holds about a thousand plans, and no arrays.
+//! is then compared in full.
+//! Memory: about a thousand plans of up to [`MAX_NODES`] nodes, and no arrays. Planning a larger
+//! program takes a small share of the time to run it.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::Location;
@@ -21,6 +23,9 @@ use crate::exec::Cache;
 use crate::jit::Counters;
 use crate::storage::Storage;
 use crate::tensor::{Node, Op, Tensor};
+
+/// The maximum number of nodes of a program whose plan is cached.
+const MAX_NODES: usize = 2048;
 
 /// The plans of all programs so far, by the hash of their structure.
 static PLANS: LazyLock<Plans> = LazyLock::new(Plans::default);
@@ -86,19 +91,22 @@ impl Plan {
     ) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
         let graph = Graph::from_outputs(tensors)?;
         #[cfg(test)]
-        if crate::fault::changes_plans() {
+        let is_faulty = crate::fault::changes_plans();
+        #[cfg(not(test))]
+        let is_faulty = false;
+        if is_faulty || graph.nodes.len() > MAX_NODES {
             return Ok((Self::of_graph(&graph, target)?, graph.data()));
         }
         let plans = &*PLANS;
-        let mut made = None;
+        let mut planned_in = None;
         let entry = plans.entries.get(hash(&graph, target), |_| {
             let start = Instant::now();
             let entry = Arc::new(Entry::new(&graph, target)?);
             let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            made = Some(nanoseconds);
+            planned_in = Some(nanoseconds);
             Ok::<_, Error>(entry)
         })?;
-        if let Some(nanoseconds) = made {
+        if let Some(nanoseconds) = planned_in {
             plans.misses.fetch_add(1, Ordering::Relaxed);
             plans.compile_ns.fetch_add(nanoseconds, Ordering::Relaxed);
         } else if entry.is_of(&graph, target) {
@@ -183,7 +191,7 @@ fn hash(graph: &Graph<'_>, target: &Target) -> u64 {
             op => op.hash(&mut state),
         }
         (&node.shape, node.dtype, inputs).hash(&mut state);
-        // Lines have addresses of their own; equal lines at two addresses are only hashed apart.
+        // A line with two addresses has two hashes, and its program two entries.
         std::ptr::from_ref(node.location).hash(&mut state);
     }
     state.finish()

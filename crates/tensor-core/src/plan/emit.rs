@@ -152,7 +152,7 @@ fn merge_axes(nest: &mut LoopNest) {
 /// Returns the matrix product that a nest computes, or `None` if the nest has another form: it must
 /// have one float sum, of the product of two values. Axes that both factors or neither depend on
 /// are batch axes; an axis of the left factor alone is a row axis, of the right factor alone a
-/// column axis. If `shares_guards` is set, guards of both factors do not count.
+/// column axis. If `shares_guards` is set, guards that both factors have are ignored.
 fn find_contract(nest: &LoopNest, shares_guards: bool) -> Option<Contract> {
     let is_reduction = |(_, value): &(usize, &Value)| matches!(value, Value::Reduced(..));
     let mut reductions = nest.values.iter().enumerate().filter(is_reduction);

@@ -118,7 +118,7 @@ impl Interval {
 }
 
 /// Returns the greatest common divisor.
-fn gcd(a: usize, b: usize) -> usize {
+pub(crate) fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -20,7 +20,9 @@ use crate::ir::{Value, ValueId};
 use crate::tensor::Op;
 
 /// The cost of reading an element of an array in memory, in additions.
-const READ: f64 = 4.0;
+pub(super) const READ: f64 = 4.0;
+/// The cost of writing an element and allocating its memory, in additions.
+pub(super) const WRITE: f64 = 10.0;
 
 /// The cost of one element, in additions.
 #[derive(Clone, Copy, Default)]
@@ -73,9 +75,15 @@ impl Lowering<'_> {
     /// windows become plain loads, which a matrix product can use.
     pub(super) fn keep_factors(&mut self, product: &Lowered) {
         let graph = self.graph;
-        let is_sum = |node: &usize| matches!(graph.nodes[*node].op, Op::Reduce { .. });
-        let terms = product.nodes.keys().copied().filter(is_sum);
-        let factors = terms.flat_map(|sum| &graph.inputs[graph.inputs[sum][0]]);
+        // A sum over results of a product has no factors of its own.
+        let is_sum = |node: &usize| {
+            matches!(graph.nodes[*node].op, Op::Reduce { .. })
+                && !self.is_merged(graph.inputs[*node][0])
+        };
+        let terms: Vec<usize> = product.nodes.keys().copied().filter(is_sum).collect();
+        let factors = terms
+            .iter()
+            .flat_map(|&sum| &graph.inputs[graph.inputs[sum][0]]);
         for &factor in factors {
             let mut seen = factor;
             while graph.is_view(seen) {
@@ -90,8 +98,6 @@ impl Lowering<'_> {
     /// Returns `true` if it is cheaper to store a node than to evaluate its elements `evaluations`
     /// times in total. `fetches` is the number of evaluations that load their inputs again.
     fn is_expensive(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
-        /// The cost of writing an element and allocating its memory, in additions.
-        const WRITE: f64 = 10.0;
         /// The minimum ratio of the estimated savings to the cost of storing, because the estimate
         /// is rough.
         const MARGIN: f64 = 2.0;

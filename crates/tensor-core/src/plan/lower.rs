@@ -472,18 +472,24 @@ impl<'g> Lowering<'g> {
         if self.lowered[node].reduce.is_empty() {
             return;
         }
-        let source = self.graph.inputs[node].first().copied();
-        match source {
+        // A loop, because programs may be deeper than the stack.
+        let mut views = Vec::new();
+        let mut stored = node;
+        while !self.lowered[stored].reduce.is_empty() && self.graph.is_view(stored) {
+            let source = self.graph.inputs[stored][0];
             // A view with fewer elements, such as a slice, needs less memory than its source.
-            Some(source)
-                if self.graph.is_view(node) && len(self.shape(source)) <= len(self.shape(node)) =>
-            {
-                self.materialise_reduction(source);
-                self.lowered[node] = self.lower(node);
+            if len(self.shape(stored)) < len(self.shape(source)) {
+                break;
             }
-            _ => {
-                self.materialise(node);
-            }
+            views.push(stored);
+            stored = source;
+        }
+        // The source may have been stored since its view was lowered.
+        if !self.lowered[stored].reduce.is_empty() {
+            self.materialise(stored);
+        }
+        for view in views.into_iter().rev() {
+            self.lowered[view] = self.lower(view);
         }
     }
 

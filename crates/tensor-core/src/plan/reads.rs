@@ -4,6 +4,7 @@
 //! read, directly and through views.
 
 use super::graph::Graph;
+use super::keep::{READ, WRITE};
 use crate::dtype::Scalar;
 use crate::op::{Binary, Reduce};
 use crate::tensor::Op;
@@ -14,8 +15,8 @@ pub(super) struct Reads {
     pub(super) demands: Vec<Demand>,
     /// For each node, whether a fold over pairs combines each of its elements with many others.
     pub(super) is_paired: Vec<bool>,
-    /// For each sum of products, and for the views of it, whether only another sum reads it, and
-    /// whether it is cheaper to add up all terms in that sum.
+    /// For each sum of products, and for its views, `true` if another sum is the only reader and
+    /// should add up all terms itself.
     pub(super) is_summed: Vec<bool>,
 }
 
@@ -92,9 +93,6 @@ impl Graph<'_> {
     fn summed(&self) -> Vec<bool> {
         /// The cost of a term of a product, in additions; a tile adds many terms at a time.
         const TERM: f64 = 0.125;
-        /// The costs of an element that is stored and loaded again, in additions.
-        const WRITE: f64 = 10.0;
-        const READ: f64 = 4.0;
         let mut n_readers = vec![0; self.nodes.len()];
         let read = self.inputs.iter().flatten().chain(&self.outputs);
         read.for_each(|&node| n_readers[node] += 1);

@@ -29,6 +29,7 @@ use super::machine::Machine;
 use super::program::{Bytecode, Code, Instruction, Slot};
 use super::rows::{MAX_ROWS, Row};
 use super::step::input_of;
+use super::tiles::points;
 
 use tile::PairTile;
 
@@ -223,22 +224,8 @@ fn outer_points(program: &Bytecode, row: usize, lane: usize) -> Option<Vec<[isiz
         .iter()
         .try_fold(1, |n: usize, &size| n.checked_mul(size));
     n_points.filter(|&n| n <= Pairs::MAX_OUTER)?;
-    let mut points = vec![[0; 2]];
-    for axis in axes {
-        let strides = [row, lane].map(|access| stride(program, axis, access));
-        let steps = 0..program.sizes[axis].cast_signed();
-        points = points
-            .iter()
-            .flat_map(|&point| {
-                steps.clone().map(move |step| {
-                    [0, 1].map(|input| {
-                        isize::wrapping_add(point[input], strides[input].wrapping_mul(step))
-                    })
-                })
-            })
-            .collect();
-    }
-    Some(points)
+    let strides = |axis: usize| [row, lane].map(|access| stride(program, axis, access));
+    Some(points(axes, &program.sizes, strides))
 }
 
 /// Returns the stride with which an access moves along an axis.
@@ -278,8 +265,8 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
 }
 
 impl Machine<'_> {
-    /// Folds rows over all lanes of the current block. The rows of each batch index must be as many
-    /// as [`Pairs::takes`] takes.
+    /// Folds rows over all lanes of the current block. The number of rows of each batch index must be
+    /// one that the loop reduces completely, as returned by [`Pairs::takes`].
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
         let program = self.program;
         let Some(pairs) = &program.pairs else {

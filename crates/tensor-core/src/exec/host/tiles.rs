@@ -1,7 +1,7 @@
 //! Matrix products in tiles of CPU registers.
 //!
-//! Role: computes the products that are no large matrices in memory: windows of any step, batches,
-//! and narrow or small products.
+//! Role: computes all products except those of large matrices in memory: windows of any step,
+//! batches, and narrow or small products.
 //! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
 //! two vectors of lanes; its accumulators stay in registers while all terms of a block are added
 //! (`kernel`). Tables contain the distances between terms, rows and lanes, so no windows are stored
@@ -25,7 +25,8 @@ use crate::error::Result;
 use crate::ir::{Contract, Guard, LoopNest, Value, ValueId};
 use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
-use fold::{Fold, points};
+use fold::Fold;
+pub(super) use fold::points;
 use operand::{Operand, Source};
 use piece::Piece;
 
@@ -43,6 +44,8 @@ mod tests;
 const TASK_PRODUCTS: usize = 1 << 19;
 /// The number of rows that tiles divide well.
 const ROW_UNIT: usize = 12;
+/// The maximum ratio of the elements of a copy to those of all inputs and the output.
+const MAX_GROWTH: usize = 4;
 
 /// A product and its division into tiles.
 #[derive(Debug)]
@@ -55,8 +58,8 @@ pub(super) struct Tiles {
     /// The axis along which the output is divided into tasks, and the number of its indices for one
     /// task. Each task has one index of the axes before.
     cut: (usize, usize),
-    /// The inputs of which no element may be NaN or infinite: the factors whose guards are left to
-    /// the other factor. Where such a guard fails, the other factor is 0, and so is the product.
+    /// The inputs of which no element may be NaN or infinite: factors that are read without a guard
+    /// that both factors have. Where the guard fails, the other factor is 0, and so is the product.
     finite: Vec<usize>,
     level: Level,
     end: End,
@@ -86,7 +89,8 @@ enum End {
 
 impl Tiles {
     /// Chooses the roles of the factors and the division of the output, for inputs of the given
-    /// types and lengths. Returns `None` if the guards of the factors are those of no array.
+    /// types and lengths. Returns `None` if a guard belongs to no axis of an array, or if the factors
+    /// would have to be copied to arrays that are much larger than inputs and output.
     pub(super) fn new(
         nest: &LoopNest,
         contract: &Contract,
@@ -96,7 +100,13 @@ impl Tiles {
         let level = Level::best();
         let n_vector_lanes = level.n_lanes(nest.dtypes[contract.sum.0]);
         let (guards, finite) = own_guards(nest, contract, inputs)?;
-        let roles = Roles::cheapest(nest, contract, &guards, n_vector_lanes)?;
+        let elements = inputs.iter().map(|&(_, len)| len).sum::<usize>();
+        let elements = elements.saturating_add(nest.output_len());
+        let limits = Limits {
+            n_vector_lanes,
+            copy_len: elements.saturating_mul(MAX_GROWTH),
+        };
+        let roles = Roles::cheapest(nest, contract, &guards, limits)?;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
         let sum = contract.sum;
         let layout = contiguous(&nest.domain);
@@ -110,7 +120,7 @@ impl Tiles {
         Some(Self {
             finite,
             fold: Fold::new(&sizes, n_domain, maps),
-            cut: roles.cut(&sizes, n_domain, 2 * n_vector_lanes),
+            cut: roles.cut(&sizes, n_domain, n_vector_lanes),
             sizes,
             n_domain,
             roles,
@@ -261,9 +271,10 @@ impl Tiles {
     }
 }
 
-/// Returns the guards of both factors, each without those that only the other factor needs, and the
-/// inputs that must be finite therefore. Returns `None` if a guard is that of no array's axis, if a
-/// factor would be read outside of its input, or if it depends on an axis of the other factor.
+/// Returns the guards with which both factors are read, and the inputs that must be finite. A guard
+/// that both factors have is needed only by the factor whose array it pads. Returns `None` if a
+/// guard belongs to no axis of an array, if a factor would be read outside of its input, or if it
+/// depends on an axis of the other factor.
 fn own_guards(
     nest: &LoopNest,
     contract: &Contract,
@@ -306,6 +317,11 @@ fn own_guards(
 }
 
 impl Operand {
+    /// Returns the number of elements of the copy; 0 if the input is read in place.
+    fn copy_len(&self) -> usize {
+        self.copy.as_ref().map_or(0, |copy| copy.len)
+    }
+
     /// Returns the copy of the input that is read instead of it; `None` if it is read in place.
     fn copied<T: Element>(
         &self,
@@ -329,7 +345,7 @@ impl Roles {
         nest: &LoopNest,
         contract: &Contract,
         guards: &[Vec<Guard>; 2],
-        n_vector_lanes: usize,
+        limits: Limits,
     ) -> Option<Self> {
         let sizes = nest.sizes();
         let source = |number: usize, factor| Source::new(nest, factor, &guards[number], &sizes);
@@ -346,7 +362,7 @@ impl Roles {
                 batch: &contract.batch,
                 rows,
                 lanes,
-                n_vector_lanes,
+                limits,
             };
             case.add_candidates(&mut candidates);
         }
@@ -357,10 +373,33 @@ impl Roles {
     }
 
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
-    /// for one task.
-    fn cut(&self, sizes: &[usize], n_domain: usize, lane_unit: usize) -> (usize, usize) {
-        // A piece needs enough rows and lanes for whole tiles, if there are as many.
-        let groups = [(&self.rows, ROW_UNIT), (&self.lanes, lane_unit)];
+    /// for one task. Tasks have whole tiles, and smaller tiles if there would not be a task for each
+    /// thread otherwise. The bits of the output do not depend on the division.
+    fn cut(&self, sizes: &[usize], n_domain: usize, n_vector_lanes: usize) -> (usize, usize) {
+        let units = [
+            [ROW_UNIT, 2 * n_vector_lanes],
+            [4, 2 * n_vector_lanes],
+            [1, n_vector_lanes],
+        ];
+        let n_tasks = |&(axis, n): &(usize, usize)| {
+            let outer: usize = sizes[..axis].iter().product();
+            outer * sizes[axis].div_ceil(n)
+        };
+        let cuts = units.map(|units| self.cut_by(sizes, n_domain, units));
+        let n_threads = rayon::current_num_threads();
+        let is_enough = |cut: &&(usize, usize)| n_tasks(cut) >= n_threads;
+        let most = cuts.iter().rev().max_by_key(|cut| n_tasks(cut));
+        cuts.iter()
+            .find(is_enough)
+            .or(most)
+            .copied()
+            .unwrap_or((0, 1))
+    }
+
+    /// Returns the division into tasks of about [`TASK_PRODUCTS`] that have at least these numbers of
+    /// rows and lanes, if the output has.
+    fn cut_by(&self, sizes: &[usize], n_domain: usize, units: [usize; 2]) -> (usize, usize) {
+        let groups = [(&self.rows, units[0]), (&self.lanes, units[1])];
         let mut below: usize = sizes[n_domain..].iter().product();
         for axis in (0..n_domain).rev() {
             let mut n = (TASK_PRODUCTS / below).max(1);
@@ -386,6 +425,15 @@ impl Roles {
     }
 }
 
+/// The limits of a choice of roles.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The number of lanes of a vector.
+    n_vector_lanes: usize,
+    /// The maximum number of elements of a copy.
+    copy_len: usize,
+}
+
 /// One assignment of the factors to rows and lanes.
 struct Case<'a> {
     nest: &'a LoopNest,
@@ -394,10 +442,10 @@ struct Case<'a> {
     /// The factors with the axes of their own.
     rows: (Source<'a>, &'a Vec<usize>),
     lanes: (Source<'a>, &'a Vec<usize>),
-    n_vector_lanes: usize,
+    limits: Limits,
 }
 
-impl<'a> Case<'a> {
+impl Case<'_> {
     /// Returns some axes in groups, without those on which a factor does not depend.
     fn axes_of(source: Source<'_>, groups: [&[usize]; 3]) -> Vec<usize> {
         let axes = groups.concat().into_iter();
@@ -416,16 +464,20 @@ impl<'a> Case<'a> {
                     [self.batch, self.rows.1, &reduced],
                 ))
             };
-            row_source
-                .in_place()
-                .or_else(|| row_source.bordered())
-                .or_else(packed)
+            let copies = || {
+                let copies = [row_source.bordered(), packed()].into_iter().flatten();
+                copies.min_by_key(Operand::copy_len)
+            };
+            row_source.in_place().or_else(copies)
         };
         let source = self.lanes.0;
         let mut add = |lanes_in: Operand, runs: Vec<usize>, lanes: Vec<usize>, growth: f64| {
             let Some(rows_in) = rows_in() else {
                 return;
             };
+            if rows_in.copy_len().max(lanes_in.copy_len()) > self.limits.copy_len {
+                return;
+            }
             let roles = Roles {
                 operands: [rows_in, lanes_in],
                 batch: self.batch.to_vec(),
@@ -468,7 +520,10 @@ impl<'a> Case<'a> {
         let n_lanes = len_of(&roles.lanes, sizes);
         // The cycles that a product of a vector and a row takes: two products in a cycle in tiles of
         // two vectors.
-        let (n_vectors, rest) = (n_lanes / self.n_vector_lanes, n_lanes % self.n_vector_lanes);
+        let (n_vectors, rest) = (
+            n_lanes / self.limits.n_vector_lanes,
+            n_lanes % self.limits.n_vector_lanes,
+        );
         let last = match (n_vectors % 2, rest) {
             (0, 0) => 0.0,
             (1, rest) if rest > 0 => 1.0,
@@ -479,14 +534,13 @@ impl<'a> Case<'a> {
         let few = (4.0 / len(&roles.rows)).max(1.0);
         let n_terms = self.nest.reduce_len() as f64;
         let products = len(&roles.batch) * len(&roles.rows) * len(&roles.runs) * vectors * n_terms;
-        let copied = |operand: &Operand| operand.copy.as_ref().map_or(0.0, |copy| copy.len as f64);
-        let copies: f64 = roles.operands.iter().map(copied).sum();
+        let copies: usize = roles.operands.iter().map(Operand::copy_len).sum();
         // The last lanes of an array are loaded one by one if they fill no vector.
         let is_copy = roles.operands[1].copy.is_some();
         let ends = if rest == 0 || is_copy { 1.0 } else { 1.5 };
         // Lanes that are not neighbours in the output are stored one by one.
         let are_neighbours = roles.lanes.last() == self.nest.domain.len().checked_sub(1).as_ref();
         let stores = if are_neighbours { 0.25 } else { 1.5 };
-        products * few * ends + copies + stores * self.nest.output_len() as f64
+        products * few * ends + copies as f64 + stores * self.nest.output_len() as f64
     }
 }

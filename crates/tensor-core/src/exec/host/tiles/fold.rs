@@ -2,8 +2,8 @@
 //!
 //! Method: a sum over several axes is a sequence of blocks. All blocks have the same distances
 //! between their terms, so one table serves all of them. Each block is added up from zero, and the
-//! sums of blocks are added in order. The blocks depend on the nest alone, so the bits of a sum do
-//! too.
+//! sums of blocks are added in order. The blocks depend on the nest alone, and so do the bits of a
+//! sum.
 
 use crate::ir::IndexMap;
 
@@ -53,7 +53,9 @@ impl Fold {
         }
         // A block has several indices of the axis before these.
         let cut = whole - 1;
-        let n = (BLOCK / len).min(sizes[cut]);
+        // Blocks of about equal length: a last block of a few terms would cost a pass over all tiles.
+        let n_blocks = sizes[cut].div_ceil(BLOCK / len);
+        let n = sizes[cut].div_ceil(n_blocks);
         table = steps(n, strides(cut))
             .flat_map(|step| table.iter().map(move |&term| sum(step, term)))
             .collect();
@@ -76,7 +78,7 @@ impl Fold {
 }
 
 /// Returns the distances of all points of some axes from the first point, in row-major order.
-pub(super) fn points<const N: usize>(
+pub(in crate::exec::host) fn points<const N: usize>(
     axes: impl DoubleEndedIterator<Item = usize>,
     sizes: &[usize],
     strides: impl Fn(usize) -> [isize; N],

@@ -2,13 +2,14 @@
 //!
 //! Method: an operand is read in place, through its map, if all its elements exist and the lanes
 //! that are read together are neighbours. Otherwise it is copied once:
-//! - with its border: an array with padding is copied with its zeros. Windows overlap in this copy
-//!   as they do in the array, so the copy is not larger than the padded array;
+//! - with its border: the part of an array that the loops read is copied with its padding. Windows
+//!   overlap in this copy as they do in the array;
 //! - packed: the elements in the order of the loops, so that the lanes are neighbours.
 
 use super::super::moves::Moves;
 use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::plan::gcd;
 
 /// An operand: the elements of an input or of a copy of it.
 #[derive(Debug)]
@@ -46,7 +47,8 @@ struct Axis {
     /// The index along the axis.
     index: IndexMap,
     size: usize,
-    /// The lowest index that exists in the input, and the number of those that do.
+    /// The lowest index of an element of the input, and the number of these elements; the others are
+    /// padding.
     inside: Option<(isize, usize)>,
 }
 
@@ -84,7 +86,9 @@ impl<'a> Source<'a> {
         };
         let (mut low, mut high) = (self.map.offset, self.map.offset);
         for axis in &axes {
-            let last = (axis.size - 1).cast_signed();
+            let Ok(last) = isize::try_from(axis.size.saturating_sub(1)) else {
+                return false;
+            };
             let (first, last) = axis.inside.map_or((0, last), |(first, extent)| {
                 let end = first.saturating_add_unsigned(extent).saturating_sub(1);
                 (first.max(0), last.min(end))
@@ -103,13 +107,13 @@ impl<'a> Source<'a> {
         low >= 0 && high.unsigned_abs() < len
     }
 
-    /// Returns whether the position in the input moves with the position of a guard, which then is
-    /// that along an axis of the array.
+    /// Returns whether the position in the input is a multiple of the position of a guard, up to
+    /// other loop axes. The guard then belongs to an axis of the array.
     pub(super) fn moves_with(self, guard: &Guard) -> bool {
         let axes = || (0..self.sizes.len()).filter(|&axis| guard.map.stride(axis) != 0);
         let ratio = |axis: usize| {
             let (own, step) = (self.map.stride(axis), guard.map.stride(axis));
-            (own % step == 0).then_some(own / step)
+            (own.wrapping_rem(step) == 0).then_some(own.wrapping_div(step))
         };
         let Some(first) = axes().next().and_then(ratio) else {
             return false;
@@ -236,9 +240,10 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the axes of the array that the loops read. Loop axes on which one guard depends are
-    /// one axis of the array, and so are the others of which the steps overlap. Returns `None` if
-    /// two guards depend on one loop axis, or if the positions are no multiple of a guard's.
+    /// Returns the axes of the array that the loops read. The loop axes of one guard are one axis of
+    /// the array. The other loop axes are one axis of the array if their steps overlap. Returns
+    /// `None` if two guards depend on one loop axis, or if a position in the input is not a multiple
+    /// of the position of a guard.
     fn axes(self) -> Option<Vec<Axis>> {
         let n = self.sizes.len();
         let mut is_free = vec![true; n];
@@ -247,8 +252,10 @@ impl<'a> Source<'a> {
             let mut stride = None;
             for axis in (0..n).filter(|&axis| guard.map.stride(axis) != 0) {
                 let (own, step) = (self.map.stride(axis), guard.map.stride(axis));
-                let is_multiple =
-                    own % step == 0 && *stride.get_or_insert(own / step) == own / step;
+                let is_multiple = {
+                    let ratio = own.wrapping_div(step);
+                    own.wrapping_rem(step) == 0 && *stride.get_or_insert(ratio) == ratio
+                };
                 if !is_multiple || !std::mem::take(&mut is_free[axis]) {
                     return None;
                 }
@@ -279,7 +286,7 @@ impl<'a> Source<'a> {
             let strides = group
                 .iter()
                 .map(|&axis| self.map.stride(axis).unsigned_abs());
-            let stride = strides.fold(0, greatest_common_divisor).cast_signed();
+            let stride = strides.fold(0, gcd).cast_signed();
             let mut index = IndexMap {
                 offset: 0,
                 strides: vec![0; n],
@@ -307,11 +314,4 @@ impl Axis {
             inside: None,
         }
     }
-}
-
-fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

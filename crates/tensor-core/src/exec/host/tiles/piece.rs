@@ -100,7 +100,7 @@ macro_rules! tiles {
     ($step:ident, $lanes:ident, $vectors:literal, $partial:literal, [$($n_rows:literal)*]) => {{
         let mut row = 0;
         $(
-            while row + $n_rows <= $step.piece.rows.len() {
+            while $step.piece.rows.len() - row >= $n_rows {
                 $step.tile::<$n_rows, $vectors, $partial>(row, $lanes);
                 row += $n_rows;
             }
