@@ -30,9 +30,10 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::plan::{Plan, Step, Target};
 
+pub use crate::cache::Cache;
 pub use crate::storage::{HostStorage, MemoryUse, Pending, Storage};
 pub use accuracy::Accuracy;
-pub use cache::{Cache, NestCache};
+pub use cache::NestCache;
 pub use evaluate::TensorList;
 pub(crate) use evaluate::{computed, realized};
 pub use host::{Host, Level};

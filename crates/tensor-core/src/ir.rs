@@ -164,9 +164,10 @@ pub struct LoopNest {
 ///
 /// Axes are numbered as loop axes, in ascending order in `rows` and in `cols`. `lhs` depends on
 /// `rows` and not on `cols`, `rhs` on `cols` and not on `rows`; both may depend on `batch` and on
-/// the reduced axes (`inner`). At each point of `batch` the sum is therefore the product of a matrix
-/// (rows, inner) and a matrix (inner, cols). Guards that both factors have are an exception: see
-/// [`LoopNest::dependence_of_factors`]. The values after the sum are the epilogue, as in any nest.
+/// the reduced axes (`inner`). At each point of `batch` the sum is therefore the product of a
+/// matrix (rows, inner) and a matrix (inner, cols). Guards that both factors have are an exception:
+/// see [`LoopNest::dependence_of_factors`]. The values after the sum are the epilogue, as in any
+/// nest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contract {
     /// Domain axes of both factors (or of neither).

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::dtype::{DType, HostData};
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, Pending, Storage};
-use crate::plan::{Plan, Target};
+use crate::plan::{Counters, Plan, Target};
 use crate::tensor::hook;
 use crate::tensor::{Op, Tensor};
 
@@ -71,17 +71,6 @@ pub struct Compiled<F> {
     hits: AtomicU64,
     misses: AtomicU64,
     compile_ns: AtomicU64,
-}
-
-/// Statistics of a cache of plans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counters {
-    /// The number of calls that used a cached plan.
-    pub hits: u64,
-    /// The number of calls that created a plan.
-    pub misses: u64,
-    /// The total time spent creating plans.
-    pub compile_time: Duration,
 }
 
 /// The key of a cached plan.

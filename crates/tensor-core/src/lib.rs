@@ -72,12 +72,14 @@ pub use error::{Error, Result};
 pub use exec::{Executor, Host, Reference, Storage, TensorList};
 pub use float::Float;
 pub use grad::{grad, value_and_grad};
-pub use jit::{Compiled, Counters, jit};
+pub use jit::{Compiled, jit};
+pub use plan::Counters;
 pub use profile::Profiler;
 pub use tensor::{Axes, Axis, Choice, Operand, Tensor, einsum};
 pub use view::View;
 
 pub mod array;
+mod cache;
 pub mod compare;
 pub mod data;
 mod dtype;

@@ -22,7 +22,7 @@ use crate::ir::{Contract, LoopNest};
 use crate::shape::{count_in_bytes, max_count};
 use crate::storage::Storage;
 use crate::tensor::Tensor;
-pub use cache::cache_counters;
+pub use cache::{Counters, cache_counters};
 use graph::Graph;
 pub(crate) use guards::gcd;
 use lower::Lowering;

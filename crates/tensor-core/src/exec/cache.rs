@@ -1,74 +1,10 @@
-//! Two-generation caches, of any values and of values computed from nests.
-//!
-//! Role: hold the compiled nests of executors. Method: a lookup moves its entry to the younger
-//! generation. When the younger generation is full, the older one is dropped and the younger one
-//! takes its place. Therefore the last 512 different keys are always found.
+//! Caches of values that are computed from nests, such as compiled code.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::hash::HashMap;
+use crate::cache::Cache;
 use crate::ir::LoopNest;
-
-/// The capacity of a generation, in keys.
-const GENERATION: usize = 512;
-
-/// A map from keys to values that drops the least recently used entries, one generation of entries
-/// at a time.
-#[derive(Debug)]
-pub struct Cache<K, V>(Mutex<Generations<K, V>>);
-
-#[derive(Debug)]
-struct Generations<K, V> {
-    younger: HashMap<K, V>,
-    older: HashMap<K, V>,
-}
-
-impl<K, V> Default for Cache<K, V> {
-    fn default() -> Self {
-        Self(Mutex::new(Generations {
-            younger: HashMap::default(),
-            older: HashMap::default(),
-        }))
-    }
-}
-
-impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    /// Returns the value of a key, and creates it with `make` if it is missing. Two threads may
-    /// create the same value at once; then the cache holds one of the two results.
-    ///
-    /// # Errors
-    /// Errors of `make`; the cache then stays unchanged.
-    pub fn get<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<V, E> {
-        // A panic in another thread leaves the tables consistent, because `make` runs without the
-        // lock.
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = lock().find(&key) {
-            return Ok(value);
-        }
-        let value = make(&key)?;
-        lock().keep(key, value.clone());
-        Ok(value)
-    }
-}
-
-impl<K: Eq + Hash, V: Clone> Generations<K, V> {
-    fn find(&mut self, key: &K) -> Option<V> {
-        if let Some(value) = self.younger.get(key) {
-            return Some(value.clone());
-        }
-        let (key, value) = self.older.remove_entry(key)?;
-        self.keep(key, value.clone());
-        Some(value)
-    }
-
-    fn keep(&mut self, key: K, value: V) {
-        if self.younger.len() >= GENERATION {
-            self.older = std::mem::take(&mut self.younger);
-        }
-        self.younger.insert(key, value);
-    }
-}
 
 /// A cache of values that are computed from a nest and from facts `I` about its inputs.
 ///
@@ -135,28 +71,6 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-
-    #[test]
-    fn what_is_asked_for_again_stays_and_the_rest_is_forgotten() {
-        let kept = Cache::default();
-        let mut n_made = 0;
-        let mut get = |key: usize| {
-            let made = kept.get(key, |key| {
-                n_made += 1;
-                Ok::<_, Infallible>(2 * key)
-            });
-            let value = made.unwrap_or_else(|never| match never {});
-            (value, n_made)
-        };
-        for key in 0..3 * GENERATION {
-            assert_eq!(get(key), (2 * key, key + 1));
-            // Created once, and found in every later lookup.
-            assert_eq!(get(0), (0, key + 1));
-        }
-        assert_eq!(get(1), (2, 3 * GENERATION + 1));
-        let refused: Result<_, &str> = kept.get(99_999, |_| Err("no"));
-        assert_eq!(refused.unwrap_err(), "no");
-    }
 
     #[test]
     fn nests_of_equal_content_share_a_value_and_other_inputs_do_not() {

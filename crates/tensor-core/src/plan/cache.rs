@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::graph::Graph;
 use super::{Plan, Target};
+use crate::cache::Cache;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::exec::Cache;
-use crate::jit::Counters;
 use crate::storage::Storage;
 use crate::tensor::{Node, Op, Tensor};
 
@@ -36,6 +35,17 @@ struct Plans {
     hits: AtomicU64,
     misses: AtomicU64,
     compile_ns: AtomicU64,
+}
+
+/// Statistics of a cache of plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counters {
+    /// The number of calls that used a cached plan.
+    pub hits: u64,
+    /// The number of calls that created a plan.
+    pub misses: u64,
+    /// The total time spent creating plans.
+    pub compile_time: Duration,
 }
 
 /// A program's structure and its plan.
@@ -80,8 +90,8 @@ pub fn cache_counters() -> Counters {
 }
 
 impl Plan {
-    /// Returns the plan of some tensors from the cache, and creates it if the cache does not contain
-    /// it. Also returns the data of the plan's inputs.
+    /// Returns the plan of some tensors from the cache, and creates the plan if it is missing. Also
+    /// returns the data of the plan's inputs.
     ///
     /// # Errors
     /// As [`Plan::new`].

@@ -117,8 +117,8 @@ impl Lowering<'_> {
         saved > MARGIN * price && !self.grown[node]
     }
 
-    /// Returns `true` if a node is a sum of products, or a view of one, whose terms another sum adds
-    /// up. Such a node is not evaluated by itself.
+    /// Returns `true` if a node is a sum of products, or a view of one, whose terms another sum
+    /// adds up. Such a node is not evaluated by itself.
     pub(super) fn is_merged(&self, node: usize) -> bool {
         self.target.merges_sums && self.reads.is_summed[node]
     }

@@ -265,8 +265,8 @@ fn lane_operand(instruction: &Instruction, register: usize) -> Option<usize> {
 }
 
 impl Machine<'_> {
-    /// Folds rows over all lanes of the current block. The number of rows of each batch index must be
-    /// one that the loop reduces completely, as returned by [`Pairs::takes`].
+    /// Folds rows over all lanes of the current block. The number of rows of each batch index must
+    /// be one that the loop reduces completely, as returned by [`Pairs::takes`].
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
         let program = self.program;
         let Some(pairs) = &program.pairs else {

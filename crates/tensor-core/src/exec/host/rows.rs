@@ -170,9 +170,9 @@ impl Machine<'_> {
         rows.split_at_mut(n_paired)
     }
 
-    /// Returns the number of rows that the loop over pairs reduces. Rows of another batch index meet
-    /// other lanes. Such rows are left to the interpreter, unless the loop reduces all rows of each
-    /// batch index.
+    /// Returns the number of rows that the loop over pairs reduces. Rows of another batch index
+    /// meet other lanes. Such rows are left to the interpreter, unless the loop reduces all rows of
+    /// each batch index.
     fn n_paired(&self, pairs: &Pairs, rows: &[Row]) -> usize {
         let lane = |row: &Row| row.distances[self.program.accesses[pairs.lane].maps.start];
         if rows.iter().all(|row| lane(row) == 0) {

@@ -5,8 +5,9 @@
 //! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
 //! two vectors of lanes; its accumulators stay in registers while all terms of a block are added
 //! (`kernel`). Tables contain the distances between terms, rows and lanes, so no windows are stored
-//! (`fold`). A factor that cannot be read in place is copied once (`operand`). The output is divided
-//! into pieces, one task each (`piece`), and what follows the sums is computed piece by piece.
+//! (`fold`). A factor that cannot be read in place is copied once (`operand`). The output is
+//! divided into pieces, one task each (`piece`), and what follows the sums is computed piece by
+//! piece.
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
@@ -89,8 +90,8 @@ enum End {
 
 impl Tiles {
     /// Chooses the roles of the factors and the division of the output, for inputs of the given
-    /// types and lengths. Returns `None` if a guard belongs to no axis of an array, or if the factors
-    /// would have to be copied to arrays that are much larger than inputs and output.
+    /// types and lengths. Returns `None` if a guard belongs to no axis of an array, or if the
+    /// factors would have to be copied to arrays that are much larger than inputs and output.
     pub(super) fn new(
         nest: &LoopNest,
         contract: &Contract,
@@ -373,8 +374,8 @@ impl Roles {
     }
 
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
-    /// for one task. Tasks have whole tiles, and smaller tiles if there would not be a task for each
-    /// thread otherwise. The bits of the output do not depend on the division.
+    /// for one task. Tasks have whole tiles, and smaller tiles if there would not be a task for
+    /// each thread otherwise. The bits of the output do not depend on the division.
     fn cut(&self, sizes: &[usize], n_domain: usize, n_vector_lanes: usize) -> (usize, usize) {
         let units = [
             [ROW_UNIT, 2 * n_vector_lanes],
@@ -396,8 +397,8 @@ impl Roles {
             .unwrap_or((0, 1))
     }
 
-    /// Returns the division into tasks of about [`TASK_PRODUCTS`] that have at least these numbers of
-    /// rows and lanes, if the output has.
+    /// Returns the division into tasks of about [`TASK_PRODUCTS`] that have at least these numbers
+    /// of rows and lanes, if the output has.
     fn cut_by(&self, sizes: &[usize], n_domain: usize, units: [usize; 2]) -> (usize, usize) {
         let groups = [(&self.rows, units[0]), (&self.lanes, units[1])];
         let mut below: usize = sizes[n_domain..].iter().product();
@@ -518,8 +519,8 @@ impl Case<'_> {
         let sizes = self.sizes;
         let len = |axes: &[usize]| len_of(axes, sizes) as f64;
         let n_lanes = len_of(&roles.lanes, sizes);
-        // The cycles that a product of a vector and a row takes: two products in a cycle in tiles of
-        // two vectors.
+        // The cycles that a product of a vector and a row takes: two products in a cycle in tiles
+        // of two vectors.
         let (n_vectors, rest) = (
             n_lanes / self.limits.n_vector_lanes,
             n_lanes % self.limits.n_vector_lanes,

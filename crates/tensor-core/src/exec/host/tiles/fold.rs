@@ -53,7 +53,8 @@ impl Fold {
         }
         // A block has several indices of the axis before these.
         let cut = whole - 1;
-        // Blocks of about equal length: a last block of a few terms would cost a pass over all tiles.
+        // Blocks of about equal length: a last block of a few terms would cost a pass over all
+        // tiles.
         let n_blocks = sizes[cut].div_ceil(BLOCK / len);
         let n = sizes[cut].div_ceil(n_blocks);
         table = steps(n, strides(cut))

@@ -14,7 +14,8 @@
 //! Safety: the loop reads through pointers. With indexed slices it takes 1.4 times as long (68
 //! instead of 96 GFLOP/s on one core with AVX2): a check for each element of a row costs as much as
 //! the product, and a start in a register for each row has to be added to the distance first.
-//! [`Tile`] checks the lowest and the highest position of each row and of the lanes before the loop.
+//! [`Tile`] checks the lowest and the highest position of each row and of the lanes before the
+//! loop.
 
 #![allow(
     unsafe_code,
@@ -120,7 +121,8 @@ impl<'a> Terms<'a> {
         Self { distances, reach }
     }
 
-    /// Returns whether `n` lanes from a start are inside an operand of `len` elements, at all terms.
+    /// Returns whether `n` lanes from a start are inside an operand of `len` elements, at all
+    /// terms.
     #[inline(always)]
     pub(super) fn lanes_fit(self, start: isize, n: usize, len: usize) -> bool {
         is_inside(start, self.reach[1], n, len)

@@ -47,8 +47,8 @@ struct Axis {
     /// The index along the axis.
     index: IndexMap,
     size: usize,
-    /// The lowest index of an element of the input, and the number of these elements; the others are
-    /// padding.
+    /// The lowest index of an element of the input, and the number of these elements; the others
+    /// are padding.
     inside: Option<(isize, usize)>,
 }
 
@@ -240,10 +240,10 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the axes of the array that the loops read. The loop axes of one guard are one axis of
-    /// the array. The other loop axes are one axis of the array if their steps overlap. Returns
-    /// `None` if two guards depend on one loop axis, or if a position in the input is not a multiple
-    /// of the position of a guard.
+    /// Returns the axes of the array that the loops read. The loop axes of one guard are one axis
+    /// of the array. The other loop axes are one axis of the array if their steps overlap. Returns
+    /// `None` if two guards depend on one loop axis, or if a position in the input is not a
+    /// multiple of the position of a guard.
     fn axes(self) -> Option<Vec<Axis>> {
         let n = self.sizes.len();
         let mut is_free = vec![true; n];

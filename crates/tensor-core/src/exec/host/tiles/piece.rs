@@ -109,8 +109,9 @@ macro_rules! tiles {
 }
 
 impl<T: Vector, S: Simd> Step<'_, '_, T, S> {
-    /// Computes all rows of some lanes, which fill at most two vectors. The lanes after the last one
-    /// are loaded as well if they exist, because whole vectors load faster; their sums are left out.
+    /// Computes all rows of some lanes, which fill at most two vectors. The lanes after the last
+    /// one are loaded as well if they exist, because whole vectors load faster; their sums are left
+    /// out.
     #[inline(always)]
     fn all_rows(&mut self, lanes: &Lanes) {
         let width = T::n_lanes::<S>();
