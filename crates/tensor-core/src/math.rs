@@ -51,6 +51,42 @@ macro_rules! for_each_lane {
     };
 }
 
+/// Implements [`Chunks`] for a float type, with the modules `pow` and `trig` of the module where the
+/// macro is called.
+macro_rules! chunks {
+    ($float:ident) => {
+        impl Chunks for $float {
+            #[inline(always)]
+            fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]) {
+                if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
+                    for_each_lane!(trig::sin_of_usual, x, sines);
+                } else {
+                    for_each_lane!(trig::sin_of_any, x, sines);
+                }
+            }
+
+            #[inline(always)]
+            fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]) {
+                if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
+                    for_each_lane!(trig::cos_of_usual, x, cosines);
+                } else {
+                    for_each_lane!(trig::cos_of_any, x, cosines);
+                }
+            }
+
+            #[inline(always)]
+            fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
+                let lanes = x.iter().zip(y);
+                if lanes.fold(true, |all, (&x, &y)| all & pow::is_usual(x, y)) {
+                    for_each_lane!(pow::of_usual, x, y, powers);
+                } else {
+                    for_each_lane!(pow::of_any, x, y, powers);
+                }
+            }
+        }
+    };
+}
+
 mod double;
 mod pow;
 mod single;

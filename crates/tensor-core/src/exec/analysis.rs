@@ -18,6 +18,8 @@
 //! executor may fuse a product with the sum that follows: it then adds the exact product, not the
 //! infinity to which the rounded product overflowed. Therefore the difference of two overflowed
 //! products is open, while the difference of two infinities from other operations is surely NaN.
+//! An executor may also compute a sum over sums as one sum over all terms, so a sum over overflowed
+//! sums of opposite signs is open, too.
 //! Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.3 and 4.3.
 
 use crate::dtype::{DType, Scalar};
@@ -41,6 +43,9 @@ const OPEN_SIGN: f64 = f64::from_bits(1);
 /// a following sum adds the exact product instead of the infinity, so only sums and differences
 /// check for this mark.
 const OVERFLOWED: f64 = 1.0;
+/// The error of an infinity that is an overflowed sum. An executor that computes a sum over sums as
+/// one sum adds the terms instead of the infinity, so only sums check for this mark.
+const OVERFLOWED_SUM: f64 = 2.0;
 /// The margin by which a result has to exceed the largest number of its type to count as infinite
 /// on every executor, relative to this largest number. The margin is larger than any rounding
 /// error. Half of the margin is reserved for the term that a fused sum subtracts.
@@ -293,8 +298,9 @@ fn with_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> 
     let sure_signs = a.has_sure_sign() && b.has_sure_sign();
     match op {
         Binary::Add | Binary::Sub => {
-            let exact = a.error == 0.0 && b.error == 0.0;
+            let is_exact = |x: Approximate| x.error == 0.0 || x.error == OVERFLOWED_SUM;
             if !is_finite(a) && !is_finite(b) {
+                let exact = is_exact(a) && is_exact(b);
                 return certain_if(exact || result.to_f64().is_infinite());
             }
             let (infinity, other) = if is_finite(a) { (b, a) } else { (a, b) };
@@ -304,7 +310,7 @@ fn with_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> 
             let along = signs * other.float() * infinity.float().signum();
             let taken = other.error - along;
             let is_left = taken <= largest(result.dtype()) * CLEARLY / 2.0;
-            certain_if(infinity.error == 0.0 || is_left)
+            certain_if(is_exact(infinity) || is_left)
         }
         Binary::Mul => certain_if(sure_signs),
         Binary::Div if !sure_signs && result.to_f64() == 0.0 => OPEN_SIGN,

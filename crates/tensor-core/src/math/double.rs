@@ -200,35 +200,7 @@ impl Math for f64 {
     }
 }
 
-impl Chunks for f64 {
-    #[inline(always)]
-    fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]) {
-        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
-            for_each_lane!(trig::sin_of_usual, x, sines);
-        } else {
-            for_each_lane!(trig::sin_of_any, x, sines);
-        }
-    }
-
-    #[inline(always)]
-    fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]) {
-        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
-            for_each_lane!(trig::cos_of_usual, x, cosines);
-        } else {
-            for_each_lane!(trig::cos_of_any, x, cosines);
-        }
-    }
-
-    #[inline(always)]
-    fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
-        let lanes = x.iter().zip(y);
-        if lanes.fold(true, |all, (&x, &y)| all & pow::is_usual(x, y)) {
-            for_each_lane!(pow::of_usual, x, y, powers);
-        } else {
-            for_each_lane!(pow::of_any, x, y, powers);
-        }
-    }
-}
+chunks! { f64 }
 
 /// Returns the whole number n next to `x / ln 2`: a word whose low bits are n + 2046, and n itself.
 #[inline(always)]

@@ -185,35 +185,7 @@ impl Math for f32 {
     }
 }
 
-impl Chunks for f32 {
-    #[inline(always)]
-    fn sin_chunk(x: &[Self; CHUNK], sines: &mut [Self; CHUNK]) {
-        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
-            for_each_lane!(trig::sin_of_usual, x, sines);
-        } else {
-            for_each_lane!(trig::sin_of_any, x, sines);
-        }
-    }
-
-    #[inline(always)]
-    fn cos_chunk(x: &[Self; CHUNK], cosines: &mut [Self; CHUNK]) {
-        if x.iter().fold(true, |all, &x| all & trig::is_usual(x)) {
-            for_each_lane!(trig::cos_of_usual, x, cosines);
-        } else {
-            for_each_lane!(trig::cos_of_any, x, cosines);
-        }
-    }
-
-    #[inline(always)]
-    fn pow_chunk(x: &[Self; CHUNK], y: &[Self; CHUNK], powers: &mut [Self; CHUNK]) {
-        let lanes = x.iter().zip(y);
-        if lanes.fold(true, |all, (&x, &y)| all & pow::is_usual(x, y)) {
-            for_each_lane!(pow::of_usual, x, y, powers);
-        } else {
-            for_each_lane!(pow::of_any, x, y, powers);
-        }
-    }
-}
+chunks! { f32 }
 
 #[expect(
     clippy::cast_possible_truncation,

@@ -63,8 +63,8 @@ impl Graph<'_> {
     }
 
     /// Finds the nodes that folds over pairs read: folds of a function of two operands, each of
-    /// which is repeated along axes of the other. Float products are left out, because a GEMM
-    /// library computes its factors while it packs them.
+    /// which is repeated along axes of the other. Float products are left out, because `emit`
+    /// decides whether their factors are stored.
     fn paired(&self) -> Vec<bool> {
         let mut is_paired = vec![false; self.nodes.len()];
         for (node, &reduction) in self.nodes.iter().enumerate() {
@@ -88,8 +88,8 @@ impl Graph<'_> {
         is_paired
     }
 
-    /// Finds the sums of products, and the views of these, of which only another sum reads the
-    /// results, if it costs less to add up all terms in that sum.
+    /// Finds the sums of products that are read by another sum alone, and the views between both, if
+    /// adding up all terms in the other sum costs less.
     fn summed(&self) -> Vec<bool> {
         /// The cost of a term of a product, in additions; a tile adds many terms at a time.
         const TERM: f64 = 0.125;

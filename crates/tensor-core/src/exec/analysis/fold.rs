@@ -2,8 +2,8 @@
 //! bracketing.
 
 use super::{
-    Approximate, CLEARLY, OPEN_SIGN, certain_if, largest, open_again, settled, spacing,
-    twice_overflows,
+    Approximate, CLEARLY, OPEN_SIGN, OVERFLOWED_SUM, certain_if, largest, open_again, settled,
+    spacing, twice_overflows,
 };
 use crate::dtype::{DType, Scalar};
 use crate::exec::accuracy::is_subnormal;
@@ -47,7 +47,7 @@ pub(crate) struct FoldError {
     has_above: bool,
     /// Whether some element is -infinity.
     has_below: bool,
-    /// Whether some infinite element is an overflowed product.
+    /// Whether some infinite element is an overflowed product or sum.
     has_overflowed: bool,
     /// Whether it is uncertain for some element if it is 0: its error is positive and at least its
     /// magnitude.
@@ -172,9 +172,16 @@ impl FoldError {
         }
         match self.op {
             Reduce::Sum if self.has_above || self.has_below => {
-                certain_if(self.keeps_infinity(result.dtype()))
+                let is_overflowed = self.has_overflowed && !result.to_f64().is_nan();
+                match self.keeps_infinity(result.dtype()) {
+                    true if is_overflowed => OVERFLOWED_SUM,
+                    certain => certain_if(certain),
+                }
             }
-            Reduce::Sum => settled(result, self.of_sum(result)),
+            Reduce::Sum => match settled(result, self.of_sum(result)) {
+                0.0 if result.to_f64().is_infinite() => OVERFLOWED_SUM,
+                error => error,
+            },
             Reduce::Prod if self.has_above || self.has_below => {
                 certain_if(self.never_vanishes(result.dtype()))
             }
@@ -375,7 +382,8 @@ mod tests {
     #[test]
     fn folds_are_surely_infinite_only_if_they_are_in_every_order() {
         let sum = |elements: &[f32]| of_fold(Reduce::Sum, elements, elements.iter().sum());
-        assert_eq!([sum(&[3e38, 3e38]), sum(&[-3e38, -1.0, -3e38])], [0.0; 2]);
+        let overflowing = [sum(&[3e38, 3e38]), sum(&[-3e38, -1.0, -3e38])];
+        assert_eq!(overflowing, [OVERFLOWED_SUM; 2]);
         assert_eq!([sum(&[3e38, 3e38, -3e38]), sum(&[MAX, 3e31])], [OPEN; 2]);
         assert_eq!([sum(&[INF, 1.1, -3e37]), sum(&[INF, -INF])], [0.0; 2]);
         assert_eq!(sum(&[INF, -3e38, -3e38]), OPEN);
@@ -386,8 +394,18 @@ mod tests {
             fold.push(approximate(other, 0.0));
             fold.finish(Scalar::F32(INF + other))
         };
-        assert_eq!([-1.0, 3e38, INF].map(with_product), [0.0; 3]);
+        assert_eq!([-1.0, 3e38, INF].map(with_product), [OVERFLOWED_SUM; 3]);
         assert_eq!([-3e38, -INF].map(with_product), [OPEN; 2]);
+        // One sum over the terms of both sums adds finite numbers of both signs.
+        let of_sums = |signs: [f32; 2]| {
+            let mut fold = FoldError::new(Reduce::Sum);
+            for sign in signs {
+                fold.push(approximate(sign * INF, OVERFLOWED_SUM));
+            }
+            fold.finish(Scalar::F32(signs[0] * INF + signs[1] * INF))
+        };
+        assert_eq!(of_sums([1.0, 1.0]), OVERFLOWED_SUM);
+        assert_eq!(of_sums([1.0, -1.0]), OPEN);
         let product = |elements: &[f32], result| of_fold(Reduce::Prod, elements, result);
         assert_eq!(
             [product(&[1e30, -1e30], -INF), product(&[INF, 0.5], INF)],

@@ -3,7 +3,7 @@
 //! Role: runs a nest that is a matrix product, with its epilogue.
 //! Method: if both factors and the result are large matrices in memory, the GEMM library multiplies
 //! directly into the output, and the epilogue is then computed there in place. All other products
-//! run in `tiles`. No array of all products is ever allocated.
+//! run in `tiles`.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -36,10 +36,10 @@ pub(super) struct Product {
     /// Set if both factors and the result are large matrices in memory: the strides of rows and
     /// columns of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
-    /// The fallback, which supports every product.
+    /// The tiles of all other products; `None` if these do not support the guards of the factors.
     tiles: Option<Tiles>,
-    /// The loops of the nest, for what neither the library nor the tiles compute. They are compiled
-    /// when they are needed, which is rarely.
+    /// The loops of the nest, the fallback. Few products need them, so the first that does compiles
+    /// them.
     loops: OnceLock<Loops>,
 }
 
@@ -56,10 +56,14 @@ impl Product {
                 .then(|| Loops::in_place(&epilogue_of(nest, contract.sum, &sums)));
             (strides, epilogue)
         });
+        let tiles = match in_memory {
+            Some(_) => None,
+            None => Tiles::new(nest, contract, inputs),
+        };
         Self {
             contract: contract.clone(),
             in_memory,
-            tiles: Tiles::new(nest, contract, inputs),
+            tiles,
             loops: OnceLock::new(),
         }
     }
@@ -104,16 +108,19 @@ impl Product {
     }
 }
 
-/// Returns whether the library multiplies matrices of these sizes faster than tiles do: large ones,
-/// which it packs, and products of a matrix and a few vectors, which it reads once.
+/// Returns whether the library multiplies matrices of these sizes faster than tiles do: products of
+/// a matrix and a few vectors, and products that are so long that the cost of a call to the library
+/// does not matter.
 fn is_for_the_library(nest: &LoopNest, contract: &Contract) -> bool {
-    /// The smallest size of a large matrix.
-    const LARGE: usize = 64;
+    /// The smallest number of multiplications of a long product.
+    const LONG: usize = 1 << 17;
     /// The largest number of vectors.
     const FEW: usize = 3;
     let sides = [&contract.rows, &contract.cols].map(|axes| len_of(axes, &nest.domain));
-    let smallest = sides[0].min(sides[1]);
-    smallest <= FEW || (smallest >= LARGE && nest.reduce_len() >= LARGE)
+    let multiplications = sides[0]
+        .saturating_mul(sides[1])
+        .saturating_mul(nest.reduce_len());
+    sides[0].min(sides[1]) <= FEW || multiplications >= LONG
 }
 
 /// Returns the strides of rows and columns of both factors and of the product in the output, or

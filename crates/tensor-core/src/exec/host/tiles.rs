@@ -28,11 +28,11 @@ use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 use fold::Fold;
 pub(super) use fold::points;
+use kernel::MAX_LANES;
 use operand::{Operand, Source};
 use piece::Piece;
 
-use kernel::MAX_LANES;
-pub(super) use kernel::Vector;
+pub(super) use vector::Vector;
 
 mod fold;
 mod kernel;
@@ -40,8 +40,9 @@ mod operand;
 mod piece;
 #[cfg(test)]
 mod tests;
+mod vector;
 
-/// The approximate number of multiplications of one task: some tens of microseconds.
+/// The approximate number of multiplications of one task: ten microseconds or more.
 const TASK_PRODUCTS: usize = 1 << 19;
 /// The number of rows that tiles divide well.
 const ROW_UNIT: usize = 12;

@@ -7,7 +7,8 @@
 use pulp::{Simd, WithSimd};
 
 use super::fold::Fold;
-use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Terms, Tile, Vector};
+use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Terms, Tile};
+use super::vector::Vector;
 
 /// A piece of the output: some rows and lanes of some batches.
 pub(super) struct Piece<'a, T> {
