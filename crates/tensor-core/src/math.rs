@@ -51,8 +51,8 @@ macro_rules! for_each_lane {
     };
 }
 
-/// Implements [`Chunks`] for a float type, with the modules `pow` and `trig` of the module where the
-/// macro is called.
+/// Implements [`Chunks`] for a float type, with the modules `pow` and `trig` of the module where
+/// the macro is called.
 macro_rules! chunks {
     ($float:ident) => {
         impl Chunks for $float {

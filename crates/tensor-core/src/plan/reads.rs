@@ -88,8 +88,8 @@ impl Graph<'_> {
         is_paired
     }
 
-    /// Finds the sums of products that are read by another sum alone, and the views between both, if
-    /// adding up all terms in the other sum costs less.
+    /// Finds the sums of products that are read by another sum alone, and the views between both,
+    /// if adding up all terms in the other sum costs less.
     fn summed(&self) -> Vec<bool> {
         /// The cost of a term of a product, in additions; a tile adds many terms at a time.
         const TERM: f64 = 0.125;
