@@ -236,6 +236,9 @@ impl<'a> Walk<'a> {
         if self.has_plane && number + 2 == n_loops {
             return self.run_plane(data, out);
         }
+        if number + 2 == n_loops && self.gather_rows(data, out) {
+            return;
+        }
         let held = self.held_in(number);
         let (len, step) = (self.loops[number].len, self.loops[number].out);
         let zero = T::default();
@@ -357,6 +360,37 @@ impl<'a> Walk<'a> {
             #[inline(always)]
             || plane.copy(data, first, &mut out[from..]),
         );
+    }
+
+    /// Copies one run of the last loop for each index of the loop before. Returns `false`, and
+    /// copies nothing, if the runs are not of this simple form or if an index is out of range.
+    fn gather_rows<T: Element>(&self, data: &[T], out: &mut [T]) -> bool {
+        let [.., outer, row] = &self.loops[..] else {
+            return false;
+        };
+        let Some(gather) = &self.gather else {
+            return false;
+        };
+        let is_plain = self.guards.is_empty()
+            && gather.n_outer + 1 == self.loops.len()
+            && outer.strides[INDEX] == 1
+            && (row.out, row.strides[SOURCE]) == (1, 1);
+        if !is_plain {
+            return false;
+        }
+        let Some(places) = gather.places(self.positions[INDEX], outer.len) else {
+            return false;
+        };
+        let mut start = self.positions[SOURCE];
+        for (out, &place) in out.chunks_mut(outer.out).zip(places) {
+            let from = start.wrapping_add(gather.stride.wrapping_mul(place as isize));
+            let from = usize::try_from(from).ok().and_then(|from| data.get(from..));
+            if let Some(from) = from.and_then(|from| from.get(..row.len)) {
+                out[..row.len].copy_from_slice(from);
+            }
+            start = start.wrapping_add(outer.strides[SOURCE]);
+        }
+        true
     }
 
     /// Copies the elements `range` of the last loop, each at an index of its own.
