@@ -3,10 +3,10 @@
 //! Method: `exp` splits `x = n ln 2 + r`, approximates `e^r` by a polynomial, and multiplies by
 //! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
 //! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
-//! the first part are exact (Cody and Waite). `tanh` is a polynomial below 1, and computed by the
-//! exponential from 1. `pow`, `sin` and `cos` share their steps with f64 (modules `math::pow` and
-//! `math::trig`). Every other function is computed in f64 (module `wide`), with an error that is
-//! negligible compared with the final rounding to f32.
+//! the first part are exact (Cody and Waite). `tanh` and `erf` are polynomials below 1, and
+//! computed by the exponential from 1. `pow`, `sin` and `cos` share their steps with f64 (modules
+//! `math::pow` and `math::trig`). Every other function is computed in f64 (module `wide`), with an
+//! error that is negligible compared with the final rounding to f32.
 
 use super::{CHUNK, Chunks, Math, wide};
 
@@ -161,7 +161,13 @@ impl Math for f32 {
 
     #[inline(always)]
     fn erf(x: Self) -> Self {
-        rounded(wide::erf(x.into()))
+        let size = x.abs();
+        let result = if size < 1.0 {
+            erf_near_zero(size)
+        } else {
+            erf_from_one(size)
+        };
+        result.copysign(x)
     }
 
     #[inline(always)]
@@ -283,6 +289,46 @@ fn tanh_from_one(x: f32) -> f32 {
     let (exponent, excess) = exp_parts(2.0 * if x > LARGEST { LARGEST } else { x });
     let scale = f32::from_bits(exponent.wrapping_sub(127) << 23);
     1.0 - 2.0 / scale.mul_add(excess, scale + 1.0)
+}
+
+/// Returns the error function of a number in [0, 1].
+#[inline(always)]
+fn erf_near_zero(x: f32) -> f32 {
+    /// The coefficients of erf(x) / x − 1 in powers of x² on [0, 1], with a relative error of
+    /// erf(x) below 2^-29.6.
+    const C: [f32; 7] = [
+        0.12837917,
+        -0.37612626,
+        0.112835854,
+        -0.026853813,
+        0.0051883277,
+        -0.0008010194,
+        7.853861e-5,
+    ];
+
+    // The polynomial adds at most a sixth of x, so its rounding errors are small next to x.
+    x.mul_add(horner(C, x * x), x)
+}
+
+/// Returns the error function of a number from 1, or of NaN.
+#[inline(always)]
+fn erf_from_one(x: f32) -> f32 {
+    /// An argument whose result rounds to 1, which is that of all larger ones.
+    const LARGEST: f32 = 4.0;
+    /// The coefficients of ln(erfc(x)) in powers of x on [1, 4], with a relative error of erf(x)
+    /// below 2^-29.8.
+    const C: [f32; 7] = [
+        -0.000341524,
+        -1.1270891,
+        -0.63814485,
+        -0.10310675,
+        0.02183806,
+        -0.0029476576,
+        0.00018637911,
+    ];
+
+    // 1 − erf(x) is at most 0.16, so the errors of the exponential are small next to 1.
+    1.0 - exp_within(horner(C, if x > LARGEST { LARGEST } else { x }))
 }
 
 /// Evaluates `Σ c[i] x^i` by Horner's rule.

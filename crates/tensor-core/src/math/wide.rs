@@ -82,31 +82,6 @@ fn ln_of_parts(k: f64, f: f64) -> f64 {
     k * LN_2 + s * polynomial(C, s * s)
 }
 
-/// Returns the error function of `x`, which must be a number of f32.
-#[inline(always)]
-pub(super) fn erf(x: f64) -> f64 {
-    /// The coefficients of erf(x) / x in powers of x² on |x| ≤ 1, with a relative error below
-    /// 2^-34.8.
-    const C: [f64; 8] = [
-        1.1283791670580232,
-        -0.3761263843465887,
-        0.11283781974219113,
-        -0.02686540004871093,
-        0.005220945451276477,
-        -0.0008482829113641844,
-        0.00011256949849491651,
-        -9.641521605017933e-06,
-    ];
-
-    // Above 1, 1 − erf(x) is at most 0.16, so the subtraction does not magnify its error.
-    let far = (1.0 - erfc(x.abs())).copysign(x);
-    if x.abs() < 1.0 {
-        x * horner(C, x * x)
-    } else {
-        far
-    }
-}
-
 /// Returns the complementary error function of `x`, a value of f32.
 #[inline(always)]
 pub(super) fn erfc(x: f64) -> f64 {
