@@ -1,5 +1,5 @@
-//! The loops over pairs and the products by ranges, compared with the reference executor: every
-//! combination, at sizes around their tile sizes.
+//! Reductions over pairs, compared with the reference executor: every combination, at sizes around
+//! those of tiles.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Tolerance, compare};

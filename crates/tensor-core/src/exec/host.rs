@@ -4,9 +4,9 @@
 //! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
 //! instruction, `fetch` loads elements into lanes, and `lanes`, `loops` and `functions` contain the
 //! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
-//! of lanes at a time, and `pairs` combines every row with every lane. `product` hands large matrix
-//! products to the GEMM library, and computes the others in `tiles`. `moves` runs the nests that
-//! only move elements. `split` splits the work over threads.
+//! of lanes at a time. `pairs` finds the reductions over pairs of elements; `product` hands large
+//! matrix products among them to the GEMM library, and computes the others in `tiles`. `moves` runs
+//! the nests that only move elements. `split` splits the work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -20,9 +20,9 @@
 //! | Cranelift, 128-bit SIMD, unrolled | 100 ms | 20.8 ms |
 //! | Rust loops by hand, AVX-512 / SSE2 | 38 / 118 ms | 4.9 / 20 ms |
 //!
-//! An interpreter cannot keep an accumulator for each output element in CPU registers. After matrix
-//! products, the most common nests that need such accumulators are folds over all pairs of elements
-//! of two inputs. These folds have loops of their own in `pairs`.
+//! An interpreter cannot keep an accumulator for each output element in CPU registers. The most
+//! common nests that need such accumulators are reductions over pairs of elements of two inputs:
+//! products, convolutions, distances. These run in `tiles`.
 //! Accuracy: the order of a sum depends on the step alone, so results have the same bits on any
 //! number of threads.
 

@@ -69,7 +69,6 @@ impl<'n> Compiler<'n> {
             constants: Vec::new(),
             result: Slot::Uniform(0),
             before: None,
-            pairs: None,
             // A reduction may stop early if its operation has an annihilator (`All`, `Any`).
             stops: !nest.reduce.is_empty()
                 && !gathers

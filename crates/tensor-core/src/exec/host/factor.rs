@@ -15,7 +15,7 @@ impl<'a, T: Element> Factor<'a, T> {
     /// Returns the factor that a value of the nest loads.
     pub(super) fn new(nest: &'a LoopNest, value: ValueId, inputs: &[&'a HostData]) -> Self {
         let Value::Load { input, map, .. } = &nest.values[value.0] else {
-            unreachable!("`takes` accepts only products whose factors are loads");
+            unreachable!("the factors of `Pairs` are loads");
         };
         Self {
             elements: T::slice(inputs[*input]).unwrap_or_default(),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::moves::Moves;
-use super::product::{self, Product};
+use super::product::Product;
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
@@ -37,15 +37,14 @@ impl Kernel {
     /// intermediate representation.
     fn new(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
         nest.check(inputs).map_err(|what| Error::BadStep { what })?;
-        let form = match &nest.contract {
-            _ if nest.output_len() == 0 => Form::Nothing,
-            Some(contract) if product::takes(nest, contract) => {
-                Form::Product(Box::new(Product::new(nest, contract, inputs)))
-            }
-            _ => match Moves::from_nest(nest) {
-                Some(moves) => Form::Moves(moves),
-                None => Form::Loops(Box::new(Loops::new(nest))),
-            },
+        let form = if nest.output_len() == 0 {
+            Form::Nothing
+        } else if let Some(product) = Product::new(nest, inputs) {
+            Form::Product(Box::new(product))
+        } else if let Some(moves) = Moves::from_nest(nest) {
+            Form::Moves(moves)
+        } else {
+            Form::Loops(Box::new(Loops::new(nest)))
         };
         Ok(Self {
             nest: Arc::clone(nest),
@@ -64,7 +63,7 @@ impl Kernel {
             Form::Loops(loops) => with_element!(self.nest.dtype(), T => {
                 loops.fill::<T>(inputs, out.elements_mut())?;
             }),
-            Form::Product(product) => product.multiply(&self.nest, inputs, &mut out, pool)?,
+            Form::Product(product) => product.compute(&self.nest, inputs, &mut out, pool)?,
         }
         Ok(out)
     }

@@ -104,6 +104,27 @@ impl Level {
         self.arch.dispatch(loops)
     }
 
+    /// Returns whether one instruction of the level counts the ones of each word of a vector.
+    pub(super) fn counts_words(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.popcount.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Runs loops over explicit vectors, compiled for the instruction that counts the ones of
+    /// words.
+    ///
+    /// # Panics
+    /// If the level does not have the instruction ([`counts_words`](Self::counts_words)).
+    pub(super) fn run_counting_words<O: pulp::WithSimd<Output = ()>>(self, loops: O) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(popcount), pulp::Arch::V4(v4)) = (self.popcount, self.arch) {
+            return popcount.vectorize(OnV4(v4, loops));
+        }
+        unreachable!("the level counts the ones of words");
+    }
+
     /// Returns the number of lanes of a vector of floats of a type.
     pub(super) fn n_lanes(self, dtype: DType) -> usize {
         self.run(LaneCount(dtype))
@@ -162,6 +183,20 @@ impl<F: FnMut(bool)> pulp::NullaryFnOnce for ByWords<F> {
     #[inline(always)]
     fn call(mut self) {
         (self.0)(true);
+    }
+}
+
+/// Loops over AVX-512 vectors, in the form that the macro's level calls.
+#[cfg(target_arch = "x86_64")]
+struct OnV4<O>(pulp::x86::V4, O);
+
+#[cfg(target_arch = "x86_64")]
+impl<O: pulp::WithSimd<Output = ()>> pulp::NullaryFnOnce for OnV4<O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.1.with_simd(self.0);
     }
 }
 

@@ -54,8 +54,6 @@ pub(super) struct Machine<'p> {
     pub(super) no_strides: Vec<isize>,
     /// Memory for the rows that are reduced together.
     pub(super) rows: Vec<Row>,
-    /// Memory for copies of rows with their padding, in elements of any type.
-    pub(super) padded: Vec<u64>,
 }
 
 impl<'p> Machine<'p> {
@@ -74,7 +72,6 @@ impl<'p> Machine<'p> {
             len: 0,
             fault: None,
             rows: Vec::new(),
-            padded: Vec::new(),
         };
         for &(register, scalar) in &program.constants {
             machine.set_uniform(register, scalar);

@@ -1,9 +1,9 @@
-//! Matrix products.
+//! Products of matrices, and other reductions over pairs.
 //!
-//! Role: runs a nest that is a matrix product, with its epilogue.
+//! Role: runs a nest that is a reduction over pairs (`pairs`), with its epilogue.
 //! Method: if both factors and the result are large matrices in memory, the GEMM library multiplies
-//! directly into the output, and the epilogue is then computed there in place. All other products
-//! run in `tiles`.
+//! directly into the output, and the epilogue is then computed there in place. All other
+//! reductions run in `tiles`.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -13,30 +13,25 @@ use std::sync::{Arc, OnceLock};
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
+use super::pairs::Pairs;
 use super::split::Loops;
-use super::tiles::{Tiles, Vector};
+use super::tiles::Tiles;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
-use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{IndexMap, LoopNest, Value, ValueId};
 use crate::storage::{HostStorage, Pool};
 
-/// Returns `true` if this module can compute the product of a nest: both factors are loads, and no
-/// axis is empty.
-pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
-    let is_plain = |factor: ValueId| matches!(nest.values[factor.0], Value::Load { .. });
-    is_plain(contract.lhs) && is_plain(contract.rhs) && !nest.sizes().contains(&0)
-}
-
-/// A matrix product with its plan of computation.
+/// A reduction over pairs with its plan of computation.
 #[derive(Debug)]
 pub(super) struct Product {
-    contract: Contract,
-    /// Set if both factors and the result are large matrices in memory: the strides of rows and
+    pairs: Pairs,
+    /// Set if the GEMM library computes the nest: a product whose factors and result are large
+    /// matrices in memory. The strides of rows and
     /// columns of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
-    /// The tiles of all other products; `None` if these do not support the guards of the factors.
+    /// The tiles of all other reductions; `None` if these do not support the guards of the factors.
     tiles: Option<Tiles>,
     /// The loops of the nest, the fallback. Few products need them, so the first that does compiles
     /// them.
@@ -44,79 +39,109 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Prepares the product of a nest, for inputs of the given types and lengths.
-    pub(super) fn new(nest: &LoopNest, contract: &Contract, inputs: &[(DType, usize)]) -> Self {
+    /// Prepares the reduction of a nest, for inputs of the given types and lengths. Returns `None`
+    /// if the nest is no reduction over pairs, or if the loops of the interpreter are faster.
+    pub(super) fn new(nest: &LoopNest, inputs: &[(DType, usize)]) -> Option<Self> {
+        if nest.sizes().contains(&0) {
+            return None;
+        }
+        let pairs = Pairs::from_nest(nest)?;
         // The library writes sums in the type of the factors, so the output must have this type.
-        let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
-        let strides = strides_in_memory(nest, contract)
-            .filter(|_| same_type && is_for_the_library(nest, contract));
+        let is_plain = pairs.is_float_product() && nest.dtype() == pairs.dtype;
+        let strides = strides_in_memory(nest, &pairs)
+            .filter(|_| is_plain && is_for_the_library(nest, &pairs));
         let in_memory = strides.map(|strides| {
             let sums = crate::plan::contiguous(&nest.domain);
-            let epilogue = (contract.sum != nest.result())
-                .then(|| Loops::in_place(&epilogue_of(nest, contract.sum, &sums)));
+            let epilogue = (pairs.folded != nest.result())
+                .then(|| Loops::in_place(&epilogue_of(nest, pairs.folded, &sums)));
             (strides, epilogue)
         });
         let tiles = match in_memory {
             Some(_) => None,
-            None => Tiles::new(nest, contract, inputs),
+            None => Tiles::new(nest, &pairs, inputs),
         };
-        Self {
-            contract: contract.clone(),
+        // A contract is multiplied here even if only the loops support it.
+        let is_taken = nest.contract.is_some()
+            || tiles
+                .as_ref()
+                .is_some_and(|tiles| pays(nest, &pairs, tiles));
+        is_taken.then(|| Self {
+            pairs,
             in_memory,
             tiles,
             loops: OnceLock::new(),
-        }
+        })
     }
 
-    /// Computes the product with its epilogue into `out`.
-    pub(super) fn multiply(
+    /// Computes the reduction with its epilogue into `out`.
+    pub(super) fn compute(
         &self,
         nest: &LoopNest,
         inputs: &[&HostData],
         out: &mut HostStorage,
         pool: &Arc<Pool>,
     ) -> Result<()> {
-        match nest.dtypes[self.contract.sum.0] {
-            DType::F64 => self.multiply_as::<f64>(nest, inputs, out, pool),
-            _ => self.multiply_as::<f32>(nest, inputs, out, pool),
-        }
-    }
-
-    fn multiply_as<T: Vector + Stored<Lane = T>>(
-        &self,
-        nest: &LoopNest,
-        inputs: &[&HostData],
-        out: &mut HostStorage,
-        pool: &Arc<Pool>,
-    ) -> Result<()> {
-        if let Some((strides, epilogue)) = &self.in_memory {
-            let out = out.elements_mut::<T>();
-            if multiply_in_memory(nest, &self.contract, *strides, inputs, out)? {
-                return match epilogue {
-                    Some(epilogue) => epilogue.fill(inputs, out),
-                    None => Ok(()),
-                };
-            }
+        let by_library = match self.pairs.dtype {
+            DType::F64 => self.multiply_in_memory::<f64>(nest, inputs, out)?,
+            _ => self.multiply_in_memory::<f32>(nest, inputs, out)?,
+        };
+        if by_library {
+            return Ok(());
         }
         if let Some(tiles) = &self.tiles
-            && tiles.multiply::<T>(nest, inputs, out, pool)?
+            && tiles.reduce(nest, inputs, out, pool)?
         {
             return Ok(());
         }
         let loops = self.loops.get_or_init(|| Loops::new(nest));
         with_element!(nest.dtype(), R => loops.fill::<R>(inputs, out.elements_mut()))
     }
+
+    /// Computes the nest with the GEMM library. Returns `false` if the library does not compute it.
+    fn multiply_in_memory<T: Float + Stored<Lane = T>>(
+        &self,
+        nest: &LoopNest,
+        inputs: &[&HostData],
+        out: &mut HostStorage,
+    ) -> Result<bool> {
+        let Some((strides, epilogue)) = &self.in_memory else {
+            return Ok(false);
+        };
+        let out = out.elements_mut::<T>();
+        if !multiply_in_memory(nest, &self.pairs, *strides, inputs, out)? {
+            return Ok(false);
+        }
+        if let Some(epilogue) = epilogue {
+            epilogue.fill(inputs, out)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Returns whether tiles are faster than the loops of the interpreter, for a nest that is not
+/// marked as a product.
+fn pays(nest: &LoopNest, pairs: &Pairs, tiles: &Tiles) -> bool {
+    /// The smallest number of outputs; the loops split long reductions of few outputs over threads.
+    const OUTPUTS: usize = 64;
+    /// The number of terms that the interpreter reduces while tiles copy an element.
+    const TERMS: usize = 4;
+    let sides = pairs.own.iter().map(|axes| len_of(axes, &nest.domain));
+    let n_terms = nest.output_len().saturating_mul(nest.reduce_len());
+    sides.product::<usize>() > 1
+        && nest.reduce_len() > 1
+        && nest.output_len() >= OUTPUTS
+        && tiles.copy_len().saturating_mul(TERMS) <= n_terms
 }
 
 /// Returns whether the library multiplies matrices of these sizes faster than tiles do: products of
 /// a matrix and a few vectors, and products that are so long that the cost of a call to the library
 /// does not matter.
-fn is_for_the_library(nest: &LoopNest, contract: &Contract) -> bool {
+fn is_for_the_library(nest: &LoopNest, pairs: &Pairs) -> bool {
     /// The smallest number of multiplications of a long product.
     const LONG: usize = 1 << 17;
     /// The largest number of vectors.
     const FEW: usize = 3;
-    let sides = [&contract.rows, &contract.cols].map(|axes| len_of(axes, &nest.domain));
+    let sides = [0, 1].map(|number| len_of(&pairs.own[number], &nest.domain));
     let multiplications = sides[0]
         .saturating_mul(sides[1])
         .saturating_mul(nest.reduce_len());
@@ -125,12 +150,12 @@ fn is_for_the_library(nest: &LoopNest, contract: &Contract) -> bool {
 
 /// Returns the strides of rows and columns of both factors and of the product in the output, or
 /// `None` if one of the three is not a matrix in memory.
-fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]; 3]> {
+fn strides_in_memory(nest: &LoopNest, pairs: &Pairs) -> Option<[[usize; 2]; 3]> {
     let sizes = nest.sizes();
     let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
     // The batch axes must come first in the output, so that the product of each batch index is one
     // contiguous chunk.
-    if (0..contract.batch.len()).any(|axis| !contract.batch.contains(&axis)) {
+    if (0..pairs.batch.len()).any(|axis| !pairs.batch.contains(&axis)) {
         return None;
     }
     // Padding has guards, which strides cannot express.
@@ -138,9 +163,9 @@ fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]
         Value::Load { map, guards, .. } if guards.is_empty() => Some(map),
         _ => None,
     };
-    let (lhs, rhs) = (map_of(contract.lhs)?, map_of(contract.rhs)?);
+    let (lhs, rhs) = (map_of(pairs.factors[0])?, map_of(pairs.factors[1])?);
     let layout = crate::plan::contiguous(&nest.domain);
-    let (rows, cols) = (&contract.rows, &contract.cols);
+    let [rows, cols] = &pairs.own;
     let of = |map: &IndexMap, axes: &[usize]| stride_over(map, axes, &sizes);
     Some([
         [of(lhs, rows)?, of(lhs, &inner)?],
@@ -153,19 +178,19 @@ fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]
 /// the output then contains unspecified values.
 fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     nest: &LoopNest,
-    contract: &Contract,
+    pairs: &Pairs,
     [a_strides, b_strides, c_strides]: [[usize; 2]; 3],
     inputs: &[&HostData],
     out: &mut [T],
 ) -> Result<bool> {
     let sizes = nest.sizes();
     let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
-    let batch: Vec<usize> = (0..contract.batch.len()).collect();
+    let batch: Vec<usize> = (0..pairs.batch.len()).collect();
     let (lhs, rhs) = (
-        Factor::<T>::new(nest, contract.lhs, inputs),
-        Factor::<T>::new(nest, contract.rhs, inputs),
+        Factor::<T>::new(nest, pairs.factors[0], inputs),
+        Factor::<T>::new(nest, pairs.factors[1], inputs),
     );
-    let (rows, cols) = (&contract.rows, &contract.cols);
+    let [rows, cols] = &pairs.own;
     let [m, k, n] = [
         len_of(rows, &sizes),
         len_of(&inner, &sizes),

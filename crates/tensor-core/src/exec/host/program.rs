@@ -10,8 +10,6 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 
 use super::compile::Compiler;
 use super::lane_axes::LaneAxes;
-use super::pairs::Pairs;
-use super::rows::MAX_ROWS;
 
 /// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,8 +131,6 @@ pub(super) struct Bytecode {
     /// Whether the loop of the reduction may stop before the last point: every reduction is `All`
     /// or `Any`, whose result may be decided earlier, and no value is gathered.
     pub(super) stops: bool,
-    /// Set if the program is a reduction over all pairs.
-    pub(super) pairs: Option<Pairs>,
 }
 
 /// The phase in which a value is computed.
@@ -148,9 +144,7 @@ pub(super) enum Phase {
 impl Bytecode {
     /// Compiles a nest.
     pub(super) fn compile(nest: &LoopNest) -> Self {
-        let mut program = Compiler::new(nest).compile();
-        program.pairs = Pairs::from_program(&program);
-        program
+        Compiler::new(nest).compile()
     }
 
     /// Compiles a nest without reductions whose last input is the output itself, in the same order
@@ -159,35 +153,10 @@ impl Bytecode {
         Compiler::in_place(nest).compile()
     }
 
-    /// Returns whether the epilogue of several rows can run at once: it reads only accumulators and
-    /// constants, which have no position.
-    pub(super) fn ends_together(&self) -> bool {
-        let is_plain = |instruction: &Instruction| {
-            let reads_input = instruction
-                .operands
-                .iter()
-                .any(|place| matches!(place, Slot::Input(_)));
-            let has_access = matches!(
-                instruction.code,
-                Code::Fetch(_) | Code::Gather { .. } | Code::Index(_) | Code::Inside(_)
-            );
-            !reads_input && !has_access
-        };
-        let result_is_plain = !matches!(self.result, Slot::Input(_));
-        self.before.is_none() && result_is_plain && self.epilogue.iter().all(is_plain)
-    }
-
-    /// Returns the number of lanes of a register: those of a block, or of all rows that are reduced
-    /// together.
+    /// Returns the number of lanes of a register. Registers are no longer than the lanes in use:
+    /// clearing more takes longer than the steps of a small program.
     pub(super) fn register_lanes(&self) -> usize {
-        let rows = if self.pairs.is_some() && self.ends_together() {
-            MAX_ROWS
-        } else {
-            1
-        };
-        // Registers are no longer than the lanes in use: clearing more takes longer than the steps
-        // of a small program.
-        self.block.min(self.lanes.len.saturating_mul(rows))
+        self.block.min(self.lanes.len)
     }
 
     /// Returns the number of units of the reduction for one output element: points of the reduced

@@ -36,13 +36,6 @@ impl Register {
         Self(lines)
     }
 
-    /// Replaces the register if it has fewer than `lanes` lanes. The content is unspecified.
-    pub(super) fn make_room(&mut self, lanes: usize) {
-        if self.0.len() < lanes.div_ceil(LANES_A_LINE) {
-            *self = Self::with_lanes(lanes);
-        }
-    }
-
     /// Returns an empty list with room for `n_lines` lines, from the cache if the latest entry is
     /// large enough.
     fn empty(n_lines: usize) -> Vec<CacheLine> {

@@ -10,7 +10,6 @@ use rayon::slice::ParallelSliceMut;
 
 use super::lanes::Stored;
 use super::machine::Machine;
-use super::pairs;
 use super::program::{Bytecode, Phase};
 use super::register::Register;
 use super::rows::MAX_ROWS;
@@ -99,23 +98,12 @@ fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
         program.lanes.n_outputs()
     };
     let rows = |n: usize| lanes.saturating_mul(n);
-    // Fewer rows than the loop over pairs takes would be left to the interpreter, which is several
-    // times as slow as the loop.
-    let smallest = if program.pairs.is_some() && lanes >= pairs::LANES {
-        pairs::ROWS
-    } else {
-        1
-    };
     // Units to which a task's length is rounded, largest first.
-    let units = [MAX_ROWS, pairs::ROWS, smallest].map(rows);
+    let units = [MAX_ROWS, MAX_ROWS / 2, 1].map(rows);
     let fits = |&unit: &usize| n_elements / unit >= ENOUGH_TASKS || unit <= 2 * wish;
     let unit = units.into_iter().find(fits);
-    let last = if smallest > 1 {
-        rows(smallest)
-    } else {
-        program.block / program.lanes.per_output
-    };
-    wish.next_multiple_of(unit.unwrap_or(last))
+    let a_block = program.block / program.lanes.per_output;
+    wish.next_multiple_of(unit.unwrap_or(a_block))
 }
 
 /// Returns the number of parts of the reduction for each output block: 1, unless there are too few

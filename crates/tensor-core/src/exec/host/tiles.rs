@@ -1,13 +1,13 @@
-//! Matrix products in tiles of CPU registers.
+//! Products and other reductions over pairs, in tiles of CPU registers.
 //!
-//! Role: computes all products except those of large matrices in memory: windows of any step,
-//! batches, and narrow or small products.
+//! Role: computes all reductions over pairs (`pairs`) except products of large matrices in memory:
+//! windows of any step, batches, narrow and small products, distances, counts of equal bits.
 //! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
-//! two vectors of lanes; its accumulators stay in registers while all terms of a block are added
-//! (`kernel`). Tables contain the distances between terms, rows and lanes, so no windows are stored
-//! (`fold`). A factor that cannot be read in place is copied once (`operand`). The output is
-//! divided into pieces, one task each (`piece`), and what follows the sums is computed piece by
-//! piece.
+//! two vectors of lanes; its accumulators stay in registers while all terms of a block are reduced
+//! (`kernel`) by one of many functions (`reducer`). Tables contain the distances between terms,
+//! rows and lanes, so no windows are stored (`fold`). A factor that cannot be read in place is
+//! copied once (`operand`). The output is divided into pieces, one task each (`piece`), and the
+//! operations after the reduction are computed piece by piece.
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
@@ -19,25 +19,26 @@ use super::factor::{len_of, set_index};
 use super::lanes::Stored;
 use super::level::Level;
 use super::machine::Machine;
+use super::pairs::Pairs;
 use super::product::epilogue_of;
 use super::program::Bytecode;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
-use crate::ir::{Contract, Guard, LoopNest, Value, ValueId};
+use crate::ir::{Guard, LoopNest, Value, ValueId};
 use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
-use fold::Fold;
-pub(super) use fold::points;
+use fold::{Fold, points};
 use kernel::MAX_LANES;
 use operand::{Operand, Source};
 use piece::Piece;
-
-pub(super) use vector::Vector;
+use reducer::{Reducer, WithReducer};
+use vector::Vector;
 
 mod fold;
 mod kernel;
 mod operand;
 mod piece;
+mod reducer;
 #[cfg(test)]
 mod tests;
 mod vector;
@@ -55,11 +56,14 @@ pub(super) struct Tiles {
     /// The sizes of all loops.
     sizes: Vec<usize>,
     n_domain: usize,
+    pairs: Pairs,
     roles: Roles,
     fold: Fold,
     /// The axis along which the output is divided into tasks, and the number of its indices for one
     /// task. Each task has one index of the axes before.
     cut: (usize, usize),
+    /// Whether the lanes of a block are packed before many rows meet them.
+    packs: bool,
     /// The inputs of which no element may be NaN or infinite: factors that are read without a guard
     /// that both factors have. Where the guard fails, the other factor is 0, and so is the product.
     finite: Vec<usize>,
@@ -93,24 +97,20 @@ impl Tiles {
     /// Chooses the roles of the factors and the division of the output, for inputs of the given
     /// types and lengths. Returns `None` if a guard belongs to no axis of an array, or if the
     /// factors would have to be copied to arrays that are much larger than inputs and output.
-    pub(super) fn new(
-        nest: &LoopNest,
-        contract: &Contract,
-        inputs: &[(DType, usize)],
-    ) -> Option<Self> {
+    pub(super) fn new(nest: &LoopNest, pairs: &Pairs, inputs: &[(DType, usize)]) -> Option<Self> {
         let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
         let level = Level::best();
-        let n_vector_lanes = level.n_lanes(nest.dtypes[contract.sum.0]);
-        let (guards, finite) = own_guards(nest, contract, inputs)?;
+        let n_vector_lanes = level.n_lanes(pairs.dtype);
+        let (guards, finite) = own_guards(nest, pairs, inputs)?;
         let elements = inputs.iter().map(|&(_, len)| len).sum::<usize>();
         let elements = elements.saturating_add(nest.output_len());
         let limits = Limits {
             n_vector_lanes,
             copy_len: elements.saturating_mul(MAX_GROWTH),
         };
-        let roles = Roles::cheapest(nest, contract, &guards, limits)?;
+        let roles = Roles::cheapest(nest, pairs, &guards, limits)?;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
-        let sum = contract.sum;
+        let sum = pairs.folded;
         let layout = contiguous(&nest.domain);
         let end = if nest.dtype() == nest.dtypes[sum.0] {
             let follows = sum != nest.result();
@@ -119,29 +119,59 @@ impl Tiles {
         } else {
             End::Rest(Bytecode::compile(&epilogue_of(nest, sum, &layout)))
         };
+        let fold = Fold::new(&sizes, n_domain, maps);
         Some(Self {
             finite,
-            fold: Fold::new(&sizes, n_domain, maps),
+            packs: fold.crowds(pairs.dtype.bytes()),
+            fold,
             cut: roles.cut(&sizes, n_domain, n_vector_lanes),
             sizes,
             n_domain,
+            pairs: pairs.clone(),
             roles,
             level,
             end,
         })
     }
 
-    /// Computes the product and the rest of the nest into the output. Returns `false`, and computes
-    /// nothing, if an element is infinite or NaN that would be multiplied by padding.
-    pub(super) fn multiply<T: Vector + Stored<Lane = T>>(
+    /// Returns the number of elements that are copied for each run.
+    pub(super) fn copy_len(&self) -> usize {
+        self.roles.operands.iter().map(Operand::copy_len).sum()
+    }
+
+    /// Computes the reduction and the rest of the nest into the output. Returns `false`, and
+    /// computes nothing, if an element is infinite or NaN that would be multiplied by padding.
+    pub(super) fn reduce(
         &self,
         nest: &LoopNest,
         inputs: &[&HostData],
         out: &mut HostStorage,
         pool: &Arc<Pool>,
     ) -> Result<bool> {
+        let run = Run {
+            tiles: self,
+            nest,
+            inputs,
+            out,
+            pool,
+        };
+        let Pairs {
+            dtype, reduction, ..
+        } = self.pairs;
+        reducer::dispatch(dtype, reduction, self.level.counts_words(), run)
+    }
+
+    /// Computes the reduction by a reducer.
+    fn reduce_by<F: Reducer>(&self, reducer: F, run: Run<'_>) -> Result<bool> {
+        let Run {
+            nest,
+            inputs,
+            out,
+            pool,
+            ..
+        } = run;
         let is_finite = |&input: &usize| {
-            let elements = T::slice(inputs[input]).unwrap_or_default();
+            let elements = F::In::slice(inputs[input]).unwrap_or_default();
             elements.iter().all(|x| x.is_finite())
         };
         if !self.finite.iter().all(is_finite) {
@@ -149,20 +179,43 @@ impl Tiles {
         }
         let [rows, lanes] = &self.roles.operands;
         let copies = [
-            rows.copied::<T>(inputs, pool)?,
-            lanes.copied::<T>(inputs, pool)?,
+            rows.copied::<F::In>(inputs, pool)?,
+            lanes.copied::<F::In>(inputs, pool)?,
         ];
-        let elements = |number: usize| -> &[T] {
+        let elements = |number: usize| -> &[F::In] {
             let operand = &self.roles.operands[number];
             let data = copies[number].as_ref();
             let data = data.map_or(inputs[operand.input], |copy| copy.data());
-            T::slice(data).unwrap_or_default()
+            F::In::slice(data).unwrap_or_default()
         };
         let operands = [elements(0), elements(1)];
+        let reduce = |place: Place<'_>, out: &mut [F::Out]| {
+            let piece = self.piece(reducer, operands, place, out);
+            if F::COUNTS_WORDS {
+                self.level.run_counting_words(piece);
+            } else {
+                self.level.run(piece);
+            }
+        };
+        self.compute(&reduce, nest, inputs, out, pool)?;
+        Ok(true)
+    }
+
+    /// Computes the nest piece by piece. `reduce` computes the reduction of a piece. It is a trait
+    /// object, so that the code for threads and for the rest of the nest is compiled once for each
+    /// type of results, and not for each reducer.
+    fn compute<A: Stored>(
+        &self,
+        reduce: &(dyn Fn(Place<'_>, &mut [A]) + Sync),
+        nest: &LoopNest,
+        inputs: &[&HostData],
+        out: &mut HostStorage,
+        pool: &Arc<Pool>,
+    ) -> Result<()> {
         match &self.end {
             End::InPlace(epilogue) => {
-                self.for_each_piece(out.elements_mut(), |first, place, out| {
-                    self.level.run(self.piece(operands, place, out));
+                self.for_each_piece(out.elements_mut::<A>(), |first, place, out| {
+                    reduce(place, out);
                     match epilogue {
                         Some(epilogue) => Machine::new(epilogue, inputs).fill(first, out),
                         None => Ok(()),
@@ -171,8 +224,8 @@ impl Tiles {
             }
             End::Rest(rest) => with_element!(nest.dtype(), R => {
                 self.for_each_piece(out.elements_mut::<R>(), |first, place, out| {
-                    let mut sums = pool.take(T::DTYPE, out.len())?;
-                    self.level.run(self.piece(operands, place, sums.elements_mut()));
+                    let mut sums = pool.take(A::DTYPE, out.len())?;
+                    reduce(place, sums.elements_mut());
                     // The epilogue reads the sums as one more input.
                     let mut with_sums = inputs.to_vec();
                     with_sums.push(sums.data());
@@ -182,17 +235,15 @@ impl Tiles {
                     machine.fill(first, out)
                 })
             }),
-        }?;
-        Ok(true)
+        }
     }
 
-    /// Calls `f` for each piece, on all threads, with the number of its first element, its place
-    /// (the index of its first element, and the number of indices of the divided axis), and its
-    /// part of the output.
+    /// Calls `f` for each piece, on all threads, with the number of its first element, its place,
+    /// and its part of the output.
     fn for_each_piece<R: Send>(
         &self,
         out: &mut [R],
-        f: impl Fn(usize, (&[usize], usize), &mut [R]) -> Result<()> + Sync,
+        f: impl Fn(usize, Place<'_>, &mut [R]) -> Result<()> + Sync,
     ) -> Result<()> {
         let (axis, n) = self.cut;
         let outer: Vec<usize> = (0..axis).collect();
@@ -223,12 +274,13 @@ impl Tiles {
     }
 
     /// Returns a piece of the output with the positions of its rows and lanes.
-    fn piece<'a, T>(
+    fn piece<'a, F: Reducer>(
         &'a self,
-        [rows_in, lanes_in]: [&'a [T]; 2],
-        (index, n): (&[usize], usize),
-        out: &'a mut [T],
-    ) -> Piece<'a, T> {
+        reducer: F,
+        [rows_in, lanes_in]: [&'a [F::In]; 2],
+        (index, n): Place<'_>,
+        out: &'a mut [F::Out],
+    ) -> Piece<'a, F> {
         let roles = &self.roles;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
         let layout = contiguous(&self.sizes[..self.n_domain]);
@@ -252,7 +304,9 @@ impl Tiles {
         let distances = |axes: &[usize]| points(axes.iter().copied(), &sizes, strides);
         let [row_start, lane_start] = maps.map(|map| map.at(index));
         Piece {
+            reducer,
             fold: &self.fold,
+            packs: self.packs,
             rows_in,
             lanes_in,
             batches: distances(&roles.batch),
@@ -273,17 +327,39 @@ impl Tiles {
     }
 }
 
-/// Returns the guards with which both factors are read, and the inputs that must be finite. A guard
-/// that both factors have is needed only by the factor whose array it pads. Returns `None` if a
+/// The place of a piece in the output: the index of its first element, and the number of indices of
+/// the divided axis.
+type Place<'a> = (&'a [usize], usize);
+
+/// One run of a reduction.
+struct Run<'a> {
+    tiles: &'a Tiles,
+    nest: &'a LoopNest,
+    inputs: &'a [&'a HostData],
+    out: &'a mut HostStorage,
+    pool: &'a Arc<Pool>,
+}
+
+impl WithReducer for Run<'_> {
+    type Output = Result<bool>;
+
+    fn with<F: Reducer>(self, reducer: F) -> Result<bool> {
+        self.tiles.reduce_by(reducer, self)
+    }
+}
+
+/// Returns the guards with which both factors are read, and the inputs that must be finite. In a
+/// product of floats, a guard that both factors have is needed only by the factor whose array it
+/// pads. Returns `None` if a
 /// guard belongs to no axis of an array, if a factor would be read outside of its input, or if it
 /// depends on an axis of the other factor.
 fn own_guards(
     nest: &LoopNest,
-    contract: &Contract,
+    pairs: &Pairs,
     inputs: &[(DType, usize)],
 ) -> Option<([Vec<Guard>; 2], Vec<usize>)> {
     let sizes = nest.sizes();
-    let factors = [contract.lhs, contract.rhs];
+    let factors = pairs.factors;
     let guards_of = |factor: ValueId| match &nest.values[factor.0] {
         Value::Load { guards, .. } => &guards[..],
         _ => &[],
@@ -297,8 +373,10 @@ fn own_guards(
         let other = Source::new(nest, factors[1 - number], &[], &sizes);
         let mut leaves_some = false;
         for guard in all[number] {
-            let is_left =
-                others.contains(guard) && !source.moves_with(guard) && other.moves_with(guard);
+            let is_left = pairs.is_float_product()
+                && others.contains(guard)
+                && !source.moves_with(guard)
+                && other.moves_with(guard);
             leaves_some |= is_left;
             if !is_left {
                 own[number].push(guard.clone());
@@ -309,7 +387,7 @@ fn own_guards(
         }
         let source = Source::new(nest, factor, &own[number], &sizes);
         let is_guarded = !all[number].is_empty();
-        let mut axes_of_other = [&contract.cols, &contract.rows][number].iter();
+        let mut axes_of_other = pairs.own[1 - number].iter();
         let fits = || source.fits(inputs.get(source.input).map_or(0, |&(_, len)| len));
         if is_guarded && (axes_of_other.any(|&axis| source.depends_on(axis)) || !fits()) {
             return None;
@@ -345,15 +423,15 @@ impl Roles {
     /// Returns the cheapest roles of the factors.
     fn cheapest(
         nest: &LoopNest,
-        contract: &Contract,
+        pairs: &Pairs,
         guards: &[Vec<Guard>; 2],
         limits: Limits,
     ) -> Option<Self> {
         let sizes = nest.sizes();
         let source = |number: usize, factor| Source::new(nest, factor, &guards[number], &sizes);
         let factors = [
-            (source(0, contract.lhs), &contract.rows),
-            (source(1, contract.rhs), &contract.cols),
+            (source(0, pairs.factors[0]), &pairs.own[0]),
+            (source(1, pairs.factors[1]), &pairs.own[1]),
         ];
         let mut candidates = Vec::new();
         for (lanes, rows) in [(1, 0), (0, 1)] {
@@ -361,7 +439,7 @@ impl Roles {
             let case = Case {
                 nest,
                 sizes: &sizes,
-                batch: &contract.batch,
+                batch: &pairs.batch,
                 rows,
                 lanes,
                 limits,

@@ -78,6 +78,29 @@ impl Fold {
     }
 }
 
+impl Fold {
+    /// Returns whether the lanes of a block evict each other from the first-level cache: more terms
+    /// than a set has lines begin in lines of the same set. Strides of large powers of two do that.
+    pub(super) fn crowds(&self, element_bytes: usize) -> bool {
+        /// The usual length of a line in bytes, and numbers of sets and of lines of a set.
+        const LINE: isize = 64;
+        const SETS: isize = 64;
+        const WAYS: usize = 8;
+        let bytes = element_bytes.cast_signed();
+        let lines = self.table.iter();
+        let mut lines: Vec<isize> = lines
+            .map(|[_, lane]| lane.wrapping_mul(bytes).div_euclid(LINE))
+            .collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let mut n_lines = [0; SETS.unsigned_abs()];
+        for line in lines {
+            n_lines[line.rem_euclid(SETS).unsigned_abs()] += 1;
+        }
+        n_lines.into_iter().any(|n: usize| n > WAYS)
+    }
+}
+
 /// Returns the distances of all points of some axes from the first point, in row-major order.
 pub(in crate::exec::host) fn points<const N: usize>(
     axes: impl DoubleEndedIterator<Item = usize>,

@@ -1,7 +1,8 @@
-//! The innermost loop: the sums of products of some rows with some vectors of lanes.
+//! The innermost loop: the reductions of some rows with some vectors of lanes.
 //!
-//! Method: the accumulators of `R` rows and `V` vectors stay in CPU registers. At each term of the
-//! sum, the kernel loads `V` vectors of lanes, and multiplies each with one element of each row.
+//! Method: the accumulators of `R` rows and `V` vectors stay in CPU registers. At each term of a
+//! sum, the kernel loads `V` vectors of lanes, and combines each with one element of each row. A
+//! product of floats, as an example:
 //! ```text
 //!              V vectors of lanes y
 //! row 0: x  |  a00 a01        for each term, in order:
@@ -24,7 +25,10 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::super::lanes::LaneType;
+use super::reducer::Reducer;
 use super::vector::Vector;
+use crate::op::Reduce;
 
 /// The largest number of rows of a tile.
 pub(super) const MAX_ROWS: usize = 8;
@@ -53,6 +57,12 @@ impl<'a> Terms<'a> {
         Self { distances, reach }
     }
 
+    /// Returns the distances of the terms.
+    #[inline(always)]
+    pub(super) fn distances(self) -> &'a [[isize; 2]] {
+        self.distances
+    }
+
     /// Returns whether `n` lanes from a start are inside an operand of `len` elements, at all
     /// terms.
     #[inline(always)]
@@ -71,33 +81,37 @@ fn is_inside(start: isize, [low, high]: [isize; 2], n: usize, len: usize) -> boo
 }
 
 /// `R` rows and `V` vectors of lanes; with `PARTIAL`, the last vector ends after `n_lanes` lanes.
-pub(super) struct Tile<'a, T, S, const R: usize, const V: usize, const PARTIAL: bool> {
+pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize, const PARTIAL: bool> {
     pub(super) simd: S,
+    pub(super) reducer: F,
     pub(super) terms: Terms<'a>,
-    pub(super) rows: &'a [T],
-    pub(super) lanes: &'a [T],
+    pub(super) rows: &'a [F::In],
+    pub(super) lanes: &'a [F::In],
     /// The position of each row's first element.
     pub(super) row_starts: [isize; R],
     /// The position of the first lane.
     pub(super) lane_start: isize,
     /// The number of lanes.
     pub(super) n_lanes: usize,
-    pub(super) sums: &'a mut Sums<T>,
+    pub(super) sums: &'a mut Sums<F::Lane>,
 }
 
-impl<T: Vector, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> WithSimd
-    for Tile<'_, T, S, R, V, PARTIAL>
+/// The accumulators of a tile.
+type Accumulators<F, S, const R: usize, const V: usize> =
+    [[<<F as Reducer>::Lane as Vector>::Of<S>; V]; R];
+
+impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> WithSimd
+    for Tile<'_, F, S, R, V, PARTIAL>
 {
     type Output = ();
 
-    /// Computes the sums. `sums` gets `V` whole vectors for each row.
+    /// Computes the accumulators. `sums` gets `V` whole vectors for each row.
     ///
     /// # Panics
     /// If a position is outside of an operand. The loop nest was checked, so this cannot happen.
     #[inline(always)]
     fn with_simd<S2: Simd>(self, _: S2) {
-        let simd = self.simd;
-        let width = T::n_lanes::<S>();
+        let width = F::In::n_lanes::<S>();
         let row_reach = self.terms.reach[0];
         let row_is_inside = |&start: &isize| is_inside(start, row_reach, 1, self.rows.len());
         let n_loaded = if PARTIAL { self.n_lanes } else { V * width };
@@ -110,40 +124,70 @@ impl<T: Vector, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> Wi
                     .lanes_fit(self.lane_start, n_loaded, self.lanes.len()),
             "the positions of a checked nest are inside its inputs"
         );
-        let rows = self
-            .row_starts
-            .map(|start| self.rows.as_ptr().wrapping_offset(start));
-        let lanes = self.lanes.as_ptr().wrapping_offset(self.lane_start);
-
-        let mut sums = [[T::splat(simd, T::ZERO); V]; R];
-        for &[row_distance, lane_distance] in self.terms.distances {
-            let from = lanes.wrapping_offset(lane_distance);
-            let mut y = [T::splat(simd, T::ZERO); V];
-            for (number, y) in y.iter_mut().enumerate() {
-                if PARTIAL && number + 1 == V {
-                    let start = self.lane_start.wrapping_add(lane_distance).cast_unsigned();
-                    let lanes = &self.lanes[start + number * width..start + self.n_lanes];
-                    *y = T::load(simd, lanes);
-                } else {
-                    let from = from.wrapping_add(number * width).cast::<T::Of<S>>();
-                    // SAFETY: the start of the lanes plus the distance is between the lowest and
-                    // the highest position, and the whole vectors from there are inside `lanes`, as
-                    // checked above. A vector is plain data, so any bytes are valid.
-                    *y = unsafe { from.read_unaligned() };
+        let start = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
+        let distances = self.terms.distances();
+        let mut sums = start;
+        if F::CHUNK == usize::MAX {
+            self.add_terms(distances, &mut sums);
+        } else {
+            for distances in distances.chunks(F::CHUNK) {
+                let mut chunk = start;
+                self.add_terms(distances, &mut chunk);
+                for (sums, chunk) in sums.as_flattened_mut().iter_mut().zip(chunk.as_flattened()) {
+                    *sums = self.reducer.join(self.simd, *sums, *chunk);
                 }
-            }
-            for (sums, row) in sums.iter_mut().zip(rows) {
-                // SAFETY: the row's start plus the distance is between the lowest and the highest
-                // position, which are inside `rows`, as checked above.
-                let x = unsafe { row.wrapping_offset(row_distance).read() };
-                let x = T::splat(simd, x);
-                for (sum, &y) in sums.iter_mut().zip(&y) {
-                    *sum = T::mul_add(simd, x, y, *sum);
+                if self.reducer.are_decided(self.simd, sums.as_flattened()) {
+                    break;
                 }
             }
         }
         for (out, sums) in self.sums.chunks_mut(V * width).zip(&sums) {
             out.copy_from_slice(bytemuck::cast_slice(sums));
         }
+    }
+}
+
+impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
+    Tile<'_, F, S, R, V, PARTIAL>
+{
+    /// Adds terms to accumulators. The terms are some of those whose positions were checked.
+    #[inline(always)]
+    fn add_terms(&self, distances: &[[isize; 2]], sums: &mut Accumulators<F, S, R, V>) {
+        let simd = self.simd;
+        let width = F::In::n_lanes::<S>();
+        let rows = self
+            .row_starts
+            .map(|start| self.rows.as_ptr().wrapping_offset(start));
+        let lanes = self.lanes.as_ptr().wrapping_offset(self.lane_start);
+        let mut kept = *sums;
+        for &[row_distance, lane_distance] in distances {
+            let from = lanes.wrapping_offset(lane_distance);
+            let mut y = [F::In::splat(simd, F::In::identity(Reduce::Sum)); V];
+            for (number, y) in y.iter_mut().enumerate() {
+                if PARTIAL && number + 1 == V {
+                    let start = self.lane_start.wrapping_add(lane_distance).cast_unsigned();
+                    let lanes = &self.lanes[start + number * width..start + self.n_lanes];
+                    *y = F::In::load(simd, lanes);
+                } else {
+                    let from = from
+                        .wrapping_add(number * width)
+                        .cast::<<F::In as Vector>::Of<S>>();
+                    // SAFETY: the start of the lanes plus the distance is between the lowest and
+                    // the highest position, and the whole vectors from there are inside `lanes`, as
+                    // `with_simd` checked. A vector is plain data, so any bytes are valid.
+                    *y = unsafe { from.read_unaligned() };
+                }
+            }
+            for (sums, row) in kept.iter_mut().zip(rows) {
+                // SAFETY: the row's start plus the distance is between the lowest and the highest
+                // position, which are inside `rows`, as `with_simd` checked.
+                let x = unsafe { row.wrapping_offset(row_distance).read() };
+                let x = F::In::splat(simd, x);
+                for (sum, &y) in sums.iter_mut().zip(&y) {
+                    *sum = self.reducer.add(simd, x, y, *sum);
+                }
+            }
+        }
+        *sums = kept;
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Source<'a> {
         sizes: &'a [usize],
     ) -> Self {
         let Value::Load { input, map, .. } = &nest.values[factor.0] else {
-            unreachable!("`takes` accepts only products whose factors are loads");
+            unreachable!("the factors of `Pairs` are loads");
         };
         Self {
             dtype: nest.dtypes[factor.0],

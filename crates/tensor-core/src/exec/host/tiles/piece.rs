@@ -1,20 +1,29 @@
 //! The loops over the tiles of one piece of the output.
 //!
 //! Method: the loops over blocks of terms are the outermost, so that the lanes of a block stay in a
-//! cache while all rows meet them. Rows and lanes that fill no tile of the largest shape are tiles
+//! cache while all rows meet them. Lanes that would evict each other from the cache are copied to
+//! neighbouring lines first. Rows and lanes that fill no tile of the largest shape are tiles
 //! of smaller shapes.
 
 use pulp::{Simd, WithSimd};
 
+use super::super::lanes::LaneType;
 use super::fold::Fold;
 use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Terms, Tile};
+use super::reducer::Reducer;
 use super::vector::Vector;
 
+/// The number of rows from which packing the lanes pays.
+const PACKED_ROWS: usize = 8;
+
 /// A piece of the output: some rows and lanes of some batches.
-pub(super) struct Piece<'a, T> {
+pub(super) struct Piece<'a, F: Reducer> {
+    pub(super) reducer: F,
     pub(super) fold: &'a Fold,
-    pub(super) rows_in: &'a [T],
-    pub(super) lanes_in: &'a [T],
+    /// Whether the lanes of a block are packed, if there are enough rows.
+    pub(super) packs: bool,
+    pub(super) rows_in: &'a [F::In],
+    pub(super) lanes_in: &'a [F::In],
     /// For each batch: the distances in the operand of the rows, in that of the lanes, and in the
     /// output.
     pub(super) batches: Vec<[isize; 3]>,
@@ -25,7 +34,7 @@ pub(super) struct Piece<'a, T> {
     pub(super) runs: Vec<[isize; 2]>,
     /// The distance of each lane of a run in the output.
     pub(super) lanes: Vec<isize>,
-    pub(super) out: &'a mut [T],
+    pub(super) out: &'a mut [F::Out],
 }
 
 /// Some lanes of a run.
@@ -39,23 +48,30 @@ struct Lanes {
     n: usize,
 }
 
-impl<T: Vector> WithSimd for Piece<'_, T> {
+impl<F: Reducer> WithSimd for Piece<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let mut sums = [T::ZERO; MAX_ROWS * MAX_LANES];
+        let mut sums = [self.reducer.start(); MAX_ROWS * MAX_LANES];
         let (fold, batches, runs) = (
             self.fold,
             std::mem::take(&mut self.batches),
             std::mem::take(&mut self.runs),
         );
-        let width = T::n_lanes::<S>();
+        let width = F::In::n_lanes::<S>();
+        let packs = self.packs && self.rows.len() >= PACKED_ROWS;
+        let mut packed = Packed::<F::In>::default();
+        if packs {
+            packed = Packed::new(&fold.table, 2 * width);
+        }
         for (number, block) in fold.blocks.iter().enumerate() {
             let mut step = Step {
                 simd,
                 terms: Terms::new(&fold.table[..block.len]),
-                adds: number > 0,
+                packed_terms: packs.then(|| Terms::new(&packed.table[..block.len])),
+                packed: &mut packed.lanes,
+                combines: number > 0,
                 row_shift: 0,
                 piece: &mut self,
                 sums: &mut sums,
@@ -84,16 +100,40 @@ impl<T: Vector> WithSimd for Piece<'_, T> {
     }
 }
 
+/// The lanes of a block in the order in which a tile reads them.
+#[derive(Default)]
+struct Packed<T> {
+    /// The distances of the terms in the operand of the rows, and in `lanes`.
+    table: Vec<[isize; 2]>,
+    lanes: Vec<T>,
+}
+
+impl<T: LaneType> Packed<T> {
+    /// Creates memory for some lanes of each term.
+    fn new(terms: &[[isize; 2]], n_lanes: usize) -> Self {
+        let table = terms.iter().zip(0_isize..);
+        Self {
+            table: table
+                .map(|(&[row, _], number)| [row, number * n_lanes.cast_signed()])
+                .collect(),
+            lanes: vec![T::zeroed(); terms.len() * n_lanes],
+        }
+    }
+}
+
 /// The tiles of one block of terms.
-struct Step<'s, 'a, T, S> {
+struct Step<'s, 'a, F: Reducer, S> {
     simd: S,
     terms: Terms<'a>,
-    /// Whether the sums are added to those of earlier blocks.
-    adds: bool,
+    /// The terms of packed lanes; `None` if lanes are read in place.
+    packed_terms: Option<Terms<'s>>,
+    packed: &'s mut Vec<F::In>,
+    /// Whether the results are combined with those of earlier blocks.
+    combines: bool,
     /// The distance of the block and the batch in the operand of the rows.
     row_shift: isize,
-    piece: &'s mut Piece<'a, T>,
-    sums: &'s mut Sums<T>,
+    piece: &'s mut Piece<'a, F>,
+    sums: &'s mut Sums<F::Lane>,
 }
 
 /// Computes all rows in tiles of the given numbers of rows, the largest first.
@@ -109,22 +149,40 @@ macro_rules! tiles {
     }};
 }
 
-impl<T: Vector, S: Simd> Step<'_, '_, T, S> {
+impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     /// Computes all rows of some lanes, which fill at most two vectors. The lanes after the last
     /// one are loaded as well if they exist, because whole vectors load faster; their sums are left
     /// out.
     #[inline(always)]
     fn all_rows(&mut self, lanes: &Lanes) {
-        let width = T::n_lanes::<S>();
+        let width = F::In::n_lanes::<S>();
         let n_loaded = lanes.n.next_multiple_of(width);
-        let are_whole = self
-            .terms
-            .lanes_fit(lanes.start, n_loaded, self.piece.lanes_in.len());
-        match (n_loaded > width, are_whole) {
-            (true, true) => tiles!(self, lanes, 2, false, [6 4 2 1]),
-            (true, false) => tiles!(self, lanes, 2, true, [6 4 2 1]),
-            (false, true) => tiles!(self, lanes, 1, false, [8 4 2 1]),
-            (false, false) => tiles!(self, lanes, 1, true, [8 4 2 1]),
+        if self.packed_terms.is_some() {
+            self.pack(lanes);
+        }
+        let are_whole = self.packed_terms.is_some()
+            || self
+                .terms
+                .lanes_fit(lanes.start, n_loaded, self.piece.lanes_in.len());
+        match (n_loaded > width, are_whole, F::HAS_MANY_SHAPES) {
+            (true, true, true) => tiles!(self, lanes, 2, false, [6 4 2 1]),
+            (true, false, true) => tiles!(self, lanes, 2, true, [6 4 2 1]),
+            (false, true, true) => tiles!(self, lanes, 1, false, [8 4 2 1]),
+            (false, false, true) => tiles!(self, lanes, 1, true, [8 4 2 1]),
+            (true, true, false) => tiles!(self, lanes, 2, false, [4 1]),
+            (true, false, false) => tiles!(self, lanes, 2, true, [4 1]),
+            (false, _, false) => tiles!(self, lanes, 1, true, [4 1]),
+        }
+    }
+
+    /// Copies some lanes of each term to neighbouring lines of the cache.
+    #[inline(always)]
+    fn pack(&mut self, lanes: &Lanes) {
+        let n_packed = 2 * F::In::n_lanes::<S>();
+        let to = self.packed.chunks_mut(n_packed);
+        for (to, &[_, distance]) in to.zip(self.terms.distances()) {
+            let from = lanes.start.wrapping_add(distance).cast_unsigned();
+            to[..lanes.n].copy_from_slice(&self.piece.lanes_in[from..from + lanes.n]);
         }
     }
 
@@ -140,38 +198,51 @@ impl<T: Vector, S: Simd> Step<'_, '_, T, S> {
         let Some(rows) = piece.rows[row..].first_chunk::<R>() else {
             return;
         };
-        let tile: Tile<'_, T, S, R, V, PARTIAL> = Tile {
+        let (terms, lanes_in, lane_start) = match self.packed_terms {
+            Some(terms) => (terms, &self.packed[..], 0),
+            None => (self.terms, piece.lanes_in, lanes.start),
+        };
+        let tile: Tile<'_, F, S, R, V, PARTIAL> = Tile {
             simd: self.simd,
-            terms: self.terms,
+            reducer: piece.reducer,
+            terms,
             rows: piece.rows_in,
-            lanes: piece.lanes_in,
+            lanes: lanes_in,
             row_starts: rows.map(|[start, _]| start.wrapping_add(self.row_shift)),
-            lane_start: lanes.start,
+            lane_start,
             n_lanes: lanes.n,
             sums: self.sums,
         };
-        self.simd.vectorize(tile);
-        let width = V * T::n_lanes::<S>();
+        if F::COUNTS_WORDS {
+            // `vectorize` would compile the loop without the instruction.
+            tile.with_simd(self.simd);
+        } else {
+            self.simd.vectorize(tile);
+        }
+        let reducer = piece.reducer;
+        let width = V * F::In::n_lanes::<S>();
         let places = &piece.lanes[lanes.first..lanes.first + lanes.n];
         let (first, last) = (places[0], places[lanes.n - 1]);
         let are_neighbours = last - first == (lanes.n - 1).cast_signed();
         let base = lanes.base.wrapping_add(first);
         for (&[_, row], sums) in rows.iter().zip(self.sums.chunks(width)) {
             let start = base.wrapping_add(row).cast_unsigned();
-            let sums = &sums[..lanes.n];
+            let results = sums[..lanes.n].iter().map(|&lane| reducer.result(lane));
             if are_neighbours {
-                let out = &mut piece.out[start..start + lanes.n];
-                if self.adds {
-                    out.iter_mut()
-                        .zip(sums)
-                        .for_each(|(out, &sum)| *out = *out + sum);
+                let out = piece.out[start..start + lanes.n].iter_mut().zip(results);
+                if self.combines {
+                    out.for_each(|(out, result)| *out = reducer.combine(*out, result));
                 } else {
-                    out.copy_from_slice(sums);
+                    out.for_each(|(out, result)| *out = result);
                 }
             } else {
-                for (&sum, &place) in sums.iter().zip(places) {
+                for (result, &place) in results.zip(places) {
                     let out = &mut piece.out[start.wrapping_add_signed(place - first)];
-                    *out = if self.adds { *out + sum } else { sum };
+                    *out = if self.combines {
+                        reducer.combine(*out, result)
+                    } else {
+                        result
+                    };
                 }
             }
         }

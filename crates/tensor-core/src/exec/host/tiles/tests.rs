@@ -1,4 +1,4 @@
-//! Products of every kind, compared with the reference executor, at each level and in pieces.
+//! Reductions of every kind, compared with the reference executor, at each level and in pieces.
 
 use std::sync::Arc;
 
@@ -19,21 +19,27 @@ fn whole(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
     x.cast(dtype).realize(&Host::new()).unwrap()
 }
 
-/// Plans a product of one step, and returns its nest and its inputs.
-fn product_of(name: &str, program: &Tensor) -> (Arc<LoopNest>, Vec<Arc<dyn Storage>>) {
+/// Plans a reduction of one step, and returns its nest and its inputs.
+fn reduction_of(name: &str, program: &Tensor) -> (Arc<LoopNest>, Vec<Arc<dyn Storage>>) {
     let mut target = Host::new().target();
     target.min_product = Some(1);
     let (plan, data) = Plan::new(&[program], &target).unwrap();
     let [step] = &plan.steps[..] else {
         panic!("{name}: {} steps\n{}", plan.steps.len(), plan.explain());
     };
-    assert!(step.nest.contract.is_some(), "{name}: {}", plan.explain());
+    let is_pairs = Pairs::from_nest(&step.nest).is_some();
+    assert!(is_pairs, "{name}: {}", plan.explain());
     let at = |input| plan.inputs.iter().position(|known| known == input).unwrap();
     let inputs = step.inputs.iter().map(|input| Arc::clone(&data[at(input)]));
     (Arc::clone(&step.nest), inputs.collect())
 }
 
-/// The ways in which the lanes of a product are read.
+/// Returns the tiles of a reduction for inputs of the given types and lengths.
+fn tiles_of(nest: &LoopNest, inputs: &[(DType, usize)]) -> Option<Tiles> {
+    Tiles::new(nest, &Pairs::from_nest(nest).unwrap(), inputs)
+}
+
+/// The ways in which the lanes of a reduction are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lanes {
     InPlace,
@@ -41,22 +47,20 @@ enum Lanes {
     Packed,
 }
 
-/// Compares a product with the reference at every level of this CPU, whole and cut into pieces of
+/// Compares a reduction with the reference at every level of this CPU, whole and cut into pieces of
 /// different lengths along every axis. The output is filled with another number before. Returns the
 /// ways in which the lanes were read.
 fn check(name: &str, program: &Tensor) -> Lanes {
-    let (nest, inputs) = product_of(name, program);
+    let (nest, inputs) = reduction_of(name, program);
     let inputs = host_inputs(&inputs).unwrap();
     let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
-    let contract = nest.contract.as_ref().unwrap();
-    let mut tiles = Tiles::new(&nest, contract, &lens).unwrap();
+    let mut tiles = tiles_of(&nest, &lens).unwrap();
     let pool = Arc::new(Pool::default());
     let threads = rayon::ThreadPoolBuilder::new()
         .num_threads(3)
         .build()
         .unwrap();
     let expected = program.realize(&Reference).unwrap();
-    let sum = nest.dtypes[nest.contract.as_ref().unwrap().sum.0];
     with_element!(nest.dtype(), T => {
         let expected = expected.to_host::<T>().unwrap();
         let expected = expected.as_slice().unwrap();
@@ -74,10 +78,7 @@ fn check(name: &str, program: &Tensor) -> Lanes {
                 tiles.level = level;
                 let mut out = pool.take(nest.dtype(), nest.output_len()).unwrap();
                 out.elements_mut::<T>().fill(sentinel);
-                let done = threads.install(|| match sum {
-                    DType::F64 => tiles.multiply::<f64>(&nest, &inputs, &mut out, &pool),
-                    _ => tiles.multiply::<f32>(&nest, &inputs, &mut out, &pool),
-                });
+                let done = threads.install(|| tiles.reduce(&nest, &inputs, &mut out, &pool));
                 assert!(done.unwrap(), "{name}: an element is not finite");
                 assert_eq!(out.elements_mut::<T>(), expected, "{name}, {level_name}, cut {cut:?}");
             }
@@ -132,6 +133,121 @@ fn products_of_all_sizes_around_the_tiles_are_exact() {
             );
             check(&format!("{name}, relu"), &(a.matmul(&b) * 2 + 1).relu());
             check(&format!("{name}, compared"), &a.matmul(&b).lt(1));
+        }
+    }
+}
+
+/// The numbers of rows, lanes and terms around the sizes of tiles, vectors and chunks.
+const SIZES: [[usize; 3]; 7] = [
+    [1, 64, 2],
+    [3, 65, 31],
+    [4, 17, 32],
+    [9, 31, 7],
+    [13, 33, 63],
+    [5, 70, 600],
+    [2, 8, 9],
+];
+
+#[test]
+fn every_function_is_reduced_at_every_level() {
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::U32] {
+        for [rows, lanes, n] in SIZES {
+            let x = whole(&[n, rows], 1, dtype).expand_dims(2);
+            let y = whole(&[n, lanes], 2, dtype).expand_dims(1);
+            let mut functions = vec![("product", &x * &y), ("sum", &x + &y)];
+            if matches!(dtype, DType::F32 | DType::F64) {
+                functions.push(("distance", (&x - &y).abs()));
+            }
+            for (function, values) in functions {
+                let name =
+                    |fold: &str| format!("{fold} of {function}, {dtype}, {rows} x {lanes} x {n}");
+                check(&name("sum"), &values.sum(0));
+                check(&name("max"), &values.max(0));
+                check(&name("min"), &values.min(0));
+                if dtype != DType::F32 {
+                    continue;
+                }
+                for (compare, hits) in [("lt", values.lt(4.0)), ("le", values.le(-8.0))] {
+                    check(&name(&format!("count {compare}")), &hits.sum(0));
+                    check(&name(&format!("all {compare}")), &hits.all(0));
+                    check(&name(&format!("any {compare}")), &hits.any(0));
+                    let follows = hits.any(0).select(2.0_f32, 3.0_f32);
+                    check(&name(&format!("any {compare}, and more")), &follows);
+                }
+            }
+        }
+    }
+}
+
+/// Returns words of random bits in memory, so that the tensor is a plain input.
+fn words(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
+    let stream = Philox::new(5).stream(stream);
+    let n = shape.iter().product::<usize>() as u64;
+    let words: Vec<u32> = (0..n).map(|i| stream.word(i)).collect();
+    let words = Tensor::from_vec(shape, words).cast(dtype);
+    words.realize(&Host::new()).unwrap()
+}
+
+#[test]
+fn bits_of_matrices_of_every_length_are_counted_at_every_level() {
+    for [rows, lanes, n] in SIZES {
+        for dtype in [DType::U32, DType::I32] {
+            let x = words(&[rows, n], 1, dtype).expand_dims(2);
+            let y = words(&[n, lanes], 2, dtype).expand_dims(0);
+            let name = |what| format!("{what}, {dtype}, {rows} x {lanes} x {n}");
+            check(&name("xor"), &(&x ^ &y).count_ones().sum(1));
+            check(&name("and"), &(&x & &y).count_ones().sum(1));
+            check(&name("products of bytes"), &x.dot4_i8(&y).sum(1));
+            let ones = Tensor::full(&[rows, n, 1], -1).cast(dtype);
+            let ones = ones.realize(&Host::new()).unwrap();
+            check(&name("all bits"), &(&ones & &y).count_ones().sum(1));
+        }
+    }
+}
+
+#[test]
+fn bits_of_windows_with_padding_are_counted_at_every_level() {
+    let mut lanes_in = Vec::new();
+    for (taps, step, padding) in [(1, 1, 0), (3, 1, 1), (3, 2, 1), (3, 1, 3), (2, 3, 2)] {
+        let image = words(&[2, 5, 9, 3], 1, DType::U32);
+        let weights = words(&[taps, taps, 3, 66], 2, DType::U32);
+        let padded = image
+            .pad(1, padding, padding, 0)
+            .pad(2, padding, padding, 0);
+        let windows = padded.window(1, taps, step).window(2, taps, step);
+        // [batch, height, width, taps down, taps across, words, lanes]
+        let windows = windows.permute(&[0, 1, 2, 4, 5, 3]).expand_dims(-1);
+        let name = |what| format!("{what} of {taps} taps, step {step}, padding {padding}");
+        let axes = [3, 4, 5];
+        let count = |x: Tensor| x.count_ones().sum(axes);
+        lanes_in.push(check(&name("xor"), &count(&windows ^ &weights)));
+        check(&name("and"), &count(&windows & &weights));
+        let flipped = windows.flip(3).flip(5);
+        check(&name("flipped"), &count(&flipped ^ &weights));
+        check(&name("maximum"), &(&windows + &weights).max(axes));
+        let products = windows.dot4_i8(&weights).sum(axes);
+        check(&name("products of bytes"), &products);
+    }
+    assert!(lanes_in.contains(&Lanes::InPlace));
+}
+
+#[test]
+fn lanes_at_strides_of_a_large_power_of_two_are_packed() {
+    // The last of the 500 lanes fill no whole vector.
+    for (inner, cols, is_packed) in [(20, 1024, true), (300, 48, false), (700, 512, true)] {
+        for rows in [7, 8, 13] {
+            let (a, b) = (
+                whole(&[rows, inner], 1, DType::F32),
+                whole(&[inner, cols], 2, DType::F32),
+            );
+            let b = b.slice(1, 0..cols.min(500));
+            let distances = (a.expand_dims(2) - b.expand_dims(0)).abs().max(1);
+            let name = format!("{rows} x {inner} x {cols}");
+            let (nest, _) = reduction_of(&name, &distances);
+            let lens = [(DType::F32, rows * inner), (DType::F32, inner * cols)];
+            let tiles = tiles_of(&nest, &lens).unwrap();
+            assert_eq!(tiles.packs, is_packed, "{name}");
+            check(&name, &distances);
         }
     }
 }
@@ -286,10 +402,10 @@ fn paddings_that_are_much_larger_than_the_array_are_not_copied() {
     let windows = x.window(1, 3, 1 << 19);
     let kernels = whole(&[5, 4, 3], 2, DType::F32);
     let product = einsum("cyi,oci->oy", &[&windows, &kernels]);
-    let (nest, inputs) = product_of("windows", &product);
+    let (nest, inputs) = reduction_of("windows", &product);
     let inputs = host_inputs(&inputs).unwrap();
     let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
-    if let Some(tiles) = Tiles::new(&nest, nest.contract.as_ref().unwrap(), &lens) {
+    if let Some(tiles) = tiles_of(&nest, &lens) {
         let copies = tiles.roles.operands.iter().map(Operand::copy_len);
         assert!(copies.max().unwrap() < 10_000);
     }
@@ -302,14 +418,14 @@ fn few_rows_are_divided_along_the_lanes() {
         whole(&[5, 64], 1, DType::F32),
         whole(&[64, 20_000], 2, DType::F32),
     );
-    let (nest, inputs) = product_of("wide", &a.matmul(&b));
+    let (nest, inputs) = reduction_of("wide", &a.matmul(&b));
     let inputs = host_inputs(&inputs).unwrap();
     let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(8)
         .build()
         .unwrap();
-    let tiles = pool.install(|| Tiles::new(&nest, nest.contract.as_ref().unwrap(), &lens));
+    let tiles = pool.install(|| tiles_of(&nest, &lens));
     let (axis, n) = tiles.unwrap().cut;
     assert!(axis == 1 && n < 20_000 / 2, "{axis}, {n}");
 }

@@ -1,13 +1,15 @@
-//! Floats with vectors of every instruction set.
+//! Numbers with vectors of every instruction set.
 
 use bytemuck::Pod;
 use pulp::Simd;
 
-use crate::float::Float;
+use super::super::lanes::{LaneType, Stored};
 
-/// A float with vectors.
-pub(in crate::exec::host) trait Vector: Float + Pod {
-    /// A vector of the instruction set `S`.
+/// A number with vectors.
+pub(in crate::exec::host) trait Vector:
+    Stored<Lane = Self> + LaneType
+{
+    /// A vector of the instruction set `S`. All types of 32 bits have equally many lanes.
     type Of<S: Simd>: Pod;
     /// Returns whether a number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
@@ -15,21 +17,42 @@ pub(in crate::exec::host) trait Vector: Float + Pod {
     fn n_lanes<S: Simd>() -> usize;
     /// Returns a vector of equal lanes.
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Of<S>;
-    /// Returns `x * y + z`, with one rounding where the instruction set has such an instruction.
-    fn mul_add<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>, z: Self::Of<S>) -> Self::Of<S>;
     /// Returns a vector of the first lanes of `x`, and zeros after its end.
     fn load<S: Simd>(simd: S, x: &[Self]) -> Self::Of<S>;
+    /// Returns `x + y`; integers wrap.
+    fn add<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `x * y`; integers wrap.
+    fn mul<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the larger operand; NaN if one is NaN.
+    fn larger<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the smaller operand; NaN if one is NaN.
+    fn smaller<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+}
+
+/// A float with vectors.
+pub(super) trait FloatVector: Vector {
+    /// Returns `x * y + z`, with one rounding where the instruction set has such an instruction.
+    fn mul_add<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>, z: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `|x - y|`.
+    fn distance<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
 }
 
 /// Implements [`Vector`] by the functions of `pulp`.
 macro_rules! vector {
-    ($float:ty, $of:ident, $n_lanes:ident, $splat:ident, $mul_add:ident, $load:ident) => {
-        impl Vector for $float {
+    (
+        $type:ty,
+        $of:ident,
+        $n_lanes:ident,
+        [$splat:ident, $load:ident, $add:ident, $mul:ident],
+        $is_finite:expr,
+        $extreme:ident!($larger:ident, $smaller:ident)
+    ) => {
+        impl Vector for $type {
             type Of<S: Simd> = S::$of;
 
             #[inline(always)]
             fn is_finite(self) -> bool {
-                self.is_finite()
+                $is_finite(self)
             }
 
             #[inline(always)]
@@ -43,13 +66,69 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            fn load<S: Simd>(simd: S, x: &[Self]) -> S::$of {
+                simd.$load(x)
+            }
+
+            #[inline(always)]
+            fn add<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$add(x, y)
+            }
+
+            #[inline(always)]
+            fn mul<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$mul(x, y)
+            }
+
+            #[inline(always)]
+            fn larger<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                $extreme!(simd, $larger, x, y)
+            }
+
+            #[inline(always)]
+            fn smaller<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                $extreme!(simd, $smaller, x, y)
+            }
+        }
+    };
+}
+
+/// Returns the extreme operand of integers.
+macro_rules! extreme {
+    ($simd:ident, $extreme:ident, $x:ident, $y:ident) => {
+        $simd.$extreme($x, $y)
+    };
+}
+
+/// Returns `x` where it wins a comparison with `y` or is NaN, and `y` elsewhere. A comparison with
+/// NaN fails, so a NaN of `y` is the result, too.
+macro_rules! extreme_f32 {
+    ($simd:ident, $wins:ident, $x:ident, $y:ident) => {{
+        let is_nan = $simd.not_m32s($simd.equal_f32s($x, $x));
+        $simd.select_f32s($simd.or_m32s($simd.$wins($x, $y), is_nan), $x, $y)
+    }};
+}
+
+/// As `extreme_f32`, for `f64`.
+macro_rules! extreme_f64 {
+    ($simd:ident, $wins:ident, $x:ident, $y:ident) => {{
+        let is_nan = $simd.not_m64s($simd.equal_f64s($x, $x));
+        $simd.select_f64s($simd.or_m64s($simd.$wins($x, $y), is_nan), $x, $y)
+    }};
+}
+
+/// Implements [`FloatVector`] by the functions of `pulp`.
+macro_rules! float_vector {
+    ($float:ty, $of:ident, $mul_add:ident, $sub:ident, $abs:ident) => {
+        impl FloatVector for $float {
+            #[inline(always)]
             fn mul_add<S: Simd>(simd: S, x: S::$of, y: S::$of, z: S::$of) -> S::$of {
                 simd.$mul_add(x, y, z)
             }
 
             #[inline(always)]
-            fn load<S: Simd>(simd: S, x: &[Self]) -> S::$of {
-                simd.$load(x)
+            fn distance<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$abs(simd.$sub(x, y))
             }
         }
     };
@@ -59,15 +138,62 @@ vector!(
     f32,
     f32s,
     F32_LANES,
-    splat_f32s,
-    mul_add_e_f32s,
-    partial_load_f32s
+    [splat_f32s, partial_load_f32s, add_f32s, mul_f32s],
+    f32::is_finite,
+    extreme_f32!(greater_than_f32s, less_than_f32s)
 );
 vector!(
     f64,
     f64s,
     F64_LANES,
-    splat_f64s,
-    mul_add_e_f64s,
-    partial_load_f64s
+    [splat_f64s, partial_load_f64s, add_f64s, mul_f64s],
+    f64::is_finite,
+    extreme_f64!(greater_than_f64s, less_than_f64s)
 );
+vector!(
+    i32,
+    i32s,
+    I32_LANES,
+    [splat_i32s, partial_load_i32s, add_i32s, mul_i32s],
+    |_| true,
+    extreme!(max_i32s, min_i32s)
+);
+vector!(
+    u32,
+    u32s,
+    U32_LANES,
+    [splat_u32s, partial_load_u32s, add_u32s, mul_u32s],
+    |_| true,
+    extreme!(max_u32s, min_u32s)
+);
+float_vector!(f32, f32s, mul_add_e_f32s, sub_f32s, abs_f32s);
+float_vector!(f64, f64s, mul_add_e_f64s, sub_f64s, abs_f64s);
+
+/// Returns a vector with all bits set in the lanes where a mask is set, and zeros elsewhere.
+#[inline(always)]
+pub(super) fn bits_of<S: Simd>(simd: S, mask: S::m32s) -> S::u32s {
+    // Most instruction sets have masks of this form already.
+    if size_of::<S::m32s>() == size_of::<S::u32s>() {
+        bytemuck::pod_read_unaligned(bytemuck::bytes_of(&mask))
+    } else {
+        simd.select_u32s(mask, simd.splat_u32s(u32::MAX), simd.splat_u32s(0))
+    }
+}
+
+/// Replaces each lane of `sums` by a function of the lane and of the same lanes of `x` and `y`. The
+/// loop has the constant length of a vector, so the compiler may turn it into vector instructions.
+#[inline(always)]
+pub(super) fn update<A: Pod, T: Pod, V: Pod, W: Pod>(
+    mut sums: V,
+    x: W,
+    y: W,
+    f: impl Fn(A, T, T) -> A,
+) -> V {
+    let lanes = bytemuck::cast_slice_mut::<V, A>(std::slice::from_mut(&mut sums)).iter_mut();
+    let x = bytemuck::cast_slice::<W, T>(std::slice::from_ref(&x));
+    let y = bytemuck::cast_slice::<W, T>(std::slice::from_ref(&y));
+    for ((sum, &x), &y) in lanes.zip(x).zip(y) {
+        *sum = f(*sum, x, y);
+    }
+    sums
+}
