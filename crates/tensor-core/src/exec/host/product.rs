@@ -46,8 +46,11 @@ impl Product {
             return None;
         }
         let pairs = Pairs::from_nest(nest)?;
+        if nest.contract.is_none() && !is_large_enough(nest, &pairs) {
+            return None;
+        }
         // The library writes sums in the type of the factors, so the output must have this type.
-        let is_plain = pairs.is_float_product() && nest.dtype() == pairs.dtype;
+        let is_plain = nest.contract.is_some() && nest.dtype() == pairs.dtype;
         let strides = strides_in_memory(nest, &pairs)
             .filter(|_| is_plain && is_for_the_library(nest, &pairs));
         let in_memory = strides.map(|strides| {
@@ -64,7 +67,7 @@ impl Product {
         let is_taken = nest.contract.is_some()
             || tiles
                 .as_ref()
-                .is_some_and(|tiles| pays(nest, &pairs, tiles));
+                .is_some_and(|tiles| is_worth_copies(nest, tiles));
         is_taken.then(|| Self {
             pairs,
             in_memory,
@@ -118,19 +121,22 @@ impl Product {
     }
 }
 
-/// Returns whether tiles are faster than the loops of the interpreter, for a nest that is not
-/// marked as a product.
-fn pays(nest: &LoopNest, pairs: &Pairs, tiles: &Tiles) -> bool {
-    /// The smallest number of outputs; the loops split long reductions of few outputs over threads.
-    const OUTPUTS: usize = 64;
+/// Returns whether a reduction has enough terms and results for tiles. The loops of the interpreter
+/// split long reductions of few results over threads.
+fn is_large_enough(nest: &LoopNest, pairs: &Pairs) -> bool {
+    /// The smallest number of results.
+    const RESULTS: usize = 64;
+    let sides = pairs.own.iter().map(|axes| len_of(axes, &nest.domain));
+    sides.product::<usize>() > 1 && nest.reduce_len() > 1 && nest.output_len() >= RESULTS
+}
+
+/// Returns whether each copied element is used so often that tiles with copies are faster than the
+/// loops of the interpreter.
+fn is_worth_copies(nest: &LoopNest, tiles: &Tiles) -> bool {
     /// The number of terms that the interpreter reduces while tiles copy an element.
     const TERMS: usize = 4;
-    let sides = pairs.own.iter().map(|axes| len_of(axes, &nest.domain));
     let n_terms = nest.output_len().saturating_mul(nest.reduce_len());
-    sides.product::<usize>() > 1
-        && nest.reduce_len() > 1
-        && nest.output_len() >= OUTPUTS
-        && tiles.copy_len().saturating_mul(TERMS) <= n_terms
+    tiles.copy_len().saturating_mul(TERMS) <= n_terms
 }
 
 /// Returns whether the library multiplies matrices of these sizes faster than tiles do: products of
