@@ -208,6 +208,8 @@ impl FrozenNetwork {
     /// layer without a max-pool    4 · A · W · S + 4 · S
     /// layer with a max-pool       the same, or 4 · S + 4 · (thresholds + 1) · P
     /// layer of floats             4 · S, and for its input 4 for each byte or A for each code
+    /// product of packed words     4 · A · W · S, the input, copies of the input with its padding
+    ///                             and of the weights, and about 64 KiB for each thread
     /// ```
     /// `gpu::DeviceNetwork` has no temporaries in layers of bits and bytes.
     ///

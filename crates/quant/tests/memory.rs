@@ -17,6 +17,10 @@ use tensor_core::{Host, Tensor};
 
 const BATCH: usize = 3;
 const SIDE: usize = 8;
+/// The threads of the host.
+const N_THREADS: usize = 2;
+/// The largest number of bytes of the counts of all tasks that run at once.
+const TASK_BYTES: usize = N_THREADS * 4 * (1 << 14);
 
 /// A layer of the test network.
 #[derive(Clone, Copy)]
@@ -51,7 +55,9 @@ impl Shape {
 
     /// Returns the largest number of bytes of temporaries of a packed layer, on the host.
     fn temporary_bytes(&self, form: Form) -> usize {
+        // The counts of all pairs of planes and their sum.
         let counts = 4 * (n_pairs(form) + 1) * self.n_sums();
+        let counts = counts.max(self.product_bytes(form));
         let n_thresholds = (1 << form.2) - 1;
         // A max-pool has 2 x 2 positions.
         let passed = 4 * self.n_sums() + (n_thresholds + 1) * self.n_sums();
@@ -60,6 +66,20 @@ impl Shape {
         } else {
             counts
         }
+    }
+
+    /// Returns the largest number of bytes while the words of the layer are multiplied: packed input
+    /// and counts, the copies of input and weights, and the counts of a task for each thread.
+    fn product_bytes(&self, form: Form) -> usize {
+        let words_per_pixel = input_bytes(self, form) / (4 * BATCH * self.side.pow(2));
+        let side = self.side + if self.taps == 3 { 2 } else { 0 };
+        let with_border = BATCH * side * side * words_per_pixel;
+        let planes_of_weights = n_pairs(form) / n_planes(form);
+        let words_per_tap = words_per_pixel / n_planes(form) / self.n_groups;
+        let weights = planes_of_weights * self.n_outputs * self.taps.pow(2) * words_per_tap;
+        // A copy ends with a vector of unused words.
+        let copies = 4 * (with_border + weights + 2 * 16);
+        input_bytes(self, form) + 4 * n_pairs(form) * self.n_sums() + copies + TASK_BYTES
     }
 
     fn n_products(&self) -> usize {
@@ -161,6 +181,14 @@ fn input_bytes(shape: &Shape, (packing, _, bits): Form) -> usize {
     4 * BATCH * shape.side * shape.side * words
 }
 
+/// Returns the number of planes of a packed input.
+fn n_planes((packing, _, bits): Form) -> usize {
+    match packing {
+        Packing::Bits => bits,
+        Packing::Bytes => 1,
+    }
+}
+
 /// Returns the product of the bits of an activation and a weight.
 fn n_pairs((packing, weight_bits, bits): Form) -> usize {
     match packing {
@@ -174,18 +202,20 @@ fn the_hosts_peak_is_that_of_the_largest_counts_and_sums() {
     for form in FORMS {
         let host = Host::new();
         let frozen = frozen(form);
-        let output = frozen.run(&pixels(), &host).unwrap();
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(N_THREADS);
+        let threads = threads.build().unwrap();
+        let output = threads.install(|| frozen.run(&pixels(), &host)).unwrap();
         let most = shapes()
             .iter()
             .map(|shape| shape.temporary_bytes(form))
             .max();
         let most = most.unwrap();
-        // With one pair of planes, flags of thresholds take the place of counts. With 31
-        // thresholds, the layer with a max-pool is the largest.
+        // With one pair of planes, flags of thresholds take the place of counts. With bytes, the
+        // product of the layer with the most weights is the largest; its tasks have few counts.
         let slack = match form {
             (Packing::Bits, 1, 1) => most,
-            (_, _, 5) => 4 * BATCH * SIDE * SIDE / 4 * 120,
-            _ => 0,
+            (Packing::Bits, ..) => 0,
+            (Packing::Bytes, ..) => TASK_BYTES,
         };
         let peak = host.peak_bytes();
         assert!(

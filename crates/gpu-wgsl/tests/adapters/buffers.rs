@@ -120,7 +120,9 @@ fn what_does_not_fit_is_an_error() {
 
 #[test]
 fn packed_bits_and_their_products_are_equal_to_those_of_the_host() {
-    for gpu in every_adapter() {
+    // Other tests compile kernels and allocate memory on the shared devices.
+    for shared in every_adapter() {
+        let gpu = &shared.reopen().unwrap();
         for n in [1_usize, 32, 70, 96] {
             let numbers: Vec<f32> = (0..5 * n).map(|i| ((i * 7919) % 13) as f32 - 6.0).collect();
             let x = Tensor::from_vec(&[5, n], numbers);

@@ -45,6 +45,9 @@ mod vector;
 
 /// The approximate number of multiplications of one task: ten microseconds or more.
 const TASK_PRODUCTS: usize = 1 << 19;
+/// The approximate maximum number of results of one task. Their sums stay in the cache until the
+/// operations after the reduction read them, and the scratch memory of a thread stays small.
+const TASK_RESULTS: usize = 1 << 14;
 /// The number of rows that tiles divide well.
 const ROW_UNIT: usize = 12;
 /// The maximum ratio of the elements of a copy to those of all inputs and the output.
@@ -480,7 +483,8 @@ impl Roles {
     /// of rows and lanes, if the output has.
     fn cut_by(&self, sizes: &[usize], n_domain: usize, units: [usize; 2]) -> (usize, usize) {
         let groups = [(&self.rows, units[0]), (&self.lanes, units[1])];
-        let mut below: usize = sizes[n_domain..].iter().product();
+        let reduce_len: usize = sizes[n_domain..].iter().product();
+        let mut below = reduce_len.max(TASK_PRODUCTS / TASK_RESULTS);
         for axis in (0..n_domain).rev() {
             let mut n = (TASK_PRODUCTS / below).max(1);
             let mut is_enough = true;
