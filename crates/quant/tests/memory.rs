@@ -68,8 +68,8 @@ impl Shape {
         }
     }
 
-    /// Returns the largest number of bytes while the words of the layer are multiplied: packed input
-    /// and counts, the copies of input and weights, and the counts of a task for each thread.
+    /// Returns the largest number of bytes while the words of the layer are multiplied: packed
+    /// input and counts, the copies of input and weights, and the counts of a task for each thread.
     fn product_bytes(&self, form: Form) -> usize {
         let words_per_pixel = input_bytes(self, form) / (4 * BATCH * self.side.pow(2));
         let side = self.side + if self.taps == 3 { 2 } else { 0 };

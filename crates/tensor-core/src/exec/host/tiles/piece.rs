@@ -136,13 +136,30 @@ struct Step<'s, 'a, F: Reducer, S> {
     sums: &'s mut Sums<F::Lane>,
 }
 
-/// Computes all rows in tiles of the given numbers of rows, the largest first.
+/// Computes all rows in tiles of the given numbers of rows, the largest first. Without these
+/// numbers, tiles have 4 rows. If two or three rows are left, the last tile overlaps the tile
+/// before, because it takes about as long as two single rows.
 macro_rules! tiles {
+    ($step:ident, $lanes:ident, $vectors:literal, $partial:literal) => {{
+        let n_rows = $step.piece.rows.len();
+        let mut row = 0;
+        while n_rows - row >= 4 {
+            $step.tile::<4, $vectors, $partial>(row, 0, $lanes);
+            row += 4;
+        }
+        if row > 0 && n_rows - row >= 2 {
+            $step.tile::<4, $vectors, $partial>(n_rows - 4, row + 4 - n_rows, $lanes);
+            row = n_rows;
+        }
+        for row in row..n_rows {
+            $step.tile::<1, $vectors, $partial>(row, 0, $lanes);
+        }
+    }};
     ($step:ident, $lanes:ident, $vectors:literal, $partial:literal, [$($n_rows:literal)*]) => {{
         let mut row = 0;
         $(
             while $step.piece.rows.len() - row >= $n_rows {
-                $step.tile::<$n_rows, $vectors, $partial>(row, $lanes);
+                $step.tile::<$n_rows, $vectors, $partial>(row, 0, $lanes);
                 row += $n_rows;
             }
         )*
@@ -169,9 +186,9 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             (true, false, true) => tiles!(self, lanes, 2, true, [6 4 2 1]),
             (false, true, true) => tiles!(self, lanes, 1, false, [8 4 2 1]),
             (false, false, true) => tiles!(self, lanes, 1, true, [8 4 2 1]),
-            (true, true, false) => tiles!(self, lanes, 2, false, [4 1]),
-            (true, false, false) => tiles!(self, lanes, 2, true, [4 1]),
-            (false, _, false) => tiles!(self, lanes, 1, true, [4 1]),
+            (true, true, false) => tiles!(self, lanes, 2, false),
+            (true, false, false) => tiles!(self, lanes, 2, true),
+            (false, _, false) => tiles!(self, lanes, 1, true),
         }
     }
 
@@ -187,11 +204,12 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     }
 
     /// Computes the sums of some rows, beginning with the row of number `row`, and writes them to
-    /// the output.
+    /// the output, except those of the first `n_skipped` rows.
     #[inline(always)]
     fn tile<const R: usize, const V: usize, const PARTIAL: bool>(
         &mut self,
         row: usize,
+        n_skipped: usize,
         lanes: &Lanes,
     ) {
         let piece = &mut *self.piece;
@@ -225,7 +243,8 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         let (first, last) = (places[0], places[lanes.n - 1]);
         let are_neighbours = last - first == (lanes.n - 1).cast_signed();
         let base = lanes.base.wrapping_add(first);
-        for (&[_, row], sums) in rows.iter().zip(self.sums.chunks(width)) {
+        let written = rows.iter().zip(self.sums.chunks(width)).skip(n_skipped);
+        for (&[_, row], sums) in written {
             let start = base.wrapping_add(row).cast_unsigned();
             let results = sums[..lanes.n].iter().map(|&lane| reducer.result(lane));
             if are_neighbours {

@@ -2,7 +2,10 @@
 //!
 //! Method: one type for each reduction, so that each compiles to a loop of its own, of explicit
 //! vectors. Plain Rust over the lanes of a vector is used only where the compiler is known to turn
-//! it into vector instructions (counts of ones) or where `pulp` has none (products of bytes).
+//! it into vector instructions (counts of ones) or where `pulp` has none (products of bytes). Even
+//! there, accumulators are added as vectors: if the compiler sees a loop of integers only, it may
+//! vectorise over the terms, and then it gathers the lanes of eight terms one by one (measured: 2.5
+//! times the time of a layer of 7 x 7 pixels and 512 channels, with AVX-512).
 
 use std::marker::PhantomData;
 
@@ -10,7 +13,7 @@ use pulp::Simd;
 
 use super::super::lanes::{LaneType, Stored, larger, smaller};
 use super::super::pairs::{BitFunction, PairFunction, Reduction};
-use super::vector::{FloatVector, Vector, bits_of, update};
+use super::vector::{FloatVector, Vector, bits_of, map};
 use crate::dtype::DType;
 use crate::op::{Compare, Reduce};
 
@@ -143,7 +146,7 @@ functions! {
     /// The smaller number.
     Smaller<Vector>: smaller, T::smaller;
     /// The sum of the products of four signed bytes.
-    DotOfBytes<Vector>: T::dot4_i8, |_, x, y| update(x, x, y, |_: T, x: T, y: T| x.dot4_i8(y));
+    DotOfBytes<Vector>: T::dot4_i8, |_, x, y| map(x, y, T::dot4_i8);
 }
 
 /// A reduction of the values of a function `F` by a function `G`.
@@ -369,17 +372,16 @@ where
     }
 
     #[inline(always)]
-    fn add<S: Simd>(self, _: S, x: T::Of<S>, y: T::Of<S>, chunk: S::u32s) -> S::u32s {
+    fn add<S: Simd>(self, simd: S, x: T::Of<S>, y: T::Of<S>, chunk: S::u32s) -> S::u32s {
         #[allow(clippy::cast_possible_truncation, reason = "a byte has at most 8 ones")]
-        update(
-            chunk,
+        let ones = map(
             x,
             y,
             #[inline(always)]
-            |counter: u8, x: u8, y: u8| {
-                counter.wrapping_add((self.function)(x, y).count_ones() as u8)
-            },
-        )
+            |x: u8, y: u8| (self.function)(x, y).count_ones() as u8,
+        );
+        // No counter of one byte overflows into the next one.
+        simd.add_u32s(chunk, bytemuck::cast(ones))
     }
 
     #[inline(always)]
@@ -426,14 +428,14 @@ impl<T: Word, F: Fn(u32, u32) -> u32 + Copy + Sync> Reducer for OnesByWords<T, F
     }
 
     #[inline(always)]
-    fn add<S: Simd>(self, _: S, x: T::Of<S>, y: T::Of<S>, chunk: S::u32s) -> S::u32s {
-        update(
-            chunk,
+    fn add<S: Simd>(self, simd: S, x: T::Of<S>, y: T::Of<S>, chunk: S::u32s) -> S::u32s {
+        let ones = map(
             x,
             y,
             #[inline(always)]
-            |sum: u32, x: u32, y: u32| sum.wrapping_add((self.function)(x, y).count_ones()),
-        )
+            |x: u32, y: u32| (self.function)(x, y).count_ones(),
+        );
+        simd.add_u32s(chunk, bytemuck::cast(ones))
     }
 
     #[inline(always)]

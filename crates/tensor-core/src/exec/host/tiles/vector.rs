@@ -180,20 +180,13 @@ pub(super) fn bits_of<S: Simd>(simd: S, mask: S::m32s) -> S::u32s {
     }
 }
 
-/// Replaces each lane of `sums` by a function of the lane and of the same lanes of `x` and `y`. The
-/// loop has the constant length of a vector, so the compiler may turn it into vector instructions.
+/// Returns a vector with the values of a function of equal lanes of `x` and `y`. The loop has the
+/// constant length of a vector, so the compiler may turn it into vector instructions.
 #[inline(always)]
-pub(super) fn update<A: Pod, T: Pod, V: Pod, W: Pod>(
-    mut sums: V,
-    x: W,
-    y: W,
-    f: impl Fn(A, T, T) -> A,
-) -> V {
-    let lanes = bytemuck::cast_slice_mut::<V, A>(std::slice::from_mut(&mut sums)).iter_mut();
-    let x = bytemuck::cast_slice::<W, T>(std::slice::from_ref(&x));
-    let y = bytemuck::cast_slice::<W, T>(std::slice::from_ref(&y));
-    for ((sum, &x), &y) in lanes.zip(x).zip(y) {
-        *sum = f(*sum, x, y);
+pub(super) fn map<T: Pod, V: Pod>(mut x: V, y: V, f: impl Fn(T, T) -> T) -> V {
+    let lanes = bytemuck::cast_slice_mut::<V, T>(std::slice::from_mut(&mut x)).iter_mut();
+    for (x, &y) in lanes.zip(bytemuck::cast_slice::<V, T>(std::slice::from_ref(&y))) {
+        *x = f(*x, y);
     }
-    sums
+    x
 }
