@@ -209,7 +209,8 @@ impl FrozenNetwork {
     /// layer with a max-pool       the same, or 4 · S + 4 · (thresholds + 1) · P
     /// layer of floats             4 · S, and for its input 4 for each byte or A for each code
     /// product of packed words     4 · A · W · S, the input, copies of the input with its padding
-    ///                             and of the weights, and about 64 KiB for each thread
+    ///                             and of the weights, and for each thread about 64 KiB, or the
+    ///                             counts of 12 pixels if these take more
     /// ```
     /// `gpu::DeviceNetwork` has no temporaries in layers of bits and bytes.
     ///

@@ -17,7 +17,7 @@ use tensor_core::{Host, Tensor};
 
 const BATCH: usize = 3;
 const SIDE: usize = 8;
-/// The threads of the host.
+/// The number of threads of the host.
 const N_THREADS: usize = 2;
 /// The largest number of bytes of the counts of all tasks that run at once.
 const TASK_BYTES: usize = N_THREADS * 4 * (1 << 14);
@@ -77,8 +77,8 @@ impl Shape {
         let planes_of_weights = n_pairs(form) / n_planes(form);
         let words_per_tap = words_per_pixel / n_planes(form) / self.n_groups;
         let weights = planes_of_weights * self.n_outputs * self.taps.pow(2) * words_per_tap;
-        // A copy ends with a vector of unused words.
-        let copies = 4 * (with_border + weights + 2 * 16);
+        // A copy ends with 32 unused words.
+        let copies = 4 * (with_border + weights + 2 * 32);
         input_bytes(self, form) + 4 * n_pairs(form) * self.n_sums() + copies + TASK_BYTES
     }
 

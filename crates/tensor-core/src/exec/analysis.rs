@@ -19,13 +19,16 @@
 //! infinity to which the rounded product overflowed. Therefore the difference of two overflowed
 //! products is open, while the difference of two infinities from other operations is surely NaN.
 //! An executor may also compute a sum over sums as one sum over all terms, so a sum over overflowed
-//! sums of opposite signs is open, too.
+//! sums of opposite signs is open, too, and a sum over sums is exact only if no partial sum of all
+//! terms is rounded, in any order.
 //! Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.3 and 4.3.
 
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Rounding, Spread, Unary};
 
 pub(crate) use fold::FoldError;
+#[cfg(any(test, feature = "random-programs"))]
+pub(crate) use fold::Terms;
 
 mod fold;
 

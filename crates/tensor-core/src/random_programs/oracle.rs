@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
 use crate::exec::Accuracy;
-use crate::exec::analysis::{Approximate, FoldError};
+use crate::exec::analysis::{Approximate, FoldError, Terms};
 use crate::ir::IndexMap;
 use crate::op::Reduce;
 use crate::rng::philox4x32_10;
@@ -24,6 +24,8 @@ pub(super) type Array = Vec<Approximate>;
 /// A cache of arrays by the address of their node; the tensors must outlive the oracle.
 pub(super) struct Oracle {
     known: HashMap<usize, Rc<Array>>,
+    /// The terms of arrays whose elements are sums of floats, or views of such an array.
+    terms: HashMap<usize, Terms>,
     accuracy: Accuracy,
 }
 
@@ -38,6 +40,7 @@ impl Oracle {
     pub(super) fn new(accuracy: Accuracy) -> Self {
         Self {
             known: HashMap::new(),
+            terms: HashMap::new(),
             accuracy,
         }
     }
@@ -49,7 +52,19 @@ impl Oracle {
         }
         let node = tensor.node();
         let inputs: Vec<Rc<Array>> = node.inputs.iter().map(|input| self.array(input)).collect();
-        let array = Rc::new(evaluated(node, &inputs, self.accuracy));
+        let first = node.inputs.first().map(Tensor::address);
+        let terms = first.and_then(|input| self.terms.get(&input)).copied();
+        let (array, terms) = match &node.op {
+            Op::Reduce { op, .. } => reduced(*op, node, &inputs[0], terms, self.accuracy),
+            Op::Reshape | Op::View { .. } | Op::Pad { .. } => {
+                (evaluated(node, &inputs, self.accuracy), terms)
+            }
+            _ => (evaluated(node, &inputs, self.accuracy), None),
+        };
+        if let Some(terms) = terms {
+            self.terms.insert(tensor.address(), terms);
+        }
+        let array = Rc::new(array);
         assert_eq!(
             array.len(),
             node.shape.iter().product::<usize>(),
@@ -114,15 +129,39 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
         Op::View { rows, .. } => moved(node, rows, &inputs[0]),
         Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
-        Op::Reduce { op, .. } => {
-            // The reduced axes are the last ones, so each output folds one contiguous chunk.
-            let lines: usize = node.shape.iter().product();
-            let len = inputs[0].len().checked_div(lines).unwrap_or(0);
-            let line =
-                |at: usize| folded(*op, node, &inputs[0][at * len..(at + 1) * len], accuracy);
-            (0..lines).map(line).collect()
-        }
+        Op::Reduce { op, .. } => reduced(*op, node, &inputs[0], None, accuracy).0,
     }
+}
+
+/// Computes the elements of a reduction, and the properties of the terms if they are sums of
+/// floats. `inner` are the terms of the input.
+fn reduced(
+    op: Reduce,
+    node: &Node,
+    input: &Array,
+    inner: Option<Terms>,
+    accuracy: Accuracy,
+) -> (Array, Option<Terms>) {
+    // The reduced axes are the last ones, so each output folds one contiguous chunk.
+    let lines: usize = node.shape.iter().product();
+    let len = input.len().checked_div(lines).unwrap_or(0);
+    let is_sum = op == Reduce::Sum && node.dtype.is_float();
+    let mut terms: Option<Terms> = None;
+    let mut line = |at: usize| {
+        let mut error = FoldError::of_sums(op, inner.filter(|_| is_sum));
+        let element = folded(
+            &mut error,
+            op,
+            node,
+            &input[at * len..(at + 1) * len],
+            accuracy,
+        );
+        let own = error.terms(node.dtype, element.error);
+        terms = Some(terms.map_or(own, |terms| terms.joined(own)));
+        element
+    };
+    let array = (0..lines).map(&mut line).collect();
+    (array, terms.filter(|_| is_sum))
 }
 
 fn exact(value: Scalar) -> Approximate {
@@ -223,10 +262,16 @@ fn gathered(
     })
 }
 
-fn folded(op: Reduce, node: &Node, line: &[Approximate], accuracy: Accuracy) -> Approximate {
+/// Computes one element of a reduction, and collects the data of its error.
+fn folded(
+    error: &mut FoldError,
+    op: Reduce,
+    node: &Node,
+    line: &[Approximate],
+    accuracy: Accuracy,
+) -> Approximate {
     let wide = node.dtype.is_float() && matches!(op, Reduce::Sum | Reduce::Prod);
     let within = if wide { DType::F64 } else { node.dtype };
-    let mut error = FoldError::new(op);
     // A sum starts at +0.0, so a sum of negative zeros is +0.0. A sum over no axes adds nothing and
     // keeps -0.0.
     let is_sum = op == Reduce::Sum && node.shape.len() < node.inputs[0].node().shape.len();
@@ -241,5 +286,5 @@ fn folded(op: Reduce, node: &Node, line: &[Approximate], accuracy: Accuracy) -> 
         .or_else(|| op.identity(source))
         .expect("the maximum of no elements is rejected before");
     let result = result.cast(node.dtype);
-    with_error(result, accuracy.folded(&error, result))
+    with_error(result, accuracy.folded(error, result))
 }

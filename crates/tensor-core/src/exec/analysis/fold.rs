@@ -9,12 +9,41 @@ use crate::dtype::{DType, Scalar};
 use crate::exec::accuracy::is_subnormal;
 use crate::op::Reduce;
 
+/// The terms of the elements of an array that are sums themselves. An executor may add up all these
+/// terms in one sum, whose partial sums differ from those of the separate sums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// A power of two of which every term is a multiple.
+    granule: f64,
+    /// The largest sum of the magnitudes of the terms of an element.
+    size: f64,
+    /// The largest error of an element that counts as exact, if one of its partial sums were
+    /// rounded.
+    rounding: f64,
+}
+
+#[cfg(any(test, feature = "random-programs"))]
+impl Terms {
+    /// Returns the properties that hold for the terms of both.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        Self {
+            granule: self.granule.min(other.granule),
+            size: self.size.max(other.size),
+            rounding: self.rounding.max(other.rounding),
+        }
+    }
+}
+
 /// The accumulated data for the error bound of a reduction, collected element by element.
 #[derive(Debug)]
 pub(crate) struct FoldError {
     op: Reduce,
+    /// The terms of the elements, if the elements are sums.
+    inner: Option<Terms>,
     /// The number of elements.
     n: f64,
+    /// The number of elements that count as exact.
+    n_exact: f64,
     /// The sum of the errors of the elements, except elements that are surely NaN or infinite.
     errors: f64,
     /// The largest error of an element, except elements that are surely NaN or infinite.
@@ -58,9 +87,16 @@ pub(crate) struct FoldError {
 
 impl FoldError {
     pub(crate) fn new(op: Reduce) -> Self {
+        Self::of_sums(op, None)
+    }
+
+    /// Creates the data for a reduction whose elements may be sums of some terms.
+    pub(crate) fn of_sums(op: Reduce, inner: Option<Terms>) -> Self {
         Self {
             op,
+            inner,
             n: 0.0,
+            n_exact: 0.0,
             errors: 0.0,
             worst: 0.0,
             up: 0.0,
@@ -96,6 +132,7 @@ impl FoldError {
         }
         // A single open element makes this sum infinite, and so the result open.
         self.errors += x.error;
+        self.n_exact += f64::from(u8::from(x.error == 0.0));
         self.worst = self.worst.max(x.error);
         if x.is_open() {
             return;
@@ -207,15 +244,45 @@ impl FoldError {
         against + self.errors <= room * largest(dtype)
     }
 
+    /// Returns the properties of the terms of this sum, those of inner sums included.
+    fn all_terms(&self, dtype: DType) -> Terms {
+        let own = Terms {
+            granule: self.granule,
+            size: self.up + self.down,
+            rounding: self.rounding(dtype),
+        };
+        // The error of an element that is not exact contains the rounding of its partial sums.
+        self.inner.map_or(own, |inner| Terms {
+            granule: inner.granule.min(own.granule),
+            size: own.size.max(self.n * inner.size),
+            rounding: own.rounding + self.n_exact * inner.rounding,
+        })
+    }
+
+    /// Returns the properties of the terms of this sum, whose error is `error`, for a sum over it.
+    #[cfg(any(test, feature = "random-programs"))]
+    pub(crate) fn terms(&self, dtype: DType, error: f64) -> Terms {
+        let all = self.all_terms(dtype);
+        Terms {
+            rounding: if error == 0.0 { all.rounding } else { 0.0 },
+            ..all
+        }
+    }
+
+    /// Returns the rounding error of n additions: relative errors of the additions, and an absolute
+    /// error for results in the subnormal range.
+    fn rounding(&self, dtype: DType) -> f64 {
+        let size = self.up + self.down + self.errors;
+        self.roundings(dtype) * spacing(dtype, 1.0) * size + (self.n + 1.0) * spacing(dtype, 0.0)
+    }
+
     /// Returns the error of n additions in any order. Includes one rounding of each term, because
     /// an executor may round a product before the addition or fuse both.
     fn of_sum(&self, result: Scalar) -> f64 {
         let dtype = result.dtype();
         let sum = self.up + self.down;
-        let (size, unit) = (sum + self.errors, spacing(dtype, 1.0));
-        // Relative errors of the additions, and an absolute error for results in the subnormal
-        // range.
-        let rounding = self.roundings(dtype) * unit * size + (self.n + 1.0) * spacing(dtype, 0.0);
+        let (size, terms) = (sum + self.errors, self.all_terms(dtype));
+        let rounding = terms.rounding;
         if size > largest(dtype) {
             // The sum is infinite in any order if no partial sum reaches the opposite infinity. If
             // the result is f64, `size` itself may overflow.
@@ -225,7 +292,7 @@ impl FoldError {
             return certain_if(one_sided && size.is_finite() && twice_overflows(half, dtype));
         }
         // No partial sum needs more digits than the type has, so nothing is rounded.
-        if self.errors == 0.0 && sum * unit <= 2.0 * self.granule {
+        if self.errors == 0.0 && terms.size * spacing(dtype, 1.0) <= 2.0 * terms.granule {
             return if sum > 0.0 { 0.0 } else { OPEN_SIGN };
         }
         self.errors + rounding
@@ -334,6 +401,39 @@ mod tests {
         // The difference of two normal numbers is subnormal.
         assert!(flushed(Reduce::Sum, &[1.5 * least, -least], 0.5 * least) >= f64::from(least));
         assert_eq!(flushed(Reduce::Sum, &[1.5, -1.0], 0.5), 0.0);
+    }
+
+    #[test]
+    fn a_sum_over_exact_sums_may_round_its_partial_sums() {
+        let sum = |inner, elements: &[f32]| {
+            let mut fold = FoldError::of_sums(Reduce::Sum, inner);
+            for &element in elements {
+                fold.push(approximate(element, 0.0));
+            }
+            let total: f32 = elements.iter().sum();
+            let error = fold.finish(Scalar::F32(total));
+            (total, error, fold.terms(DType::F32, error))
+        };
+        let of_sums = |lines: [[f32; 2]; 2]| {
+            let [(a, error_a, terms_a), (b, error_b, terms_b)] = lines.map(|line| sum(None, &line));
+            assert_eq!([error_a, error_b], [0.0; 2]);
+            let [apart, together] =
+                [None, Some(terms_a.joined(terms_b))].map(|terms| sum(terms, &[a, b]).1);
+            assert_eq!(apart, 0.0);
+            together
+        };
+        // Each of the three sums is exact, but the sum of the first three terms is rounded.
+        let lines = [[0.237_181_01, 0.314_267_28], [0.547_413_35, -0.938_884]];
+        let one_by_one = lines.as_flattened().iter().sum::<f32>();
+        let exact = lines
+            .as_flattened()
+            .iter()
+            .copied()
+            .map(f64::from)
+            .sum::<f64>();
+        let error = (f64::from(one_by_one) - exact).abs();
+        assert!(error > 0.0 && of_sums(lines) >= error);
+        assert_eq!(of_sums([[0.25, -0.75], [1000.0, 0.5]]), 0.0);
     }
 
     const OPEN: f64 = f64::INFINITY;

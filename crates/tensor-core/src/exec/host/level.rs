@@ -1,7 +1,8 @@
 //! The instruction sets that the loops are compiled for.
 //!
-//! Role: the only place that chooses vector instructions. Every loop is plain Rust, compiled once
-//! for each instruction set (a level). A machine stores the level at which its loops run.
+//! Role: the only place that chooses vector instructions. Every loop, in plain Rust or over
+//! explicit vectors, is compiled once for each instruction set (a level). A machine stores the
+//! level at which its loops run.
 //! Method: `pulp` detects the features of the CPU. It has no level with the AVX-512 instruction
 //! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
 //! count ones are compiled for that level; all others run on plain AVX-512.
@@ -40,7 +41,7 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
     }
 }
 
-/// A function for `pulp` that returns the number of lanes of a vector of floats.
+/// A function for `pulp` that returns the number of lanes of a vector of a type.
 struct LaneCount(DType);
 
 impl pulp::WithSimd for LaneCount {
@@ -117,6 +118,10 @@ impl Level {
     ///
     /// # Panics
     /// If the level does not have the instruction ([`counts_words`](Self::counts_words)).
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "no other architecture has the instruction")
+    )]
     pub(super) fn run_counting_words<O: pulp::WithSimd<Output = ()>>(self, loops: O) {
         #[cfg(target_arch = "x86_64")]
         if let (Some(popcount), pulp::Arch::V4(v4)) = (self.popcount, self.arch) {
@@ -125,7 +130,7 @@ impl Level {
         unreachable!("the level counts the ones of words");
     }
 
-    /// Returns the number of lanes of a vector of floats of a type.
+    /// Returns the number of lanes of a vector of a type.
     pub(super) fn n_lanes(self, dtype: DType) -> usize {
         self.run(LaneCount(dtype))
     }

@@ -28,8 +28,7 @@ use crate::storage::{HostStorage, Pool};
 pub(super) struct Product {
     pairs: Pairs,
     /// Set if the GEMM library computes the nest: a product whose factors and result are large
-    /// matrices in memory. The strides of rows and
-    /// columns of all three, and the optional epilogue.
+    /// matrices in memory. The strides of rows and columns of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
     /// The tiles of all other reductions; `None` if these do not support the guards of the factors.
     tiles: Option<Tiles>,

@@ -1,6 +1,6 @@
 //! Products and other reductions over pairs, in tiles of CPU registers.
 //!
-//! Role: computes all reductions over pairs (`pairs`) except products of large matrices in memory:
+//! Role: computes most reductions over pairs (`pairs`); see `product` for the others:
 //! windows of any step, batches, narrow and small products, distances, counts of equal bits.
 //! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
 //! two vectors of lanes; its accumulators stay in registers while all terms of a block are reduced
@@ -45,15 +45,15 @@ mod vector;
 
 /// The approximate number of multiplications of one task: ten microseconds or more.
 const TASK_PRODUCTS: usize = 1 << 19;
-/// The approximate maximum number of results of one task. Their sums stay in the cache until the
-/// operations after the reduction read them, and the scratch memory of a thread stays small.
+/// The approximate maximum number of results of one task, unless a few whole rows have more. Their
+/// sums stay in the cache until the operations after the reduction read them.
 const TASK_RESULTS: usize = 1 << 14;
 /// The number of rows that tiles divide well.
 const ROW_UNIT: usize = 12;
 /// The maximum ratio of the elements of a copy to those of all inputs and the output.
 const MAX_GROWTH: usize = 4;
 
-/// A product and its division into tiles.
+/// A reduction over pairs and its division into tiles.
 #[derive(Debug)]
 pub(super) struct Tiles {
     /// The sizes of all loops.
@@ -65,7 +65,7 @@ pub(super) struct Tiles {
     /// The axis along which the output is divided into tasks, and the number of its indices for one
     /// task. Each task has one index of the axes before.
     cut: (usize, usize),
-    /// Whether the lanes of a block are packed before many rows meet them.
+    /// Whether the lanes of a block are copied to adjacent memory if many rows read them.
     packs: bool,
     /// The inputs of which no element may be NaN or infinite: factors that are read without a guard
     /// that both factors have. Where the guard fails, the other factor is 0, and so is the product.
@@ -353,9 +353,8 @@ impl WithReducer for Run<'_> {
 
 /// Returns the guards with which both factors are read, and the inputs that must be finite. In a
 /// product of floats, a guard that both factors have is needed only by the factor whose array it
-/// pads. Returns `None` if a
-/// guard belongs to no axis of an array, if a factor would be read outside of its input, or if it
-/// depends on an axis of the other factor.
+/// pads. Returns `None` if a guard belongs to no axis of an array, if a factor would be read
+/// outside of its input, or if a factor depends on an axis of the other.
 fn own_guards(
     nest: &LoopNest,
     pairs: &Pairs,

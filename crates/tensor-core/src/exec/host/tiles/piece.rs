@@ -66,6 +66,11 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
             packed = Packed::new(&fold.table, 2 * width);
         }
         for (number, block) in fold.blocks.iter().enumerate() {
+            // A test of early results costs little, because it ends at the first that is not final.
+            let mut results = self.out.iter();
+            if number > 0 && results.all(|&result| self.reducer.is_final(result)) {
+                break;
+            }
             let mut step = Step {
                 simd,
                 terms: Terms::new(&fold.table[..block.len]),
@@ -136,9 +141,9 @@ struct Step<'s, 'a, F: Reducer, S> {
     sums: &'s mut Sums<F::Lane>,
 }
 
-/// Computes all rows in tiles of the given numbers of rows, the largest first. Without these
-/// numbers, tiles have 4 rows. If two or three rows are left, the last tile overlaps the tile
-/// before, because it takes about as long as two single rows.
+/// Computes all rows in tiles of the given numbers of rows, the largest first. If no numbers are
+/// given, tiles have 4 rows. If two or three rows are left, the last tile overlaps the tile before,
+/// because a tile of 4 rows takes about as long as two single rows.
 macro_rules! tiles {
     ($step:ident, $lanes:ident, $vectors:literal, $partial:literal) => {{
         let n_rows = $step.piece.rows.len();

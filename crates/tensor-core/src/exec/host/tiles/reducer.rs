@@ -19,7 +19,7 @@ use crate::op::{Compare, Reduce};
 
 /// A reduction of a function of pairs.
 ///
-/// The terms of a sum are reduced in chunks: `add` reduces a chunk from `START`, and `join` adds
+/// The terms of a sum are reduced in chunks: `add` reduces a chunk from `start`, and `join` adds
 /// the result to that of the chunks before.
 pub(super) trait Reducer: Copy + Sync {
     /// The type of the factors.
@@ -56,7 +56,7 @@ pub(super) trait Reducer: Copy + Sync {
         chunk: <Self::Lane as Vector>::Of<S>,
     ) -> <Self::Lane as Vector>::Of<S>;
 
-    /// Returns whether further terms cannot change any of some joined accumulators.
+    /// Returns whether the accumulators can no longer change.
     fn are_decided<S: Simd>(self, _: S, _: &[<Self::Lane as Vector>::Of<S>]) -> bool {
         false
     }
@@ -66,6 +66,11 @@ pub(super) trait Reducer: Copy + Sync {
 
     /// Reduces the results of two blocks.
     fn combine(self, a: Self::Out, b: Self::Out) -> Self::Out;
+
+    /// Returns whether further blocks cannot change a result.
+    fn is_final(self, _: Self::Out) -> bool {
+        false
+    }
 }
 
 /// The sum of products of floats.
@@ -247,7 +252,7 @@ impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
     fn add<S: Simd>(self, simd: S, x: S::f32s, y: S::f32s, chunk: S::u32s) -> S::u32s {
         let values = F::of_vectors(simd, x, y);
         let hits = C::holds(simd, values, simd.splat_f32s(self.bound));
-        // All bits of a hit are set: as a number -1.
+        // A hit is -1 as an integer, so its subtraction adds 1.
         simd.sub_u32s(chunk, bits_of(simd, hits))
     }
 
@@ -324,6 +329,11 @@ impl<F: Function<f32>, C: Comparison> Reducer for Decision<F, C> {
     fn combine(self, a: bool, b: bool) -> bool {
         if self.decides { a | b } else { a & b }
     }
+
+    #[inline(always)]
+    fn is_final(self, result: bool) -> bool {
+        result == self.decides
+    }
 }
 
 /// An integer whose ones are counted.
@@ -356,10 +366,7 @@ struct OnesByBytes<T, F> {
     of: PhantomData<T>,
 }
 
-impl<T: Word, F: Fn(u8, u8) -> u8 + Copy + Sync> Reducer for OnesByBytes<T, F>
-where
-    T: Sync,
-{
+impl<T: Word, F: Fn(u8, u8) -> u8 + Copy + Sync> Reducer for OnesByBytes<T, F> {
     type In = T;
     type Lane = u32;
     type Out = T;

@@ -179,6 +179,47 @@ fn every_function_is_reduced_at_every_level() {
     }
 }
 
+#[test]
+fn results_of_all_blocks_of_terms_are_combined() {
+    let [n, rows, lanes] = [1300, 6, 33];
+    let y = whole(&[n, lanes], 2, DType::F32).expand_dims(1);
+    for (at, extreme) in [
+        (0, 100.0),
+        (650, 100.0),
+        (n - 1, 100.0),
+        (0, -100.0),
+        (n - 1, -100.0),
+    ] {
+        // One term of each result is extreme.
+        let data = (0..n * rows).map(|i| if i / rows == at { extreme } else { 0.0 });
+        let x = Tensor::from_vec(&[n, rows], data.collect::<Vec<f32>>());
+        let values = x.expand_dims(2) + &y;
+        let name = |fold: &str| format!("{fold}, {extreme} at {at}");
+        check(&name("sum"), &values.sum(0));
+        check(&name("max"), &values.max(0));
+        check(&name("min"), &values.min(0));
+        check(&name("count"), &values.lt(-50.0).sum(0));
+        check(&name("any"), &values.lt(-50.0).any(0));
+        check(&name("all"), &values.lt(50.0).all(0));
+    }
+}
+
+#[test]
+fn the_host_chooses_tiles_from_64_results_on() {
+    for (rows, lanes, is_in_tiles) in [(8, 8, true), (7, 9, false), (1, 64, true), (1, 63, false)] {
+        let (x, y) = (
+            whole(&[90, rows], 1, DType::F32),
+            whole(&[90, lanes], 2, DType::F32),
+        );
+        let distances = (x.expand_dims(2) - y.expand_dims(1)).abs().sum(0);
+        let (nest, inputs) = reduction_of("distances", &distances);
+        let inputs = host_inputs(&inputs).unwrap();
+        let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
+        let product = crate::exec::host::product::Product::new(&nest, &lens);
+        assert_eq!(product.is_some(), is_in_tiles, "{rows} x {lanes}");
+    }
+}
+
 /// Returns words of random bits in memory, so that the tensor is a plain input.
 fn words(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
     let stream = Philox::new(5).stream(stream);
