@@ -50,6 +50,9 @@ const TASK_PRODUCTS: usize = 1 << 19;
 const TASK_RESULTS: usize = 1 << 14;
 /// The number of rows that tiles divide well.
 const ROW_UNIT: usize = 12;
+/// The maximum number of terms of a reduction: the table of its blocks takes 6 MB. An axis that is
+/// only repeated may be much longer than any array.
+const MAX_TERMS: usize = 1 << 26;
 /// The maximum ratio of the elements of a copy to those of all inputs and the output.
 const MAX_GROWTH: usize = 4;
 
@@ -98,10 +101,18 @@ enum End {
 
 impl Tiles {
     /// Chooses the roles of the factors and the division of the output, for inputs of the given
-    /// types and lengths. Returns `None` if a guard belongs to no axis of an array, or if the
-    /// factors would have to be copied to arrays that are much larger than inputs and output.
+    /// types and lengths. Returns `None` if a guard belongs to no axis of an array, if the factors
+    /// would have to be copied to arrays that are much larger than inputs and output, or if the
+    /// reduction has too many terms.
     pub(super) fn new(nest: &LoopNest, pairs: &Pairs, inputs: &[(DType, usize)]) -> Option<Self> {
         let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
+        let n_terms = nest
+            .reduce
+            .iter()
+            .fold(1, |n: usize, &size| n.saturating_mul(size));
+        if n_terms > MAX_TERMS {
+            return None;
+        }
         let level = Level::best();
         let n_vector_lanes = level.n_lanes(pairs.dtype);
         let (guards, finite) = own_guards(nest, pairs, inputs)?;

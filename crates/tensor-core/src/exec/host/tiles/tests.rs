@@ -205,6 +205,21 @@ fn results_of_all_blocks_of_terms_are_combined() {
 }
 
 #[test]
+fn a_table_of_the_terms_of_a_very_long_axis_is_never_allocated() {
+    let (x, y) = (
+        whole(&[9, 1, 1], 1, DType::F32),
+        whole(&[1, 70, 1], 2, DType::F32),
+    );
+    let sums = (x + y).broadcast_to(&[9, 70, 1 << 42]);
+    let (nest, inputs) = reduction_of("any", &sums.lt(100).any(-1));
+    let inputs = host_inputs(&inputs).unwrap();
+    let lens: Vec<(DType, usize)> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
+    assert!(tiles_of(&nest, &lens).is_none());
+    let any = sums.lt(100).any(-1).eval::<bool>(&Host::new()).unwrap();
+    assert!(any.iter().all(|&any| any));
+}
+
+#[test]
 fn the_host_chooses_tiles_from_64_results_on() {
     for (rows, lanes, is_in_tiles) in [(8, 8, true), (7, 9, false), (1, 64, true), (1, 63, false)] {
         let (x, y) = (
