@@ -21,6 +21,21 @@ fn numbers(shape: &[usize]) -> Tensor {
     Tensor::from_vec(shape, data.collect())
 }
 
+#[test]
+fn values_that_are_equal_after_axes_are_merged_are_computed_once() {
+    let sum = numbers(&[1, 6]).sum(1);
+    // The two operands differ by axes of size 1 only, which loops do not have.
+    let plan = planned(&[&(sum.expand_dims(0) - sum.expand_dims(1))]);
+    assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
+    let is_load = |value: &&Value| matches!(value, Value::Load { .. });
+    let is_sum = |value: &&Value| matches!(value, Value::Reduced(..));
+    let n = [
+        values(&plan).filter(is_load).count(),
+        values(&plan).filter(is_sum).count(),
+    ];
+    assert_eq!(n, [1, 1], "{}", plan.explain());
+}
+
 /// Returns the operations of a plan, in additions.
 fn operations(plan: &Plan) -> f64 {
     plan.steps.iter().map(|step| step.nest.operations()).sum()

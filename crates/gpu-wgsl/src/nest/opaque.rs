@@ -9,7 +9,8 @@
 //! may drop the store of a quotient whose divisor is known to be 0.
 //! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0;
 //! WGSL has no access to the bits of an `f64`, so its copy is a `select` with a condition on that
-//! parameter. If both operands are the same value, they are copied in two different ways.
+//! parameter. The second operand of a difference, a quotient or a comparison is copied in another
+//! way than the first, because both may be equal: `(x + y) - (y + x)`.
 //! Comparisons use their operands directly unless both are computed from a common value. A fold
 //! uses its operand directly, because the executor may choose the order of the terms. Only a sum or
 //! a difference is copied, because a compiler could fold its two operands one after the other.
@@ -51,6 +52,11 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
         true => Copied::Once,
         false => Copied::Not,
     };
+    // The copy of the second of two operands that may be equal.
+    let second = |a: ValueId, b: ValueId| match a == b || is_inline(nest, b) {
+        true => Copied::Apart,
+        false => Copied::Not,
+    };
     match nest.values[id] {
         Value::Unary(_, a) | Value::Binary(_, a, _) | Value::Compare(_, a, _)
             if !is_float(nest, a) =>
@@ -60,17 +66,17 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
         Value::Unary(Unary::Recip, _) => Copied::Once,
         Value::Unary(Unary::Sqrt | Unary::Neg, a) => of_inline(a),
         Value::Binary(op, a, b) => match (op, operand) {
-            (Binary::Sub | Binary::Div, 1) if a == b => Copied::Apart,
-            (Binary::Div, 1) => Copied::Once,
+            (Binary::Sub, 1) => second(a, b),
+            (Binary::Div, 1) => Copied::Apart,
             (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
                 of_inline([a, b][operand])
             }
             _ => Copied::Not,
         },
-        Value::Compare(_, a, b) if a == b && operand == 1 => Copied::Apart,
         Value::Compare(_, a, b) => match numbers(nest, a).is_disjoint(&numbers(nest, b)) {
             true => Copied::Not,
-            false => of_inline([a, b][operand]),
+            false if operand == 1 => second(a, b),
+            false => of_inline(a),
         },
         _ => Copied::Not,
     }
@@ -160,6 +166,25 @@ mod tests {
             (&x - &y).maximum(0.0),
         ] {
             assert_eq!(n_copies(&program), 0);
+        }
+    }
+
+    #[test]
+    fn operands_that_may_be_equal_are_copied_in_two_ways() {
+        let [x, y] = arrays();
+        let (sum, other) = (&x + &y, &y + &x);
+        for program in [
+            &sum - &other,
+            &sum / &other,
+            sum.eq(&other),
+            &sum - &sum,
+            &x - &x,
+        ] {
+            let (plan, _) = Plan::new(&[&program], &Reference.target()).unwrap();
+            let nest = &plan.steps[0].nest;
+            let last = nest.result().0;
+            assert_eq!(copied(nest, last, 1), Copied::Apart, "{}", plan.explain());
+            assert_ne!(copied(nest, last, 0), Copied::Apart, "{}", plan.explain());
         }
     }
 

@@ -211,6 +211,14 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
             large.trunc() + large.floor() * 3.0 - large.ceil()
         }),
         ("x - x", &x - &x),
+        ("(x + y) - (y + x)", (&x + &ones) - (&ones + &x)),
+        ("(x * y) / (y * x)", (&x * &ones) / (&ones * &x)),
+        ("x + y == y + x", (&x + &ones).eq(&ones + &x).cast(dtype)),
+        ("an infinite sum minus itself along another axis", {
+            let row = Tensor::from_vec(&[1, 2], vec![f64::INFINITY, 1.0]);
+            let sum = on_host(&row.cast(dtype)).sum(1);
+            sum.expand_dims(0) - sum.expand_dims(1)
+        }),
         ("1 / -(x - x)", 1.0 / -(&x - &x)),
         ("x * 0", &x * 0.0),
         ("flag * x", whole.lt(4).cast(dtype) * &x),

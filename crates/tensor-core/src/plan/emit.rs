@@ -102,17 +102,21 @@ fn nest_of(
         values,
         contract: None,
     };
-    merge_axes(&mut nest);
+    let mut order = order;
+    if merge_axes(&mut nest) {
+        merge_values(&mut nest, &mut order);
+    }
     nest.contract = find_contract(&nest, draft.target.merges_sums)
         .filter(|contract| draft.target.is_worth_a_product(&nest, contract));
     (nest, order, inputs)
 }
 
 /// Merges neighbouring axes that every map walks like a single axis, and drops axes of size 1.
-fn merge_axes(nest: &mut LoopNest) {
+/// Returns whether the axes changed.
+fn merge_axes(nest: &mut LoopNest) -> bool {
     let sizes = nest.sizes();
     if sizes.contains(&0) {
-        return;
+        return false;
     }
     let n_domain = nest.domain.len();
     // Each new axis is a run of old axes; the last axis of the run gives the stride.
@@ -147,6 +151,30 @@ fn merge_axes(nest: &mut LoopNest) {
         same.map(|&(_, size, _)| size).collect()
     };
     (nest.domain, nest.reduce) = (of(false), of(true));
+    runs.len() < sizes.len()
+}
+
+/// Replaces equal values by the first of them, also in `order`, the arena's id of each value. The
+/// arena has no equal values, but values whose maps differ along dropped axes alone become equal.
+fn merge_values(nest: &mut LoopNest, order: &mut Vec<ValueId>) {
+    let mut known: HashMap<(Value, DType), ValueId> = HashMap::default();
+    let mut places = Vec::with_capacity(nest.values.len());
+    let (values, dtypes) = (
+        std::mem::take(&mut nest.values),
+        std::mem::take(&mut nest.dtypes),
+    );
+    let ids = std::mem::take(order);
+    for ((mut value, dtype), id) in values.into_iter().zip(dtypes).zip(ids) {
+        value.map_operands(|operand: ValueId| places[operand.0]);
+        let next = ValueId(nest.values.len());
+        let place = *known.entry((value.clone(), dtype)).or_insert(next);
+        if place == next {
+            nest.values.push(value);
+            nest.dtypes.push(dtype);
+            order.push(id);
+        }
+        places.push(place);
+    }
 }
 
 /// Returns the matrix product that a nest computes, or `None` if the nest has another form: it must
