@@ -56,10 +56,13 @@ impl Oracle {
         let terms = first.and_then(|input| self.terms.get(&input)).copied();
         let (array, terms) = match &node.op {
             Op::Reduce { op, .. } => reduced(*op, node, &inputs[0], terms, self.accuracy),
-            Op::Reshape | Op::View { .. } | Op::Pad { .. } => {
-                (evaluated(node, &inputs, self.accuracy), terms)
+            op => {
+                let is_view = matches!(op, Op::Reshape | Op::View { .. } | Op::Pad { .. });
+                (
+                    computed(node, &inputs, self.accuracy),
+                    terms.filter(|_| is_view),
+                )
             }
-            _ => (evaluated(node, &inputs, self.accuracy), None),
         };
         if let Some(terms) = terms {
             self.terms.insert(tensor.address(), terms);
@@ -75,8 +78,8 @@ impl Oracle {
     }
 }
 
-/// Computes the elements of a node from those of its inputs.
-fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
+/// Computes the elements of a node that is no reduction from those of its inputs.
+fn computed(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
     let each = |f: &dyn Fn(usize) -> Approximate| (0..inputs[0].len()).map(f).collect();
     let from_input = |number: usize, at: usize| inputs[number][at];
     match &node.op {
@@ -129,7 +132,7 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
         Op::View { rows, .. } => moved(node, rows, &inputs[0]),
         Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
-        Op::Reduce { op, .. } => reduced(*op, node, &inputs[0], None, accuracy).0,
+        Op::Reduce { .. } => unreachable!("`Oracle::array` computes reductions"),
     }
 }
 

@@ -41,8 +41,6 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn plus(self, other: Self) -> Self;
     /// Returns `a * b`; integers wrap.
     fn times(self, other: Self) -> Self;
-    /// Returns `|a - b|` of floats.
-    fn distance(self, other: Self) -> Self;
     /// Returns the sum of the products of the signed bytes of integers.
     fn dot4_i8(self, other: Self) -> Self;
     /// Converts a lane to `f32` as [`Scalar::cast`](crate::Scalar::cast) does; the following
@@ -185,10 +183,6 @@ macro_rules! float_lane {
                 self * other
             }
             #[inline(always)]
-            fn distance(self, other: Self) -> Self {
-                (self - other).abs()
-            }
-            #[inline(always)]
             fn dot4_i8(self, _: Self) -> Self {
                 unreachable!("dot4_i8 is not defined on floats")
             }
@@ -311,10 +305,6 @@ macro_rules! integer_lane {
                 self.wrapping_mul(other)
             }
             #[inline(always)]
-            fn distance(self, _: Self) -> Self {
-                unreachable!("absolute differences are only merged for floats")
-            }
-            #[inline(always)]
             fn dot4_i8(self, other: Self) -> Self {
                 let dot4_i8: fn(Self, Self) -> Self = $dot4_i8;
                 dot4_i8(self, other)
@@ -373,10 +363,6 @@ impl LaneType for u8 {
     #[inline(always)]
     fn times(self, other: Self) -> Self {
         self & other
-    }
-    #[inline(always)]
-    fn distance(self, other: Self) -> Self {
-        self ^ other
     }
     #[inline(always)]
     fn dot4_i8(self, _: Self) -> Self {

@@ -76,9 +76,7 @@ impl Fold {
             table,
         }
     }
-}
 
-impl Fold {
     /// Returns whether the lanes of a block evict each other from the first-level cache: more terms
     /// than a set has lines begin in lines of the same set. Strides of large powers of two do that.
     pub(super) fn crowds(&self, element_bytes: usize) -> bool {

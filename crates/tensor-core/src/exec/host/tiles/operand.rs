@@ -6,10 +6,15 @@
 //!   overlap in this copy as they do in the array;
 //! - packed: the elements in the order of the loops, so that the lanes are neighbours.
 
+use std::sync::Arc;
+
 use super::super::moves::Moves;
-use crate::dtype::DType;
+use super::kernel::MAX_LANES;
+use crate::dtype::{DType, Element, HostData};
+use crate::error::Result;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use crate::plan::gcd;
+use crate::storage::{HostStorage, Pool};
 
 /// An operand: the elements of an input or of a copy of it.
 #[derive(Debug)]
@@ -50,6 +55,29 @@ struct Axis {
     /// The lowest index of an element of the input, and the number of these elements; the others
     /// are padding.
     inside: Option<(isize, usize)>,
+}
+
+impl Operand {
+    /// Returns the number of elements of the copy; 0 if the input is read in place.
+    pub(super) fn copy_len(&self) -> usize {
+        self.copy.as_ref().map_or(0, |copy| copy.len)
+    }
+
+    /// Returns the copy of the input that is read instead of it; `None` if it is read in place.
+    pub(super) fn copied<T: Element>(
+        &self,
+        inputs: &[&HostData],
+        pool: &Arc<Pool>,
+    ) -> Result<Option<HostStorage>> {
+        let Some(copy) = &self.copy else {
+            return Ok(None);
+        };
+        // Elements after the end, which no sum contains, so that whole vectors can be loaded.
+        let mut elements = pool.take(T::DTYPE, copy.len + MAX_LANES)?;
+        let copied = &mut elements.elements_mut::<T>()[..copy.len];
+        copy.moves.fill(&[inputs[self.input]], copied)?;
+        Ok(Some(elements))
+    }
 }
 
 impl<'a> Source<'a> {

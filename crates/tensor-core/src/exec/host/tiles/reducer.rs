@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::super::lanes::{LaneType, Stored, larger, smaller};
+use super::super::lanes::{Stored, larger, smaller};
 use super::super::pairs::{BitFunction, PairFunction, Reduction};
 use super::vector::{FloatVector, Vector, bits_of, map};
 use crate::dtype::DType;
@@ -28,8 +28,8 @@ pub(super) trait Reducer: Copy + Sync {
     type Lane: Vector;
     /// The type of the results.
     type Out: Stored;
-    /// The number of terms of a chunk.
-    const CHUNK: usize;
+    /// The number of terms of a chunk; by default, all terms are one chunk.
+    const CHUNK: usize = usize::MAX;
     /// Whether tiles may have more than four rows. The largest tiles pay only for the reduction
     /// that is computed most.
     const HAS_MANY_SHAPES: bool = false;
@@ -48,13 +48,16 @@ pub(super) trait Reducer: Copy + Sync {
         chunk: <Self::Lane as Vector>::Of<S>,
     ) -> <Self::Lane as Vector>::Of<S>;
 
-    /// Reduces the accumulators of two chunks, of which `sums` are joined already.
+    /// Adds the accumulators of a chunk to those of earlier chunks. The default suits reductions of
+    /// one chunk.
     fn join<S: Simd>(
         self,
-        simd: S,
-        sums: <Self::Lane as Vector>::Of<S>,
+        _: S,
+        _: <Self::Lane as Vector>::Of<S>,
         chunk: <Self::Lane as Vector>::Of<S>,
-    ) -> <Self::Lane as Vector>::Of<S>;
+    ) -> <Self::Lane as Vector>::Of<S> {
+        chunk
+    }
 
     /// Returns whether the accumulators can no longer change.
     fn are_decided<S: Simd>(self, _: S, _: &[<Self::Lane as Vector>::Of<S>]) -> bool {
@@ -81,7 +84,6 @@ impl<T: FloatVector> Reducer for MultiplyAdd<T> {
     type In = T;
     type Lane = T;
     type Out = T;
-    const CHUNK: usize = usize::MAX;
     const HAS_MANY_SHAPES: bool = true;
 
     #[inline(always)]
@@ -95,11 +97,6 @@ impl<T: FloatVector> Reducer for MultiplyAdd<T> {
     }
 
     #[inline(always)]
-    fn join<S: Simd>(self, _: S, _: T::Of<S>, chunk: T::Of<S>) -> T::Of<S> {
-        chunk
-    }
-
-    #[inline(always)]
     fn result(self, lane: T) -> T {
         lane
     }
@@ -110,48 +107,57 @@ impl<T: FloatVector> Reducer for MultiplyAdd<T> {
     }
 }
 
-/// A function of two numbers and of two vectors.
+/// A function of two vectors.
 trait Function<T: Vector>: Copy + Sync {
-    /// Returns the value of a pair.
-    fn of_numbers(x: T, y: T) -> T;
     /// Returns the values of all lanes.
     fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S>;
 }
 
-/// Defines functions, each with its type of numbers and both forms.
+/// A function that reduces values.
+trait ReducingFunction<T: Vector>: Function<T> {
+    /// Returns the value of a pair of numbers.
+    fn of_numbers(x: T, y: T) -> T;
+}
+
+/// Defines functions, each with its type of numbers; functions that reduce also with the function
+/// of numbers.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident<$trait:ident>: $numbers:expr, $vectors:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident<$trait:ident>: $vectors:expr $(, $numbers:expr)?;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         struct $name;
 
         impl<T: $trait> Function<T> for $name {
             #[inline(always)]
-            fn of_numbers(x: T, y: T) -> T {
-                $numbers(x, y)
-            }
-
-            #[inline(always)]
             fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S> {
                 $vectors(simd, x, y)
             }
         }
+
+        $(
+            impl<T: $trait> ReducingFunction<T> for $name {
+                #[inline(always)]
+                fn of_numbers(x: T, y: T) -> T {
+                    $numbers(x, y)
+                }
+            }
+        )?
     )* };
 }
 
 functions! {
     /// `x + y`.
-    Plus<Vector>: T::plus, T::add;
+    Plus<Vector>: T::add, T::plus;
     /// `x * y`.
-    Times<Vector>: T::times, T::mul;
+    Times<Vector>: T::mul;
     /// `|x - y|`.
-    Distance<FloatVector>: LaneType::distance, <T as FloatVector>::distance;
+    Distance<FloatVector>: T::distance;
     /// The larger number.
-    Larger<Vector>: larger, T::larger;
+    Larger<Vector>: T::larger, larger;
     /// The smaller number.
-    Smaller<Vector>: smaller, T::smaller;
+    Smaller<Vector>: T::smaller, smaller;
     /// The sum of the products of four signed bytes.
-    DotOfBytes<Vector>: T::dot4_i8, |_, x, y| map(x, y, T::dot4_i8);
+    DotOfBytes<Vector>: |_, x, y| map(x, y, T::dot4_i8);
 }
 
 /// A reduction of the values of a function `F` by a function `G`.
@@ -170,11 +176,10 @@ impl<T: Vector, F, G> Numbers<T, F, G> {
     }
 }
 
-impl<T: Vector, F: Function<T>, G: Function<T>> Reducer for Numbers<T, F, G> {
+impl<T: Vector, F: Function<T>, G: ReducingFunction<T>> Reducer for Numbers<T, F, G> {
     type In = T;
     type Lane = T;
     type Out = T;
-    const CHUNK: usize = usize::MAX;
 
     #[inline(always)]
     fn start(self) -> T {
@@ -184,11 +189,6 @@ impl<T: Vector, F: Function<T>, G: Function<T>> Reducer for Numbers<T, F, G> {
     #[inline(always)]
     fn add<S: Simd>(self, simd: S, x: T::Of<S>, y: T::Of<S>, chunk: T::Of<S>) -> T::Of<S> {
         G::of_vectors(simd, F::of_vectors(simd, x, y), chunk)
-    }
-
-    #[inline(always)]
-    fn join<S: Simd>(self, _: S, _: T::Of<S>, chunk: T::Of<S>) -> T::Of<S> {
-        chunk
     }
 
     #[inline(always)]
@@ -241,7 +241,6 @@ impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
     type In = f32;
     type Lane = u32;
     type Out = u32;
-    const CHUNK: usize = usize::MAX;
 
     #[inline(always)]
     fn start(self) -> u32 {
@@ -254,11 +253,6 @@ impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
         let hits = C::holds(simd, values, simd.splat_f32s(self.bound));
         // A hit is -1 as an integer, so its subtraction adds 1.
         simd.sub_u32s(chunk, bits_of(simd, hits))
-    }
-
-    #[inline(always)]
-    fn join<S: Simd>(self, _: S, _: S::u32s, chunk: S::u32s) -> S::u32s {
-        chunk
     }
 
     #[inline(always)]
@@ -426,7 +420,6 @@ impl<T: Word, F: Fn(u32, u32) -> u32 + Copy + Sync> Reducer for OnesByWords<T, F
     type In = T;
     type Lane = u32;
     type Out = T;
-    const CHUNK: usize = usize::MAX;
     const COUNTS_WORDS: bool = true;
 
     #[inline(always)]
@@ -443,11 +436,6 @@ impl<T: Word, F: Fn(u32, u32) -> u32 + Copy + Sync> Reducer for OnesByWords<T, F
             |x: u32, y: u32| (self.function)(x, y).count_ones(),
         );
         simd.add_u32s(chunk, bytemuck::cast(ones))
-    }
-
-    #[inline(always)]
-    fn join<S: Simd>(self, _: S, _: S::u32s, chunk: S::u32s) -> S::u32s {
-        chunk
     }
 
     #[inline(always)]
@@ -470,7 +458,7 @@ pub(super) trait WithReducer {
 }
 
 /// Runs a computation with a reduction of factors of a type. `by_words` selects the instruction
-/// that counts the ones of words.
+/// that counts the ones of words. Reductions without loops, which `pairs` leaves out, do not occur.
 pub(super) fn dispatch<W: WithReducer>(
     dtype: DType,
     reduction: Reduction,

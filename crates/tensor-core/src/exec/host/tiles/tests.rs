@@ -47,6 +47,12 @@ enum Lanes {
     Packed,
 }
 
+/// Returns elements of any type as `f64`, without rounding.
+fn numbers<T: Element>(elements: &[T]) -> Vec<f64> {
+    let scalars = elements.iter().map(|element| element.into_scalar());
+    scalars.map(Scalar::to_f64).collect()
+}
+
 /// Compares a reduction with the reference at every level of this CPU, whole and cut into pieces of
 /// different lengths along every axis. The output is filled with another number before. Returns the
 /// ways in which the lanes were read.
@@ -80,7 +86,10 @@ fn check(name: &str, program: &Tensor) -> Lanes {
                 out.elements_mut::<T>().fill(sentinel);
                 let done = threads.install(|| tiles.reduce(&nest, &inputs, &mut out, &pool));
                 assert!(done.unwrap(), "{name}: an element is not finite");
-                assert_eq!(out.elements_mut::<T>(), expected, "{name}, {level_name}, cut {cut:?}");
+                let [out, expected] = [&*out.elements_mut::<T>(), expected].map(numbers);
+                if let Err(mismatch) = compare(out, expected, &Tolerance::exact()) {
+                    panic!("{name}, {level_name}, cut {cut:?}: {mismatch}");
+                }
             }
         }
     });
@@ -201,6 +210,67 @@ fn results_of_all_blocks_of_terms_are_combined() {
         check(&name("count"), &values.lt(-50.0).sum(0));
         check(&name("any"), &values.lt(-50.0).any(0));
         check(&name("all"), &values.lt(50.0).all(0));
+    }
+}
+
+#[test]
+fn special_numbers_are_reduced_at_every_level() {
+    let special = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        0.0,
+        1.5,
+        -2.0,
+        1e30,
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for [rows, lanes, n] in [[3, 33, 2], [6, 70, 9]] {
+            // Most lanes and rows meet at most one special number.
+            let some = |shape: [usize; 2], stream| {
+                let random = Philox::new(5).stream(stream);
+                let number = |i: u64| match random.word(i) {
+                    word if word % 8 == 0 => special[(word >> 8) as usize % special.len()],
+                    word => f64::from(word >> 28),
+                };
+                let data = (0..(shape[0] * shape[1]) as u64).map(number);
+                let x = Tensor::from_vec(&shape, data.collect::<Vec<f64>>());
+                x.cast(dtype).realize(&Host::new()).unwrap()
+            };
+            let x = some([n, rows], 1).expand_dims(2);
+            let y = some([n, lanes], 2).expand_dims(1);
+            for (function, values) in [
+                ("product", &x * &y),
+                ("sum", &x + &y),
+                ("distance", (&x - &y).abs()),
+            ] {
+                let name = |fold: &str| format!("{fold} of {function}, {dtype}, special");
+                check(&name("max"), &values.max(0));
+                check(&name("min"), &values.min(0));
+                if dtype == DType::F32 {
+                    for (compare, hits) in [("lt", values.lt(4.0)), ("le", values.le(0.0))] {
+                        check(&name(&format!("count {compare}")), &hits.sum(0));
+                        check(&name(&format!("all {compare}")), &hits.all(0));
+                        check(&name(&format!("any {compare}")), &hits.any(0));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_wrap_and_compare_with_their_sign_at_every_level() {
+    for dtype in [DType::U32, DType::I32] {
+        let x = words(&[9, 6], 1, dtype).expand_dims(2);
+        let y = words(&[9, 70], 2, dtype).expand_dims(1);
+        for (function, values) in [("product", &x * &y), ("sum", &x + &y)] {
+            let name = |fold: &str| format!("{fold} of {function}, {dtype}, all bits");
+            check(&name("sum"), &values.sum(0));
+            check(&name("max"), &values.max(0));
+            check(&name("min"), &values.min(0));
+        }
     }
 }
 
