@@ -91,16 +91,16 @@ impl Tensor {
         self.reduced(Reduce::Min, &axes.into())
     }
 
-    /// Returns whether all elements of a `bool` tensor are true; true for no elements. The loop may
-    /// stop at the first false element.
+    /// Returns whether all elements of a `bool` tensor are true; true for no elements. An
+    /// executor may stop some elements after the first false one.
     #[track_caller]
     #[must_use]
     pub fn all(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::All, &axes.into())
     }
 
-    /// Returns whether any element of a `bool` tensor is true; false for no elements. The loop may
-    /// stop at the first true element.
+    /// Returns whether any element of a `bool` tensor is true; false for no elements. An
+    /// executor may stop some elements after the first true one.
     #[track_caller]
     #[must_use]
     pub fn any(&self, axes: impl Into<Axes>) -> Self {

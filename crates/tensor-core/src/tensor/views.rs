@@ -277,7 +277,12 @@ impl Tensor {
 
     /// Splits one axis into windows of `size` elements whose starts are `step` elements apart; a
     /// new last axis runs through the elements of a window. Windows overlap, without a copy, if
-    /// `step < size`: used for convolutions and moving averages.
+    /// `step < size`: used for convolutions and moving averages. An axis of `n` elements has
+    /// `(n - size) / step + 1` windows, rounded down, so a step beyond the axis leaves one window.
+    ///
+    /// # Errors
+    /// On evaluation: [`Error::WindowSize`](crate::Error::WindowSize) if `size` is 0 or more than
+    /// `n`; [`Error::ZeroStep`](crate::Error::ZeroStep).
     #[track_caller]
     #[must_use]
     pub fn window(&self, axis: impl Into<Axis>, size: usize, step: usize) -> Self {
