@@ -11,7 +11,7 @@ use crate::op::{Binary, Reduce, Unary};
 
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
-use super::program::{Access, Accumulator, Bytecode, Code, Instruction, Phase, Slot};
+use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT, Phase, Slot};
 
 /// The state of one compilation.
 pub(super) struct Compiler<'n> {
@@ -52,11 +52,27 @@ impl<'n> Compiler<'n> {
         };
         // 8-byte lanes halve the number of lanes, so that a register keeps its size in bytes.
         let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
+        let block = if wide { WIDE_LANES } else { LANES };
+        let lanes = LaneAxes::choose(nest);
+        let n_blocks = if lanes.reduced {
+            lanes.len.div_ceil(block).max(1)
+        } else {
+            1
+        };
+        let n_units = if lanes.per_output > 1 {
+            1
+        } else if lanes.reduced {
+            nest.reduce_len() / lanes.len.max(1) * n_blocks
+        } else {
+            nest.reduce_len()
+        };
         let program = Bytecode {
             sizes: nest.sizes(),
             n_domain: nest.domain.len(),
-            lanes: LaneAxes::choose(nest),
-            block: if wide { WIDE_LANES } else { LANES },
+            lanes,
+            block,
+            n_blocks,
+            n_units,
             accesses: Vec::new(),
             streams: Vec::new(),
             offsets: Vec::new(),
@@ -415,7 +431,7 @@ impl<'n> Compiler<'n> {
                 return None;
             }
             Value::Index(map) => (
-                Code::Index(self.access(0, DType::U32, map, &[])),
+                Code::Index(self.access(NO_INPUT, DType::U32, map, &[])),
                 DType::U32,
                 vec![],
             ),
@@ -424,7 +440,7 @@ impl<'n> Compiler<'n> {
                     offset: 0,
                     strides: vec![0; self.program.sizes.len()],
                 };
-                let access = self.access(0, DType::Bool, &nowhere, guards);
+                let access = self.access(NO_INPUT, DType::Bool, &nowhere, guards);
                 (Code::Inside(access), DType::Bool, vec![])
             }
             Value::Load { input, map, guards } => {

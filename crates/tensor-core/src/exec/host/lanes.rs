@@ -10,7 +10,7 @@ use half::f16;
 
 use super::functions;
 use super::level::Level;
-use super::loops::{Fold, View, fold, map, map2, rare};
+use super::loops::{FOLDED_LANES, Fold, View, fold, halved, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
 use crate::op::{Binary, Compare, Reduce, Unary, dot4_i8};
 
@@ -37,6 +37,8 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn identity(op: Reduce) -> Self;
     /// Folds lanes into accumulators.
     fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>);
+    /// Folds the accumulators of a reduction into one.
+    fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self;
     /// Returns `a + b`; integers wrap.
     fn plus(self, other: Self) -> Self;
     /// Returns `a * b`; integers wrap.
@@ -174,6 +176,15 @@ macro_rules! float_lane {
                 }
             }
 
+            fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
+                match op {
+                    Reduce::Prod => halved(lanes, Self::times),
+                    Reduce::Max => halved(lanes, |a, b| larger(b, a)),
+                    Reduce::Min => halved(lanes, |a, b| smaller(b, a)),
+                    _ => halved(lanes, Self::plus),
+                }
+            }
+
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self + other
@@ -296,6 +307,15 @@ macro_rules! integer_lane {
                 }
             }
 
+            fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
+                match op {
+                    Reduce::Prod => halved(lanes, Self::times),
+                    Reduce::Max => halved(lanes, |a, b| larger(b, a)),
+                    Reduce::Min => halved(lanes, |a, b| smaller(b, a)),
+                    _ => halved(lanes, Self::plus),
+                }
+            }
+
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -353,6 +373,13 @@ impl LaneType for u8 {
             Reduce::All => fold_by(op, fold, d, a, |d, a| d & a),
             Reduce::Any => fold_by(op, fold, d, a, |d, a| d | a),
             _ => unreachable!("{op:?} does not reduce bool"),
+        }
+    }
+
+    fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
+        match op {
+            Reduce::All => halved(lanes, |a, b| a & b),
+            _ => halved(lanes, |a, b| a | b),
         }
     }
 

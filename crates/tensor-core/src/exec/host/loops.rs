@@ -96,6 +96,21 @@ pub(super) fn fold<A: Copy, D: Copy>(
     }
 }
 
+/// Folds accumulators into one, by halves: 32 accumulators into 16, then into 8, and so on. The
+/// lengths are constants, so that all accumulators stay in CPU registers.
+#[inline(always)]
+pub(super) fn halved<T: Copy>(lanes: &[T; FOLDED_LANES], join: impl Fn(T, T) -> T) -> T {
+    #[inline(always)]
+    fn half<T: Copy, const N: usize>(lanes: &[T], join: impl Fn(T, T) -> T) -> [T; N] {
+        std::array::from_fn(|lane| join(lanes[lane], lanes[lane + N]))
+    }
+    let lanes: [T; FOLDED_LANES / 2] = half(lanes, &join);
+    let lanes: [T; FOLDED_LANES / 4] = half(&lanes, &join);
+    let lanes: [T; FOLDED_LANES / 8] = half(&lanes, &join);
+    let [a, b, c, d]: [T; FOLDED_LANES / 8] = lanes;
+    join(join(a, c), join(b, d))
+}
+
 /// Calls `f(&mut d[i], a[i], b[i])` for each lane. At most one operand may be uniform: the result
 /// of two uniform operands is uniform, and is computed from operands of one lane each.
 #[inline(always)]

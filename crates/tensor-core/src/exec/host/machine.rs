@@ -52,6 +52,8 @@ pub(super) struct Machine<'p> {
     pub(super) fault: Option<Error>,
     /// The strides along a block of one lane: a zero for each map.
     pub(super) no_strides: Vec<isize>,
+    /// The accesses of large inputs that are read in place, whose elements are prefetched.
+    streams: Vec<usize>,
     /// Memory for the rows that are reduced together.
     pub(super) rows: Vec<Row>,
 }
@@ -60,6 +62,10 @@ impl<'p> Machine<'p> {
     pub(super) fn new(program: &'p Bytecode, inputs: &'p [&'p HostData]) -> Self {
         let block = program.register_lanes().next_multiple_of(FOLDED_LANES);
         let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
+        let is_large = |&access: &usize| {
+            let access = &program.accesses[access];
+            inputs[access.input].len() * access.dtype.bytes() >= FETCHED_AHEAD
+        };
         let mut machine = Self {
             program,
             inputs,
@@ -71,6 +77,7 @@ impl<'p> Machine<'p> {
             start: 0,
             len: 0,
             fault: None,
+            streams: program.streams.iter().copied().filter(is_large).collect(),
             rows: Vec::new(),
         };
         for &(register, scalar) in &program.constants {
@@ -98,6 +105,13 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// Stops the prefetching of an input.
+    pub(super) fn prefetch_no_more(&mut self, input: usize) {
+        let accesses = &self.program.accesses;
+        self.streams
+            .retain(|&access| accesses[access].input != input);
+    }
+
     /// Returns and clears the stored error of an instruction.
     ///
     /// # Errors
@@ -121,7 +135,7 @@ impl<'p> Machine<'p> {
             let len = self.seek(first + done, out.len() - done);
             self.prefetch_next();
             self.run_phase(Phase::Setup);
-            self.fold(0..self.program.reduce_units());
+            self.fold(0..self.program.n_units);
             self.finish(&mut out[done..done + len])?;
             done += len;
         }
@@ -201,7 +215,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Folds a range of units of the reduction (see [`Bytecode::reduce_units`]) into cleared
+    /// Folds a range of units of the reduction (see [`Bytecode::n_units`]) into cleared
     /// accumulators.
     pub(super) fn fold(&mut self, units: Range<usize>) {
         let program = self.program;
@@ -251,13 +265,13 @@ impl<'p> Machine<'p> {
     fn fold_lanes(&mut self, units: Range<usize>) {
         let program = self.program;
         let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
-        // Unit u is block `u % blocks` of the point `u / blocks` of the other reduced axes.
-        let blocks = lanes.len.div_ceil(program.block).max(1);
-        if !units.is_empty() {
-            self.move_to(axes.clone(), units.start / blocks);
+        // Unit u is block `u % n_blocks` of the point `u / n_blocks` of the other reduced axes.
+        let mut block = 0;
+        if units.start > 0 {
+            block = units.start % program.n_blocks;
+            self.move_to(axes.clone(), units.start / program.n_blocks);
         }
-        for unit in units {
-            let block = unit % blocks;
+        for _ in units {
             self.start = block * program.block;
             self.len = (lanes.len - self.start).min(program.block);
             self.prefetch_next();
@@ -265,7 +279,9 @@ impl<'p> Machine<'p> {
             if program.stops && self.is_decided() {
                 break;
             }
-            if block + 1 == blocks {
+            block += 1;
+            if block == program.n_blocks {
+                block = 0;
                 self.advance(axes.clone());
             }
         }
@@ -276,15 +292,12 @@ impl<'p> Machine<'p> {
 
     /// Prefetches the elements of the next block from large inputs that are read in place.
     fn prefetch_next(&self) {
-        for &access in &self.program.streams {
+        for &access in &self.streams {
             let access = &self.program.accesses[access];
             // The next block begins where the current one ends.
             let from = self.positions[access.maps.start]
                 .wrapping_add((self.start + self.len).cast_signed());
             let input = self.inputs[access.input];
-            if input.len() * access.dtype.bytes() < FETCHED_AHEAD {
-                continue;
-            }
             with_lane!(access.dtype, T => prefetch(input_lanes::<T>(input, from, self.len)));
         }
     }
@@ -333,14 +346,9 @@ impl<'p> Machine<'p> {
     fn fold_accumulators(&mut self) {
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
-                let lanes = self.registers[accumulator.register].lanes_mut::<T>();
-                let mut width = FOLDED_LANES;
-                while width > 1 {
-                    width /= 2;
-                    let (low, high) = lanes[..2 * width].split_at_mut(width);
-                    T::accumulate(accumulator.op, Fold::Each, low, View::Lanes(high));
-                }
-                let total = lanes[0];
+                let lanes = self.registers[accumulator.register].lanes::<T>();
+                let total = lanes.first_chunk().map(|lanes| T::total(accumulator.op, lanes));
+                let total = total.unwrap_or_else(|| T::identity(accumulator.op));
                 self.registers[accumulator.total].lanes_mut::<T>()[0] = total;
             });
         }

@@ -11,6 +11,9 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use super::compile::Compiler;
 use super::lane_axes::LaneAxes;
 
+/// The number of the input of accesses that compute positions and load nothing.
+pub(super) const NO_INPUT: usize = usize::MAX;
+
 /// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
@@ -78,6 +81,7 @@ pub(super) struct Instruction {
 /// A map from lanes to positions in an input, with its guards.
 #[derive(Debug, Clone)]
 pub(super) struct Access {
+    /// The number of the input, or [`NO_INPUT`].
     pub(super) input: usize,
     pub(super) dtype: DType,
     pub(super) guards: Vec<Guard>,
@@ -106,6 +110,11 @@ pub(super) struct Bytecode {
     pub(super) lanes: LaneAxes,
     /// The maximum number of lanes in a block.
     pub(super) block: usize,
+    /// The number of blocks into which the lanes are divided, if they are reduced; otherwise 1.
+    pub(super) n_blocks: usize,
+    /// The number of units of the reduction for one output element: points of the reduced axes, or
+    /// blocks of lanes if the lanes are reduced. Flags are packed in one unit.
+    pub(super) n_units: usize,
     pub(super) accesses: Vec<Access>,
     /// The accesses of inputs that are read in place.
     pub(super) streams: Vec<usize>,
@@ -157,18 +166,5 @@ impl Bytecode {
     /// clearing more takes longer than the steps of a small program.
     pub(super) fn register_lanes(&self) -> usize {
         self.block.min(self.lanes.len)
-    }
-
-    /// Returns the number of units of the reduction for one output element: points of the reduced
-    /// axes, or blocks of lanes if the lanes are reduced. Flags are packed in one unit.
-    pub(super) fn reduce_units(&self) -> usize {
-        let reduced: usize = self.sizes[self.n_domain..].iter().product();
-        if self.lanes.per_output > 1 {
-            1
-        } else if self.lanes.reduced {
-            reduced / self.lanes.len.max(1) * self.lanes.len.div_ceil(self.block)
-        } else {
-            reduced
-        }
     }
 }

@@ -90,7 +90,7 @@ impl Machine<'_> {
         for row in &mut *rows {
             row.accumulator.clone_from(&self.registers[accumulator]);
         }
-        for _ in 0..program.reduce_units() {
+        for _ in 0..program.n_units {
             for row in &mut *rows {
                 self.swap_row(row, isize::wrapping_add);
                 self.run_phase(Phase::Body);

@@ -121,7 +121,7 @@ fn n_parts(nest: &LoopNest, program: &Bytecode, n_elements: usize, n_tasks: usiz
     };
     // Values that one output block reduces.
     let values_a_block = values / n_elements.div_ceil(lanes.max(1));
-    let units = program.reduce_units();
+    let units = program.n_units;
     if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values_a_block < WORTH_PARTS {
         return 1;
     }
@@ -135,7 +135,7 @@ fn fill_in_parts<T: Stored>(
     out: &mut [T],
     n_parts: usize,
 ) -> Result<()> {
-    let units = program.reduce_units();
+    let units = program.n_units;
     // Part p covers the units cut(p)..cut(p + 1); all parts are of nearly equal length.
     let cut = |part: usize| units * part / n_parts;
     let mut done = 0;
