@@ -144,6 +144,7 @@ impl Executor for Gpu {
             min_product: None,
             computes_factors: true,
             merges_sums: false,
+            min_band: None,
         }
     }
 

@@ -10,6 +10,13 @@
 //! results must agree with those of [`Reference`] within the error that the descriptions of the
 //! operations allow; `TENSOR_VERIFY=1` compares every step.
 //!
+//! Bands: an executor may also set [`Target::min_band`] and implement [`Executor::run_band`]. A
+//! plan then lists groups of steps that run together on a few rows at a time ([`Band`]), so that
+//! the executor needs no memory for the arrays between these steps. A device may run a band as one
+//! kernel whose temporaries are in the memory of a workgroup. By default the steps run one by one;
+//! so do the steps of a plan for several executors, and those that a
+//! [`Profiler`](crate::profile::Profiler) measures.
+//!
 //! Reproducibility: a value that depends on no reduction has the same bits in every step of one
 //! executor if the same operations compute it from the same elements, whatever else the step
 //! computes. Plans rely on this guarantee because they compute values again where that is cheaper
@@ -28,7 +35,7 @@ use std::time::Instant;
 
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
-use crate::plan::{Plan, Step, Target};
+use crate::plan::{Band, Plan, Step, Target};
 
 pub use crate::cache::Cache;
 pub use crate::storage::{HostStorage, MemoryUse, Pending, Storage};
@@ -137,6 +144,24 @@ pub trait Executor: Debug + Send + Sync {
     /// [`Step::origins`] ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device)
     /// for errors of the device.
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>>;
+
+    /// Runs the steps of a band piece by piece: each step for the rows of one piece, then the next
+    /// piece. The inputs are storages of this executor in the order of [`Band::inputs`]. Returns
+    /// the arrays of [`Band::outputs`], in order, which must have the same bits as if the steps ran
+    /// one by one. Returns `None` if the steps have to run one by one; the default always does. The
+    /// scheduler calls this function if this executor alone runs the plan and accepts all steps of
+    /// the band.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), with the source line of the step.
+    fn run_band(
+        &self,
+        _plan: &Plan,
+        _band: &Band,
+        _inputs: &[Arc<dyn Storage>],
+    ) -> Result<Option<Vec<Arc<dyn Storage>>>> {
+        Ok(None)
+    }
 
     /// Starts the queued work without waiting for its end. The scheduler calls this function after
     /// it has handed out all steps of a plan, and after a step that runs at the same time as steps

@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     PlannedEpilogue,
     /// `a - b` becomes `b - a` in a planned nest.
     PlannedOperands,
+    /// A step that reads other rows than its own joins a band.
+    BandedRows,
     /// The cache of plans ignores the values of constants.
     CachedConstant,
     /// The gradient of overlapping windows adds the elements of the wrong positions within the
@@ -46,9 +48,9 @@ pub(crate) fn is_planted(fault: Fault) -> bool {
 
 /// Returns whether a fault of the planner is enabled on this thread. Its plans are not cached.
 pub(crate) fn changes_plans() -> bool {
-    use Fault::{PlannedEpilogue, PlannedOperands, PlannedStride};
+    use Fault::{BandedRows, PlannedEpilogue, PlannedOperands, PlannedStride};
     matches!(
         PLANTED.get(),
-        Some(PlannedStride | PlannedEpilogue | PlannedOperands)
+        Some(PlannedStride | PlannedEpilogue | PlannedOperands | BandedRows)
     )
 }

@@ -9,10 +9,12 @@
 //! module sorts the steps into waves: the steps of one wave are independent of each other and may
 //! run at the same time, also on several executors.
 //! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`]
-//! returns the peak.
+//! returns the peak. `bands` finds the steps that an executor may run piece by piece, so that some
+//! temporaries are never stored as a whole.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use crate::ir::{Contract, LoopNest};
 use crate::shape::{count_in_bytes, max_count};
 use crate::storage::Storage;
 use crate::tensor::Tensor;
+pub use bands::Band;
 pub use cache::{Counters, cache_counters};
 use graph::Graph;
 pub(crate) use guards::gcd;
@@ -30,6 +33,7 @@ pub(crate) use lower::contiguous;
 use reads::Reads;
 
 mod arena;
+mod bands;
 mod cache;
 mod emit;
 pub(crate) mod explain;
@@ -67,6 +71,10 @@ pub struct Target {
     /// of a convolution. Both factors of such a product may have the same guards, and depend on
     /// axes of each other only through these: see [`LoopNest::dependence_of_factors`].
     pub merges_sums: bool,
+    /// The minimum number of bytes that the steps of a [`Band`] read and write; `None` if plans
+    /// should have no bands, because [`Executor::run_band`](crate::Executor::run_band) is not
+    /// implemented.
+    pub min_band: Option<usize>,
 }
 
 /// The index of a buffer in [`Plan::buffers`].
@@ -132,6 +140,10 @@ pub struct Plan {
     pub outputs: Vec<BufferId>,
     /// The steps in an order that respects their dependencies, sorted by wave.
     pub steps: Arc<[Step]>,
+    /// The groups of steps that may run piece by piece, in the order of their first steps. A step
+    /// belongs to at most one band. The waves of the steps of a band follow each other, and steps
+    /// that read an output of the band are in later waves than all of its steps.
+    pub bands: Arc<[Band]>,
 }
 
 impl Target {
@@ -156,6 +168,16 @@ impl Target {
         let multiplications = nest.output_len().saturating_mul(nest.reduce_len());
         let is_matrix = size(&contract.rows) * size(&contract.cols) > 1 && nest.reduce_len() > 1;
         is_matrix && self.min_product.is_some_and(|min| multiplications >= min)
+    }
+}
+
+impl Step {
+    /// Adds the source line of the step's last operation to an error that has no line.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match self.origins.last() {
+            Some(origin) => error.at(origin.location),
+            None => error,
+        }
     }
 }
 
@@ -214,18 +236,37 @@ impl Plan {
         let mut n_rounds = 0;
         // Each draft may reveal nodes that are cheaper to store than to compute again. The next
         // draft stores these nodes.
-        let plan = loop {
+        let (plan, worth_scratch) = loop {
             n_rounds += 1;
             let mut draft = Lowering::new(graph, &reads, target, &kept);
             let outputs = draft.outputs();
-            let more = draft.worth_keeping();
+            let more = draft.worth_keeping(&keep::MEMORY);
             if more.is_empty() || n_rounds == MAX_ROUNDS {
-                break Self::finished(draft, outputs);
+                let worth_scratch = draft.worth_keeping(&keep::SCRATCH);
+                break (Self::finished(draft, outputs)?, worth_scratch);
             }
             drop(draft);
             kept.extend(more);
         };
-        for buffer in plan.buffers.iter() {
+        if plan.bands.is_empty() || worth_scratch.is_empty() {
+            return Ok(plan);
+        }
+        // Scratch memory is cheap, but only a finished plan shows whether a band alone reads the
+        // arrays of these nodes.
+        kept.extend(worth_scratch);
+        let mut draft = Lowering::new(graph, &reads, target, &kept);
+        let outputs = draft.outputs();
+        let with_scratch = Self::finished(draft, outputs)?;
+        let is_better = with_scratch.stored_bytes() <= plan.stored_bytes();
+        Ok(if is_better { with_scratch } else { plan })
+    }
+
+    /// Builds the plan from the last draft: sets the kinds of buffers, finds bands, and sorts the
+    /// steps into waves.
+    fn finished(draft: Lowering<'_>, outputs: Vec<BufferId>) -> Result<Self> {
+        let min_band = draft.target.min_band;
+        let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
+        for buffer in &buffers {
             let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
             if count_in_bytes(shape, element_bytes).is_none() {
                 return Err(Error::TooLarge {
@@ -235,36 +276,43 @@ impl Plan {
                 });
             }
         }
-        Ok(plan)
-    }
-
-    /// Builds the plan from the last draft: sets the kinds of buffers and sorts the steps into
-    /// waves.
-    fn finished(draft: Lowering<'_>, outputs: Vec<BufferId>) -> Self {
-        let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
         for output in &outputs {
             if buffers[output.0].kind == Kind::Temporary {
                 buffers[output.0].kind = Kind::Output;
             }
         }
-        // `ready[buffer]` is the first wave that may read the buffer: 0 for inputs.
-        let mut ready = vec![0; buffers.len()];
-        for step in &mut steps {
-            step.wave = step
-                .inputs
-                .iter()
-                .map(|input| ready[input.0])
-                .max()
-                .unwrap_or(0);
-            ready[step.output.0] = step.wave + 1;
+        let groups = match min_band {
+            Some(least_bytes) => bands::find(&buffers, &mut steps, least_bytes),
+            None => Vec::new(),
+        };
+        set_waves(&mut steps, &groups, buffers.len());
+        let mut numbered: Vec<(Option<usize>, Step)> = Vec::with_capacity(steps.len());
+        let mut ahead = groups.iter().enumerate().peekable();
+        for (at, step) in steps.into_iter().enumerate() {
+            ahead.next_if(|(_, group)| group.end <= at);
+            let group = ahead.peek().filter(|(_, group)| group.contains(&at));
+            numbered.push((group.map(|&(number, _)| number), step));
         }
-        steps.sort_by_key(|step| step.wave);
-        Self {
+        // The sort is stable, so the steps of a band stay in their order.
+        numbered.sort_by_key(|(_, step)| step.wave);
+        let mut members = vec![Vec::new(); groups.len()];
+        for (at, (group, _)) in numbered.iter().enumerate() {
+            if let Some(group) = group {
+                members[*group].push(at);
+            }
+        }
+        let steps: Vec<Step> = numbered.into_iter().map(|(_, step)| step).collect();
+        let n_readers = n_readers(&steps, buffers.len());
+        let band = |members| Band::new(&buffers, &steps, &n_readers, members);
+        let mut bands: Vec<Band> = members.into_iter().filter_map(band).collect();
+        bands.sort_by_key(|band| band.steps[0]);
+        Ok(Self {
+            bands: bands.into(),
             buffers: buffers.into(),
             inputs,
             outputs,
             steps: steps.into(),
-        }
+        })
     }
 
     /// Checks that a plan, which may have been changed by hand, can run: every step reads only
@@ -304,8 +352,38 @@ impl Plan {
             .find(|output| !is_ready(output, usize::MAX))
         {
             Some(output) => Err(format!("output buffer {} is never written", output.0)),
-            None => Ok(()),
+            None => self.check_bands(&is_ready),
         }
+    }
+
+    /// Checks that each band is a band of this plan, and that all of its inputs exist when its
+    /// first step runs.
+    fn check_bands(&self, is_ready: &impl Fn(&BufferId, usize) -> bool) -> Result<(), String> {
+        if self.bands.is_empty() {
+            return Ok(());
+        }
+        let mut in_band = vec![false; self.steps.len()];
+        let n_readers = self.n_readers();
+        for (number, band) in self.bands.iter().enumerate() {
+            let is_new = |&at: &usize| {
+                let place = in_band.get_mut(at);
+                place.is_some_and(|place| !std::mem::replace(place, true))
+            };
+            let is_listed = band.steps.is_sorted() && band.steps.iter().all(is_new);
+            let expected = is_listed
+                .then(|| Band::new(&self.buffers, &self.steps, &n_readers, band.steps.clone()))
+                .flatten();
+            if expected.as_ref() != Some(band) {
+                return Err(format!("band {number}: the steps do not form this band"));
+            }
+            let first_wave = self.steps[band.steps[0]].wave;
+            if !band.inputs.iter().all(|input| is_ready(input, first_wave)) {
+                return Err(format!(
+                    "band {number}: an input is written by no earlier wave"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the steps, wave by wave.
@@ -313,34 +391,53 @@ impl Plan {
         self.steps.chunk_by(|a, b| a.wave == b.wave)
     }
 
-    /// Returns the last wave that reads each buffer; `None` for buffers that no step reads.
-    #[must_use]
-    pub fn last_reads(&self) -> Vec<Option<usize>> {
-        let mut last = vec![None; self.buffers.len()];
-        for step in self.steps.iter() {
-            for input in &step.inputs {
-                last[input.0] = last[input.0].max(Some(step.wave));
-            }
-        }
-        last
+    /// Returns the number of steps that read each buffer.
+    pub(crate) fn n_readers(&self) -> Vec<usize> {
+        n_readers(&self.steps, self.buffers.len())
     }
 
     /// Returns the peak of the bytes of temporaries. Each temporary lives from the wave that writes
-    /// it to the last wave that reads it.
+    /// it to the last wave that reads it. The results that only a band reads are not counted, and
+    /// the steps of a band run in the wave of the first of them.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
-        let last_reads = self.last_reads();
+        let mut waves: Vec<usize> = self.steps.iter().map(|step| step.wave).collect();
+        let mut is_stored = vec![true; self.buffers.len()];
+        for band in self.bands.iter() {
+            for &at in &band.steps {
+                waves[at] = self.steps[band.steps[0]].wave;
+            }
+            for buffer in band.scratch(&self.steps) {
+                is_stored[buffer.0] = false;
+            }
+        }
+        let mut last_reads = vec![0; self.buffers.len()];
+        for (step, &wave) in self.steps.iter().zip(&waves) {
+            for input in &step.inputs {
+                last_reads[input.0] = wave.max(last_reads[input.0]);
+            }
+        }
         let mut live = vec![0_usize; self.waves().count()];
-        for step in self.steps.iter() {
+        for (step, &wave) in self.steps.iter().zip(&waves) {
             let buffer = &self.buffers[step.output.0];
-            if buffer.kind == Kind::Temporary {
-                let last = last_reads[step.output.0].unwrap_or(step.wave);
-                for bytes in &mut live[step.wave..=last] {
+            if buffer.kind == Kind::Temporary && is_stored[step.output.0] {
+                for bytes in &mut live[wave..=last_reads[step.output.0].max(wave)] {
                     *bytes = bytes.saturating_add(buffer.bytes());
                 }
             }
         }
         live.into_iter().max().unwrap_or(0)
+    }
+
+    /// Returns the bytes of all temporaries, without the results that only a band reads.
+    fn stored_bytes(&self) -> usize {
+        let scratch = self.bands.iter().flat_map(|band| band.scratch(&self.steps));
+        let scratch: BTreeSet<BufferId> = scratch.collect();
+        let stored = self.steps.iter().map(|step| step.output);
+        let stored = stored.filter(|id| !scratch.contains(id));
+        let buffers = stored.map(|id| &self.buffers[id.0]);
+        let temporaries = buffers.filter(|buffer| buffer.kind == Kind::Temporary);
+        temporaries.fold(0, |sum, buffer| sum.saturating_add(buffer.bytes()))
     }
 
     /// Returns the plan as text for people: the steps with their loops, values, bytes and
@@ -354,4 +451,42 @@ impl Plan {
     pub fn explain(&self) -> impl fmt::Display {
         explain::Explained(self.clone())
     }
+}
+
+/// Sets the waves of steps, whose order respects dependencies. `groups` are the bands. The steps of
+/// a band begin when all of the band's inputs exist, and steps that read an output of the band wait
+/// for all of its steps.
+fn set_waves(steps: &mut [Step], groups: &[Range<usize>], n_buffers: usize) {
+    // `ready[buffer]` is the first wave that may read the buffer: 0 for inputs.
+    let mut ready = vec![0; n_buffers];
+    let mut groups = groups.iter().peekable();
+    let mut at = 0;
+    while at < steps.len() {
+        let group = match groups.next_if(|group| group.start == at) {
+            Some(group) => group.clone(),
+            None => at..at + 1,
+        };
+        at = group.end;
+        let steps = &mut steps[group];
+        let reads = steps.iter().flat_map(|step| &step.inputs);
+        let start = reads.map(|input| ready[input.0]).max().unwrap_or(0);
+        for step in &mut *steps {
+            let reads = step.inputs.iter().map(|input| ready[input.0]);
+            step.wave = reads.max().unwrap_or(0).max(start);
+            ready[step.output.0] = step.wave + 1;
+        }
+        let end = steps.iter().map(|step| step.wave + 1).max().unwrap_or(0);
+        for step in &*steps {
+            ready[step.output.0] = end;
+        }
+    }
+}
+
+/// Returns the number of steps that read each buffer.
+fn n_readers(steps: &[Step], n_buffers: usize) -> Vec<usize> {
+    let mut n_readers = vec![0; n_buffers];
+    for input in steps.iter().flat_map(|step| &step.inputs) {
+        n_readers[input.0] += 1;
+    }
+    n_readers
 }

@@ -69,6 +69,10 @@ pub struct Tally {
     others: Shares,
     steps: usize,
     products: usize,
+    /// The number of steps that run in bands.
+    banded_steps: usize,
+    /// The number of arrays of which only one piece of a band exists at a time.
+    scratch_arrays: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,6 +95,8 @@ impl Sum for Tally {
             others: both(a.others, b.others),
             steps: a.steps + b.steps,
             products: a.products + b.products,
+            banded_steps: a.banded_steps + b.banded_steps,
+            scratch_arrays: a.scratch_arrays + b.scratch_arrays,
         })
     }
 }
@@ -208,6 +214,10 @@ impl On<'_> {
                 .filter(|step| step.nest.contract.is_some());
             tally.steps += plan.steps.len();
             tally.products += products.count();
+            for band in plan.bands.iter() {
+                tally.banded_steps += band.steps.len();
+                tally.scratch_arrays += band.steps.len() - band.outputs.len();
+            }
             seen(&plan);
             let failed = |what: String| {
                 let name = self.executor.name();
@@ -220,6 +230,30 @@ impl On<'_> {
                 (self.comparison)(actual, expected)
                     .map_err(|what| failed(format!("differs from the oracle: {what}")))?;
             }
+            self.check_bands(&plan, &data, &actual).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl On<'_> {
+    /// Runs the steps of a plan one by one, and checks that the results have the same bits as with
+    /// bands.
+    fn check_bands(
+        &self,
+        plan: &Plan,
+        data: &[Arc<dyn Storage>],
+        with_bands: &[HostData],
+    ) -> Result<(), String> {
+        if plan.bands.is_empty() {
+            return Ok(());
+        }
+        let mut apart = plan.clone();
+        apart.bands = Arc::new([]);
+        let one_by_one = computed(&apart, data, self.executor)?;
+        for (with, without) in with_bands.iter().zip(&one_by_one) {
+            same_scalars(scalars(with), scalars(without))
+                .map_err(|what| format!("differs from the steps without bands: {what}"))?;
         }
         Ok(())
     }
@@ -233,6 +267,7 @@ fn within_limits(target: &Target, own: &Target) -> Target {
         min_product: target.min_product,
         computes_factors: target.computes_factors && own.computes_factors,
         merges_sums: target.merges_sums && own.merges_sums,
+        min_band: own.min_band.and(target.min_band),
     }
 }
 

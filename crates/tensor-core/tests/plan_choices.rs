@@ -318,6 +318,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
         min_product: Some(1),
         computes_factors: true,
         merges_sums: true,
+        min_band: None,
     };
     let (least, data) = Plan::new(&[&program], &capped(4, 3)).unwrap();
     for target in [capped(0, 0), capped(1, 0), capped(0, 2)] {

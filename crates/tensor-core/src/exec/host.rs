@@ -6,7 +6,8 @@
 //! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
 //! of lanes at a time. `pairs` finds the reductions over pairs of elements; `product` hands large
 //! matrix products among them to the GEMM library, and computes the others in `tiles`. `moves` runs
-//! the nests that only move elements. `split` splits the work over threads.
+//! the nests that only move elements. `split` splits the work over threads, and `band` runs several
+//! steps on a few rows at a time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -32,12 +33,13 @@ use super::reference::host_inputs;
 use super::{Executor, HostStorage, MemoryUse, Storage};
 use crate::dtype::HostData;
 use crate::error::Result;
-use crate::plan::{Step, Target};
+use crate::plan::{Band, Plan, Step, Target};
 use crate::storage::Pool;
 use kernel::Kernels;
 
 pub use level::Level;
 
+mod band;
 mod bits;
 mod compile;
 mod factor;
@@ -143,6 +145,7 @@ impl Executor for Host {
             min_product: Some(1 << 12),
             computes_factors: false,
             merges_sums: true,
+            min_band: Some(1 << 19),
         }
     }
 
@@ -164,7 +167,20 @@ impl Executor for Host {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
-        let kernel = self.kernels.get(&step.nest, &data)?;
+        let lens = data.iter().map(|data| (data.dtype(), data.len()));
+        let kernel = self.kernels.get(&step.nest, lens.collect())?;
         Ok(Arc::new(kernel.run(&data, &self.pool)?))
+    }
+
+    fn run_band(
+        &self,
+        plan: &Plan,
+        band: &Band,
+        inputs: &[Arc<dyn Storage>],
+    ) -> Result<Option<Vec<Arc<dyn Storage>>>> {
+        let data = host_inputs(inputs)?;
+        let outputs = band::run((&self.kernels, &self.pool), plan, band, &data)?;
+        let shared = |array| Arc::new(array) as Arc<dyn Storage>;
+        Ok(outputs.map(|outputs| outputs.into_iter().map(shared).collect()))
     }
 }

@@ -45,6 +45,7 @@ impl Executor for Reference {
             min_product: None,
             computes_factors: true,
             merges_sums: false,
+            min_band: None,
         }
     }
 

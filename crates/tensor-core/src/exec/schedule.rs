@@ -1,4 +1,5 @@
-//! The scheduler: runs a plan wave by wave and drops each array after its last reader.
+//! The scheduler: runs a plan wave by wave and drops each array after its last reader. A band runs
+//! in the wave of its first step, if the executor supports bands.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,7 +7,7 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 
 use super::{Executor, Host, Storage, verify};
 use crate::error::{Error, Result};
-use crate::plan::{Kind, Plan, Step};
+use crate::plan::{Band, BufferId, Kind, Plan, Step};
 use crate::tensor::Tensor;
 use crate::tensor::hook;
 
@@ -122,20 +123,19 @@ fn check_room(
     plan: &Plan,
     place: &impl Fn(usize, &Step) -> usize,
 ) -> Result<()> {
-    let at_step = |error: Error, step: Option<&Step>| match step.and_then(|of| of.origins.last()) {
-        Some(origin) => error.at(origin.location),
-        None => error,
-    };
     for output in &plan.outputs {
         let buffer = &plan.buffers[output.0];
         let room = executors[0].check_capacity(buffer.dtype, buffer.len());
         let writer = || plan.steps.iter().find(|step| step.output == *output);
-        room.map_err(|error| at_step(error, writer()))?;
+        room.map_err(|error| match writer() {
+            Some(step) => step.locate(error),
+            None => error,
+        })?;
     }
     for (number, step) in plan.waves().flatten().enumerate() {
         let executor = executors[place(number, step) % executors.len()];
         let room = executor.check_step(step, &input_lens(plan, step));
-        room.map_err(|error| at_step(error, Some(step)))?;
+        room.map_err(|error| step.locate(error))?;
     }
     Ok(())
 }
@@ -158,15 +158,24 @@ async fn walk(
     }
     check_room(executors, plan, &place)?;
     let is_large = is_large(plan);
-    let last_reads = plan.last_reads();
-    let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
-    for (&input, storage) in plan.inputs.iter().zip(data) {
-        arrays[input.0].push(Arc::clone(storage));
-    }
-    let mut number = 0;
+    let mut arrays = Arrays::new(plan, data);
+    let mut in_band = vec![false; plan.steps.len()];
+    let mut bands = plan.bands.iter().peekable();
+    let mut first = 0;
     for wave in plan.waves() {
+        let numbers = first..first + wave.len();
+        first = numbers.end;
+        while let Some(band) = bands.next_if(|band| numbers.contains(&band.steps[0])) {
+            // Steps on different executors run one by one.
+            if let [executor] = executors
+                && arrays.run_band(*executor, band).await?
+            {
+                band.steps.iter().for_each(|&at| in_band[at] = true);
+            }
+        }
+        let steps = numbers.zip(wave).filter(|&(number, _)| !in_band[number]);
         let mut jobs: Vec<Job<'_>> = Vec::with_capacity(wave.len());
-        for step in wave {
+        for (number, step) in steps {
             let lens = input_lens(plan, step);
             let chosen = executors[place(number, step) % executors.len()];
             let executor: &dyn Executor = if chosen.accepts(step, &lens) {
@@ -174,45 +183,20 @@ async fn walk(
             } else {
                 &*FALL_BACK
             };
-            let mut inputs = Vec::with_capacity(step.inputs.len());
-            for input in &step.inputs {
-                inputs.push(brought_to(executor, &mut arrays[input.0]).await?);
-            }
             jobs.push(Job {
                 executor,
                 step,
-                inputs,
+                inputs: arrays.brought_to(executor, &step.inputs).await?,
             });
-            number += 1;
         }
-        let mixed = jobs
-            .iter()
-            .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
-        // A step that only queues its work is started on this thread: another thread would gain
-        // nothing, and a profiler that measures this thread sees the whole cost.
-        let computes = |job: &Job<'_>| job.executor.shares_its_steps();
-        let deals = jobs.len() > 1 && (mixed || is_large) && jobs.iter().any(computes);
-        let results: Vec<Result<Arc<dyn Storage>>> = if deals {
-            let queued = jobs
-                .iter()
-                .map(|job| (!computes(job)).then(|| job.run(mixed)));
-            let queued: Vec<_> = queued.collect();
-            let all = jobs.into_par_iter().zip(queued);
-            all.map(|(job, queued)| queued.unwrap_or_else(|| job.run(mixed)))
-                .collect()
-        } else {
-            jobs.into_iter().map(|job| job.run(mixed)).collect()
-        };
-        for (step, array) in wave.iter().zip(results) {
-            arrays[step.output.0].push(array?);
+        let steps: Vec<&Step> = jobs.iter().map(|job| job.step).collect();
+        for (step, array) in steps.iter().zip(run_together(jobs, is_large)) {
+            let array = array?;
+            arrays.verify(executors, step, &array)?;
+            arrays.store(step.output, array);
         }
-        // Free temporaries whose last reader was this wave.
-        for input in wave.iter().flat_map(|step| &step.inputs) {
-            let over = wave.first().map(|step| step.wave);
-            let temporary = plan.buffers[input.0].kind == Kind::Temporary;
-            if temporary && last_reads[input.0] <= over {
-                arrays[input.0].clear();
-            }
+        for step in steps {
+            arrays.was_read(&step.inputs);
         }
     }
     for executor in executors {
@@ -220,13 +204,135 @@ async fn walk(
     }
     let mut outputs = Vec::with_capacity(plan.outputs.len());
     for output in &plan.outputs {
-        outputs.push(brought_to(executors[0], &mut arrays[output.0]).await?);
+        outputs.extend(arrays.brought_to(executors[0], &[*output]).await?);
     }
     Ok(outputs)
 }
 
+/// Runs the steps of one wave, also at the same time. Returns their arrays.
+fn run_together(jobs: Vec<Job<'_>>, is_large: bool) -> Vec<Result<Arc<dyn Storage>>> {
+    let mixed = jobs
+        .iter()
+        .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
+    // A step that only queues its work is started on this thread: another thread would gain
+    // nothing, and a profiler that measures this thread sees the whole cost.
+    let computes = |job: &Job<'_>| job.executor.shares_its_steps();
+    let deals = jobs.len() > 1 && (mixed || is_large) && jobs.iter().any(computes);
+    if !deals {
+        return jobs.into_iter().map(|job| job.run(mixed)).collect();
+    }
+    let queued = jobs
+        .iter()
+        .map(|job| (!computes(job)).then(|| job.run(mixed)));
+    let queued: Vec<_> = queued.collect();
+    let all = jobs.into_par_iter().zip(queued);
+    all.map(|(job, queued)| queued.unwrap_or_else(|| job.run(mixed)))
+        .collect()
+}
+
+/// The arrays of a plan during a run.
+struct Arrays<'p> {
+    plan: &'p Plan,
+    copies: Vec<Copies>,
+    /// The number of steps that have yet to read each buffer.
+    n_readers: Vec<usize>,
+    /// The outputs of bands, if these have to be compared with the outputs of the single steps.
+    unverified: Vec<(BufferId, Arc<dyn Storage>)>,
+}
+
 /// The copies of one array, at most one for each executor that needed it so far.
 type Copies = Vec<Arc<dyn Storage>>;
+
+impl<'p> Arrays<'p> {
+    /// Stores the inputs of a plan.
+    fn new(plan: &'p Plan, data: &[Arc<dyn Storage>]) -> Self {
+        let mut arrays = Self {
+            plan,
+            copies: vec![Vec::new(); plan.buffers.len()],
+            n_readers: plan.n_readers(),
+            unverified: Vec::new(),
+        };
+        for (&input, storage) in plan.inputs.iter().zip(data) {
+            arrays.store(input, Arc::clone(storage));
+        }
+        arrays
+    }
+
+    fn store(&mut self, buffer: BufferId, array: Arc<dyn Storage>) {
+        self.copies[buffer.0].push(array);
+    }
+
+    /// Returns arrays in memory of an executor, and uploads them if needed. The copies stay
+    /// available for later readers.
+    async fn brought_to(
+        &mut self,
+        executor: &dyn Executor,
+        buffers: &[BufferId],
+    ) -> Result<Vec<Arc<dyn Storage>>> {
+        let mut arrays = Vec::with_capacity(buffers.len());
+        for buffer in buffers {
+            arrays.push(brought_to(executor, &mut self.copies[buffer.0]).await?);
+        }
+        Ok(arrays)
+    }
+
+    /// Notes that a step has read its inputs. Drops temporaries that no other step reads.
+    fn was_read(&mut self, inputs: &[BufferId]) {
+        for input in inputs {
+            self.n_readers[input.0] -= 1;
+            let is_temporary = self.plan.buffers[input.0].kind == Kind::Temporary;
+            if is_temporary && self.n_readers[input.0] == 0 {
+                self.copies[input.0].clear();
+            }
+        }
+    }
+
+    /// Runs the steps of a band and stores the outputs. Returns `false` if the steps have to run
+    /// one by one: because the executor does not run the band, or because its outputs are compared
+    /// with those of the steps.
+    async fn run_band(&mut self, executor: &dyn Executor, band: &Band) -> Result<bool> {
+        let plan = self.plan;
+        let accepts = |&at: &usize| {
+            let step = &plan.steps[at];
+            executor.accepts(step, &input_lens(plan, step))
+        };
+        if !band.steps.iter().all(accepts) {
+            return Ok(false);
+        }
+        let inputs = self.brought_to(executor, &band.inputs).await?;
+        let Some(outputs) = executor.run_band(plan, band, &inputs)? else {
+            return Ok(false);
+        };
+        let outputs = band.outputs.iter().copied().zip(outputs);
+        if verify::is_enabled() {
+            self.unverified.extend(outputs);
+            return Ok(false);
+        }
+        for (buffer, array) in outputs {
+            self.store(buffer, array);
+        }
+        for &at in &band.steps {
+            self.was_read(&plan.steps[at].inputs);
+        }
+        Ok(true)
+    }
+
+    /// Compares the output of a step with that of its band, if the band has run before.
+    fn verify(
+        &mut self,
+        executors: &[&dyn Executor],
+        step: &Step,
+        array: &Arc<dyn Storage>,
+    ) -> Result<()> {
+        let is_output = |(buffer, _): &(BufferId, _)| *buffer == step.output;
+        let Some(number) = self.unverified.iter().position(is_output) else {
+            return Ok(());
+        };
+        let (_, of_band) = self.unverified.swap_remove(number);
+        verify::against_step(executors[0], step, of_band, Arc::clone(array))
+            .map_err(|error| step.locate(error))
+    }
+}
 
 /// A step with its executor and its inputs in that executor's memory.
 struct Job<'a> {
@@ -247,10 +353,7 @@ impl Job<'_> {
             verify::verify_if_enabled(self.executor, self.step, &self.inputs, &array)?;
             Ok(array)
         };
-        run().map_err(|error: Error| match self.step.origins.last() {
-            Some(origin) => error.at(origin.location),
-            None => error,
-        })
+        run().map_err(|error: Error| self.step.locate(error))
     }
 }
 

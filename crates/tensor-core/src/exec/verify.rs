@@ -9,16 +9,22 @@ use crate::dtype::{HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::plan::Step;
 
+/// Returns whether the environment variable `TENSOR_VERIFY` is `1`. The variable is read once per
+/// process.
+pub(super) fn is_enabled() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    *ASKED.get_or_init(|| std::env::var_os("TENSOR_VERIFY").is_some_and(|value| value == "1"))
+}
+
 /// Compares the output of a step with that of [`Reference`](super::Reference) if the environment
-/// variable `TENSOR_VERIFY` is `1`. The variable is read once per process.
+/// variable `TENSOR_VERIFY` is `1`.
 pub(super) fn verify_if_enabled(
     executor: &dyn Executor,
     step: &Step,
     inputs: &[Arc<dyn Storage>],
     output: &Arc<dyn Storage>,
 ) -> Result<()> {
-    static ASKED: OnceLock<bool> = OnceLock::new();
-    if !*ASKED.get_or_init(|| std::env::var_os("TENSOR_VERIFY").is_some_and(|value| value == "1")) {
+    if !is_enabled() {
         return Ok(());
     }
     let mut given = Vec::with_capacity(inputs.len());
@@ -44,12 +50,33 @@ pub fn against_reference(
     actual: &HostData,
 ) -> Result<()> {
     let (expected, errors) = evaluate(&step.nest, inputs, Some(executor.accuracy()))?;
-    within(actual, &expected, &errors).map_err(|what| Error::VerifyFailed {
+    within(actual, &expected, &errors).map_err(|what| failed(executor, step, what))
+}
+
+fn failed(executor: &dyn Executor, step: &Step, what: String) -> Error {
+    Error::VerifyFailed {
         executor: executor.name().to_owned(),
         domain: step.nest.domain.clone(),
         reduce: step.nest.reduce.clone(),
         what,
-    })
+    }
+}
+
+/// Compares the output of a band with that of a step of the band, element by element; both must be
+/// equal.
+///
+/// # Errors
+/// [`Error::VerifyFailed`] with the worst element.
+pub(super) fn against_step(
+    executor: &dyn Executor,
+    step: &Step,
+    of_band: Arc<dyn Storage>,
+    of_step: Arc<dyn Storage>,
+) -> Result<()> {
+    let [actual, expected] = [of_band, of_step].map(|array| pollster::block_on(array.read()));
+    let expected = expected?;
+    let exact = vec![0.0; expected.len()];
+    within(&actual?, &expected, &exact).map_err(|what| failed(executor, step, what))
 }
 
 /// Compares elements with expected elements, each within its absolute error. Elements with an

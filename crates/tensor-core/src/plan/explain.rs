@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BufferId, Kind, Plan, Step};
+use super::{Band, BufferId, Kind, Plan, Step};
 use crate::ir::{IndexMap, LoopNest, Value};
 
 /// A plan that is displayed as text.
@@ -23,8 +23,26 @@ impl fmt::Display for Explained {
         for (number, step) in plan.steps.iter().enumerate() {
             write_step(f, plan, number, step)?;
         }
+        for (number, band) in plan.bands.iter().enumerate() {
+            write_band(f, plan, number, band)?;
+        }
         Ok(())
     }
+}
+
+/// Writes the lines of one band.
+fn write_band(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, band: &Band) -> fmt::Result {
+    let listed: Vec<String> = band.steps.iter().map(usize::to_string).collect();
+    writeln!(
+        f,
+        "band {number}: steps {} run together on {} rows at a time, of {}",
+        listed.join(", "),
+        band.piece_rows,
+        band.n_rows
+    )?;
+    let len = |id: BufferId| plan.buffers[id.0].bytes() / band.n_rows * band.piece_rows;
+    let scratch: usize = band.scratch(&plan.steps).map(len).sum();
+    writeln!(f, "  scratch memory for one piece {}", bytes(scratch))
 }
 
 /// Writes the lines of one step.

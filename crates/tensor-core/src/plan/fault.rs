@@ -22,6 +22,11 @@ pub(super) fn operands(op: Binary, a: ValueId, b: ValueId) -> (ValueId, ValueId)
     if swapped { (b, a) } else { (a, b) }
 }
 
+/// Returns whether steps join a band whatever rows they read: the fault `BandedRows`.
+pub(super) fn ignores_rows() -> bool {
+    is_planted(Fault::BandedRows)
+}
+
 /// Returns the value that a step computes. Returns the last reduction instead of the result if the
 /// fault `PlannedEpilogue` is active.
 pub(super) fn result(arena: &ExprArena, root: ValueId) -> ValueId {

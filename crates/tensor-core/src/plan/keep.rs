@@ -8,7 +8,8 @@
 //! fold over pairs cost one read for each tile of pairs if they are stored. After the steps exist,
 //! the evaluations of each node are counted over all steps, because several steps may compute the
 //! same node. Nodes that are found too expensive are stored in the next draft of the plan, until no
-//! draft finds more.
+//! draft finds more. If the plan has bands, further nodes are stored that only a band would read:
+//! these arrays need scratch memory for a few rows at a time, which is cheaper than memory.
 //! Limits: costs are in additions of the host executor, where writing an element costs about five
 //! additions, and reading an element costs one to seven. Only the graph's estimate covers a node
 //! that a single step evaluates through several maps.
@@ -19,16 +20,32 @@ use super::lower::{Lowered, Lowering, len};
 use crate::ir::{Value, ValueId};
 use crate::tensor::Op;
 
-/// The cost of reading an element of an array in memory, in additions.
-pub(super) const READ: f64 = 4.0;
-/// The cost of writing an element and allocating its memory, in additions.
-pub(super) const WRITE: f64 = 10.0;
+/// The cost of reading and writing an element of an array, in additions.
+pub(super) struct Rates {
+    pub(super) read: f64,
+    /// The cost of writing an element and allocating its memory.
+    pub(super) write: f64,
+}
 
-/// The cost of one element, in additions.
+/// The rates of an array in memory.
+pub(super) const MEMORY: Rates = Rates {
+    read: 4.0,
+    write: 10.0,
+};
+
+/// The rates of an array of which only the rows of one piece of a band exist, in a cache.
+pub(super) const SCRATCH: Rates = Rates {
+    read: 2.0,
+    write: 2.0,
+};
+
+/// The cost of one element.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cost {
+    /// The operations, in additions.
     operations: f64,
-    reads: f64,
+    /// The number of elements that are loaded.
+    loads: f64,
 }
 
 impl Lowering<'_> {
@@ -40,20 +57,20 @@ impl Lowering<'_> {
             let value = self.arena.value(id);
             cost.operations += value.cost() as f64 * points;
             if let Value::Load { .. } | Value::Gather { .. } = value {
-                cost.reads += READ * points;
+                cost.loads += points;
             }
         }
         cost
     }
 
-    /// Returns the nodes that the steps evaluate so often that memory would be cheaper, and the
-    /// nodes that matrix products need in memory. If the computation of one of these nodes contains
-    /// others of these nodes, only the outermost node is returned, because storing the outermost
-    /// node removes all evaluations of the others.
-    pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
+    /// Returns the nodes that the steps evaluate so often that arrays with these rates would be
+    /// cheaper, and the nodes that matrix products need in memory. If the computation of one of
+    /// these nodes contains others of these nodes, only the outermost node is returned, because
+    /// storing the outermost node removes all evaluations of the others.
+    pub(super) fn worth_keeping(&self, rates: &Rates) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node) && !self.is_merged(node);
-            let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node));
+            let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node), rates);
             (is_new && is_expensive).then_some(node)
         };
         let mut dear: BTreeSet<usize> = self.evaluations.iter().filter_map(dear).collect();
@@ -97,21 +114,21 @@ impl Lowering<'_> {
 
     /// Returns `true` if it is cheaper to store a node than to evaluate its elements `evaluations`
     /// times in total. `fetches` is the number of evaluations that load their inputs again.
-    fn is_expensive(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
+    fn is_expensive(&self, node: usize, evaluations: f64, fetches: f64, rates: &Rates) -> bool {
         /// The minimum ratio of the estimated savings to the cost of storing, because the estimate
         /// is rough.
         const MARGIN: f64 = 2.0;
         let (elements, cost) = (self.graph.len(node), self.costs[node]);
         // The first evaluation of each element is always needed; only further ones can be saved.
-        let saved =
-            cost.operations * (evaluations - elements) + cost.reads * (fetches - elements).max(0.0);
+        let saved = cost.operations * (evaluations - elements)
+            + cost.loads * rates.read * (fetches - elements).max(0.0);
         // A fold over pairs loads a stored element once for a tile of pairs.
         let reads = if self.reads.is_paired[node] {
             fetches
         } else {
             evaluations
         };
-        let price = WRITE * elements + READ * reads;
+        let price = rates.write * elements + rates.read * reads;
         // An intermediate array that is larger than all its inputs is never stored, whatever its
         // cost.
         saved > MARGIN * price && !self.grown[node]
@@ -134,7 +151,7 @@ impl Lowering<'_> {
         }
         let values = self.arena.reached(self.lowered[node].value).len();
         let crowds = demand.views > 1 && demand.views * values > self.target.max_values;
-        let is_expensive = self.is_expensive(node, demand.reads, demand.fetches);
+        let is_expensive = self.is_expensive(node, demand.reads, demand.fetches, &MEMORY);
         is_expensive || (crowds && !self.grown[node])
     }
 

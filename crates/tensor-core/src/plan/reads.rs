@@ -4,7 +4,7 @@
 //! read, directly and through views.
 
 use super::graph::Graph;
-use super::keep::{READ, WRITE};
+use super::keep::MEMORY;
 use crate::dtype::Scalar;
 use crate::op::{Binary, Reduce};
 use crate::tensor::Op;
@@ -131,8 +131,8 @@ impl Graph<'_> {
                 continue;
             }
             let merged = self.len(input) * n_terms[source] * TERM;
-            let apart =
-                self.len(source) * (n_terms[source] * TERM + WRITE) + self.len(input) * READ;
+            let apart = self.len(source) * (n_terms[source] * TERM + MEMORY.write)
+                + self.len(input) * MEMORY.read;
             if merged <= apart {
                 n_terms[node] = n_folded * n_terms[source];
                 for view in views {

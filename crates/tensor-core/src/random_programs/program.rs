@@ -173,14 +173,18 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         min_product,
         any::<bool>(),
         any::<bool>(),
+        prop_oneof![Just(None), Just(Some(0))],
     )
         .prop_map(
-            |(max_values, max_inputs, min_product, computes_factors, merges_sums)| Target {
-                max_values,
-                max_inputs,
-                min_product,
-                computes_factors,
-                merges_sums,
+            |(max_values, max_inputs, min_product, computes_factors, merges_sums, min_band)| {
+                Target {
+                    max_values,
+                    max_inputs,
+                    min_product,
+                    computes_factors,
+                    merges_sums,
+                    min_band,
+                }
             },
         )
 }

@@ -5,8 +5,9 @@
 //! lengths is compiled once, whichever plan contains it.
 //! Memory: some kilobytes per nest, for as many nests as [`NestCache`] holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::lanes::Stored;
 use super::moves::Moves;
 use super::product::Product;
 use super::split::Loops;
@@ -21,6 +22,27 @@ use crate::storage::{HostStorage, Pool};
 pub(super) struct Kernel {
     nest: Arc<LoopNest>,
     form: Form,
+    /// The loops that fill parts of an output that is moved. Few kernels need them, so the first
+    /// part compiles them.
+    moves_in_parts: OnceLock<Loops>,
+}
+
+/// A part of a kernel's output, and the parts of inputs that it reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) inputs: &'a [&'a HostData],
+    pub(super) places: &'a [Place],
+    /// The number of the first output element.
+    pub(super) first: usize,
+}
+
+/// The place of an input in an array.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// The number of the array's element with which the input begins.
+    pub(super) start: usize,
+    /// Whether the elements that the part reads are in a cache.
+    pub(super) is_cached: bool,
 }
 
 /// The way in which a kernel computes its output.
@@ -49,6 +71,7 @@ impl Kernel {
         Ok(Self {
             nest: Arc::clone(nest),
             form,
+            moves_in_parts: OnceLock::new(),
         })
     }
 
@@ -67,6 +90,30 @@ impl Kernel {
         }
         Ok(out)
     }
+
+    /// Returns whether [`fill_part`](Self::fill_part) supports the kernel.
+    pub(super) fn has_parts(&self) -> bool {
+        match &self.form {
+            Form::Nothing | Form::Product(_) => false,
+            Form::Moves(_) => true,
+            Form::Loops(loops) => loops.has_parts(),
+        }
+    }
+
+    /// Computes a part of the output on the calling thread.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(super) fn fill_part<T: Stored>(&self, part: &Part<'_>, out: &mut [T]) -> Result<()> {
+        match &self.form {
+            Form::Nothing | Form::Product(_) => unreachable!("`has_parts` returned `false`"),
+            Form::Moves(_) => {
+                let loops = self.moves_in_parts.get_or_init(|| Loops::new(&self.nest));
+                loops.fill_part(part, out)
+            }
+            Form::Loops(loops) => loops.fill_part(part, out),
+        }
+    }
 }
 
 /// The kernel cache of an executor, by nest and by the types and lengths of the inputs.
@@ -79,9 +126,12 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::BadStep`] for a nest that breaks a rule of the intermediate representation.
-    pub(super) fn get(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
-        let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
+    pub(super) fn get(
+        &self,
+        nest: &Arc<LoopNest>,
+        inputs: Vec<(DType, usize)>,
+    ) -> Result<Arc<Kernel>> {
         self.0
-            .get(nest, lens.collect(), |nest, lens| Kernel::new(nest, lens))
+            .get(nest, inputs, |nest, inputs| Kernel::new(nest, inputs))
     }
 }

@@ -8,6 +8,7 @@
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
+use super::kernel::Part;
 use super::lanes::Stored;
 use super::machine::Machine;
 use super::program::{Bytecode, Phase};
@@ -78,6 +79,23 @@ impl Loops {
             || Machine::new(&self.program, inputs),
             |machine, (task, out)| machine.fill(task * self.elements, out),
         )
+    }
+
+    /// Returns whether a part of the output has the same bits as if the whole output is computed.
+    pub(super) fn has_parts(&self) -> bool {
+        self.n_parts == 1
+    }
+
+    /// Computes a part of the output on the calling thread.
+    pub(super) fn fill_part<T: Stored>(&self, part: &Part<'_>, out: &mut [T]) -> Result<()> {
+        let mut machine = Machine::new(&self.program, part.inputs);
+        for (input, place) in part.places.iter().enumerate() {
+            machine.shift_input(input, -place.start.cast_signed());
+            if place.is_cached {
+                machine.prefetch_no_more(input);
+            }
+        }
+        machine.fill(part.first, out)
     }
 }
 

@@ -1,0 +1,349 @@
+//! Bands: groups of steps that run piece by piece, over rows that all of the steps share.
+//!
+//! Role: finds the steps of a finished plan that an executor can compute for a few rows at a time,
+//! so that the arrays between these steps stay in a cache. An example is the softmax of the rows of
+//! a matrix: the maximum, the sum of the exponentials and the division run on some rows, then on
+//! the next rows.
+//! Method: the result of each step of a band is divided into the same number of rows. To compute a
+//! row of one result, a step reads the same row of other results of the band, and any elements of
+//! arrays from outside. Both are decided by arithmetic on index maps. Steps join a band in the
+//! order of the plan, as long as there are enough rows and a row is small enough.
+//!
+//! ```text
+//!             step 0: maximum   step 1: sum of exp   step 2: division
+//! row 0..8    +----------+      +----------+         +----------+       piece 0
+//! row 8..16   |          |      |          |         |          |       piece 1
+//! ...
+//! ```
+
+use std::ops::Range;
+
+use super::guards::gcd;
+use super::{Buffer, BufferId, Kind, Step};
+use crate::hash::HashMap;
+use crate::ir::{IndexMap, LoopNest, Value};
+
+/// The bytes of all arrays that the steps of a band read and write for one piece: half of the
+/// second-level cache of current CPUs.
+const PIECE_BYTES: usize = 1 << 19;
+/// The number of pieces that keeps any machine busy.
+const ENOUGH_PIECES: usize = 32;
+/// The minimum number of bytes of a piece if there are fewer than [`ENOUGH_PIECES`].
+const LEAST_PIECE_BYTES: usize = 1 << 14;
+
+/// The maximum distance of the steps of a band in a plan, so that long plans take linear time.
+const MAX_STEPS: usize = 256;
+
+/// A group of steps that may run piece by piece.
+///
+/// The result of each step consists of [`n_rows`](Self::n_rows) rows of equal length, contiguous in
+/// memory. A row depends on the rows of the same number in the results of earlier steps of the
+/// band, and on any elements of the band's inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Band {
+    /// The numbers of the steps in [`Plan::steps`](super::Plan::steps), in ascending order.
+    pub steps: Vec<usize>,
+    /// The number of rows of each result.
+    pub n_rows: usize,
+    /// The number of rows of one piece; the last piece may have fewer.
+    pub piece_rows: usize,
+    /// The buffers that the steps read and no step of the band writes, without duplicates.
+    pub inputs: Vec<BufferId>,
+    /// The buffers that steps of the band write and that are outputs of the plan or read by steps
+    /// outside of the band, in the order of the steps. The other results are only read within the
+    /// band, so an executor needs memory for one piece of them.
+    pub outputs: Vec<BufferId>,
+}
+
+/// The division of the loops over a nest's domain into loops over rows and loops within a row.
+struct Split {
+    /// The number of leading axes that count rows.
+    n_axes: usize,
+    /// The number of rows along the next axis; 1 if this axis belongs to a row as a whole.
+    share: usize,
+}
+
+impl Split {
+    /// Divides a domain into rows. Returns `None` if no leading axes count that many rows.
+    fn new(domain: &[usize], n_rows: usize) -> Option<Self> {
+        let mut share = n_rows;
+        for (n_axes, &size) in domain.iter().enumerate() {
+            if share == 1 {
+                return Some(Self { n_axes, share });
+            }
+            if !share.is_multiple_of(size) {
+                return size.is_multiple_of(share).then_some(Self { n_axes, share });
+            }
+            share /= size;
+        }
+        let n_axes = domain.len();
+        (share == 1).then_some(Self { n_axes, share })
+    }
+
+    /// Returns whether the loops of a row read only the row of the same number of an array, whose
+    /// rows have `row_len` elements.
+    fn stays_in_row(&self, nest: &LoopNest, map: &IndexMap, row_len: usize) -> bool {
+        #[cfg(test)]
+        if super::fault::ignores_rows() {
+            return true;
+        }
+        let mut sizes = nest.sizes();
+        let mut expected = row_len.cast_signed();
+        // From the last axis of rows to the first, each stride must be that of row-major order.
+        if self.share > 1 {
+            sizes[self.n_axes] /= self.share;
+            let within = sizes[self.n_axes].cast_signed();
+            if map.stride(self.n_axes).wrapping_mul(within) != expected {
+                return false;
+            }
+            expected = expected.wrapping_mul(self.share.cast_signed());
+        }
+        for axis in (0..self.n_axes).rev() {
+            if map.stride(axis) != expected && sizes[axis] > 1 {
+                return false;
+            }
+            expected = expected.wrapping_mul(sizes[axis].cast_signed());
+            sizes[axis] = 1;
+        }
+        let (low, high) = map.range(&sizes);
+        low >= 0 && high.unsigned_abs() < row_len
+    }
+
+    /// Returns whether a map depends on the row.
+    fn moves(&self, map: &IndexMap) -> bool {
+        let n_axes = self.n_axes + usize::from(self.share > 1);
+        (0..n_axes).any(|axis| map.stride(axis) != 0)
+    }
+}
+
+/// The steps of a plan, in which bands are found.
+#[derive(Clone, Copy)]
+struct Program<'a> {
+    buffers: &'a [Buffer],
+    steps: &'a [Step],
+}
+
+/// The place of a buffer that depends on a band.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// A step of the band writes the buffer.
+    Within,
+    /// A step outside of the band writes the buffer.
+    After,
+}
+
+/// The buffers that depend on a band.
+type Places = HashMap<BufferId, Place>;
+
+fn is_within(places: &Places, buffer: BufferId) -> bool {
+    places.get(&buffer) == Some(&Place::Within)
+}
+
+/// Finds bands whose steps read and write at least `least_bytes`. Returns the numbers of the steps
+/// of each band, which are adjacent: `steps`, whose order respects dependencies, is sorted.
+pub(super) fn find(
+    buffers: &[Buffer],
+    steps: &mut Vec<Step>,
+    least_bytes: usize,
+) -> Vec<Range<usize>> {
+    let mut bands = Vec::new();
+    let mut start = 0;
+    while start < steps.len() {
+        let program = Program { buffers, steps };
+        let Some((members, places)) = program.band_from(start, least_bytes) else {
+            start += 1;
+            continue;
+        };
+        // Steps between the first and the last step of the band that do not depend on the band run
+        // before it, the others run after it.
+        let last = members[members.len() - 1];
+        let rank = |step: &Step| match places.get(&step.output) {
+            None => 0,
+            Some(Place::Within) => 1,
+            Some(Place::After) => 2,
+        };
+        let ranks = steps[start..=last].iter().map(rank);
+        let mut sorted: Vec<(usize, Step)> =
+            ranks.zip(steps[start..=last].iter().cloned()).collect();
+        sorted.sort_by_key(|&(rank, _)| rank);
+        let first = start + sorted.iter().filter(|&&(rank, _)| rank == 0).count();
+        for (at, (_, step)) in (start..).zip(sorted) {
+            steps[at] = step;
+        }
+        bands.push(first..first + members.len());
+        start = first + members.len();
+    }
+    bands
+}
+
+impl Program<'_> {
+    /// Returns the numbers of the steps of the band that begins with a step, and the place of each
+    /// buffer; `None` if no other step joins, or if the band is not worth its overhead.
+    fn band_from(self, start: usize, least_bytes: usize) -> Option<(Vec<usize>, Places)> {
+        let mut places = Places::default();
+        let mut members = vec![start];
+        let mut n_rows = self.n_rows_alone(start)?;
+        places.insert(self.steps[start].output, Place::Within);
+        let steps = self.steps.iter().enumerate();
+        for (at, step) in steps.take(start + MAX_STEPS).skip(start + 1) {
+            let reads = step.inputs.iter().filter_map(|input| places.get(input));
+            let place = match reads.max() {
+                None => continue,
+                Some(Place::Within) => {
+                    members.push(at);
+                    match self.n_rows_of(&members, &places, n_rows) {
+                        Some(fewer) => {
+                            n_rows = fewer;
+                            Place::Within
+                        }
+                        None => {
+                            members.pop();
+                            Place::After
+                        }
+                    }
+                }
+                Some(Place::After) => Place::After,
+            };
+            places.insert(step.output, place);
+        }
+        let bytes = self
+            .row_bytes(&members, &places, n_rows)
+            .saturating_mul(n_rows);
+        (members.len() > 1 && bytes >= least_bytes).then_some((members, places))
+    }
+
+    /// Returns the maximum number of rows of a band that consists of one step; `None` if the step
+    /// cannot belong to a band.
+    fn n_rows_alone(self, at: usize) -> Option<usize> {
+        let step = &self.steps[at];
+        let is_loops = step.nest.contract.is_none();
+        let n_rows = step.nest.output_len();
+        (is_loops && n_rows > 1).then_some(n_rows)
+    }
+
+    /// Returns the largest number of rows, at most `most`, into which all members can be divided;
+    /// `None` if there is no such number.
+    fn n_rows_of(self, members: &[usize], places: &Places, most: usize) -> Option<usize> {
+        let last = members[members.len() - 1];
+        let most = gcd(most, self.n_rows_alone(last)?);
+        // Fewer rows are longer, so a row may contain all elements that a step reads together. The
+        // axes of the loops say where such rows end.
+        let mut candidates = vec![most];
+        for &member in members {
+            let mut n_rows = 1_usize;
+            for &size in &self.steps[member].nest.domain {
+                n_rows = n_rows.saturating_mul(size);
+                if n_rows < most && most.is_multiple_of(n_rows) {
+                    candidates.push(n_rows);
+                }
+            }
+        }
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        candidates.dedup();
+        let is_divided = |&n_rows: &usize| {
+            let mut members = members.iter().rev();
+            n_rows > 1 && members.all(|&at| self.has_rows(at, places, n_rows))
+        };
+        let n_rows = candidates.into_iter().find(is_divided)?;
+        let row_bytes = self.row_bytes(members, places, n_rows);
+        (row_bytes <= PIECE_BYTES && n_rows >= n_pieces(n_rows, row_bytes)).then_some(n_rows)
+    }
+
+    /// Returns whether a step can be divided into rows: each row reads only the same row of results
+    /// of the band.
+    fn has_rows(self, at: usize, places: &Places, n_rows: usize) -> bool {
+        let step = &self.steps[at];
+        let is_within = |input: usize| is_within(places, step.inputs[input]);
+        let Some(split) = Split::new(&step.nest.domain, n_rows) else {
+            return false;
+        };
+        step.nest.values.iter().all(|value| match value {
+            Value::Load { input, map, .. } if is_within(*input) => {
+                let row_len = self.buffers[step.inputs[*input].0].len() / n_rows;
+                split.stays_in_row(&step.nest, map, row_len)
+            }
+            Value::Gather { input, .. } => !is_within(*input),
+            _ => true,
+        })
+    }
+
+    /// Returns the bytes of one row of all arrays that the members read or write and whose elements
+    /// depend on the row.
+    fn row_bytes(self, members: &[usize], places: &Places, n_rows: usize) -> usize {
+        let mut moving: Vec<BufferId> = Vec::new();
+        for &at in members {
+            let step = &self.steps[at];
+            moving.push(step.output);
+            let Some(split) = Split::new(&step.nest.domain, n_rows) else {
+                continue;
+            };
+            for value in &step.nest.values {
+                if let Value::Load { input, map, .. } = value
+                    && !is_within(places, step.inputs[*input])
+                    && split.moves(map)
+                {
+                    moving.push(step.inputs[*input]);
+                }
+            }
+        }
+        moving.sort_unstable();
+        moving.dedup();
+        let bytes = moving.iter().map(|id| self.buffers[id.0].bytes());
+        bytes.fold(0, usize::saturating_add).div_ceil(n_rows)
+    }
+}
+
+impl Band {
+    /// Returns the band of some steps of a plan, or `None` if these steps cannot be divided into
+    /// the same rows. `n_readers` is the number of steps that read each buffer.
+    pub(super) fn new(
+        buffers: &[Buffer],
+        steps: &[Step],
+        n_readers: &[usize],
+        members: Vec<usize>,
+    ) -> Option<Self> {
+        let program = Program { buffers, steps };
+        let mut places = Places::default();
+        let (&first, others) = members.split_first()?;
+        let mut n_rows = program.n_rows_alone(first)?;
+        places.insert(steps[first].output, Place::Within);
+        for n_members in 1..=others.len() {
+            n_rows = program.n_rows_of(&members[..=n_members], &places, n_rows)?;
+            places.insert(steps[members[n_members]].output, Place::Within);
+        }
+        let row_bytes = program.row_bytes(&members, &places, n_rows).max(1);
+        let fits = PIECE_BYTES / row_bytes;
+        let read: Vec<BufferId> = members
+            .iter()
+            .flat_map(|&at| steps[at].inputs.iter().copied())
+            .collect();
+        let mut inputs = read.clone();
+        inputs.retain(|&input| !is_within(&places, input));
+        inputs.sort_unstable();
+        inputs.dedup();
+        let is_output = |id: &BufferId| {
+            let n_own_readers = read.iter().filter(|&input| input == id).count();
+            buffers[id.0].kind == Kind::Output || n_own_readers < n_readers[id.0]
+        };
+        let outputs = members.iter().map(|&at| steps[at].output);
+        Some(Self {
+            outputs: outputs.filter(is_output).collect(),
+            inputs,
+            n_rows,
+            piece_rows: fits.min(n_rows / n_pieces(n_rows, row_bytes)).max(1),
+            steps: members,
+        })
+    }
+
+    /// Returns the buffers that only the band uses.
+    pub(super) fn scratch<'a>(&'a self, steps: &'a [Step]) -> impl Iterator<Item = BufferId> + 'a {
+        let written = self.steps.iter().map(|&at| steps[at].output);
+        written.filter(|id| !self.outputs.contains(id))
+    }
+}
+
+/// Returns the minimum number of pieces of a band, so that all threads have work.
+fn n_pieces(n_rows: usize, row_bytes: usize) -> usize {
+    let bytes = n_rows.saturating_mul(row_bytes);
+    (bytes / LEAST_PIECE_BYTES).clamp(2, ENOUGH_PIECES)
+}
