@@ -38,8 +38,10 @@
 //! Limits: scans, sorts and scatters cannot be expressed.
 
 mod packing;
+mod pairs;
 
 pub(crate) use packing::WORD_BITS;
+pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
 
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Reduce, Unary};

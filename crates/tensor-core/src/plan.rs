@@ -14,7 +14,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use crate::shape::{count_in_bytes, max_count};
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 pub use bands::Band;
+use bands::Group;
 pub use cache::{Counters, cache_counters};
 use graph::Graph;
 pub(crate) use guards::gcd;
@@ -67,9 +67,11 @@ pub struct Target {
     /// Whether the factors of a marked product may be computed values; if not, factors are plain
     /// loads.
     pub computes_factors: bool,
-    /// Whether a sum over the results of a product is computed as one product, such as the gradient
-    /// of a convolution. Both factors of such a product may have the same guards, and depend on
-    /// axes of each other only through these: see [`LoopNest::dependence_of_factors`].
+    /// Whether a sum over results of a product becomes one product, which adds up all terms. An
+    /// example is the gradient of a convolution by its image: each pixel is a sum over taps of sums
+    /// over filters. The executor must then support products whose factors have guards in common
+    /// and depend on axes of each other only through these guards: see
+    /// [`LoopNest::dependence_of_factors`].
     pub merges_sums: bool,
     /// The minimum number of bytes that the steps of a [`Band`] read and write; `None` if plans
     /// should have no bands, because [`Executor::run_band`](crate::Executor::run_band) is not
@@ -141,8 +143,7 @@ pub struct Plan {
     /// The steps in an order that respects their dependencies, sorted by wave.
     pub steps: Arc<[Step]>,
     /// The groups of steps that may run piece by piece, in the order of their first steps. A step
-    /// belongs to at most one band. The waves of the steps of a band follow each other, and steps
-    /// that read an output of the band are in later waves than all of its steps.
+    /// belongs to at most one band. All inputs of a band exist in the wave of its first step.
     pub bands: Arc<[Band]>,
 }
 
@@ -289,8 +290,8 @@ impl Plan {
         let mut numbered: Vec<(Option<usize>, Step)> = Vec::with_capacity(steps.len());
         let mut ahead = groups.iter().enumerate().peekable();
         for (at, step) in steps.into_iter().enumerate() {
-            ahead.next_if(|(_, group)| group.end <= at);
-            let group = ahead.peek().filter(|(_, group)| group.contains(&at));
+            ahead.next_if(|(_, group)| group.steps.end <= at);
+            let group = ahead.peek().filter(|(_, group)| group.steps.contains(&at));
             numbered.push((group.map(|&(number, _)| number), step));
         }
         // The sort is stable, so the steps of a band stay in their order.
@@ -303,8 +304,10 @@ impl Plan {
         }
         let steps: Vec<Step> = numbered.into_iter().map(|(_, step)| step).collect();
         let n_readers = n_readers(&steps, buffers.len());
-        let band = |members| Band::new(&buffers, &steps, &n_readers, members);
-        let mut bands: Vec<Band> = members.into_iter().filter_map(band).collect();
+        let bands = groups.iter().zip(members).filter_map(|(group, members)| {
+            Band::new((&buffers, &steps), &n_readers, members, group.n_rows)
+        });
+        let mut bands: Vec<Band> = bands.collect();
         bands.sort_by_key(|band| band.steps[0]);
         Ok(Self {
             bands: bands.into(),
@@ -365,22 +368,31 @@ impl Plan {
         let mut in_band = vec![false; self.steps.len()];
         let n_readers = self.n_readers();
         for (number, band) in self.bands.iter().enumerate() {
+            let wrong = |what: &str| Err(format!("band {number}: {what}"));
             let is_new = |&at: &usize| {
                 let place = in_band.get_mut(at);
                 place.is_some_and(|place| !std::mem::replace(place, true))
             };
-            let is_listed = band.steps.is_sorted() && band.steps.iter().all(is_new);
-            let expected = is_listed
-                .then(|| Band::new(&self.buffers, &self.steps, &n_readers, band.steps.clone()))
-                .flatten();
+            if !band.steps.is_sorted() || !band.steps.iter().all(is_new) {
+                return wrong("a step does not exist, occurs twice or is out of order");
+            }
+            for &at in &band.steps {
+                let step = &self.steps[at];
+                let of = |id: &BufferId| (self.buffers[id.0].dtype, self.buffers[id.0].len());
+                let inputs: Vec<(DType, usize)> = step.inputs.iter().map(of).collect();
+                step.nest.check(&inputs)?;
+                if of(&step.output) != (step.nest.dtype(), step.nest.output_len()) {
+                    return wrong("an output has another type or length than its buffer");
+                }
+            }
+            let plan = (&*self.buffers, &*self.steps);
+            let expected = Band::new(plan, &n_readers, band.steps.clone(), band.n_rows);
             if expected.as_ref() != Some(band) {
-                return Err(format!("band {number}: the steps do not form this band"));
+                return wrong("the steps do not form this band");
             }
             let first_wave = self.steps[band.steps[0]].wave;
             if !band.inputs.iter().all(|input| is_ready(input, first_wave)) {
-                return Err(format!(
-                    "band {number}: an input is written by no earlier wave"
-                ));
+                return wrong("an input is written by no earlier wave");
             }
         }
         Ok(())
@@ -398,7 +410,8 @@ impl Plan {
 
     /// Returns the peak of the bytes of temporaries. Each temporary lives from the wave that writes
     /// it to the last wave that reads it. The results that only a band reads are not counted, and
-    /// the steps of a band run in the wave of the first of them.
+    /// the steps of a band run in the wave of the first of them. An executor that runs the steps of
+    /// a band one by one needs memory for these results, too.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         let mut waves: Vec<usize> = self.steps.iter().map(|step| step.wave).collect();
@@ -453,31 +466,26 @@ impl Plan {
     }
 }
 
-/// Sets the waves of steps, whose order respects dependencies. `groups` are the bands. The steps of
-/// a band begin when all of the band's inputs exist, and steps that read an output of the band wait
-/// for all of its steps.
-fn set_waves(steps: &mut [Step], groups: &[Range<usize>], n_buffers: usize) {
+/// Sets the waves of steps, whose order respects dependencies. The steps of a band begin when all
+/// of the band's inputs exist.
+fn set_waves(steps: &mut [Step], groups: &[Group], n_buffers: usize) {
     // `ready[buffer]` is the first wave that may read the buffer: 0 for inputs.
     let mut ready = vec![0; n_buffers];
     let mut groups = groups.iter().peekable();
     let mut at = 0;
     while at < steps.len() {
-        let group = match groups.next_if(|group| group.start == at) {
-            Some(group) => group.clone(),
+        let together = match groups.next_if(|group| group.steps.start == at) {
+            Some(group) => group.steps.clone(),
             None => at..at + 1,
         };
-        at = group.end;
-        let steps = &mut steps[group];
+        at = together.end;
+        let steps = &mut steps[together];
         let reads = steps.iter().flat_map(|step| &step.inputs);
         let start = reads.map(|input| ready[input.0]).max().unwrap_or(0);
-        for step in &mut *steps {
+        for step in steps {
             let reads = step.inputs.iter().map(|input| ready[input.0]);
             step.wave = reads.max().unwrap_or(0).max(start);
             ready[step.output.0] = step.wave + 1;
-        }
-        let end = steps.iter().map(|step| step.wave + 1).max().unwrap_or(0);
-        for step in &*steps {
-            ready[step.output.0] = end;
         }
     }
 }

@@ -30,7 +30,6 @@ use std::time::SystemTime;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::compare::{Tolerance, compare};
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Accuracy, Executor, Storage, verify};
 use crate::plan::{BufferId, Plan, Target};
@@ -252,7 +251,7 @@ impl On<'_> {
         apart.bands = Arc::new([]);
         let one_by_one = computed(&apart, data, self.executor)?;
         for (with, without) in with_bands.iter().zip(&one_by_one) {
-            same_scalars(scalars(with), scalars(without))
+            verify::same_bits(&verify::scalars(with), &verify::scalars(without))
                 .map_err(|what| format!("differs from the steps without bands: {what}"))?;
         }
         Ok(())
@@ -312,28 +311,8 @@ type Comparison = fn(&HostData, &Array) -> Result<(), String>;
 
 /// Compares with the oracle bit by bit; all NaN values count as equal.
 fn same_bits(actual: &HostData, expected: &Array) -> Result<(), String> {
-    same_scalars(
-        scalars(actual),
-        expected.iter().map(|element| element.value),
-    )
-}
-
-/// Compares scalars bit by bit; all NaN values count as equal.
-fn same_scalars(
-    actual: impl Iterator<Item = Scalar>,
-    expected: impl Iterator<Item = Scalar>,
-) -> Result<(), String> {
-    let plain = |scalar: Scalar| {
-        if scalar.to_f64().is_nan() {
-            f64::NAN
-        } else {
-            scalar.to_f64()
-        }
-    };
-    let (actual, expected): (Vec<f64>, Vec<f64>) =
-        (actual.map(plain).collect(), expected.map(plain).collect());
-    let compared = compare(&actual, &expected, &Tolerance::bits().allow_empty());
-    compared.map(drop).map_err(|mismatch| mismatch.to_string())
+    let expected: Vec<Scalar> = expected.iter().map(|element| element.value).collect();
+    verify::same_bits(&verify::scalars(actual), &expected)
 }
 
 /// Compares with the oracle within its error bounds.
@@ -345,10 +324,6 @@ fn within_bounds(actual: &HostData, expected: &Array) -> Result<(), String> {
         &HostData::from_scalars(actual.dtype(), &values),
         &errors,
     )
-}
-
-fn scalars(data: &HostData) -> impl Iterator<Item = Scalar> {
-    (0..data.len()).filter_map(|at| data.get(at))
 }
 
 /// A failed search: the number of programs up to the first failure, and the report.

@@ -178,7 +178,7 @@ fn a_step_that_reads_other_rows_stays_outside() {
 #[test]
 fn an_error_in_a_band_has_the_line_of_its_operation() {
     let index = Tensor::from_vec(&[64], (0..64).collect::<Vec<i32>>());
-    let sums = (index.expand_dims(1) + Tensor::arange(8)).max(1);
+    let sums = ((index.expand_dims(1) + Tensor::arange(8)) % 100).max(1);
     let line = line!() + 1;
     let doubled = random(&[40]).gather(&sums, 0) * 2.0;
     let (plan, data) = planned(&[&doubled]);
@@ -204,10 +204,12 @@ fn a_plan_with_a_changed_band_is_rejected() {
         plan.bands = Arc::new([band]);
         plan
     };
-    let changes: [fn(&mut Band); 7] = [
-        |band| band.n_rows = 32,
+    let changes: [fn(&mut Band); 8] = [
+        |band| band.n_rows = 48,
         |band| band.piece_rows = 0,
         |band| band.steps = vec![0, 99],
+        // The step in between needs the first step, and the last step needs the one in between.
+        |band| band.steps = vec![0, 3],
         |band| band.steps.reverse(),
         |band| band.steps.clear(),
         |band| band.inputs.clear(),
@@ -224,6 +226,68 @@ fn a_plan_with_a_changed_band_is_rejected() {
     assert!(twice.check().unwrap_err().contains("band 1"));
     assert_eq!(plan.buffers[plan.outputs[0].0].kind, Kind::Output);
     plan.check().unwrap();
+}
+
+#[test]
+fn folds_over_pairs_stay_outside() {
+    // The distances of all rows of two matrices, which the host computes in tiles.
+    let [x, y] = [random(&[300, 20]), random(&[64, 20])];
+    let distances = (x.expand_dims(1) - y.expand_dims(0)).abs().sum(2);
+    let (plan, _) = planned(&[&(-distances).softmax(1)]);
+    let band = band(&plan);
+    assert_eq!(
+        (plan.steps.len(), band.steps.len()),
+        (5, 4),
+        "{}",
+        plan.explain()
+    );
+    let is_in_band = band.steps.contains(&0);
+    assert!(!is_in_band && band.inputs == [plan.steps[0].output]);
+}
+
+#[test]
+fn a_table_of_a_band_is_gathered_outside() {
+    let table = random(&[64, 5]).exp().sum(1);
+    let at = Tensor::from_vec(&[64], (0..64).rev().collect::<Vec<i32>>());
+    let (plan, data) = planned(&[&(table.gather(&at, 0) + 1.0).exp()]);
+    assert!(plan.bands.is_empty(), "{}", plan.explain());
+    assert_eq!(run(&Host::new(), &plan, &data)[0].len(), 64);
+}
+
+#[test]
+fn a_plan_with_bands_runs_on_two_executors() {
+    let softmax = random(&[64, 40]).softmax(1);
+    let (plan, data) = planned(&[&softmax]);
+    let expected = run(&Host::new(), &plan, &data);
+    let (first, second) = (Host::new(), Host::new());
+    let executors: [&dyn Executor; 2] = [&first, &second];
+    let arrays = exec::run_with(&executors, &plan, &data, |number, _| number % 2);
+    let array = pollster::block_on(arrays).unwrap().remove(0);
+    let result = pollster::block_on(array.read()).unwrap();
+    assert_eq!(bits(&[result]), bits(&expected));
+    // Each executor computes two steps, so both need memory.
+    assert!(first.peak_bytes() > 0 && second.peak_bytes() > 0);
+}
+
+#[test]
+fn inputs_of_a_band_are_dropped_after_the_band() {
+    // The sums need the exponentials of all rows, so they are no part of the next band.
+    let x = random(&[512, 512]);
+    let product = x.matmul(&x);
+    let softmax = (&product * 0.01).softmax(1);
+    let last = softmax.matmul(&x);
+    let (plan, data) = planned(&[&last]);
+    assert_eq!(plan.bands.len(), 1, "{}", plan.explain());
+    let host = Host::new();
+    run(&host, &plan, &data);
+    // The product and its softmax, then the softmax and the result: two arrays at a time, and
+    // scratch memory.
+    let array = 4 * 512 * 512;
+    assert!(
+        host.peak_bytes() < 2 * array + array / 2 + (4 << 20),
+        "{}",
+        host.peak_bytes()
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
 use tensor_core::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
-use tensor_core::plan::{BufferId, Plan, Target};
+use tensor_core::plan::{Buffer, BufferId, Plan, Target};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
 
@@ -14,6 +14,18 @@ fn planned() -> (Plan, Vec<Arc<dyn Storage>>) {
     let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
     let sum = (&x * 2.0).sum(1).expand_dims(1) + x.max(0).exp().sum(0);
     Plan::new(&[&sum], &Host::new().target()).unwrap()
+}
+
+/// Returns a plan whose steps form a band.
+fn planned_in_a_band() -> (Plan, Vec<Arc<dyn Storage>>) {
+    let x = Tensor::from_vec(&[8, 5], vec![1.0_f32; 40]);
+    let target = Target {
+        min_band: Some(0),
+        ..Host::new().target()
+    };
+    let (plan, data) = Plan::new(&[&x.softmax(1)], &target).unwrap();
+    assert_eq!(plan.bands.len(), 1, "{}", plan.explain());
+    (plan, data)
 }
 
 fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
@@ -40,10 +52,12 @@ fn a_plan_that_names_what_is_not_there_is_refused() {
         |plan| plan.steps = plan.steps[1..].into(),
         |plan| Arc::make_mut(&mut plan.steps).reverse(),
     ];
-    for change in changes {
-        let mut changed = plan.clone();
-        change(&mut changed);
-        refused(&changed, &data);
+    for (plan, data) in [planned(), planned_in_a_band()] {
+        for change in changes {
+            let mut changed = plan.clone();
+            change(&mut changed);
+            refused(&changed, &data);
+        }
     }
     let none = pollster::block_on(exec::run_with(&[], &plan, &data, |_, _| 0));
     assert!(matches!(none.unwrap_err(), Error::NoExecutor));
@@ -51,7 +65,7 @@ fn a_plan_that_names_what_is_not_there_is_refused() {
 
 #[test]
 fn a_nest_that_breaks_a_rule_is_refused() {
-    let (plan, data) = planned();
+    let (plan, _) = planned();
     let nowhere = |n_axes: usize| IndexMap {
         offset: 0,
         strides: vec![0; n_axes],
@@ -74,14 +88,33 @@ fn a_nest_that_breaks_a_rule_is_refused() {
             };
         },
     ];
-    for change in changes {
-        let mut changed = plan.clone();
-        change(&mut changed);
-        refused(&changed, &data);
+    for (plan, data) in [planned(), planned_in_a_band()] {
+        for change in changes {
+            let mut changed = plan.clone();
+            change(&mut changed);
+            refused(&changed, &data);
+        }
     }
     let other: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 20])));
     let error = pollster::block_on(exec::run(&Host::new(), &plan, &[other])).unwrap_err();
     assert!(matches!(error, Error::InputMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_band_with_a_buffer_of_another_shape_or_type_is_refused() {
+    let (plan, data) = planned_in_a_band();
+    let changes: [fn(&mut Buffer); 3] = [
+        |buffer| buffer.shape = vec![1],
+        |buffer| buffer.shape = vec![80],
+        |buffer| buffer.dtype = DType::I32,
+    ];
+    for step in plan.steps.iter() {
+        for change in changes {
+            let mut changed = plan.clone();
+            change(&mut Arc::make_mut(&mut changed.buffers)[step.output.0]);
+            refused(&changed, &data);
+        }
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
 //! instruction, `fetch` loads elements into lanes, and `lanes`, `loops` and `functions` contain the
 //! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
-//! of lanes at a time. `pairs` finds the reductions over pairs of elements; `product` hands large
-//! matrix products among them to the GEMM library, and computes the others in `tiles`. `moves` runs
+//! of lanes at a time. `product` hands large matrix products to the GEMM library, and
+//! computes other reductions over pairs of elements in `tiles`. `moves` runs
 //! the nests that only move elements. `split` splits the work over threads, and `band` runs several
 //! steps on a few rows at a time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
@@ -53,7 +53,6 @@ mod level;
 mod loops;
 mod machine;
 mod moves;
-mod pairs;
 mod prefetch;
 mod product;
 mod program;

@@ -234,7 +234,7 @@ fn run_together(jobs: Vec<Job<'_>>, is_large: bool) -> Vec<Result<Arc<dyn Storag
 struct Arrays<'p> {
     plan: &'p Plan,
     copies: Vec<Copies>,
-    /// The number of steps that have yet to read each buffer.
+    /// The number of reads of each buffer that remain.
     n_readers: Vec<usize>,
     /// The outputs of bands, if these have to be compared with the outputs of the single steps.
     unverified: Vec<(BufferId, Arc<dyn Storage>)>,
@@ -303,6 +303,11 @@ impl<'p> Arrays<'p> {
         let Some(outputs) = executor.run_band(plan, band, &inputs)? else {
             return Ok(false);
         };
+        if outputs.len() != band.outputs.len() {
+            let (actual, expected) = (outputs.len(), band.outputs.len());
+            let what = format!("run_band returned {actual} arrays (expected {expected})");
+            return Err(Error::BadStep { what });
+        }
         let outputs = band.outputs.iter().copied().zip(outputs);
         if verify::is_enabled() {
             self.unverified.extend(outputs);

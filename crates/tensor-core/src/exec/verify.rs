@@ -12,8 +12,8 @@ use crate::plan::Step;
 /// Returns whether the environment variable `TENSOR_VERIFY` is `1`. The variable is read once per
 /// process.
 pub(super) fn is_enabled() -> bool {
-    static ASKED: OnceLock<bool> = OnceLock::new();
-    *ASKED.get_or_init(|| std::env::var_os("TENSOR_VERIFY").is_some_and(|value| value == "1"))
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| std::env::var_os("TENSOR_VERIFY").is_some_and(|value| value == "1"))
 }
 
 /// Compares the output of a step with that of [`Reference`](super::Reference) if the environment
@@ -62,8 +62,8 @@ fn failed(executor: &dyn Executor, step: &Step, what: String) -> Error {
     }
 }
 
-/// Compares the output of a band with that of a step of the band, element by element; both must be
-/// equal.
+/// Compares the output of a band with that of a step of the band, bit by bit; all NaN values count
+/// as equal.
 ///
 /// # Errors
 /// [`Error::VerifyFailed`] with the worst element.
@@ -74,9 +74,24 @@ pub(super) fn against_step(
     of_step: Arc<dyn Storage>,
 ) -> Result<()> {
     let [actual, expected] = [of_band, of_step].map(|array| pollster::block_on(array.read()));
-    let expected = expected?;
-    let exact = vec![0.0; expected.len()];
-    within(&actual?, &expected, &exact).map_err(|what| failed(executor, step, what))
+    same_bits(&scalars(&actual?), &scalars(&expected?)).map_err(|what| failed(executor, step, what))
+}
+
+/// Returns the elements of an array.
+pub(crate) fn scalars(data: &HostData) -> Vec<Scalar> {
+    (0..data.len()).filter_map(|at| data.get(at)).collect()
+}
+
+/// Compares scalars bit by bit; all NaN values count as equal.
+pub(crate) fn same_bits(actual: &[Scalar], expected: &[Scalar]) -> Result<(), String> {
+    let plain = |scalar: &Scalar| match scalar.to_f64() {
+        value if value.is_nan() => f64::NAN,
+        value => value,
+    };
+    let [actual, expected] =
+        [actual, expected].map(|all| all.iter().map(plain).collect::<Vec<_>>());
+    let compared = compare(&actual, &expected, &Tolerance::bits().allow_empty());
+    compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }
 
 /// Compares elements with expected elements, each within its absolute error. Elements with an

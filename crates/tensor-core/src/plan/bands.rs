@@ -21,18 +21,18 @@ use std::ops::Range;
 use super::guards::gcd;
 use super::{Buffer, BufferId, Kind, Step};
 use crate::hash::HashMap;
-use crate::ir::{IndexMap, LoopNest, Value};
+use crate::ir::{IndexMap, LoopNest, Pairs, Value};
 
-/// The bytes of all arrays that the steps of a band read and write for one piece: half of the
-/// second-level cache of current CPUs.
+/// The maximum number of bytes that the steps of a band read and write for one piece: half of a
+/// second-level cache of 1 MiB.
 const PIECE_BYTES: usize = 1 << 19;
 /// The number of pieces that keeps any machine busy.
 const ENOUGH_PIECES: usize = 32;
 /// The minimum number of bytes of a piece if there are fewer than [`ENOUGH_PIECES`].
 const LEAST_PIECE_BYTES: usize = 1 << 14;
 
-/// The maximum distance of the steps of a band in a plan, so that long plans take linear time.
-const MAX_STEPS: usize = 256;
+/// The maximum distance of the steps of a band in a plan, which limits the time to find it.
+const MAX_STEPS: usize = 64;
 
 /// A group of steps that may run piece by piece.
 ///
@@ -47,7 +47,8 @@ pub struct Band {
     pub n_rows: usize,
     /// The number of rows of one piece; the last piece may have fewer.
     pub piece_rows: usize,
-    /// The buffers that the steps read and no step of the band writes, without duplicates.
+    /// The buffers that the steps read and no step of the band writes, in ascending order and
+    /// without duplicates.
     pub inputs: Vec<BufferId>,
     /// The buffers that steps of the band write and that are outputs of the plan or read by steps
     /// outside of the band, in the order of the steps. The other results are only read within the
@@ -56,14 +57,14 @@ pub struct Band {
 }
 
 /// The division of the loops over a nest's domain into loops over rows and loops within a row.
-struct Split {
+struct RowAxes {
     /// The number of leading axes that count rows.
     n_axes: usize,
     /// The number of rows along the next axis; 1 if this axis belongs to a row as a whole.
     share: usize,
 }
 
-impl Split {
+impl RowAxes {
     /// Divides a domain into rows. Returns `None` if no leading axes count that many rows.
     fn new(domain: &[usize], n_rows: usize) -> Option<Self> {
         let mut share = n_rows;
@@ -118,7 +119,7 @@ impl Split {
 
 /// The steps of a plan, in which bands are found.
 #[derive(Clone, Copy)]
-struct Program<'a> {
+struct Steps<'a> {
     buffers: &'a [Buffer],
     steps: &'a [Step],
 }
@@ -139,18 +140,24 @@ fn is_within(places: &Places, buffer: BufferId) -> bool {
     places.get(&buffer) == Some(&Place::Within)
 }
 
-/// Finds bands whose steps read and write at least `least_bytes`. Returns the numbers of the steps
-/// of each band, which are adjacent: `steps`, whose order respects dependencies, is sorted.
-pub(super) fn find(
-    buffers: &[Buffer],
-    steps: &mut Vec<Step>,
-    least_bytes: usize,
-) -> Vec<Range<usize>> {
-    let mut bands = Vec::new();
+/// The steps of a band, which are adjacent, before the steps of the plan are sorted into waves.
+pub(super) struct Group {
+    pub(super) steps: Range<usize>,
+    pub(super) n_rows: usize,
+}
+
+/// Finds bands whose steps read and write at least `least_bytes`. Sorts `steps`, whose order
+/// respects dependencies, so that the steps of a band are adjacent.
+pub(super) fn find(buffers: &[Buffer], steps: &mut Vec<Step>, least_bytes: usize) -> Vec<Group> {
+    let bytes = buffers.iter().map(Buffer::bytes);
+    if bytes.fold(0, usize::saturating_add) < least_bytes {
+        return Vec::new();
+    }
+    let mut groups = Vec::new();
     let mut start = 0;
     while start < steps.len() {
-        let program = Program { buffers, steps };
-        let Some((members, places)) = program.band_from(start, least_bytes) else {
+        let all = Steps { buffers, steps };
+        let Some((members, n_rows, places)) = all.band_from(start, least_bytes) else {
             start += 1;
             continue;
         };
@@ -170,16 +177,20 @@ pub(super) fn find(
         for (at, (_, step)) in (start..).zip(sorted) {
             steps[at] = step;
         }
-        bands.push(first..first + members.len());
         start = first + members.len();
+        groups.push(Group {
+            steps: first..start,
+            n_rows,
+        });
     }
-    bands
+    groups
 }
 
-impl Program<'_> {
-    /// Returns the numbers of the steps of the band that begins with a step, and the place of each
-    /// buffer; `None` if no other step joins, or if the band is not worth its overhead.
-    fn band_from(self, start: usize, least_bytes: usize) -> Option<(Vec<usize>, Places)> {
+impl Steps<'_> {
+    /// Returns the numbers of the steps of the band that begins with a step, the number of rows,
+    /// and the place of each buffer; `None` if no other step joins, or if the band is not worth its
+    /// overhead.
+    fn band_from(self, start: usize, least_bytes: usize) -> Option<(Vec<usize>, usize, Places)> {
         let mut places = Places::default();
         let mut members = vec![start];
         let mut n_rows = self.n_rows_alone(start)?;
@@ -209,24 +220,25 @@ impl Program<'_> {
         let bytes = self
             .row_bytes(&members, &places, n_rows)
             .saturating_mul(n_rows);
-        (members.len() > 1 && bytes >= least_bytes).then_some((members, places))
+        (members.len() > 1 && bytes >= least_bytes).then_some((members, n_rows, places))
     }
 
     /// Returns the maximum number of rows of a band that consists of one step; `None` if the step
     /// cannot belong to a band.
     fn n_rows_alone(self, at: usize) -> Option<usize> {
         let step = &self.steps[at];
-        let is_loops = step.nest.contract.is_none();
+        // Executors have code of its own for these reductions, which needs the whole arrays.
+        let is_pairs = || Pairs::from_nest(&step.nest).is_some_and(|it| it.is_large(&step.nest));
         let n_rows = step.nest.output_len();
-        (is_loops && n_rows > 1).then_some(n_rows)
+        (n_rows > 1 && step.nest.contract.is_none() && !is_pairs()).then_some(n_rows)
     }
 
-    /// Returns the largest number of rows, at most `most`, into which all members can be divided;
-    /// `None` if there is no such number.
-    fn n_rows_of(self, members: &[usize], places: &Places, most: usize) -> Option<usize> {
-        let last = members[members.len() - 1];
-        let most = gcd(most, self.n_rows_alone(last)?);
-        // Fewer rows are longer, so a row may contain all elements that a step reads together. The
+    /// Returns the largest number of rows into which all members can be divided, if all but the
+    /// last can be divided into `n_before` rows; `None` if there is no such number.
+    fn n_rows_of(self, members: &[usize], places: &Places, n_before: usize) -> Option<usize> {
+        let (&last, others) = members.split_last()?;
+        let most = gcd(n_before, self.n_rows_alone(last)?);
+        // With fewer rows, each row is longer and may contain all elements that a step reads. The
         // axes of the loops say where such rows end.
         let mut candidates = vec![most];
         for &member in members {
@@ -241,8 +253,10 @@ impl Program<'_> {
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
         let is_divided = |&n_rows: &usize| {
-            let mut members = members.iter().rev();
-            n_rows > 1 && members.all(|&at| self.has_rows(at, places, n_rows))
+            let mut others = others.iter();
+            n_rows > 1
+                && self.has_rows(last, places, n_rows)
+                && (n_rows == n_before || others.all(|&at| self.has_rows(at, places, n_rows)))
         };
         let n_rows = candidates.into_iter().find(is_divided)?;
         let row_bytes = self.row_bytes(members, places, n_rows);
@@ -254,13 +268,13 @@ impl Program<'_> {
     fn has_rows(self, at: usize, places: &Places, n_rows: usize) -> bool {
         let step = &self.steps[at];
         let is_within = |input: usize| is_within(places, step.inputs[input]);
-        let Some(split) = Split::new(&step.nest.domain, n_rows) else {
+        let Some(axes) = RowAxes::new(&step.nest.domain, n_rows) else {
             return false;
         };
         step.nest.values.iter().all(|value| match value {
             Value::Load { input, map, .. } if is_within(*input) => {
                 let row_len = self.buffers[step.inputs[*input].0].len() / n_rows;
-                split.stays_in_row(&step.nest, map, row_len)
+                axes.stays_in_row(&step.nest, map, row_len)
             }
             Value::Gather { input, .. } => !is_within(*input),
             _ => true,
@@ -274,13 +288,13 @@ impl Program<'_> {
         for &at in members {
             let step = &self.steps[at];
             moving.push(step.output);
-            let Some(split) = Split::new(&step.nest.domain, n_rows) else {
+            let Some(axes) = RowAxes::new(&step.nest.domain, n_rows) else {
                 continue;
             };
             for value in &step.nest.values {
                 if let Value::Load { input, map, .. } = value
                     && !is_within(places, step.inputs[*input])
-                    && split.moves(map)
+                    && axes.moves(map)
                 {
                     moving.push(step.inputs[*input]);
                 }
@@ -294,24 +308,26 @@ impl Program<'_> {
 }
 
 impl Band {
-    /// Returns the band of some steps of a plan, or `None` if these steps cannot be divided into
-    /// the same rows. `n_readers` is the number of steps that read each buffer.
+    /// Returns the band of some steps of a plan, or `None` if not all of these steps can be divided
+    /// into the same number of rows. `n_readers` is the number of steps that read each buffer.
     pub(super) fn new(
-        buffers: &[Buffer],
-        steps: &[Step],
+        (buffers, steps): (&[Buffer], &[Step]),
         n_readers: &[usize],
         members: Vec<usize>,
+        n_rows: usize,
     ) -> Option<Self> {
-        let program = Program { buffers, steps };
-        let mut places = Places::default();
-        let (&first, others) = members.split_first()?;
-        let mut n_rows = program.n_rows_alone(first)?;
-        places.insert(steps[first].output, Place::Within);
-        for n_members in 1..=others.len() {
-            n_rows = program.n_rows_of(&members[..=n_members], &places, n_rows)?;
-            places.insert(steps[members[n_members]].output, Place::Within);
+        let all = Steps { buffers, steps };
+        let outputs = members.iter().map(|&at| (steps[at].output, Place::Within));
+        let places: Places = outputs.collect();
+        let is_divided = |&at: &usize| {
+            let most = all.n_rows_alone(at);
+            most.is_some_and(|most| n_rows > 1 && most.is_multiple_of(n_rows))
+                && all.has_rows(at, &places, n_rows)
+        };
+        if members.is_empty() || !members.iter().all(is_divided) {
+            return None;
         }
-        let row_bytes = program.row_bytes(&members, &places, n_rows).max(1);
+        let row_bytes = all.row_bytes(&members, &places, n_rows).max(1);
         let fits = PIECE_BYTES / row_bytes;
         let read: Vec<BufferId> = members
             .iter()

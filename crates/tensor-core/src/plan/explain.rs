@@ -35,7 +35,7 @@ fn write_band(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, band: &Ban
     let listed: Vec<String> = band.steps.iter().map(usize::to_string).collect();
     writeln!(
         f,
-        "band {number}: steps {} run together on {} rows at a time, of {}",
+        "band {number}: steps {} run together on {} of {} rows at a time",
         listed.join(", "),
         band.piece_rows,
         band.n_rows

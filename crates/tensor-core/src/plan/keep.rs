@@ -68,18 +68,19 @@ impl Lowering<'_> {
     /// these nodes contains others of these nodes, only the outermost node is returned, because
     /// storing the outermost node removes all evaluations of the others.
     pub(super) fn worth_keeping(&self, rates: &Rates) -> BTreeSet<usize> {
-        let dear = |(&node, &evaluations): (&usize, &f64)| {
+        let expensive = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node) && !self.is_merged(node);
             let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node), rates);
             (is_new && is_expensive).then_some(node)
         };
-        let mut dear: BTreeSet<usize> = self.evaluations.iter().filter_map(dear).collect();
-        dear.extend(self.factors.difference(self.kept));
+        let mut expensive: BTreeSet<usize> =
+            self.evaluations.iter().filter_map(expensive).collect();
+        expensive.extend(self.factors.difference(self.kept));
         let mut outermost = BTreeSet::new();
         // Nodes are numbered operands first, so the largest number is an outermost node.
-        while let Some(node) = dear.pop_last() {
+        while let Some(node) = expensive.pop_last() {
             for inner in self.lowered[node].nodes.keys() {
-                dear.remove(inner);
+                expensive.remove(inner);
             }
             outermost.insert(node);
         }

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use super::oracle::Oracle;
 use super::own::check_all;
 use super::program::{RandomProgram, programs};
-use super::{computed, is_full, same_scalars, scalars, seed, within_bounds};
+use super::{computed, is_full, seed, within_bounds};
+use crate::exec::verify;
 use crate::op::Reduce;
 use crate::plan::Plan;
 use crate::tensor::Op;
@@ -46,7 +47,7 @@ fn check(program: &RandomProgram, outcomes: &mut Outcomes) -> Result<(), String>
         within_bounds(actual, &oracle.array(lazy)).map_err(|what| {
             format!("{lazy:?}, computed at once, differs from the oracle: {what}")
         })?;
-        let same = same_scalars(scalars(actual), scalars(in_one));
+        let same = verify::same_bits(&verify::scalars(actual), &verify::scalars(in_one));
         outcomes.outputs += 1;
         match (has_sum(lazy, &mut sums), same) {
             (false, Err(what)) => {

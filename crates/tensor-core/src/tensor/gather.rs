@@ -9,7 +9,7 @@ use crate::shape::{check_rank, element_count, resolve_axis};
 impl Tensor {
     /// Selects elements along `axis` by an integer tensor of any shape, as `numpy.take`: the shape
     /// of `index` replaces the axis in the result. Negative positions count from the end. The type
-    /// of `index` is `i32` or `u32`; if `index` has no elements, neither has the result.
+    /// of `index` is `i32` or `u32`; the result is empty if `index` is empty.
     ///
     /// A position outside the axis is an error on evaluation, [`Error::IndexOutOfRange`]; if there
     /// are several such positions, the error shows only one of them. A position is not checked if

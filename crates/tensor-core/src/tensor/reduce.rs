@@ -92,7 +92,7 @@ impl Tensor {
     }
 
     /// Returns whether all elements of a `bool` tensor are true; true for no elements. An
-    /// executor may stop some elements after the first false one.
+    /// executor may skip the remaining elements after a false one.
     #[track_caller]
     #[must_use]
     pub fn all(&self, axes: impl Into<Axes>) -> Self {
@@ -100,7 +100,7 @@ impl Tensor {
     }
 
     /// Returns whether any element of a `bool` tensor is true; false for no elements. An
-    /// executor may stop some elements after the first true one.
+    /// executor may skip the remaining elements after a true one.
     #[track_caller]
     #[must_use]
     pub fn any(&self, axes: impl Into<Axes>) -> Self {

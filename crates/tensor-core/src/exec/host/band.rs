@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
-use super::kernel::{Kernel, Kernels, Part, Place};
+use super::kernel::{InputPlace, Kernel, Kernels, Span};
 use super::lanes::Stored;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
@@ -48,16 +48,16 @@ enum Source {
 }
 
 /// The rows of an output that belong to one piece.
-trait Rows: Send {
+trait OutputRows: Send {
     /// Computes the rows.
-    fn fill(&mut self, kernel: &Kernel, part: &Part<'_>) -> Result<()>;
+    fn fill(&mut self, kernel: &Kernel, span: &Span<'_>) -> Result<()>;
     /// Copies the rows from the start of an array.
     fn copy_from(&mut self, data: &HostData);
 }
 
-impl<T: Stored> Rows for &mut [T] {
-    fn fill(&mut self, kernel: &Kernel, part: &Part<'_>) -> Result<()> {
-        kernel.fill_part(part, self)
+impl<T: Stored> OutputRows for &mut [T] {
+    fn fill(&mut self, kernel: &Kernel, span: &Span<'_>) -> Result<()> {
+        kernel.fill_span(span, self)
     }
 
     fn copy_from(&mut self, data: &HostData) {
@@ -77,7 +77,7 @@ pub(super) fn run(
     data: &[&HostData],
 ) -> Result<Option<Vec<HostStorage>>> {
     let stages = stages(kernels, plan, band)?;
-    if !stages.iter().all(|stage| stage.kernel.has_parts()) {
+    if !stages.iter().all(|stage| stage.kernel.can_fill_spans()) {
         return Ok(None);
     }
     let outputs = band.outputs.iter().map(|output| &plan.buffers[output.0]);
@@ -127,7 +127,9 @@ fn stages<'a>(kernels: &Kernels, plan: &'a Plan, band: &Band) -> Result<Vec<Stag
         let buffer = &plan.buffers[step.output.0];
         stages.push(Stage {
             step,
-            kernel: kernels.get(&step.nest, lens.collect())?,
+            kernel: kernels
+                .get(&step.nest, lens.collect())
+                .map_err(|error| step.locate(error))?,
             dtype: buffer.dtype,
             inputs: step.inputs.iter().map(source).collect(),
             row_len: buffer.len() / band.n_rows,
@@ -139,7 +141,7 @@ fn stages<'a>(kernels: &Kernels, plan: &'a Plan, band: &Band) -> Result<Vec<Stag
 }
 
 /// Divides the outputs of a band into pieces. Each piece has some rows of each output.
-fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn Rows + 'a>>> {
+fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn OutputRows + 'a>>> {
     let mut pieces = Vec::new();
     pieces.resize_with(band.n_rows.div_ceil(band.piece_rows), Vec::new);
     for array in arrays {
@@ -147,7 +149,7 @@ fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn Row
         with_element!(array.data().dtype(), T => {
             let chunks = array.elements_mut::<T>().chunks_mut(len);
             for (piece, rows) in pieces.iter_mut().zip(chunks) {
-                piece.push(Box::new(rows) as Box<dyn Rows + 'a>);
+                piece.push(Box::new(rows) as Box<dyn OutputRows + 'a>);
             }
         });
     }
@@ -159,30 +161,30 @@ fn run_piece(
     stages: &[Stage<'_>],
     data: &[&HostData],
     scratch: &mut [Option<HostStorage>],
-    mut outputs: Vec<Box<dyn Rows + '_>>,
+    mut outputs: Vec<Box<dyn OutputRows + '_>>,
     rows: Range<usize>,
 ) -> Result<()> {
     for (number, stage) in stages.iter().enumerate() {
         let (before, own) = scratch.split_at_mut(number);
         let source = |source: &Source| match *source {
             Source::Input { number, is_cached } => {
-                let place = Place {
+                let place = InputPlace {
                     start: 0,
                     is_cached,
                 };
                 Some((data[number], place))
             }
             Source::Stage(number) => {
-                let place = Place {
+                let place = InputPlace {
                     start: rows.start * stages[number].row_len,
                     is_cached: true,
                 };
                 before[number].as_ref().map(|rows| (rows.data(), place))
             }
         };
-        let (inputs, places): (Vec<&HostData>, Vec<Place>) =
+        let (inputs, places): (Vec<&HostData>, Vec<InputPlace>) =
             stage.inputs.iter().filter_map(source).unzip();
-        let part = Part {
+        let span = Span {
             inputs: &inputs,
             places: &places,
             first: rows.start * stage.row_len,
@@ -192,14 +194,14 @@ fn run_piece(
             (Some(own), output) => {
                 let len = rows.len() * stage.row_len;
                 let filled = with_element!(stage.dtype, T => {
-                    stage.kernel.fill_part(&part, &mut own.elements_mut::<T>()[..len])
+                    stage.kernel.fill_span(&span, &mut own.elements_mut::<T>()[..len])
                 });
                 if let Some(output) = output {
                     output.copy_from(own.data());
                 }
                 filled
             }
-            (None, Some(output)) => output.fill(&stage.kernel, &part),
+            (None, Some(output)) => output.fill(&stage.kernel, &span),
             (None, None) => Ok(()),
         };
         result.map_err(|error| stage.step.locate(error))?;

@@ -22,23 +22,23 @@ use crate::storage::{HostStorage, Pool};
 pub(super) struct Kernel {
     nest: Arc<LoopNest>,
     form: Form,
-    /// The loops that fill parts of an output that is moved. Few kernels need them, so the first
-    /// part compiles them.
-    moves_in_parts: OnceLock<Loops>,
+    /// The loops that move the elements of a span. Few kernels need them, so the first span
+    /// compiles them.
+    loops_of_moves: OnceLock<Loops>,
 }
 
-/// A part of a kernel's output, and the parts of inputs that it reads.
+/// The start of consecutive elements of a kernel's output, and the inputs for these elements.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct Span<'a> {
     pub(super) inputs: &'a [&'a HostData],
-    pub(super) places: &'a [Place],
+    pub(super) places: &'a [InputPlace],
     /// The number of the first output element.
     pub(super) first: usize,
 }
 
 /// The place of an input in an array.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct InputPlace {
     /// The number of the array's element with which the input begins.
     pub(super) start: usize,
     /// Whether the elements that the part reads are in a cache.
@@ -71,7 +71,7 @@ impl Kernel {
         Ok(Self {
             nest: Arc::clone(nest),
             form,
-            moves_in_parts: OnceLock::new(),
+            loops_of_moves: OnceLock::new(),
         })
     }
 
@@ -91,27 +91,27 @@ impl Kernel {
         Ok(out)
     }
 
-    /// Returns whether [`fill_part`](Self::fill_part) supports the kernel.
-    pub(super) fn has_parts(&self) -> bool {
+    /// Returns whether [`fill_span`](Self::fill_span) supports the kernel.
+    pub(super) fn can_fill_spans(&self) -> bool {
         match &self.form {
             Form::Nothing | Form::Product(_) => false,
             Form::Moves(_) => true,
-            Form::Loops(loops) => loops.has_parts(),
+            Form::Loops(loops) => loops.can_fill_spans(),
         }
     }
 
-    /// Computes a part of the output on the calling thread.
+    /// Computes consecutive elements of the output on the calling thread.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(super) fn fill_part<T: Stored>(&self, part: &Part<'_>, out: &mut [T]) -> Result<()> {
+    pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         match &self.form {
-            Form::Nothing | Form::Product(_) => unreachable!("`has_parts` returned `false`"),
+            Form::Nothing | Form::Product(_) => unreachable!("`can_fill_spans` returned `false`"),
             Form::Moves(_) => {
-                let loops = self.moves_in_parts.get_or_init(|| Loops::new(&self.nest));
-                loops.fill_part(part, out)
+                let loops = self.loops_of_moves.get_or_init(|| Loops::new(&self.nest));
+                loops.fill_span(span, out)
             }
-            Form::Loops(loops) => loops.fill_part(part, out),
+            Form::Loops(loops) => loops.fill_span(span, out),
         }
     }
 }

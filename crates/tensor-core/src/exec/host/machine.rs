@@ -106,7 +106,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Stops the prefetching of an input.
-    pub(super) fn prefetch_no_more(&mut self, input: usize) {
+    pub(super) fn stop_prefetching(&mut self, input: usize) {
         let accesses = &self.program.accesses;
         self.streams
             .retain(|&access| accesses[access].input != input);

@@ -1,6 +1,6 @@
 //! Products of matrices, and other reductions over pairs.
 //!
-//! Role: runs a nest that is a reduction over pairs (`pairs`), with its epilogue.
+//! Role: runs a nest that is a reduction over pairs ([`Pairs`]), with its epilogue.
 //! Method: if both factors and the result are large matrices in memory, the GEMM library multiplies
 //! directly into the output, and the epilogue is then computed there in place. All other
 //! reductions run in `tiles`.
@@ -13,14 +13,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
-use super::pairs::Pairs;
 use super::split::Loops;
 use super::tiles::Tiles;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
-use crate::ir::{IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{IndexMap, LoopNest, Pairs, Value, ValueId};
 use crate::storage::{HostStorage, Pool};
 
 /// A reduction over pairs with its plan of computation.
@@ -45,7 +44,7 @@ impl Product {
             return None;
         }
         let pairs = Pairs::from_nest(nest)?;
-        if nest.contract.is_none() && !is_large_enough(nest, &pairs) {
+        if nest.contract.is_none() && !pairs.is_large(nest) {
             return None;
         }
         // The library writes sums in the type of the factors, so the output must have this type.
@@ -118,15 +117,6 @@ impl Product {
         }
         Ok(true)
     }
-}
-
-/// Returns whether a reduction has enough terms and results for tiles. The loops of the interpreter
-/// split long reductions of few results over threads.
-fn is_large_enough(nest: &LoopNest, pairs: &Pairs) -> bool {
-    /// The smallest number of results.
-    const RESULTS: usize = 64;
-    let sides = pairs.own.iter().map(|axes| len_of(axes, &nest.domain));
-    sides.product::<usize>() > 1 && nest.reduce_len() > 1 && nest.output_len() >= RESULTS
 }
 
 /// Returns whether each copied element is used so often that tiles with copies are faster than the

@@ -8,7 +8,7 @@
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
-use super::kernel::Part;
+use super::kernel::Span;
 use super::lanes::Stored;
 use super::machine::Machine;
 use super::program::{Bytecode, Phase};
@@ -81,21 +81,22 @@ impl Loops {
         )
     }
 
-    /// Returns whether a part of the output has the same bits as if the whole output is computed.
-    pub(super) fn has_parts(&self) -> bool {
+    /// Returns whether a span has the same bits as if the whole output is computed.
+    pub(super) fn can_fill_spans(&self) -> bool {
         self.n_parts == 1
     }
 
-    /// Computes a part of the output on the calling thread.
-    pub(super) fn fill_part<T: Stored>(&self, part: &Part<'_>, out: &mut [T]) -> Result<()> {
-        let mut machine = Machine::new(&self.program, part.inputs);
-        for (input, place) in part.places.iter().enumerate() {
+    /// Computes consecutive elements of the output on the calling thread. The machine is a new one
+    /// each time, because it borrows the inputs, which change from piece to piece.
+    pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
+        let mut machine = Machine::new(&self.program, span.inputs);
+        for (input, place) in span.places.iter().enumerate() {
             machine.shift_input(input, -place.start.cast_signed());
             if place.is_cached {
-                machine.prefetch_no_more(input);
+                machine.stop_prefetching(input);
             }
         }
-        machine.fill(part.first, out)
+        machine.fill(span.first, out)
     }
 }
 

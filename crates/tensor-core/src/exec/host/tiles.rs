@@ -1,6 +1,6 @@
 //! Products and other reductions over pairs, in tiles of CPU registers.
 //!
-//! Role: computes most reductions over pairs (`pairs`); see `product` for the others:
+//! Role: computes most reductions over pairs ([`Pairs`]); see `product` for the others:
 //! windows of any step, batches, narrow and small products, distances, counts of equal bits.
 //! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
 //! two vectors of lanes; its accumulators stay in registers while all terms of a block are reduced
@@ -19,12 +19,11 @@ use super::factor::{len_of, set_index};
 use super::lanes::Stored;
 use super::level::Level;
 use super::machine::Machine;
-use super::pairs::Pairs;
 use super::product::epilogue_of;
 use super::program::Bytecode;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
-use crate::ir::{Guard, LoopNest, Value, ValueId};
+use crate::ir::{Guard, LoopNest, Pairs, Value, ValueId};
 use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};

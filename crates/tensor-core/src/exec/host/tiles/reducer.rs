@@ -12,9 +12,9 @@ use std::marker::PhantomData;
 use pulp::Simd;
 
 use super::super::lanes::{Stored, larger, smaller};
-use super::super::pairs::{BitFunction, PairFunction, Reduction};
 use super::vector::{FloatVector, Vector, bits_of, map};
 use crate::dtype::DType;
+use crate::ir::{BitFunction, PairFunction, Reduction};
 use crate::op::{Compare, Reduce};
 
 /// A reduction of a function of pairs.

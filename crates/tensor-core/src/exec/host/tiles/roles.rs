@@ -4,9 +4,8 @@
 //! listed, in place or copied, and the one with the lowest estimated cost is chosen.
 
 use super::super::factor::len_of;
-use super::super::pairs::Pairs;
 use super::operand::{Operand, Source};
-use crate::ir::{Guard, LoopNest};
+use crate::ir::{Guard, LoopNest, Pairs};
 
 /// The approximate number of terms of one task: ten microseconds or more.
 const TASK_PRODUCTS: usize = 1 << 19;

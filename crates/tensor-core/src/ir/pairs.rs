@@ -2,15 +2,16 @@
 //!
 //! Role: finds the nests that reduce a function of two loaded elements: products of matrices,
 //! convolutions, distances of all pairs, similarities, products of packed bits and tropical
-//! products. `tiles` computes them.
+//! products. The host executor computes large ones in tiles of registers, so the planner does not
+//! put them into bands.
 
+use super::{LoopNest, Value, ValueId};
 use crate::dtype::{DType, Scalar};
-use crate::ir::{LoopNest, Value, ValueId};
 use crate::op::{Binary, Compare, Reduce, Unary};
 
 /// A function of an element `x` of the left factor and an element `y` of the right factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PairFunction {
+pub(crate) enum PairFunction {
     /// `x * y`.
     Product,
     /// `x + y`.
@@ -23,14 +24,14 @@ pub(super) enum PairFunction {
 
 /// A function of the bits of two words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BitFunction {
+pub(crate) enum BitFunction {
     And,
     Xor,
 }
 
 /// The reduction that is computed for each pair of a row and a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Reduction {
+pub(crate) enum Reduction {
     /// A reduction of the function's values.
     Number(PairFunction, Reduce),
     /// A reduction of comparisons of the function's values with a constant.
@@ -42,23 +43,23 @@ pub(super) enum Reduction {
 /// The parts of a nest that is a reduction over pairs. The axes are those of a
 /// [`Contract`](crate::ir::Contract).
 #[derive(Debug, Clone)]
-pub(super) struct Pairs {
-    pub(super) reduction: Reduction,
+pub(crate) struct Pairs {
+    pub(crate) reduction: Reduction,
     /// The type of both factors.
-    pub(super) dtype: DType,
+    pub(crate) dtype: DType,
     /// The left and the right factor: two loads.
-    pub(super) factors: [ValueId; 2],
+    pub(crate) factors: [ValueId; 2],
     /// The result of the reduction.
-    pub(super) folded: ValueId,
+    pub(crate) folded: ValueId,
     /// The domain axes of both factors, or of neither.
-    pub(super) batch: Vec<usize>,
+    pub(crate) batch: Vec<usize>,
     /// The domain axes of the left factor alone, and those of the right factor alone.
-    pub(super) own: [Vec<usize>; 2],
+    pub(crate) own: [Vec<usize>; 2],
 }
 
 impl Pairs {
     /// Returns the reduction over pairs that a nest computes; `None` if the nest has another form.
-    pub(super) fn from_nest(nest: &LoopNest) -> Option<Self> {
+    pub(crate) fn from_nest(nest: &LoopNest) -> Option<Self> {
         let is_load = |factor: &ValueId| matches!(nest.values[factor.0], Value::Load { .. });
         if let Some(contract) = &nest.contract {
             let factors = [contract.lhs, contract.rhs];
@@ -100,14 +101,24 @@ impl Pairs {
         })
     }
 
+    /// Returns whether the reduction has enough terms and results for tiles. The loops of an
+    /// interpreter split long reductions of few results over threads.
+    pub(crate) fn is_large(&self, nest: &LoopNest) -> bool {
+        /// The smallest number of results.
+        const RESULTS: usize = 64;
+        let is_repeated = self.own.iter().flatten().any(|&axis| nest.domain[axis] > 1);
+        let is_reduced = nest.reduce.iter().any(|&size| size > 1);
+        is_repeated && is_reduced && nest.output_len() >= RESULTS
+    }
+
     /// Returns whether the reduction is a sum of products of floats.
-    pub(super) fn is_float_product(&self) -> bool {
+    pub(crate) fn is_float_product(&self) -> bool {
         let is_product = Reduction::Number(PairFunction::Product, Reduce::Sum);
         self.dtype.is_float() && self.reduction == is_product
     }
 }
 
-/// Returns whether `tiles` has loops for a reduction of elements of a type.
+/// Returns whether tiles have loops for a reduction of elements of a type.
 fn has_a_loop(dtype: DType, reduction: Reduction) -> bool {
     let is_looped = |op: Reduce| matches!(op, Reduce::Sum | Reduce::Max | Reduce::Min);
     match (dtype, reduction) {
