@@ -14,7 +14,7 @@ use crate::dtype::{DType, Scalar};
 use crate::exec::Accuracy;
 use crate::exec::analysis::{Approximate, FoldError, Terms};
 use crate::ir::IndexMap;
-use crate::op::Reduce;
+use crate::op::{Binary, Reduce, Unary};
 use crate::rng::philox4x32_10;
 use crate::tensor::{Node, Op, Tensor};
 
@@ -27,6 +27,8 @@ pub(super) struct Oracle {
     /// The terms of arrays whose elements are sums of floats, or views of such an array.
     terms: HashMap<usize, Terms>,
     accuracy: Accuracy,
+    /// Whether integers, booleans and the results of step functions have no errors.
+    is_decided: bool,
 }
 
 impl Default for Oracle {
@@ -42,6 +44,16 @@ impl Oracle {
             known: HashMap::new(),
             terms: HashMap::new(),
             accuracy,
+            is_decided: false,
+        }
+    }
+
+    /// Creates an oracle whose error bounds hold if every decision of a program is the oracle's:
+    /// integers, booleans and the results of step functions are exact.
+    pub(super) fn with_its_decisions() -> Self {
+        Self {
+            is_decided: true,
+            ..Self::default()
         }
     }
 
@@ -54,7 +66,7 @@ impl Oracle {
         let inputs: Vec<Rc<Array>> = node.inputs.iter().map(|input| self.array(input)).collect();
         let first = node.inputs.first().map(Tensor::address);
         let terms = first.and_then(|input| self.terms.get(&input)).copied();
-        let (array, terms) = match &node.op {
+        let (mut array, terms) = match &node.op {
             Op::Reduce { op, .. } => reduced(*op, node, &inputs[0], terms, self.accuracy),
             op => {
                 let is_view = matches!(op, Op::Reshape | Op::View { .. } | Op::Pad { .. });
@@ -67,6 +79,9 @@ impl Oracle {
         if let Some(terms) = terms {
             self.terms.insert(tensor.address(), terms);
         }
+        if self.is_decided && is_decision(node) {
+            array.iter_mut().for_each(|element| element.error = 0.0);
+        }
         let array = Rc::new(array);
         assert_eq!(
             array.len(),
@@ -76,6 +91,16 @@ impl Oracle {
         self.known.insert(tensor.address(), Rc::clone(&array));
         array
     }
+}
+
+/// Returns whether a node is an integer, a boolean, or the result of a step function.
+pub(super) fn is_decision(node: &Node) -> bool {
+    let is_step = matches!(
+        node.op,
+        Op::Unary(Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc)
+            | Op::Binary(Binary::FloorDiv)
+    );
+    is_step || !node.dtype.is_float()
 }
 
 /// Computes the elements of a node that is no reduction from those of its inputs.
