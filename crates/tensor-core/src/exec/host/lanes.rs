@@ -37,8 +37,6 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn identity(op: Reduce) -> Self;
     /// Folds lanes into accumulators.
     fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>);
-    /// Folds the accumulators of a reduction into one.
-    fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self;
     /// Returns `a + b`; integers wrap.
     fn plus(self, other: Self) -> Self;
     /// Returns `a * b`; integers wrap.
@@ -52,6 +50,17 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn to_i32(self) -> i32;
     fn to_u32(self) -> u32;
     fn to_bool(self) -> u8;
+}
+
+/// Folds the accumulators of a reduction into one. On flags, which are 0 or 1, `All` is the smaller
+/// and `Any` the larger operand.
+pub(super) fn total<T: LaneType>(op: Reduce, lanes: &[T; FOLDED_LANES]) -> T {
+    match op {
+        Reduce::Sum => halved(lanes, T::plus),
+        Reduce::Prod => halved(lanes, T::times),
+        Reduce::Max | Reduce::Any => halved(lanes, |a, b| larger(b, a)),
+        Reduce::Min | Reduce::All => halved(lanes, |a, b| smaller(b, a)),
+    }
 }
 
 /// Computes comparisons as 0 or 1; a comparison with NaN is 0, except that `Ne` is 1.
@@ -173,15 +182,6 @@ macro_rules! float_lane {
                     Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
                     Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
                     Reduce::All | Reduce::Any => unreachable!("{op:?} does not reduce floats"),
-                }
-            }
-
-            fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
-                match op {
-                    Reduce::Prod => halved(lanes, Self::times),
-                    Reduce::Max => halved(lanes, |a, b| larger(b, a)),
-                    Reduce::Min => halved(lanes, |a, b| smaller(b, a)),
-                    _ => halved(lanes, Self::plus),
                 }
             }
 
@@ -307,15 +307,6 @@ macro_rules! integer_lane {
                 }
             }
 
-            fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
-                match op {
-                    Reduce::Prod => halved(lanes, Self::times),
-                    Reduce::Max => halved(lanes, |a, b| larger(b, a)),
-                    Reduce::Min => halved(lanes, |a, b| smaller(b, a)),
-                    _ => halved(lanes, Self::plus),
-                }
-            }
-
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -373,13 +364,6 @@ impl LaneType for u8 {
             Reduce::All => fold_by(op, fold, d, a, |d, a| d & a),
             Reduce::Any => fold_by(op, fold, d, a, |d, a| d | a),
             _ => unreachable!("{op:?} does not reduce bool"),
-        }
-    }
-
-    fn total(op: Reduce, lanes: &[Self; FOLDED_LANES]) -> Self {
-        match op {
-            Reduce::All => halved(lanes, |a, b| a & b),
-            _ => halved(lanes, |a, b| a | b),
         }
     }
 

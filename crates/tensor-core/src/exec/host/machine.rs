@@ -21,7 +21,7 @@ use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
 use crate::op::Reduce;
 
-use super::lanes::{LaneType, Stored};
+use super::lanes::{LaneType, Stored, total};
 use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
 use super::prefetch::prefetch;
@@ -347,7 +347,7 @@ impl<'p> Machine<'p> {
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
                 let lanes = self.registers[accumulator.register].lanes::<T>();
-                let total = lanes.first_chunk().map(|lanes| T::total(accumulator.op, lanes));
+                let total = lanes.first_chunk().map(|lanes| total(accumulator.op, lanes));
                 let total = total.unwrap_or_else(|| T::identity(accumulator.op));
                 self.registers[accumulator.total].lanes_mut::<T>()[0] = total;
             });
