@@ -153,7 +153,8 @@ pub trait Executor: Debug + Send + Sync {
     /// the band.
     ///
     /// # Errors
-    /// As [`run`](Self::run), with the source line of the step.
+    /// As [`run`](Self::run), with the source line of the step. If several steps fail, the error is
+    /// that of any of them.
     fn run_band(
         &self,
         _plan: &Plan,

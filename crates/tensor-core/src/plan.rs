@@ -12,7 +12,7 @@
 //! returns the peak. `bands` finds the steps that an executor may run piece by piece, so that some
 //! temporaries are never stored as a whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -282,39 +282,25 @@ impl Plan {
                 buffers[output.0].kind = Kind::Output;
             }
         }
-        let groups = match min_band {
-            Some(least_bytes) => bands::find(&buffers, &mut steps, least_bytes),
-            None => Vec::new(),
-        };
-        set_waves(&mut steps, &groups, buffers.len());
-        let mut numbered: Vec<(Option<usize>, Step)> = Vec::with_capacity(steps.len());
-        let mut ahead = groups.iter().enumerate().peekable();
-        for (at, step) in steps.into_iter().enumerate() {
-            ahead.next_if(|(_, group)| group.steps.end <= at);
-            let group = ahead.peek().filter(|(_, group)| group.steps.contains(&at));
-            numbered.push((group.map(|&(number, _)| number), step));
-        }
-        // The sort is stable, so the steps of a band stay in their order.
-        numbered.sort_by_key(|(_, step)| step.wave);
-        let mut members = vec![Vec::new(); groups.len()];
-        for (at, (group, _)) in numbered.iter().enumerate() {
-            if let Some(group) = group {
-                members[*group].push(at);
-            }
-        }
-        let steps: Vec<Step> = numbered.into_iter().map(|(_, step)| step).collect();
-        let n_readers = n_readers(&steps, buffers.len());
-        let bands = groups.iter().zip(members).filter_map(|(group, members)| {
-            Band::new((&buffers, &steps), &n_readers, members, group.n_rows)
-        });
-        let mut bands: Vec<Band> = bands.collect();
-        bands.sort_by_key(|band| band.steps[0]);
-        Ok(Self {
-            bands: bands.into(),
-            buffers: buffers.into(),
+        set_waves(&mut steps, &[], buffers.len());
+        let parts = Parts {
+            buffers,
             inputs,
             outputs,
-            steps: steps.into(),
+        };
+        let found = min_band.and_then(|least| bands::find(&parts.buffers, &steps, least));
+        let Some((mut sorted, groups)) = found else {
+            return Ok(parts.assembled(steps, &[]));
+        };
+        let one_by_one = parts.clone().assembled(steps, &[]);
+        set_waves(&mut sorted, &groups, parts.buffers.len());
+        let banded = parts.assembled(sorted, &groups);
+        // The steps of a band run earlier than alone, so other arrays may exist at the same time.
+        let most = one_by_one.peak_bytes().saturating_add(bands::PIECE_BYTES);
+        Ok(if banded.peak_bytes() <= most {
+            banded
+        } else {
+            one_by_one
         })
     }
 
@@ -324,17 +310,26 @@ impl Plan {
     /// # Errors
     /// A message that names the step or the output.
     pub fn check(&self) -> Result<(), String> {
+        for (number, buffer) in self.buffers.iter().enumerate() {
+            if count_in_bytes(&buffer.shape, buffer.dtype.bytes()).is_none() {
+                return Err(format!(
+                    "buffer {number}: no memory holds the shape {:?}",
+                    buffer.shape
+                ));
+            }
+        }
         let mut written = vec![None; self.buffers.len()];
-        let mut write = |buffer: BufferId, wave: usize| {
+        let mut write = |buffer: BufferId, wave: Option<usize>| {
             let place = written.get_mut(buffer.0).ok_or("no such buffer")?;
-            *place = Some(wave);
+            *place = Some(wave.ok_or("the wave is too large")?);
             Ok::<(), &str>(())
         };
         for &input in &self.inputs {
-            write(input, 0).map_err(|what| format!("input: {what}"))?;
+            write(input, Some(0)).map_err(|what| format!("input: {what}"))?;
         }
         for (number, step) in self.steps.iter().enumerate() {
-            write(step.output, step.wave + 1).map_err(|what| format!("step {number}: {what}"))?;
+            let ready = step.wave.checked_add(1);
+            write(step.output, ready).map_err(|what| format!("step {number}: {what}"))?;
         }
         let is_ready = |buffer: &BufferId, wave: usize| matches!(written.get(buffer.0), Some(Some(ready)) if *ready <= wave);
         for (number, step) in self.steps.iter().enumerate() {
@@ -380,7 +375,8 @@ impl Plan {
                 let step = &self.steps[at];
                 let of = |id: &BufferId| (self.buffers[id.0].dtype, self.buffers[id.0].len());
                 let inputs: Vec<(DType, usize)> = step.inputs.iter().map(of).collect();
-                step.nest.check(&inputs)?;
+                let checked = step.nest.check(&inputs);
+                checked.map_err(|what| format!("step {at}: {what}"))?;
                 if of(&step.output) != (step.nest.dtype(), step.nest.output_len()) {
                     return wrong("an output has another type or length than its buffer");
                 }
@@ -430,16 +426,24 @@ impl Plan {
                 last_reads[input.0] = wave.max(last_reads[input.0]);
             }
         }
-        let mut live = vec![0_usize; self.waves().count()];
+        // The bytes that are allocated in each wave, and those that are freed after it.
+        let mut changes: BTreeMap<usize, (u128, u128)> = BTreeMap::new();
         for (step, &wave) in self.steps.iter().zip(&waves) {
             let buffer = &self.buffers[step.output.0];
             if buffer.kind == Kind::Temporary && is_stored[step.output.0] {
-                for bytes in &mut live[wave..=last_reads[step.output.0].max(wave)] {
-                    *bytes = bytes.saturating_add(buffer.bytes());
-                }
+                let bytes = buffer.bytes() as u128;
+                let last = last_reads[step.output.0].max(wave);
+                changes.entry(wave).or_default().0 += bytes;
+                changes.entry(last).or_default().1 += bytes;
             }
         }
-        live.into_iter().max().unwrap_or(0)
+        let (mut live, mut peak) = (0, 0);
+        for (allocated, freed) in changes.into_values() {
+            live += allocated;
+            peak = live.max(peak);
+            live -= freed;
+        }
+        usize::try_from(peak).unwrap_or(usize::MAX)
     }
 
     /// Returns the bytes of all temporaries, without the results that only a band reads.
@@ -463,6 +467,49 @@ impl Plan {
     #[must_use]
     pub fn explain(&self) -> impl fmt::Display {
         explain::Explained(self.clone())
+    }
+}
+
+/// A plan without its steps.
+#[derive(Clone)]
+struct Parts {
+    buffers: Vec<Buffer>,
+    inputs: Vec<BufferId>,
+    outputs: Vec<BufferId>,
+}
+
+impl Parts {
+    /// Returns the plan of some steps, which have their waves, with the bands of some groups.
+    fn assembled(self, steps: Vec<Step>, groups: &[Group]) -> Plan {
+        let mut numbered: Vec<(Option<usize>, Step)> = Vec::with_capacity(steps.len());
+        let mut ahead = groups.iter().enumerate().peekable();
+        for (at, step) in steps.into_iter().enumerate() {
+            ahead.next_if(|(_, group)| group.steps.end <= at);
+            let group = ahead.peek().filter(|(_, group)| group.steps.contains(&at));
+            numbered.push((group.map(|&(number, _)| number), step));
+        }
+        // The sort is stable, so the steps of a band stay in their order.
+        numbered.sort_by_key(|(_, step)| step.wave);
+        let mut members = vec![Vec::new(); groups.len()];
+        for (at, (group, _)) in numbered.iter().enumerate() {
+            if let Some(group) = group {
+                members[*group].push(at);
+            }
+        }
+        let steps: Vec<Step> = numbered.into_iter().map(|(_, step)| step).collect();
+        let n_readers = n_readers(&steps, self.buffers.len());
+        let bands = groups.iter().zip(members).filter_map(|(group, members)| {
+            Band::new((&self.buffers, &steps), &n_readers, members, group.n_rows)
+        });
+        let mut bands: Vec<Band> = bands.collect();
+        bands.sort_by_key(|band| band.steps[0]);
+        Plan {
+            bands: bands.into(),
+            buffers: self.buffers.into(),
+            inputs: self.inputs,
+            outputs: self.outputs,
+            steps: steps.into(),
+        }
     }
 }
 

@@ -291,6 +291,58 @@ fn inputs_of_a_band_are_dropped_after_the_band() {
 }
 
 #[test]
+fn bands_hold_no_more_arrays_than_single_steps() {
+    /// The scratch memory of two threads, and the arrays that one band may hold for longer.
+    const WORKING: usize = 3 << 19;
+    let weights = random(&[256, 8]);
+    // Layers whose results are also read outside of their band: by products, or by columns.
+    let products = |n: usize| {
+        let (mut x, mut read) = (random(&[512, 256]), Vec::new());
+        for _ in 0..n {
+            x = x.softmax(1);
+            read.push(x.matmul(&weights));
+            x = (&x * 3.0).tanh();
+        }
+        [read, vec![x]].concat()
+    };
+    let columns = |n: usize| {
+        let (mut x, mut read) = (random(&[1024, 256]), Vec::new());
+        for _ in 0..n {
+            x = (&x - x.max(Axes::keepdims(1))).exp();
+            read.push(x.sum(0));
+        }
+        [read, vec![x]].concat()
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
+    for n in [1, 3, 8, 16] {
+        for tensors in [products(n), columns(n)] {
+            let asked: Vec<&Tensor> = tensors.iter().collect();
+            let target = Host::new().target();
+            let (plan, data) = Plan::new(&asked, &target).unwrap();
+            let alone = Target {
+                min_band: None,
+                ..target
+            };
+            let (apart, _) = Plan::new(&asked, &alone).unwrap();
+            assert!(!plan.bands.is_empty(), "{}", plan.explain());
+            let peak = |plan: &Plan| {
+                let host = Host::new();
+                pool.install(|| run(&host, plan, &data));
+                host.peak_bytes()
+            };
+            let (with, without) = (peak(&plan), peak(&apart));
+            assert!(
+                with <= without + WORKING,
+                "{n} layers: {with}, {without} without bands"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_band_needs_scratch_memory_for_its_pieces_alone() {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(2)

@@ -44,7 +44,8 @@ fn nest(plan: &mut Plan) -> &mut LoopNest {
 #[test]
 fn a_plan_that_names_what_is_not_there_is_refused() {
     let (plan, data) = planned();
-    let changes: [fn(&mut Plan); 6] = [
+    let changes: [fn(&mut Plan); 7] = [
+        |plan| Arc::make_mut(&mut plan.steps).last_mut().unwrap().wave = usize::MAX,
         |plan| plan.inputs[0] = BufferId(99),
         |plan| plan.outputs[0] = BufferId(99),
         |plan| Arc::make_mut(&mut plan.steps)[0].output = BufferId(99),
@@ -103,7 +104,8 @@ fn a_nest_that_breaks_a_rule_is_refused() {
 #[test]
 fn a_band_with_a_buffer_of_another_shape_or_type_is_refused() {
     let (plan, data) = planned_in_a_band();
-    let changes: [fn(&mut Buffer); 3] = [
+    let changes: [fn(&mut Buffer); 4] = [
+        |buffer| buffer.shape = vec![1 << 40, 1 << 40],
         |buffer| buffer.shape = vec![1],
         |buffer| buffer.shape = vec![80],
         |buffer| buffer.dtype = DType::I32,

@@ -25,7 +25,10 @@ use crate::ir::{IndexMap, LoopNest, Pairs, Value};
 
 /// The maximum number of bytes that the steps of a band read and write for one piece: half of a
 /// second-level cache of 1 MiB.
-const PIECE_BYTES: usize = 1 << 19;
+pub(super) const PIECE_BYTES: usize = 1 << 19;
+/// The maximum number of bytes of outputs that a band may hold after single steps would have freed
+/// them.
+const HELD_BYTES: usize = PIECE_BYTES / 8;
 /// The number of pieces that keeps any machine busy.
 const ENOUGH_PIECES: usize = 32;
 /// The minimum number of bytes of a piece if there are fewer than [`ENOUGH_PIECES`].
@@ -124,6 +127,9 @@ struct Steps<'a> {
     steps: &'a [Step],
 }
 
+/// The steps that read each buffer: their outputs and their waves, if all steps run one by one.
+type Readers = Vec<Vec<(BufferId, usize)>>;
+
 /// The place of a buffer that depends on a band.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
@@ -146,21 +152,50 @@ pub(super) struct Group {
     pub(super) n_rows: usize,
 }
 
-/// Finds bands whose steps read and write at least `least_bytes`. Sorts `steps`, whose order
-/// respects dependencies, so that the steps of a band are adjacent.
-pub(super) fn find(buffers: &[Buffer], steps: &mut Vec<Step>, least_bytes: usize) -> Vec<Group> {
+/// Finds bands whose steps read and write at least `least_bytes`. The order of `steps` respects
+/// dependencies, and their waves are those of single steps. Returns the steps in an order in which
+/// the steps of a band are adjacent, and the bands; `None` if there are no bands.
+pub(super) fn find(
+    buffers: &[Buffer],
+    steps: &[Step],
+    least_bytes: usize,
+) -> Option<(Vec<Step>, Vec<Group>)> {
     let bytes = buffers.iter().map(Buffer::bytes);
     if bytes.fold(0, usize::saturating_add) < least_bytes {
-        return Vec::new();
+        return None;
+    }
+    let mut steps = steps.to_vec();
+    let mut readers: Readers = vec![Vec::new(); buffers.len()];
+    for step in &steps {
+        for input in &step.inputs {
+            readers[input.0].push((step.output, step.wave));
+        }
     }
     let mut groups = Vec::new();
     let mut start = 0;
+    // The buffers of bands that were too small; these bands are not searched again from their
+    // other steps.
+    let mut is_small = vec![false; buffers.len()];
     while start < steps.len() {
-        let all = Steps { buffers, steps };
-        let Some((members, n_rows, places)) = all.band_from(start, least_bytes) else {
+        let all = Steps {
+            buffers,
+            steps: &steps,
+        };
+        let found = (!is_small[steps[start].output.0])
+            .then(|| all.band_from(start, &readers))
+            .flatten();
+        let Some((members, n_rows, places)) = found else {
             start += 1;
             continue;
         };
+        let row_bytes = all.row_bytes(&members, &places, n_rows);
+        if row_bytes.saturating_mul(n_rows) < least_bytes {
+            for member in members {
+                is_small[steps[member].output.0] = true;
+            }
+            start += 1;
+            continue;
+        }
         // Steps between the first and the last step of the band that do not depend on the band run
         // before it, the others run after it.
         let last = members[members.len() - 1];
@@ -183,51 +218,86 @@ pub(super) fn find(buffers: &[Buffer], steps: &mut Vec<Step>, least_bytes: usize
             n_rows,
         });
     }
-    groups
+    (!groups.is_empty()).then_some((steps, groups))
 }
 
 impl Steps<'_> {
     /// Returns the numbers of the steps of the band that begins with a step, the number of rows,
-    /// and the place of each buffer; `None` if no other step joins, or if the band is not worth its
-    /// overhead.
-    fn band_from(self, start: usize, least_bytes: usize) -> Option<(Vec<usize>, usize, Places)> {
+    /// and the place of each buffer; `None` if no other step joins.
+    fn band_from(self, start: usize, readers: &Readers) -> Option<(Vec<usize>, usize, Places)> {
         let mut places = Places::default();
         let mut members = vec![start];
-        let mut n_rows = self.n_rows_alone(start)?;
+        // The number of rows of the band that ends with each member.
+        let mut n_rows = vec![self.n_rows_alone(start)?];
         places.insert(self.steps[start].output, Place::Within);
+        // The number of reads of the band's buffers by steps that are not visited yet.
+        let mut n_open = readers[self.steps[start].output.0].len();
         let steps = self.steps.iter().enumerate();
         for (at, step) in steps.take(start + MAX_STEPS).skip(start + 1) {
+            if n_open == 0 {
+                break;
+            }
             let reads = step.inputs.iter().filter_map(|input| places.get(input));
-            let place = match reads.max() {
-                None => continue,
-                Some(Place::Within) => {
-                    members.push(at);
-                    match self.n_rows_of(&members, &places, n_rows) {
-                        Some(fewer) => {
-                            n_rows = fewer;
-                            Place::Within
-                        }
-                        None => {
-                            members.pop();
-                            Place::After
-                        }
-                    }
-                }
-                Some(Place::After) => Place::After,
+            let Some(&place) = reads.clone().max() else {
+                continue;
             };
-            places.insert(step.output, place);
+            n_open -= reads.filter(|&&place| place == Place::Within).count();
+            members.push(at);
+            places.insert(step.output, Place::Within);
+            let is_visited = |output| places.contains_key(&output);
+            let joined = (place == Place::Within)
+                .then(|| self.n_rows_of(&members, &places, n_rows[n_rows.len() - 1]))
+                .flatten()
+                .filter(|_| self.frees_in_time(&members, &places, readers, is_visited));
+            if let Some(fewer) = joined {
+                n_rows.push(fewer);
+                n_open += readers[step.output.0].len();
+            } else {
+                members.pop();
+                places.insert(step.output, Place::After);
+            }
         }
-        let bytes = self
-            .row_bytes(&members, &places, n_rows)
-            .saturating_mul(n_rows);
-        (members.len() > 1 && bytes >= least_bytes).then_some((members, n_rows, places))
+        // Steps that were not visited stay outside.
+        while members.len() > 1 && !self.frees_in_time(&members, &places, readers, |_| true) {
+            n_rows.pop();
+            let last = members.pop()?;
+            places.insert(self.steps[last].output, Place::After);
+        }
+        (members.len() > 1).then_some((members, n_rows.pop()?, places))
+    }
+
+    /// Returns whether a band of some members holds at most [`HELD_BYTES`] for longer than single
+    /// steps do. All outputs of a band exist until its end, and steps outside read them after it.
+    /// Ignores outputs with a reader for which `is_decided`, called with the output of the reader,
+    /// is `false`, because the reader may still join the band.
+    fn frees_in_time(
+        self,
+        members: &[usize],
+        places: &Places,
+        readers: &Readers,
+        is_decided: impl Fn(BufferId) -> bool,
+    ) -> bool {
+        let end = members.iter().map(|&at| self.steps[at].wave).max();
+        let is_held = |id: &BufferId| {
+            let readers = &readers[id.0];
+            let outside = readers.iter();
+            let outside = outside.filter(|&&(output, _)| !is_within(places, output));
+            let last = outside.map(|&(_, wave)| wave).max();
+            self.buffers[id.0].kind == Kind::Temporary
+                && last.is_some()
+                && last <= end
+                && readers.iter().all(|&(output, _)| is_decided(output))
+        };
+        let outputs = members.iter().map(|&at| self.steps[at].output);
+        let held = outputs.filter(is_held).map(|id| self.buffers[id.0].bytes());
+        held.fold(0, usize::saturating_add) <= HELD_BYTES
     }
 
     /// Returns the maximum number of rows of a band that consists of one step; `None` if the step
     /// cannot belong to a band.
     fn n_rows_alone(self, at: usize) -> Option<usize> {
         let step = &self.steps[at];
-        // Executors have code of its own for these reductions, which needs the whole arrays.
+        // The host has code of its own for these reductions, which needs the whole arrays.
         let is_pairs = || Pairs::from_nest(&step.nest).is_some_and(|it| it.is_large(&step.nest));
         let n_rows = step.nest.output_len();
         (n_rows > 1 && step.nest.contract.is_none() && !is_pairs()).then_some(n_rows)
@@ -238,27 +308,31 @@ impl Steps<'_> {
     fn n_rows_of(self, members: &[usize], places: &Places, n_before: usize) -> Option<usize> {
         let (&last, others) = members.split_last()?;
         let most = gcd(n_before, self.n_rows_alone(last)?);
-        // With fewer rows, each row is longer and may contain all elements that a step reads. The
-        // axes of the loops say where such rows end.
-        let mut candidates = vec![most];
-        for &member in members {
-            let mut n_rows = 1_usize;
-            for &size in &self.steps[member].nest.domain {
-                n_rows = n_rows.saturating_mul(size);
-                if n_rows < most && most.is_multiple_of(n_rows) {
-                    candidates.push(n_rows);
-                }
-            }
-        }
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
-        candidates.dedup();
         let is_divided = |&n_rows: &usize| {
             let mut others = others.iter();
             n_rows > 1
                 && self.has_rows(last, places, n_rows)
                 && (n_rows == n_before || others.all(|&at| self.has_rows(at, places, n_rows)))
         };
-        let n_rows = candidates.into_iter().find(is_divided)?;
+        let n_rows = if is_divided(&most) {
+            most
+        } else {
+            // With fewer rows, each row is longer and may contain all elements that a step reads.
+            // The axes of the loops say where such rows end.
+            let mut fewer = Vec::new();
+            for &member in members {
+                let mut n_rows = 1_usize;
+                for &size in &self.steps[member].nest.domain {
+                    n_rows = n_rows.saturating_mul(size);
+                    if n_rows < most && most.is_multiple_of(n_rows) {
+                        fewer.push(n_rows);
+                    }
+                }
+            }
+            fewer.sort_unstable_by(|a, b| b.cmp(a));
+            fewer.dedup();
+            fewer.into_iter().find(is_divided)?
+        };
         let row_bytes = self.row_bytes(members, places, n_rows);
         (row_bytes <= PIECE_BYTES && n_rows >= n_pieces(n_rows, row_bytes)).then_some(n_rows)
     }
