@@ -295,7 +295,8 @@ impl Plan {
         let one_by_one = parts.clone().assembled(steps, &[]);
         set_waves(&mut sorted, &groups, parts.buffers.len());
         let banded = parts.assembled(sorted, &groups);
-        // The steps of a band run earlier than alone, so other arrays may exist at the same time.
+        // The steps of a band run at the same time, so some run earlier and some later than alone,
+        // and other arrays may exist at the same time.
         let most = one_by_one.peak_bytes().saturating_add(bands::PIECE_BYTES);
         Ok(if banded.peak_bytes() <= most {
             banded

@@ -21,6 +21,11 @@
 //! | Cranelift, 128-bit SIMD, unrolled | 100 ms | 20.8 ms |
 //! | Rust loops by hand, AVX-512 / SSE2 | 38 / 118 ms | 4.9 / 20 ms |
 //!
+//! Instructions that prefetch the next block were removed: on one thread of an AMD EPYC (Zen 4),
+//! `exp` over 4096² took 6.8 ms with them and takes 5.2 ms without, and the sum of `2 e` 3.9 and
+//! 2.8 ms. The CPU's own prefetchers follow the blocks. Only plain sums on two threads were slower
+//! without (1.8 and 2.2 ms).
+//!
 //! An interpreter cannot keep an accumulator for each output element in CPU registers. The most
 //! common nests that need such accumulators are reductions over pairs of elements of two inputs:
 //! products, convolutions, distances. These run in `tiles`.
@@ -53,7 +58,6 @@ mod level;
 mod loops;
 mod machine;
 mod moves;
-mod prefetch;
 mod product;
 mod program;
 mod register;

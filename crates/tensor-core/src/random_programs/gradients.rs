@@ -279,9 +279,9 @@ fn gradients(value: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
 }
 
 /// Returns the terms of the slope along a direction, and a bound on the rounding error of their
-/// sum. The terms of a gradient may cancel, so the error may exceed the size of the slope. Rounding
-/// may change a decision of an executor, but the losses of the difference quotient depend on the
-/// decisions of the same oracle.
+/// sum. The terms of a gradient may cancel, so the error may exceed the size of the slope. The
+/// bound takes the oracle's decisions as exact, because the losses of the difference quotient are
+/// computed with the same decisions.
 fn terms(gradients: &[Tensor], along: &[f64]) -> (Vec<f64>, f64) {
     let mut oracle = Oracle::with_its_decisions();
     let arrays: Vec<_> = gradients.iter().map(|it| oracle.array(it)).collect();

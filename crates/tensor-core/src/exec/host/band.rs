@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
-use super::kernel::{InputPlace, Kernel, Kernels, Span};
+use super::kernel::{Kernel, Kernels, Span};
 use super::lanes::Stored;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
@@ -38,11 +38,7 @@ struct Stage<'a> {
 #[derive(Clone, Copy)]
 enum Source {
     /// An input of the band, with its number.
-    Input {
-        number: usize,
-        /// Whether an earlier step of the band reads the input as well.
-        is_cached: bool,
-    },
+    Input(usize),
     /// The result of an earlier step of the band, with its number in the band.
     Stage(usize),
 }
@@ -117,11 +113,8 @@ fn stages<'a>(kernels: &Kernels, plan: &'a Plan, band: &Band) -> Result<Vec<Stag
         let earlier = &steps[..number];
         let source = |input: &BufferId| match earlier.iter().position(|it| it.output == *input) {
             Some(number) => Source::Stage(number),
-            None => Source::Input {
-                // A checked band lists all of its inputs.
-                number: band.inputs.binary_search(input).unwrap_or_default(),
-                is_cached: earlier.iter().any(|step| step.inputs.contains(input)),
-            },
+            // A checked band lists all of its inputs.
+            None => Source::Input(band.inputs.binary_search(input).unwrap_or_default()),
         };
         let is_same = |output: &BufferId| *output == step.output;
         let buffer = &plan.buffers[step.output.0];
@@ -167,26 +160,17 @@ fn run_piece(
     for (number, stage) in stages.iter().enumerate() {
         let (before, own) = scratch.split_at_mut(number);
         let source = |source: &Source| match *source {
-            Source::Input { number, is_cached } => {
-                let place = InputPlace {
-                    start: 0,
-                    is_cached,
-                };
-                Some((data[number], place))
-            }
+            Source::Input(number) => Some((data[number], 0)),
             Source::Stage(number) => {
-                let place = InputPlace {
-                    start: rows.start * stages[number].row_len,
-                    is_cached: true,
-                };
-                before[number].as_ref().map(|rows| (rows.data(), place))
+                let start = rows.start * stages[number].row_len;
+                before[number].as_ref().map(|rows| (rows.data(), start))
             }
         };
-        let (inputs, places): (Vec<&HostData>, Vec<InputPlace>) =
+        let (inputs, starts): (Vec<&HostData>, Vec<usize>) =
             stage.inputs.iter().filter_map(source).unzip();
         let span = Span {
             inputs: &inputs,
-            places: &places,
+            starts: &starts,
             first: rows.start * stage.row_len,
         };
         let output = stage.output.map(|output| &mut outputs[output]);

@@ -74,7 +74,6 @@ impl<'n> Compiler<'n> {
             n_blocks,
             n_units,
             accesses: Vec::new(),
-            streams: Vec::new(),
             offsets: Vec::new(),
             strides: vec![Vec::new(); nest.sizes().len()],
             setup: Vec::new(),
@@ -460,7 +459,6 @@ impl<'n> Compiler<'n> {
                 let walks_memory = flat_stride(map, lanes.first, &lanes.sizes) == Some(1);
                 if self.varies[id] && walks_memory && guards.is_empty() && are_lanes(dtype) {
                     self.places[id] = Some(Slot::Input(access));
-                    self.program.streams.push(access);
                     return None;
                 }
                 (Code::Fetch(access), dtype, vec![])

@@ -31,18 +31,10 @@ pub(super) struct Kernel {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) inputs: &'a [&'a HostData],
-    pub(super) places: &'a [InputPlace],
+    /// The number of the array's element with which each input begins.
+    pub(super) starts: &'a [usize],
     /// The number of the first output element.
     pub(super) first: usize,
-}
-
-/// The place of an input in an array.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct InputPlace {
-    /// The number of the array's element with which the input begins.
-    pub(super) start: usize,
-    /// Whether the elements that the part reads are in a cache.
-    pub(super) is_cached: bool,
 }
 
 /// The way in which a kernel computes its output.

@@ -10,7 +10,7 @@ use half::f16;
 
 use super::functions;
 use super::level::Level;
-use super::loops::{FOLDED_LANES, Fold, View, fold, halved, map, map2, rare};
+use super::loops::{FOLDED_LANES, Fold, View, fold, folded, halved, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
 use crate::op::{Binary, Compare, Reduce, Unary, dot4_i8};
 
@@ -24,6 +24,34 @@ fn fold_by<T: LaneType>(
     f: impl Fn(T, T) -> T + Copy,
 ) {
     fold(how, d, a, T::identity(op), f, f);
+}
+
+/// Folds floats into the extremes `full(a, d)`, which are NaN if either operand is NaN. `wins(a,
+/// d)` is a comparison that selects `a` if no operand is NaN.
+///
+/// Lanes that share accumulators are searched for NaN first, because a loop over the comparison
+/// alone takes one instruction for each vector instead of four that wait for each other.
+#[inline(always)]
+fn fold_extremes<T: LaneType>(
+    op: Reduce,
+    how: Fold,
+    d: &mut [T],
+    a: View<'_, T>,
+    full: impl Fn(T, T) -> T + Copy,
+    wins: impl Fn(T, T) -> bool,
+) {
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    let is_nan = |a: T| a != a;
+    let identity = T::identity(op);
+    if let (Fold::Together(_), View::Lanes(a)) = (how, a) {
+        let nans = folded(a, identity, |d, a| select_unpredictable(is_nan(a), a, d));
+        if !nans.into_iter().any(is_nan) {
+            let totals = folded(a, identity, |d, a| if wins(a, d) { a } else { d });
+            d.iter_mut().zip(totals).for_each(|(d, a)| *d = full(a, *d));
+            return;
+        }
+    }
+    fold_by(op, how, d, a, |d, a| full(a, d));
 }
 
 /// A type of lanes.
@@ -179,8 +207,8 @@ macro_rules! float_lane {
                 match op {
                     Reduce::Sum => fold_by(op, fold, d, a, Self::plus),
                     Reduce::Prod => fold_by(op, fold, d, a, Self::times),
-                    Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
-                    Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
+                    Reduce::Max => fold_extremes(op, fold, d, a, larger, |a, d| a > d),
+                    Reduce::Min => fold_extremes(op, fold, d, a, smaller, |a, d| a < d),
                     Reduce::All | Reduce::Any => unreachable!("{op:?} does not reduce floats"),
                 }
             }
@@ -474,4 +502,47 @@ pub(super) fn lanes_of<T: Stored>(data: &HostData) -> Option<&[T::Lane]> {
 /// Returns `true` if elements of a type are lanes without conversion.
 pub(super) fn are_lanes(dtype: DType) -> bool {
     dtype != DType::F16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the maximum or minimum of numbers as a block of lanes that share accumulators.
+    fn extreme_of<T: LaneType>(level: Level, op: Reduce, numbers: &[T]) -> T {
+        let mut accumulators = [T::identity(op); FOLDED_LANES];
+        let how = Fold::Together(numbers.len());
+        level.dispatch(|| T::accumulate(op, how, &mut accumulators, View::Lanes(numbers)));
+        total(op, &accumulators)
+    }
+
+    #[test]
+    fn extremes_of_a_block_are_those_of_its_numbers_or_nan() {
+        let levels = Level::all().into_iter().filter_map(|(_, level)| level);
+        for level in levels {
+            for len in [1, 2, 31, 32, 33, 63, 64, 65, 100] {
+                let numbers: Vec<f32> = (0..len).map(|at| (at as f32 * 7.7).sin()).collect();
+                for special in [9.0, -9.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+                    for place in 0..len {
+                        let mut numbers = numbers.clone();
+                        numbers[place] = special;
+                        let wide: Vec<f64> = numbers.iter().map(|&x| x.into()).collect();
+                        for (op, larger) in [(Reduce::Max, true), (Reduce::Min, false)] {
+                            let better = |a: f32, b: f32| if (a > b) == larger { a } else { b };
+                            let expected = match special {
+                                x if x.is_nan() => f32::NAN,
+                                _ => numbers.iter().copied().reduce(better).unwrap(),
+                            };
+                            let actual = extreme_of(level, op, &numbers);
+                            let in_f64 = extreme_of(level, op, &wide);
+                            let case = format!("{op:?} of {len}, {special} at {place}");
+                            assert_eq!(actual.to_string(), expected.to_string(), "{case}");
+                            let expected = f64::from(expected).to_string();
+                            assert_eq!(in_f64.to_string(), expected, "{case}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -71,29 +71,43 @@ pub(super) fn fold<A: Copy, D: Copy>(
     let Fold::Together(len) = fold else {
         return update(d, a, |d, a| *d = f(*d, a));
     };
-    let mut totals = [identity; FOLDED_LANES];
-    match a {
-        View::Lanes(a) => {
-            let (whole, rest) = a.as_chunks::<FOLDED_LANES>();
-            for lanes in whole {
-                for (total, &a) in totals.iter_mut().zip(lanes) {
-                    *total = f(*total, a);
-                }
-            }
-            for (total, &a) in totals.iter_mut().zip(rest) {
-                *total = f(*total, a);
-            }
-        }
+    let totals = match a {
+        View::Lanes(a) => folded(a, identity, f),
         View::Uniform(a) => {
+            let mut totals = [identity; FOLDED_LANES];
             for lane in 0..len {
                 let total = &mut totals[lane % FOLDED_LANES];
                 *total = f(*total, a);
             }
+            totals
         }
-    }
+    };
     for (d, total) in d.iter_mut().zip(totals) {
         *d = join(*d, total);
     }
+}
+
+/// Folds lanes into accumulators that begin with `identity`.
+#[inline(always)]
+pub(super) fn folded<A: Copy, D: Copy>(
+    a: &[A],
+    identity: D,
+    f: impl Fn(D, A) -> D,
+) -> [D; FOLDED_LANES] {
+    let (whole, rest) = a.as_chunks::<FOLDED_LANES>();
+    let mut totals = [identity; FOLDED_LANES];
+    for lanes in whole {
+        for (total, &a) in totals.iter_mut().zip(lanes) {
+            *total = f(*total, a);
+        }
+    }
+    // The number of the other lanes is no constant, so their accumulators are in memory. They are a
+    // copy, because otherwise the loop above would store its accumulators as well.
+    let mut last = totals;
+    for (total, &a) in last.iter_mut().zip(rest) {
+        *total = f(*total, a);
+    }
+    last
 }
 
 /// Folds accumulators into one, by halves: 32 accumulators into 16, then into 8, and so on. The

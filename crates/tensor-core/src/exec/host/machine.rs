@@ -24,14 +24,9 @@ use crate::op::Reduce;
 use super::lanes::{LaneType, Stored, total};
 use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
-use super::prefetch::prefetch;
 use super::program::{Bytecode, Instruction, Phase, Slot};
 use super::register::{Destination, Register, with_lane};
 use super::rows::Row;
-use super::step::input_lanes;
-
-/// The minimum size of an input that is prefetched, in bytes. Smaller inputs stay in the caches.
-const FETCHED_AHEAD: usize = 1 << 20;
 
 /// The registers, and the current index in the loops of a program.
 pub(super) struct Machine<'p> {
@@ -52,8 +47,6 @@ pub(super) struct Machine<'p> {
     pub(super) fault: Option<Error>,
     /// The strides along a block of one lane: a zero for each map.
     pub(super) no_strides: Vec<isize>,
-    /// The accesses of large inputs that are read in place, whose elements are prefetched.
-    streams: Vec<usize>,
     /// Memory for the rows that are reduced together.
     pub(super) rows: Vec<Row>,
 }
@@ -62,10 +55,6 @@ impl<'p> Machine<'p> {
     pub(super) fn new(program: &'p Bytecode, inputs: &'p [&'p HostData]) -> Self {
         let block = program.register_lanes().next_multiple_of(FOLDED_LANES);
         let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
-        let is_large = |&access: &usize| {
-            let access = &program.accesses[access];
-            inputs[access.input].len() * access.dtype.bytes() >= FETCHED_AHEAD
-        };
         let mut machine = Self {
             program,
             inputs,
@@ -77,7 +66,6 @@ impl<'p> Machine<'p> {
             start: 0,
             len: 0,
             fault: None,
-            streams: program.streams.iter().copied().filter(is_large).collect(),
             rows: Vec::new(),
         };
         for &(register, scalar) in &program.constants {
@@ -105,13 +93,6 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Stops the prefetching of an input.
-    pub(super) fn stop_prefetching(&mut self, input: usize) {
-        let accesses = &self.program.accesses;
-        self.streams
-            .retain(|&access| accesses[access].input != input);
-    }
-
     /// Returns and clears the stored error of an instruction.
     ///
     /// # Errors
@@ -133,7 +114,6 @@ impl<'p> Machine<'p> {
                 continue;
             }
             let len = self.seek(first + done, out.len() - done);
-            self.prefetch_next();
             self.run_phase(Phase::Setup);
             self.fold(0..self.program.n_units);
             self.finish(&mut out[done..done + len])?;
@@ -274,7 +254,6 @@ impl<'p> Machine<'p> {
         for _ in units {
             self.start = block * program.block;
             self.len = (lanes.len - self.start).min(program.block);
-            self.prefetch_next();
             self.run_phase(Phase::Body);
             if program.stops && self.is_decided() {
                 break;
@@ -288,18 +267,6 @@ impl<'p> Machine<'p> {
         self.fold_accumulators();
         // The epilogue runs on the one folded lane.
         (self.start, self.len) = (0, 1);
-    }
-
-    /// Prefetches the elements of the next block from large inputs that are read in place.
-    fn prefetch_next(&self) {
-        for &access in &self.streams {
-            let access = &self.program.accesses[access];
-            // The next block begins where the current one ends.
-            let from = self.positions[access.maps.start]
-                .wrapping_add((self.start + self.len).cast_signed());
-            let input = self.inputs[access.input];
-            with_lane!(access.dtype, T => prefetch(input_lanes::<T>(input, from, self.len)));
-        }
     }
 
     /// Fills the accumulators with the identities of their reductions.

@@ -116,8 +116,6 @@ pub(super) struct Bytecode {
     /// blocks of lanes if the lanes are reduced. Flags are packed in one unit.
     pub(super) n_units: usize,
     pub(super) accesses: Vec<Access>,
-    /// The accesses of inputs that are read in place.
-    pub(super) streams: Vec<usize>,
     /// The position of each map at index 0 of all loops.
     pub(super) offsets: Vec<isize>,
     /// The stride of each map, for each loop axis: `strides[axis][map]`.

@@ -90,11 +90,8 @@ impl Loops {
     /// each time, because it borrows the inputs, which change from piece to piece.
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         let mut machine = Machine::new(&self.program, span.inputs);
-        for (input, place) in span.places.iter().enumerate() {
-            machine.shift_input(input, -place.start.cast_signed());
-            if place.is_cached {
-                machine.stop_prefetching(input);
-            }
+        for (input, start) in span.starts.iter().enumerate() {
+            machine.shift_input(input, -start.cast_signed());
         }
         machine.fill(span.first, out)
     }
