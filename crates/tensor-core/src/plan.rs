@@ -258,7 +258,9 @@ impl Plan {
         let mut draft = Lowering::new(graph, &reads, target, &kept);
         let outputs = draft.outputs();
         let with_scratch = Self::finished(draft, outputs)?;
-        let is_better = with_scratch.stored_bytes() <= plan.stored_bytes();
+        let is_better = !with_scratch.bands.is_empty()
+            && with_scratch.stored_bytes() <= plan.stored_bytes()
+            && with_scratch.peak_bytes() <= plan.peak_bytes();
         Ok(if is_better { with_scratch } else { plan })
     }
 
@@ -309,27 +311,34 @@ impl Plan {
     /// inputs and results of earlier waves.
     ///
     /// # Errors
-    /// A message that names the step or the output.
+    /// A message that names the buffer, the input, the step, the band or the output.
     pub fn check(&self) -> Result<(), String> {
         for (number, buffer) in self.buffers.iter().enumerate() {
             if count_in_bytes(&buffer.shape, buffer.dtype.bytes()).is_none() {
+                let limit = max_count(buffer.dtype.bytes());
                 return Err(format!(
-                    "buffer {number}: no memory holds the shape {:?}",
+                    "buffer {number}: shape {:?} is too large (limit {limit} elements)",
                     buffer.shape
                 ));
             }
         }
         let mut written = vec![None; self.buffers.len()];
-        let mut write = |buffer: BufferId, wave: Option<usize>| {
+        let mut write = |buffer: BufferId, wave: usize| {
             let place = written.get_mut(buffer.0).ok_or("no such buffer")?;
-            *place = Some(wave.ok_or("the wave is too large")?);
+            *place = Some(wave);
             Ok::<(), &str>(())
         };
         for &input in &self.inputs {
-            write(input, Some(0)).map_err(|what| format!("input: {what}"))?;
+            write(input, 0).map_err(|what| format!("input: {what}"))?;
         }
         for (number, step) in self.steps.iter().enumerate() {
-            let ready = step.wave.checked_add(1);
+            let ready = step.wave.checked_add(1).ok_or_else(|| {
+                let limit = usize::MAX - 1;
+                format!(
+                    "step {number}: wave is too large ({}; limit {limit})",
+                    step.wave
+                )
+            })?;
             write(step.output, ready).map_err(|what| format!("step {number}: {what}"))?;
         }
         let is_ready = |buffer: &BufferId, wave: usize| matches!(written.get(buffer.0), Some(Some(ready)) if *ready <= wave);

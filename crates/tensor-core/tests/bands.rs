@@ -292,8 +292,10 @@ fn inputs_of_a_band_are_dropped_after_the_band() {
 
 #[test]
 fn bands_hold_no_more_arrays_than_single_steps() {
-    /// The scratch memory of two threads, and the arrays that one band may hold for longer.
-    const WORKING: usize = 3 << 19;
+    /// The maximum number of bytes of a piece.
+    const PIECE: usize = 1 << 19;
+    /// The scratch memory of two threads, and the piece by which bands may raise the peak.
+    const WORKING: usize = 2 * PIECE + PIECE;
     let weights = random(&[256, 8]);
     // Layers whose results are also read outside of their band: by products, or by columns.
     let products = |n: usize| {
@@ -340,6 +342,41 @@ fn bands_hold_no_more_arrays_than_single_steps() {
             );
         }
     }
+}
+
+#[test]
+fn a_large_band_begins_within_a_small_one() {
+    // The first two steps share 4 rows and are small. The third has rows that are too large for
+    // them, but shares 1024 rows with the second.
+    let first = random(&[4, 64]).max(1).reshape(&[4, 1, 1]);
+    let second = (random(&[4, 256, 4]) - first).max(Axes::keepdims(2));
+    let third = (random(&[4, 256, 512]) - second).exp();
+    let (plan, _) = Plan::new(&[&third], &Host::new().target()).unwrap();
+    let rows: Vec<usize> = plan.bands.iter().map(|band| band.n_rows).collect();
+    assert_eq!(rows, [1024], "{}", plan.explain());
+}
+
+#[test]
+fn a_plan_has_no_bands_if_waiting_for_an_input_raises_the_peak() {
+    let (x, narrow) = (random(&[256, 8]), random(&[8, 4096]));
+    // A band reads a large array, which was computed early, and the maxima of the columns of a chain
+    // of products. In the meantime the chain needs an array of 256 rows of `len`.
+    let planned = |len: usize, min_band: Option<usize>| {
+        let early = x.matmul(&narrow);
+        let large = x.matmul(&random(&[8, 4096])).matmul(&random(&[4096, 8]));
+        let larger = large.matmul(&random(&[8, len]));
+        let y = (larger.max(0) - early.max(Axes::keepdims(1))).exp();
+        let target = Target {
+            min_band,
+            ..Host::new().target()
+        };
+        Plan::new(&[&y], &target).unwrap().0
+    };
+    let min_band = Host::new().target().min_band;
+    let (short, long) = (planned(256, min_band), planned(8192, min_band));
+    assert!(!short.bands.is_empty(), "{}", short.explain());
+    assert!(long.bands.is_empty(), "{}", long.explain());
+    assert_eq!(long.peak_bytes(), planned(8192, None).peak_bytes());
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! Method: the result of each step of a band is divided into the same number of rows. To compute a
 //! row of one result, a step reads the same row of other results of the band, and any elements of
 //! arrays from outside. Both are decided by arithmetic on index maps. Steps join a band in the
-//! order of the plan, as long as there are enough rows and a row is small enough.
+//! order of the plan, as long as there are enough rows and a row is small enough. A step stays
+//! outside if the band would then hold large outputs that single steps have freed by that time.
 //!
 //! ```text
 //!             step 0: maximum   step 1: sum of exp   step 2: division
@@ -173,8 +174,8 @@ pub(super) fn find(
     }
     let mut groups = Vec::new();
     let mut start = 0;
-    // The buffers of bands that were too small; these bands are not searched again from their
-    // other steps.
+    // For each buffer, whether a step of a band that was too small writes the buffer. Such a step
+    // starts no other search, so that the time of planning stays linear.
     let mut is_small = vec![false; buffers.len()];
     while start < steps.len() {
         let all = Steps {
@@ -190,8 +191,14 @@ pub(super) fn find(
         };
         let row_bytes = all.row_bytes(&members, &places, n_rows);
         if row_bytes.saturating_mul(n_rows) < least_bytes {
-            for member in members {
-                is_small[steps[member].output.0] = true;
+            // A step with a large result that could not join this band may join a smaller one.
+            let is_small_or_within = |(id, place): (&BufferId, &Place)| {
+                *place == Place::Within || buffers[id.0].bytes() < least_bytes
+            };
+            if places.iter().all(is_small_or_within) {
+                for member in members {
+                    is_small[steps[member].output.0] = true;
+                }
             }
             start += 1;
             continue;
@@ -266,8 +273,10 @@ impl Steps<'_> {
         (members.len() > 1).then_some((members, n_rows.pop()?, places))
     }
 
-    /// Returns whether a band of some members holds at most [`HELD_BYTES`] for longer than single
-    /// steps do. All outputs of a band exist until its end, and steps outside read them after it.
+    /// Returns whether a band holds at most [`HELD_BYTES`] that single steps would have freed. All
+    /// outputs of a band exist until its end, and steps outside read them after it. With single
+    /// steps, an output whose last reader outside runs in the last wave of the band, or earlier,
+    /// would be free by then.
     /// Ignores outputs with a reader for which `is_decided`, called with the output of the reader,
     /// is `false`, because the reader may still join the band.
     fn frees_in_time(
@@ -297,7 +306,7 @@ impl Steps<'_> {
     /// cannot belong to a band.
     fn n_rows_alone(self, at: usize) -> Option<usize> {
         let step = &self.steps[at];
-        // The host has code of its own for these reductions, which needs the whole arrays.
+        // The host computes these reductions by separate code, which reads whole arrays.
         let is_pairs = || Pairs::from_nest(&step.nest).is_some_and(|it| it.is_large(&step.nest));
         let n_rows = step.nest.output_len();
         (n_rows > 1 && step.nest.contract.is_none() && !is_pairs()).then_some(n_rows)

@@ -10,7 +10,9 @@
 //! compared on every executor and target. Second derivatives: the slope of this slope, along
 //! another direction.
 //! Limits: where no sharp bound is found (corners, steps and ties; losses that cancel), and where
-//! the loss does not change, nothing is compared, and the case is counted.
+//! the loss does not change, nothing is compared, and the case is counted. Elements of a gradient
+//! that depend on a decision within rounding errors are compared with quotients, but not between
+//! executors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,9 +38,9 @@ mod slopes;
 const MAX_NUMBER: f64 = 1e3;
 /// The maximum number of tensors in the loss.
 const N_SUMMED: usize = 4;
-/// The maximum error of a difference quotient that is compared with a gradient. The error is
-/// relative to the quotient or, if larger, to the sum of the magnitudes of the slope's terms, but
-/// to a sum of at most 1.
+/// The maximum error of a comparison: the sum of the errors of the difference quotient and of the
+/// slope by the gradient. The error is relative to the quotient or, if larger, to the sum of the
+/// magnitudes of the slope's terms, but to a sum of at most 1.
 const SHARP: f64 = 1e-5;
 /// The rounding error of the slope that is computed from the gradient, relative to the sum of the
 /// magnitudes of the slope's terms. It is far smaller than the error of a difference quotient.

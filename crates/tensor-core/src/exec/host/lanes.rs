@@ -26,8 +26,8 @@ fn fold_by<T: LaneType>(
     fold(how, d, a, T::identity(op), f, f);
 }
 
-/// Folds floats into the extremes `full(a, d)`, which are NaN if either operand is NaN. `wins(a,
-/// d)` is a comparison that selects `a` if no operand is NaN.
+/// Folds floats into accumulators by `full(a, d)`, the maximum or minimum, which is NaN if either
+/// operand is NaN. `wins(a, d)` is the comparison that selects `a` if neither operand is NaN.
 ///
 /// Lanes that share accumulators are searched for NaN first, because a loop over the comparison
 /// alone takes one instruction for each vector instead of four that wait for each other.
@@ -40,8 +40,6 @@ fn fold_extremes<T: LaneType>(
     full: impl Fn(T, T) -> T + Copy,
     wins: impl Fn(T, T) -> bool,
 ) {
-    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-    let is_nan = |a: T| a != a;
     let identity = T::identity(op);
     if let (Fold::Together(_), View::Lanes(a)) = (how, a) {
         let nans = folded(a, identity, |d, a| select_unpredictable(is_nan(a), a, d));
@@ -123,6 +121,12 @@ fn extreme<T: LaneType>(
     }
 }
 
+#[inline(always)]
+#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+fn is_nan<T: LaneType>(a: T) -> bool {
+    a != a
+}
+
 /// Returns NaN if either operand is NaN, otherwise the larger operand.
 ///
 /// A loop that replaces `b` must store every lane: the compiler may turn an `if` into stores of the
@@ -130,16 +134,14 @@ fn extreme<T: LaneType>(
 /// that.
 #[inline(always)]
 pub(super) fn larger<T: LaneType>(a: T, b: T) -> T {
-    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-    let wins = (a > b) | (a != a);
+    let wins = (a > b) | is_nan(a);
     select_unpredictable(wins, a, b)
 }
 
 /// Returns NaN if either operand is NaN, otherwise the smaller operand.
 #[inline(always)]
 pub(super) fn smaller<T: LaneType>(a: T, b: T) -> T {
-    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-    let wins = (a < b) | (a != a);
+    let wins = (a < b) | is_nan(a);
     select_unpredictable(wins, a, b)
 }
 
@@ -508,39 +510,55 @@ pub(super) fn are_lanes(dtype: DType) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the maximum or minimum of numbers as a block of lanes that share accumulators.
-    fn extreme_of<T: LaneType>(level: Level, op: Reduce, numbers: &[T]) -> T {
+    /// Returns the maximum or minimum of two blocks of lanes that share accumulators.
+    fn extreme_of<T: LaneType>(level: Level, op: Reduce, blocks: [&[T]; 2]) -> T {
         let mut accumulators = [T::identity(op); FOLDED_LANES];
-        let how = Fold::Together(numbers.len());
-        level.dispatch(|| T::accumulate(op, how, &mut accumulators, View::Lanes(numbers)));
+        for block in blocks {
+            let how = Fold::Together(block.len());
+            level.dispatch(|| T::accumulate(op, how, &mut accumulators, View::Lanes(block)));
+        }
         total(op, &accumulators)
     }
 
     #[test]
-    fn extremes_of_a_block_are_those_of_its_numbers_or_nan() {
-        let levels = Level::all().into_iter().filter_map(|(_, level)| level);
-        for level in levels {
-            for len in [1, 2, 31, 32, 33, 63, 64, 65, 100] {
-                let numbers: Vec<f32> = (0..len).map(|at| (at as f32 * 7.7).sin()).collect();
-                for special in [9.0, -9.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-                    for place in 0..len {
-                        let mut numbers = numbers.clone();
-                        numbers[place] = special;
-                        let wide: Vec<f64> = numbers.iter().map(|&x| x.into()).collect();
-                        for (op, larger) in [(Reduce::Max, true), (Reduce::Min, false)] {
-                            let better = |a: f32, b: f32| if (a > b) == larger { a } else { b };
-                            let expected = match special {
-                                x if x.is_nan() => f32::NAN,
-                                _ => numbers.iter().copied().reduce(better).unwrap(),
-                            };
-                            let actual = extreme_of(level, op, &numbers);
-                            let in_f64 = extreme_of(level, op, &wide);
-                            let case = format!("{op:?} of {len}, {special} at {place}");
-                            assert_eq!(actual.to_string(), expected.to_string(), "{case}");
-                            let expected = f64::from(expected).to_string();
-                            assert_eq!(in_f64.to_string(), expected, "{case}");
-                        }
-                    }
+    fn the_extreme_of_blocks_is_that_of_their_numbers_or_nan() {
+        let levels: Vec<Level> = Level::all().into_iter().filter_map(|it| it.1).collect();
+        for (len, special) in [1, 2, 31, 32, 33, 63, 64, 65, 100]
+            .into_iter()
+            .flat_map(|len| {
+                let specials = [9.0, -9.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+                specials.map(|special| (len, special))
+            })
+        {
+            for place in 0..len {
+                let mut numbers: Vec<f32> = (0..len).map(|at| (at as f32 * 7.7).sin()).collect();
+                numbers[place] = special;
+                check_extremes(&levels, &numbers, &format!("{special} at {place} of {len}"));
+            }
+        }
+    }
+
+    /// Compares extremes at each level and of both types with the definition, on the block before
+    /// and after another block.
+    fn check_extremes(levels: &[Level], block: &[f32], case: &str) {
+        const OTHER: [f32; 3] = [0.25, -0.5, 0.75];
+        let wide: Vec<f64> = block.iter().map(|&x| x.into()).collect();
+        let wide_other = OTHER.map(f64::from);
+        for op in [Reduce::Max, Reduce::Min] {
+            let better = |a: f32, b: f32| if (a > b) == (op == Reduce::Max) { a } else { b };
+            let has_nan = block.iter().any(|x| x.is_nan());
+            let expected = block.iter().copied().fold(OTHER[0], better);
+            let expected = OTHER.into_iter().fold(expected, better);
+            let expected = if has_nan { f32::NAN } else { expected };
+            for &level in levels {
+                for blocks in [[block, &OTHER], [&OTHER, block]] {
+                    let actual = extreme_of(level, op, blocks);
+                    assert_eq!(actual.to_string(), expected.to_string(), "{op:?}, {case}");
+                }
+                for blocks in [[&wide[..], &wide_other], [&wide_other, &wide]] {
+                    let actual = extreme_of(level, op, blocks);
+                    let expected = f64::from(expected).to_string();
+                    assert_eq!(actual.to_string(), expected, "f64 {op:?}, {case}");
                 }
             }
         }

@@ -101,8 +101,8 @@ pub(super) fn folded<A: Copy, D: Copy>(
             *total = f(*total, a);
         }
     }
-    // The number of the other lanes is no constant, so their accumulators are in memory. They are a
-    // copy, because otherwise the loop above would store its accumulators as well.
+    // The number of remaining lanes is not a constant, so the compiler stores their accumulators in
+    // memory. `last` is a copy, so that `totals` stays in CPU registers in the loop above.
     let mut last = totals;
     for (total, &a) in last.iter_mut().zip(rest) {
         *total = f(*total, a);

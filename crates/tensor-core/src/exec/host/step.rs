@@ -194,7 +194,7 @@ impl Machine<'_> {
 /// Returns all elements of an input as lanes, or an empty slice if elements must be converted or
 /// are of another type.
 #[inline(always)]
-pub(super) fn input_of<T: LaneType>(input: &HostData) -> &[T] {
+fn input_of<T: LaneType>(input: &HostData) -> &[T] {
     let lanes: Option<&[T]> = match input {
         HostData::F32(_) => lanes_of::<f32>(input).map(same_lanes),
         HostData::F64(_) => lanes_of::<f64>(input).map(same_lanes),
@@ -209,7 +209,7 @@ pub(super) fn input_of<T: LaneType>(input: &HostData) -> &[T] {
 /// Returns some elements of an input as lanes. The planner keeps positions inside the input; an
 /// invalid range yields an empty slice.
 #[inline(always)]
-pub(super) fn input_lanes<T: LaneType>(input: &HostData, from: isize, len: usize) -> &[T] {
+fn input_lanes<T: LaneType>(input: &HostData, from: isize, len: usize) -> &[T] {
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     input_of(input)
         .get(from..from.saturating_add(len))

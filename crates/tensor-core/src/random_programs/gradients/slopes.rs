@@ -139,7 +139,7 @@ fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
     let own = numbers(oracle, tensor);
     let mut input = |number: usize| numbers(oracle, &node.inputs[number]);
     match node.op {
-        _ if node.dtype != DType::F64 || is_decision(node) => own,
+        _ if is_decision(node) => own,
         Op::Unary(Unary::Abs) => input(0).into_iter().map(f64::signum).collect(),
         Op::Binary(Binary::Rem) => joined(&input(0), &input(1), |a, b| (a / b).floor()),
         Op::Binary(Binary::Maximum | Binary::Minimum) => joined(&input(0), &input(1), |a, b| {
