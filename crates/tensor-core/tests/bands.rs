@@ -359,8 +359,8 @@ fn a_large_band_begins_within_a_small_one() {
 #[test]
 fn a_plan_has_no_bands_if_waiting_for_an_input_raises_the_peak() {
     let (x, narrow) = (random(&[256, 8]), random(&[8, 4096]));
-    // A band reads a large array, which was computed early, and the maxima of the columns of a chain
-    // of products. In the meantime the chain needs an array of 256 rows of `len`.
+    // A band reads a large array, which was computed early, and the maxima of the columns of a
+    // chain of products. In the meantime the chain needs an array of 256 rows of `len`.
     let planned = |len: usize, min_band: Option<usize>| {
         let early = x.matmul(&narrow);
         let large = x.matmul(&random(&[8, 4096])).matmul(&random(&[4096, 8]));
