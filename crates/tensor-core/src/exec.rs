@@ -182,8 +182,9 @@ pub trait Executor: Debug + Send + Sync {
         None
     }
 
-    /// Returns `true` if steps of this executor split their work over rayon's pool. The scheduler
-    /// then runs a large plan inside the pool; otherwise steps begin on the calling thread.
+    /// Returns `true` if [`run`](Self::run) computes on the CPU before it returns. The scheduler
+    /// then runs small steps that do not depend on each other on several threads at the same time.
+    /// Steps of other executors begin on the calling thread.
     fn shares_its_steps(&self) -> bool {
         false
     }

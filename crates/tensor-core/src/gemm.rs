@@ -28,8 +28,8 @@
 
 pub use oracle::{Oracle, oracle};
 
-use crate::{Error, Float, Result, shape};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use crate::{Error, Float, Result, parallel, shape};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
 mod library;
 mod oracle;
@@ -94,8 +94,63 @@ pub(crate) fn multiply_into<T: Float>(
         c.fill(T::ZERO);
         return Ok(());
     }
-    library::multiply(a, b, c, parallel);
+    if parallel && !parallel::is_in_task() {
+        return multiply_on_threads(a, b, c);
+    }
+    library::multiply(a, b, c, false);
     Ok(())
+}
+
+/// Computes `a · b` into `c`, none of them empty, on all threads.
+///
+/// The library divides large products itself and packs each factor once for all threads. It enters
+/// rayon's pool for that, so smaller products, for which entering takes too long, are divided here.
+/// The bits of the result are equal in each case: the order of a sum depends on `inner` alone.
+fn multiply_on_threads<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut c: ArrayViewMut2<'_, T>,
+) -> Result<()> {
+    /// The number of multiply-adds of one thread that are worth waking it: tens of microseconds.
+    const FEW: usize = 1 << 21;
+    /// The number of multiply-adds of one thread from which on the library divides the product:
+    /// about a millisecond.
+    const MANY: usize = 1 << 26;
+    /// The minimum number of rows or columns of one thread. The library computes single rows and
+    /// columns with other kernels, whose sums have another order.
+    const MIN_SIDE: usize = 32;
+    let (rows, cols) = c.dim();
+    let n_products = rows.saturating_mul(cols).saturating_mul(a.ncols());
+    let n_threads = rayon::current_num_threads();
+    if n_threads > 1 && n_products / n_threads >= MANY {
+        rayon::scope(|_| library::multiply(a, b, c, true));
+        return Ok(());
+    }
+    let axis = if rows >= cols { Axis(0) } else { Axis(1) };
+    let side = c.len_of(axis);
+    let n_parts = n_threads.min(n_products / FEW).min(side / MIN_SIDE).max(1);
+    // The kernels of the library compute 16 or more rows or columns at a time.
+    let cut = |part: usize| side * part / n_parts / 16 * 16;
+    let mut parts = Vec::with_capacity(n_parts);
+    for part in (1..n_parts).rev() {
+        let (before, last) = c.split_at(axis, cut(part));
+        parts.push((cut(part), last));
+        c = before;
+    }
+    parts.push((0, c));
+    parallel::for_each(
+        n_parts,
+        parts.into_iter(),
+        || (),
+        |(), (first, c)| {
+            let range = Slice::from(first..first + c.len_of(axis));
+            match axis {
+                Axis(0) => library::multiply(a.slice_axis(axis, range), b, c, false),
+                _ => library::multiply(a, b.slice_axis(axis, range), c, false),
+            }
+            Ok(())
+        },
+    )
 }
 
 #[cfg(test)]
@@ -206,6 +261,9 @@ mod tests {
             [3, 20_000, 3],
             [400, 300, 500],
             [900, 2, 900],
+            [4099, 64, 40],
+            [33, 4096, 2001],
+            [1024, 1024, 1024],
         ] {
             let (a, b) = (random(rows, inner, 0), random(inner, cols, 1));
             let (a64, b64) = (a.mapv(f64::from), b.mapv(f64::from));

@@ -101,6 +101,7 @@ pub mod loss;
 pub mod math;
 pub mod op;
 pub mod optim;
+mod parallel;
 pub mod plan;
 pub mod profile;
 #[cfg(any(test, feature = "random-programs"))]

@@ -66,7 +66,7 @@ mod split;
 mod step;
 mod tiles;
 
-/// The executor on the CPU of this machine, on the threads of rayon's current pool.
+/// The executor on the CPU of this machine, on as many threads as rayon's current pool has.
 ///
 /// Clones share their memory, its counters, and the cache of compiled nests. Memory of dropped
 /// arrays is reused for later arrays. The memory taken from the system may therefore reach twice

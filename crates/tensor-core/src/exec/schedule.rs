@@ -3,10 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-
 use super::{Executor, Host, Storage, verify};
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::plan::{Band, BufferId, Kind, Plan, Step};
 use crate::tensor::Tensor;
 use crate::tensor::hook;
@@ -24,8 +23,7 @@ pub async fn run(
     run_with(&[executor], plan, data, |_, _| 0).await
 }
 
-/// Runs a plan like [`run`] and blocks until the end. A large plan runs inside rayon's pool, so
-/// that the pool is entered once and not again by each step that splits its work.
+/// Runs a plan like [`run`] and blocks until the end.
 ///
 /// # Errors
 /// As [`run`].
@@ -40,36 +38,28 @@ pub(crate) fn run_and_wait(
     // While this thread waits, rayon may let it run a job of another plan. Such a job must not see
     // this thread's eager scope or its current source line.
     let (_lazily, _line) = (hook::pause(), Tensor::on_nobodys_behalf());
-    let wait = || pollster::block_on(walk(&[executor], plan, data, |_, _| 0));
-    if executor.shares_its_steps() && is_large(plan) {
-        rayon::scope(|_| wait())
-    } else {
-        wait()
-    }
+    pollster::block_on(walk(&[executor], plan, data, |_, _| 0))
 }
 
 /// The executor for steps that other executors do not accept. It is shared, so that compiled
 /// kernels are reused.
 static FALL_BACK: LazyLock<Host> = LazyLock::new(Host::new);
 
-/// Returns `true` if a plan is large enough to use other threads: waking a thread takes some tens
-/// of microseconds.
-fn is_large(plan: &Plan) -> bool {
-    /// The number of values that a loop computes in some tens of microseconds.
-    const LARGE: usize = 1 << 17;
+/// The number of values that a loop computes in some tens of microseconds, in which a sleeping
+/// thread wakes up.
+const LARGE: usize = 1 << 17;
+
+/// Returns the approximate number of values that a step computes.
+fn n_values(step: &Step) -> usize {
     /// The number of multiply-adds that a GEMM library does while a loop computes one value.
     const PAIRS: usize = 8;
-    let values = plan.steps.iter().map(|step| {
-        let nest = &step.nest;
-        let sizes = nest.domain.iter().chain(&nest.reduce);
-        // The plan is not checked yet, so the number of points may overflow.
-        let points = sizes.fold(1, |n: usize, &size| n.saturating_mul(size));
-        match nest.contract {
-            Some(_) => points / PAIRS,
-            None => points.saturating_mul(nest.values.len()),
-        }
-    });
-    values.fold(0, usize::saturating_add) >= LARGE
+    let nest = &step.nest;
+    let sizes = nest.domain.iter().chain(&nest.reduce);
+    let points = sizes.fold(1, |n: usize, &size| n.saturating_mul(size));
+    match nest.contract {
+        Some(_) => points / PAIRS,
+        None => points.saturating_mul(nest.values.len()),
+    }
 }
 
 /// Runs a plan on several executors. `place` returns the index of the executor for each step, given
@@ -157,7 +147,6 @@ async fn walk(
         return Err(Error::NoExecutor);
     }
     check_room(executors, plan, &place)?;
-    let is_large = is_large(plan);
     let mut arrays = Arrays::new(plan, data);
     let mut in_band = vec![false; plan.steps.len()];
     let mut bands = plan.bands.iter().peekable();
@@ -190,7 +179,7 @@ async fn walk(
             });
         }
         let steps: Vec<&Step> = jobs.iter().map(|job| job.step).collect();
-        for (step, array) in steps.iter().zip(run_together(jobs, is_large)) {
+        for (step, array) in steps.iter().zip(run_together(&jobs)) {
             let array = array?;
             arrays.verify(executors, step, &array)?;
             arrays.store(step.output, array);
@@ -209,25 +198,53 @@ async fn walk(
     Ok(outputs)
 }
 
-/// Runs the steps of one wave, also at the same time. Returns their arrays.
-fn run_together(jobs: Vec<Job<'_>>, is_large: bool) -> Vec<Result<Arc<dyn Storage>>> {
+/// Runs the steps of one wave and returns their arrays.
+///
+/// A step that is large enough for all threads runs alone and divides its own work. The other steps
+/// run on one thread each, at the same time, if all of them together are worth waking a thread.
+fn run_together(jobs: &[Job<'_>]) -> Vec<Result<Arc<dyn Storage>>> {
     let mixed = jobs
         .iter()
         .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
-    // A step that only queues its work is started on this thread: another thread would gain
-    // nothing, and a profiler that measures this thread sees the whole cost.
-    let computes = |job: &Job<'_>| job.executor.shares_its_steps();
-    let deals = jobs.len() > 1 && (mixed || is_large) && jobs.iter().any(computes);
-    if !deals {
-        return jobs.into_iter().map(|job| job.run(mixed)).collect();
+    if let [job] = jobs {
+        return vec![job.run(mixed)];
     }
-    let queued = jobs
-        .iter()
-        .map(|job| (!computes(job)).then(|| job.run(mixed)));
-    let queued: Vec<_> = queued.collect();
-    let all = jobs.into_par_iter().zip(queued);
-    all.map(|(job, queued)| queued.unwrap_or_else(|| job.run(mixed)))
-        .collect()
+    let is_computed = |job: &&Job<'_>| job.executor.shares_its_steps();
+    let enough = LARGE.saturating_mul(rayon::current_num_threads());
+    let is_small = |job: &&Job<'_>| is_computed(job) && n_values(job.step) < enough;
+    let mut results: Vec<Option<Result<Arc<dyn Storage>>>> = Vec::new();
+    results.resize_with(jobs.len(), || None);
+    // A step that only queues its work is started first, and on this thread: a device then works
+    // while the host computes, and a profiler that measures this thread sees the whole cost.
+    for computed in [false, true] {
+        for (result, job) in results.iter_mut().zip(jobs) {
+            if is_computed(&job) == computed && !is_small(&job) {
+                *result = Some(job.run(mixed));
+            }
+        }
+    }
+    let n_values = jobs.iter().filter(is_small).map(|job| n_values(job.step));
+    let is_shared = n_values.fold(0, usize::saturating_add) >= LARGE;
+    let n_tasks = if is_shared {
+        jobs.iter().filter(is_small).count()
+    } else {
+        1
+    };
+    let small = results
+        .iter_mut()
+        .zip(jobs)
+        .filter(|(_, job)| is_small(job));
+    let done = parallel::for_each(
+        n_tasks,
+        small,
+        || (),
+        |(), (result, job)| {
+            *result = Some(job.run(mixed));
+            Ok(())
+        },
+    );
+    debug_assert!(done.is_ok(), "the error of a step is its result");
+    results.into_iter().flatten().collect()
 }
 
 /// The arrays of a plan during a run.

@@ -10,12 +10,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-
 use super::kernel::{Kernel, Kernels, Span};
 use super::lanes::Stored;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
+use crate::parallel;
 use crate::plan::{Band, BufferId, Plan, Step};
 use crate::storage::{HostStorage, Pool};
 
@@ -89,15 +88,20 @@ pub(super) fn run(
         });
         arrays.collect()
     };
-    let pieces = pieces(band, &mut arrays).into_par_iter().enumerate();
-    pieces.try_for_each_init(scratch, |scratch, (piece, outputs)| {
-        let first = piece * band.piece_rows;
-        let rows = first..band.n_rows.min(first + band.piece_rows);
-        match scratch {
-            Ok(scratch) => run_piece(&stages, data, scratch, outputs, rows),
-            Err(error) => Err(error.clone()),
-        }
-    })?;
+    let pieces = pieces(band, &mut arrays).into_iter().enumerate();
+    parallel::for_each(
+        pieces.len(),
+        pieces,
+        scratch,
+        |scratch, (piece, outputs)| {
+            let first = piece * band.piece_rows;
+            let rows = first..band.n_rows.min(first + band.piece_rows);
+            match scratch {
+                Ok(scratch) => run_piece(&stages, data, scratch, outputs, rows),
+                Err(error) => Err(error.clone()),
+            }
+        },
+    )?;
     Ok(Some(arrays))
 }
 

@@ -19,12 +19,10 @@
 
 use std::ops::Range;
 
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
-
 use crate::dtype::{Element, HostData};
 use crate::error::Result;
 use crate::ir::LoopNest;
+use crate::parallel;
 use boxes::{Region, Source};
 use walk::Walk;
 
@@ -70,21 +68,26 @@ impl Moves {
         if piece >= out.len() || rayon::current_num_threads() == 1 {
             return self.fill_part(&whole, inputs, out);
         }
-        let slabs = out.par_chunks_mut(slab).enumerate();
-        slabs.try_for_each(|(mut outer, out)| {
-            let mut part = whole.clone();
-            for axis in (0..axis).rev() {
-                let index = outer % self.domain[axis];
-                outer /= self.domain[axis];
-                part[axis] = index..index + 1;
-            }
-            let pieces = out.par_chunks_mut(piece).enumerate();
-            pieces.try_for_each(|(number, out)| {
-                let mut part = part.clone();
+        let n_pieces = out.len() / slab * slab.div_ceil(piece);
+        let pieces = out.chunks_mut(slab).enumerate().flat_map(|(outer, out)| {
+            let pieces = out.chunks_mut(piece).enumerate();
+            pieces.map(move |(number, out)| (outer, number, out))
+        });
+        parallel::for_each(
+            n_pieces,
+            pieces,
+            || (),
+            |(), (mut outer, number, out)| {
+                let mut part = whole.clone();
+                for axis in (0..axis).rev() {
+                    let index = outer % self.domain[axis];
+                    outer /= self.domain[axis];
+                    part[axis] = index..index + 1;
+                }
                 part[axis] = number * len..((number + 1) * len).min(self.domain[axis]);
                 self.fill_part(&part, inputs, out)
-            })
-        })
+            },
+        )
     }
 
     /// Moves the elements of a part of the output, which is contiguous in memory.

@@ -7,8 +7,7 @@
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
@@ -20,6 +19,7 @@ use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{IndexMap, LoopNest, Pairs, Value, ValueId};
+use crate::parallel;
 use crate::storage::{HostStorage, Pool};
 
 /// A reduction over pairs with its plan of computation.
@@ -208,8 +208,18 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     if parallel_inside {
         return one((0, out));
     }
-    let done: Result<Vec<bool>> = out.par_chunks_mut(m * n).enumerate().map(one).collect();
-    Ok(done?.into_iter().all(|done| done))
+    let fit = AtomicBool::new(true);
+    let products = out.chunks_mut(m * n).enumerate();
+    parallel::for_each(
+        products.len(),
+        products,
+        || (),
+        |(), product| {
+            fit.fetch_and(one(product)?, Ordering::Relaxed);
+            Ok(())
+        },
+    )?;
+    Ok(fit.into_inner())
 }
 
 /// Returns the nest without its reduction: the sums are loaded through a map from an additional,

@@ -5,9 +5,6 @@
 //! and the partial results are combined in order. The boundaries depend on the nest alone and never
 //! on the number of threads, so the bits of the result do not depend on it either.
 
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
-
 use super::kernel::Span;
 use super::lanes::Stored;
 use super::machine::Machine;
@@ -17,6 +14,7 @@ use super::rows::MAX_ROWS;
 use crate::dtype::HostData;
 use crate::error::Result;
 use crate::ir::LoopNest;
+use crate::parallel;
 
 /// The minimum number of values that one task computes: some tens of microseconds.
 const TASK_VALUES: usize = 1 << 17;
@@ -74,8 +72,10 @@ impl Loops {
         if out.len() <= self.elements || rayon::current_num_threads() == 1 {
             return Machine::new(&self.program, inputs).fill(0, out);
         }
-        let chunks = out.par_chunks_mut(self.elements).enumerate();
-        chunks.try_for_each_init(
+        let chunks = out.chunks_mut(self.elements).enumerate();
+        parallel::for_each(
+            chunks.len(),
+            chunks,
             || Machine::new(&self.program, inputs),
             |machine, (task, out)| machine.fill(task * self.elements, out),
         )
@@ -158,21 +158,25 @@ fn fill_in_parts<T: Stored>(
     while done < out.len() {
         let mut machine = Machine::new(program, inputs);
         let len = machine.seek(done, out.len() - done);
-        let parts: Result<Vec<Vec<Register>>> = (0..n_parts)
-            .into_par_iter()
-            .map(|part| {
-                // Each part runs the setup itself, because its results are in registers of the
-                // part's machine.
-                let mut machine = Machine::new(program, inputs);
+        let mut parts: Vec<Vec<Register>> = Vec::new();
+        parts.resize_with(n_parts, Vec::new);
+        parallel::for_each(
+            n_parts,
+            parts.iter_mut().enumerate(),
+            || Machine::new(program, inputs),
+            |machine, (part, totals)| {
                 machine.seek(done, len);
+                // Each thread runs the setup itself, because its results are in registers of the
+                // thread's machine.
                 machine.run_phase(Phase::Setup);
                 machine.fold(cut(part)..cut(part + 1));
                 machine.check()?;
-                Ok(machine.totals())
-            })
-            .collect();
+                *totals = machine.totals();
+                Ok(())
+            },
+        )?;
         machine.run_phase(Phase::Setup);
-        machine.join(&parts?);
+        machine.join(&parts);
         machine.finish(&mut out[done..done + len])?;
         done += len;
     }

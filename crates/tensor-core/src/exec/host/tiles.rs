@@ -11,8 +11,6 @@
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
 use std::sync::Arc;
 
 use super::factor::{len_of, set_index};
@@ -24,6 +22,7 @@ use super::program::Bytecode;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
 use crate::ir::{Guard, LoopNest, Pairs, Value, ValueId};
+use crate::parallel;
 use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};
@@ -248,23 +247,28 @@ impl Tiles {
             self.sizes[axis]
         };
         let len = slab / n_indices * n;
-        let slabs = out.par_chunks_mut(slab).enumerate();
-        slabs.try_for_each(|(number, out)| {
-            let pieces = out.par_chunks_mut(len).enumerate();
-            pieces.try_for_each(|(part, out)| {
-                let mut index = vec![0; self.sizes.len()];
-                set_index(&mut index, &outer, &self.sizes, number);
+        let n_pieces = out.len() / slab * slab.div_ceil(len);
+        let pieces = out.chunks_mut(slab).enumerate().flat_map(|(number, out)| {
+            let pieces = out.chunks_mut(len).enumerate();
+            pieces.map(move |(part, out)| (number, part, out))
+        });
+        parallel::for_each(
+            n_pieces,
+            pieces,
+            || vec![0; self.sizes.len()],
+            |index, (number, part, out)| {
+                set_index(index, &outer, &self.sizes, number);
                 let first = part * n;
                 if self.n_domain > 0 {
                     index[axis] = first;
                 }
                 f(
                     number * slab + part * len,
-                    (&index, n.min(n_indices - first)),
+                    (index, n.min(n_indices - first)),
                     out,
                 )
-            })
-        })
+            },
+        )
     }
 
     /// Returns a piece of the output with the positions of its rows and lanes.
