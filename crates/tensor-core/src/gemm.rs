@@ -139,7 +139,6 @@ fn multiply_on_threads<T: Float>(
     }
     parts.push((0, c));
     parallel::for_each(
-        n_parts,
         parts.into_iter(),
         || (),
         |(), (first, c)| {

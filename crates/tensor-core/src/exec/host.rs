@@ -1,13 +1,13 @@
 //! The CPU executor: fused loops over SIMD lanes, on all cores.
 //!
 //! Role: runs plans on the host. `compile` translates a nest into a `program`: instructions on
-//! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
-//! instruction, `fetch` loads elements into lanes, and `lanes`, `loops` and `functions` contain the
-//! inner loops. `level` selects the vector instructions of all loops. `rows` reduces several rows
-//! of lanes at a time. `product` hands large matrix products to the GEMM library, and computes
-//! other reductions over pairs of elements in `tiles`. `moves` runs the nests that only move
-//! elements. `split` splits the work over threads, and `band` runs several steps on a few rows at a
-//! time.
+//! blocks of lanes, which run along `lane_axes`. `machine` contains the registers and the current
+//! point of the loops, `blocks` walks over the output, `step` runs an instruction, `fetch` loads
+//! elements into lanes, and `lanes`, `loops` and `functions` contain the inner loops. `level`
+//! selects the vector instructions of all loops. `product` hands large matrix products to the GEMM
+//! library, and computes other reductions over pairs of elements in `tiles`. `moves` runs the nests
+//! that only move elements. `split` splits the work over threads, and `band` runs several steps on
+//! a few rows at a time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -46,6 +46,7 @@ pub use level::Level;
 
 mod band;
 mod bits;
+mod blocks;
 mod compile;
 mod factor;
 mod fetch;
@@ -61,7 +62,6 @@ mod moves;
 mod product;
 mod program;
 mod register;
-mod rows;
 mod split;
 mod step;
 mod tiles;

@@ -225,25 +225,21 @@ fn run_together(jobs: &[Job<'_>]) -> Vec<Result<Arc<dyn Storage>>> {
     }
     let n_values = jobs.iter().filter(is_small).map(|job| n_values(job.step));
     let is_shared = n_values.fold(0, usize::saturating_add) >= LARGE;
-    let n_tasks = if is_shared {
-        jobs.iter().filter(is_small).count()
-    } else {
-        1
-    };
     let small = results
         .iter_mut()
         .zip(jobs)
         .filter(|(_, job)| is_small(job));
-    let done = parallel::for_each(
-        n_tasks,
-        small,
-        || (),
-        |(), (result, job)| {
-            *result = Some(job.run(mixed));
+    let run = |(result, job): (&mut Option<_>, &Job<'_>)| *result = Some(job.run(mixed));
+    if is_shared {
+        let run = |(): &mut (), job| {
+            run(job);
             Ok(())
-        },
-    );
-    debug_assert!(done.is_ok(), "the error of a step is its result");
+        };
+        let done = parallel::for_each(small, || (), run);
+        debug_assert!(done.is_ok(), "the error of a step is its result");
+    } else {
+        small.for_each(run);
+    }
     results.into_iter().flatten().collect()
 }
 

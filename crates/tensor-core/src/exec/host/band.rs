@@ -89,19 +89,14 @@ pub(super) fn run(
         arrays.collect()
     };
     let pieces = pieces(band, &mut arrays).into_iter().enumerate();
-    parallel::for_each(
-        pieces.len(),
-        pieces,
-        scratch,
-        |scratch, (piece, outputs)| {
-            let first = piece * band.piece_rows;
-            let rows = first..band.n_rows.min(first + band.piece_rows);
-            match scratch {
-                Ok(scratch) => run_piece(&stages, data, scratch, outputs, rows),
-                Err(error) => Err(error.clone()),
-            }
-        },
-    )?;
+    parallel::for_each(pieces, scratch, |scratch, (piece, outputs)| {
+        let first = piece * band.piece_rows;
+        let rows = first..band.n_rows.min(first + band.piece_rows);
+        match scratch {
+            Ok(scratch) => run_piece(&stages, data, scratch, outputs, rows),
+            Err(error) => Err(error.clone()),
+        }
+    })?;
     Ok(Some(arrays))
 }
 

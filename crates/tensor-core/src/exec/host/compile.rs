@@ -76,9 +76,8 @@ impl<'n> Compiler<'n> {
             accesses: Vec::new(),
             offsets: Vec::new(),
             strides: vec![Vec::new(); nest.sizes().len()],
-            setup: Vec::new(),
-            body: Vec::new(),
-            epilogue: Vec::new(),
+            instructions: Vec::new(),
+            body: 0..0,
             accumulators: Vec::new(),
             registers: Vec::new(),
             constants: Vec::new(),
@@ -116,11 +115,18 @@ impl<'n> Compiler<'n> {
     pub(super) fn compile(mut self) -> Bytecode {
         self.find_phases();
         self.find_uses();
+        // Accumulators are reset before the setup, so they share no register with its values.
+        self.make_accumulators();
         for phase in [Phase::Setup, Phase::Body, Phase::Epilogue] {
             self.release_all_read_before(phase);
-            if phase == Phase::Body {
-                self.make_accumulators();
-                self.fold_what_stays_the_same();
+            let first = self.program.instructions.len();
+            match phase {
+                Phase::Setup => {}
+                Phase::Body => {
+                    self.program.body = first..first;
+                    self.fold_what_stays_the_same();
+                }
+                Phase::Epilogue => self.program.body.end = first,
             }
             for id in 0..self.nest.values.len() {
                 if self.phases[id] == Some(phase) {
@@ -282,7 +288,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Allocates the accumulators, which live from before the body until the end. If the lanes are
+    /// Allocates the accumulators, which live from before the setup until the end. If the lanes are
     /// reduced, a uniform register holds the total of the lanes.
     fn make_accumulators(&mut self) {
         for (id, value) in self.nest.values.iter().enumerate() {
@@ -344,7 +350,7 @@ impl<'n> Compiler<'n> {
             };
             let destination = self.program.accumulators[number].register;
             let instruction = self.instruction(code, dtype, &operands, destination, false);
-            self.program.body.push(instruction);
+            self.program.instructions.push(instruction);
         }
     }
 
@@ -379,7 +385,7 @@ impl<'n> Compiler<'n> {
         let operands = if self.merged[id] {
             self.nest.values[id].operands().collect()
         } else {
-            self.emit_value(id, phase)
+            self.emit_value(id)
         };
         if phase == Phase::Body {
             self.emit_folds(id);
@@ -399,17 +405,13 @@ impl<'n> Compiler<'n> {
 
     /// Emits the instruction of a value, unless no instruction is needed. Returns the operands that
     /// the instruction reads.
-    fn emit_value(&mut self, id: usize, phase: Phase) -> Vec<ValueId> {
+    fn emit_value(&mut self, id: usize) -> Vec<ValueId> {
         let Some((code, dtype, operands)) = self.code(id) else {
             return Vec::new();
         };
         let destination = self.destination(id);
         let instruction = self.instruction(code, dtype, &operands, destination, !self.varies[id]);
-        match phase {
-            Phase::Setup => self.program.setup.push(instruction),
-            Phase::Body => self.program.body.push(instruction),
-            Phase::Epilogue => self.program.epilogue.push(instruction),
-        }
+        self.program.instructions.push(instruction);
         operands
     }
 

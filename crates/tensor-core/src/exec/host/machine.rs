@@ -1,11 +1,9 @@
-//! The interpreter that runs a program on blocks of lanes.
+//! The machine that runs a program: its registers and the current point of the loops.
 //!
-//! Role: a machine belongs to one task. It holds the registers and the current index of the loops,
-//! and fills the ranges of the output that the task is given.
-//! Method: each instruction runs over one block of lanes at a time, so that its dispatch cost is
-//! shared by all lanes. The loop over instructions is compiled once for each instruction set and
-//! selected at run time (`level`). When a loop advances by one, the position of each map changes by
-//! one stride; no index calculation is needed.
+//! Role: a machine belongs to one task. `blocks` moves the machine from block to block and selects
+//! the instructions that run next; `step` runs one instruction on the lanes of the current block.
+//! Method: when a loop advances by one, the position of each map changes by one stride; no index
+//! calculation is needed.
 //! Layout: the current point, for lanes along the output. `move_to` sets the outer and reduced
 //! axes; `start` and `len` select a block of the lanes.
 //!
@@ -24,9 +22,8 @@ use crate::op::Reduce;
 use super::lanes::{LaneType, Stored, total};
 use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
-use super::program::{Bytecode, Instruction, Phase, Slot};
-use super::register::{Destination, Register, with_lane};
-use super::rows::Row;
+use super::program::Bytecode;
+use super::register::{Register, with_lane};
 
 /// The registers, and the current index in the loops of a program.
 pub(super) struct Machine<'p> {
@@ -47,8 +44,6 @@ pub(super) struct Machine<'p> {
     pub(super) fault: Option<Error>,
     /// The strides along a block of one lane: a zero for each map.
     pub(super) no_strides: Vec<isize>,
-    /// Memory for the rows that are reduced together.
-    pub(super) rows: Vec<Row>,
 }
 
 impl<'p> Machine<'p> {
@@ -66,7 +61,6 @@ impl<'p> Machine<'p> {
             start: 0,
             len: 0,
             fault: None,
-            rows: Vec::new(),
         };
         for &(register, scalar) in &program.constants {
             machine.set_uniform(register, scalar);
@@ -101,57 +95,65 @@ impl<'p> Machine<'p> {
         self.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Computes the output elements from number `first` on into `out`.
-    pub(super) fn fill<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
-        let mut done = 0;
-        while done < out.len() {
-            // Several rows of lanes at once where that is possible, otherwise one block.
-            let rows = self.rows_at(first + done, out.len() - done);
-            if rows > 0 {
-                let len = rows * self.program.lanes.len;
-                self.fill_rows(first + done, &mut out[done..done + len])?;
-                done += len;
-                continue;
-            }
-            let len = self.seek(first + done, out.len() - done);
-            self.run_phase(Phase::Setup);
-            self.fold(0..self.program.n_units);
-            self.finish(&mut out[done..done + len])?;
-            done += len;
-        }
-        Ok(())
+    /// Moves to the block that begins with an output element, and to the first unit of the
+    /// reduction. Returns the number of elements of the block, at most `most`.
+    pub(super) fn seek(&mut self, element: usize, most: usize) -> usize {
+        let n_outputs = self.program.n_lane_outputs();
+        self.move_to(self.program.outer_axes(), element / n_outputs);
+        self.move_to_unit(0);
+        self.begin_block(element % n_outputs, most)
     }
 
-    /// Moves to the block that begins with an output element. Returns the number of elements of the
-    /// block, at most `most`.
-    pub(super) fn seek(&mut self, element: usize, most: usize) -> usize {
+    /// Begins the block at a place among the output elements of the current outer index. Returns
+    /// the number of elements of the block, at most `most`.
+    pub(super) fn begin_block(&mut self, place: usize, most: usize) -> usize {
         let program = self.program;
-        let lanes = &program.lanes;
-        // If the lanes are reduced, a block yields one element; else the element's number splits
-        // into an outer index and a lane.
-        let (outer, len) = if lanes.reduced {
-            (element, 1)
-        } else {
-            let n_outputs = lanes.n_outputs();
-            let place = element % n_outputs;
-            self.start = place * lanes.per_output;
-            let most = most.min(program.block / lanes.per_output);
-            (element / n_outputs, (n_outputs - place).min(most))
-        };
-        self.len = len * lanes.per_output;
-        let outer_axes = if lanes.reduced {
-            program.n_domain
-        } else {
-            lanes.first
-        };
-        self.move_to(0..outer_axes, outer);
-        self.move_to(program.n_domain..program.sizes.len(), 0);
+        if program.lanes.reduced {
+            // The lanes of the first unit; one element is the fold of all units.
+            (self.start, self.len) = (0, program.lanes.len.min(program.block));
+            return 1;
+        }
+        let per_output = program.lanes.per_output;
+        let len = (program.n_lane_outputs() - place)
+            .min(most)
+            .min(program.block / per_output);
+        (self.start, self.len) = (place * per_output, len * per_output);
         len
+    }
+
+    /// Moves to a unit of the reduction (see [`Bytecode::n_units`]).
+    pub(super) fn move_to_unit(&mut self, unit: usize) {
+        let program = self.program;
+        if program.lanes.reduced {
+            // Unit u is block `u % n_blocks` of the point `u / n_blocks` of the other reduced axes.
+            self.move_to(
+                program.n_domain..program.lanes.first,
+                unit / program.n_blocks,
+            );
+            self.start = unit % program.n_blocks * program.block;
+            self.len = (program.lanes.len - self.start).min(program.block);
+        } else {
+            self.move_to(program.n_domain..program.sizes.len(), unit);
+        }
+    }
+
+    /// Moves to the next unit of the reduction, after the last unit to the first.
+    pub(super) fn next_unit(&mut self) {
+        let program = self.program;
+        if !program.lanes.reduced {
+            return self.advance(program.n_domain..program.sizes.len());
+        }
+        self.start += program.block;
+        if self.start >= program.lanes.len {
+            self.start = 0;
+            self.advance(program.n_domain..program.lanes.first);
+        }
+        self.len = (program.lanes.len - self.start).min(program.block);
     }
 
     /// Moves some axes to a flat index in row-major order. No division is needed once the rest is
     /// smaller than an axis, and axes whose index stays the same are not touched.
-    fn move_to(&mut self, axes: Range<usize>, mut flat: usize) {
+    pub(super) fn move_to(&mut self, axes: Range<usize>, mut flat: usize) {
         let program = self.program;
         for axis in axes.rev() {
             let size = program.sizes[axis];
@@ -195,80 +197,6 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Folds a range of units of the reduction (see [`Bytecode::n_units`]) into cleared
-    /// accumulators.
-    pub(super) fn fold(&mut self, units: Range<usize>) {
-        let program = self.program;
-        if program.accumulators.is_empty() {
-            return;
-        }
-        self.reset_accumulators();
-        if program.lanes.per_output > 1 {
-            self.run_phase(Phase::Body);
-            // The epilogue runs on words.
-            self.start /= program.lanes.per_output;
-            self.len /= program.lanes.per_output;
-        } else if program.lanes.reduced {
-            self.fold_lanes(units);
-        } else if !units.is_empty() {
-            self.fold_points(units);
-        }
-    }
-
-    /// Folds a range of units if lanes are output elements. Each unit is then one point of the
-    /// reduced axes.
-    fn fold_points(&mut self, units: Range<usize>) {
-        /// The number of points between two checks for an early stop.
-        const LOOK_EVERY: usize = 4;
-        let program = self.program;
-        let axes = program.n_domain..program.sizes.len();
-        self.move_to(axes.clone(), units.start);
-        for done in 1..=units.len() {
-            self.run_phase(Phase::Body);
-            if program.stops && done % LOOK_EVERY == 0 && self.all_are_decided() {
-                return;
-            }
-            self.advance(axes.clone());
-        }
-    }
-
-    /// Returns `true` if no further point can change any lane: `All` is decided by 0, `Any` by 1.
-    fn all_are_decided(&self) -> bool {
-        self.program.accumulators.iter().all(|accumulator| {
-            let undecided = u8::from(accumulator.op == Reduce::All);
-            !self.registers[accumulator.register].lanes::<u8>()[..self.len].contains(&undecided)
-        })
-    }
-
-    /// Folds a range of units if lanes run along the reduced axes. Each unit is then one block of
-    /// lanes. At the end, the lanes of each accumulator are folded into one.
-    fn fold_lanes(&mut self, units: Range<usize>) {
-        let program = self.program;
-        let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
-        // Unit u is block `u % n_blocks` of the point `u / n_blocks` of the other reduced axes.
-        let mut block = 0;
-        if units.start > 0 {
-            block = units.start % program.n_blocks;
-            self.move_to(axes.clone(), units.start / program.n_blocks);
-        }
-        for _ in units {
-            self.start = block * program.block;
-            self.len = (lanes.len - self.start).min(program.block);
-            self.run_phase(Phase::Body);
-            if program.stops && self.is_decided() {
-                break;
-            }
-            block += 1;
-            if block == program.n_blocks {
-                block = 0;
-                self.advance(axes.clone());
-            }
-        }
-        self.fold_accumulators();
-        // The epilogue runs on the one folded lane.
-        (self.start, self.len) = (0, 1);
-    }
-
     /// Fills the accumulators with the identities of their reductions.
     pub(super) fn reset_accumulators(&mut self) {
         let width = self.folded_lanes();
@@ -299,18 +227,22 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Returns `true` if some lane of each accumulator decides the whole reduction: 1 for `Any`, 0
-    /// for `All`.
-    fn is_decided(&self) -> bool {
+    /// Returns `true` if no further unit can change a result. Lanes that are folded together are
+    /// decided by one lane: 1 for `Any`, 0 for `All`.
+    pub(super) fn is_decided(&self) -> bool {
         self.program.accumulators.iter().all(|accumulator| {
+            let lanes = self.registers[accumulator.register].lanes::<u8>();
             let answer = u8::from(accumulator.op == Reduce::Any);
-            self.registers[accumulator.register].lanes::<u8>()[..FOLDED_LANES].contains(&answer)
+            match self.folding() {
+                Fold::Together(_) => lanes[..FOLDED_LANES].contains(&answer),
+                Fold::Each => !lanes[..self.len].contains(&(1 - answer)),
+            }
         })
     }
 
     /// Folds the lanes of each accumulator into one total, by halves: 32 lanes into 16, then into
     /// 8, and so on.
-    fn fold_accumulators(&mut self) {
+    pub(super) fn fold_accumulators(&mut self) {
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
                 let lanes = self.registers[accumulator.register].lanes::<T>();
@@ -321,7 +253,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Returns copies of the totals of the current block after [`fold`](Self::fold).
+    /// Returns copies of the totals of the current block.
     pub(super) fn totals(&self) -> Vec<Register> {
         let accumulators = self.program.accumulators.iter();
         accumulators
@@ -331,7 +263,6 @@ impl<'p> Machine<'p> {
 
     /// Combines the totals of consecutive parts of a reduction, in the order of the parts.
     pub(super) fn join(&mut self, parts: &[Vec<Register>]) {
-        self.reset_accumulators();
         for (number, accumulator) in self.program.accumulators.iter().enumerate() {
             with_lane!(accumulator.dtype, T => {
                 let total = &mut self.registers[accumulator.total].lanes_mut::<T>()[..self.len];
@@ -342,76 +273,5 @@ impl<'p> Machine<'p> {
                 }
             });
         }
-    }
-
-    /// Runs the epilogue and writes the block to `out`.
-    pub(super) fn finish<T: Stored>(&mut self, out: &mut [T]) -> Result<()> {
-        let program = self.program;
-        // A program that runs in place reads the old elements of the output. Each element is
-        // converted, because the type of elements may differ from the type of lanes (`bool`,
-        // `f16`).
-        if let Some(register) = program.before {
-            let lanes = self.registers[register].lanes_mut::<T::Lane>();
-            lanes
-                .iter_mut()
-                .zip(&*out)
-                .for_each(|(lane, &element)| *lane = element.load());
-        }
-        let ends_in_result = program
-            .epilogue
-            .last()
-            .is_some_and(|last| !last.uniform && program.result == Slot::Lanes(last.destination));
-        // If the last instruction computes the result and lanes need no conversion, it writes to
-        // the output directly.
-        if let (true, Some(out)) = (ends_in_result, T::as_bytes_mut(out)) {
-            self.run(&program.epilogue, Some(out));
-            return self.check();
-        }
-        self.run_phase(Phase::Epilogue);
-        self.check()?;
-        match self.view::<T::Lane>(program.result) {
-            View::Lanes(lanes) => out
-                .iter_mut()
-                .zip(lanes)
-                .for_each(|(out, &lane)| *out = T::store(lane)),
-            View::Uniform(lane) => out.fill(T::store(lane)),
-        }
-        Ok(())
-    }
-
-    /// Runs the instructions of a phase on the current block.
-    pub(super) fn run_phase(&mut self, phase: Phase) {
-        let program = self.program;
-        let instructions = match phase {
-            Phase::Setup => &program.setup,
-            Phase::Body => &program.body,
-            Phase::Epilogue => &program.epilogue,
-        };
-        self.run(instructions, None);
-    }
-
-    /// Runs instructions on the current block. If `out` is given, the last instruction writes to
-    /// it.
-    fn run(&mut self, instructions: &[Instruction], mut out: Option<&mut [u8]>) {
-        let Some(last) = instructions.len().checked_sub(1) else {
-            return;
-        };
-        let level = self.level;
-        level.dispatch(
-            #[inline(always)]
-            || {
-                for (number, instruction) in instructions.iter().enumerate() {
-                    // Taken out of the list, so that operands can be borrowed from the other
-                    // registers.
-                    let mut register = std::mem::take(&mut self.registers[instruction.destination]);
-                    let mut destination = match &mut out {
-                        Some(out) if number == last => Destination(out),
-                        _ => register.destination(),
-                    };
-                    self.step(instruction, &mut destination);
-                    self.registers[instruction.destination] = register;
-                }
-            },
-        );
     }
 }

@@ -68,13 +68,11 @@ impl Moves {
         if piece >= out.len() || rayon::current_num_threads() == 1 {
             return self.fill_part(&whole, inputs, out);
         }
-        let n_pieces = out.len() / slab * slab.div_ceil(piece);
         let pieces = out.chunks_mut(slab).enumerate().flat_map(|(outer, out)| {
             let pieces = out.chunks_mut(piece).enumerate();
             pieces.map(move |(number, out)| (outer, number, out))
         });
         parallel::for_each(
-            n_pieces,
             pieces,
             || (),
             |(), (mut outer, number, out)| {

@@ -211,7 +211,6 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     let fit = AtomicBool::new(true);
     let products = out.chunks_mut(m * n).enumerate();
     parallel::for_each(
-        products.len(),
         products,
         || (),
         |(), product| {

@@ -120,12 +120,11 @@ pub(super) struct Bytecode {
     pub(super) offsets: Vec<isize>,
     /// The stride of each map, for each loop axis: `strides[axis][map]`.
     pub(super) strides: Vec<Vec<isize>>,
-    /// Instructions that run once per block, before the reduction: they depend on no reduced axis.
-    pub(super) setup: Vec<Instruction>,
-    /// Instructions that run at every point of the reduction.
-    pub(super) body: Vec<Instruction>,
-    /// Instructions that run once per block, after the reduction.
-    pub(super) epilogue: Vec<Instruction>,
+    /// The instructions that run once per block before the reduction, because they depend on no
+    /// reduced axis (the setup), followed by the body and the epilogue.
+    pub(super) instructions: Vec<Instruction>,
+    /// The numbers of the instructions that run at every point of the reduction.
+    pub(super) body: Range<usize>,
     pub(super) accumulators: Vec<Accumulator>,
     /// For each register, whether it holds one value for all lanes.
     pub(super) registers: Vec<bool>,
@@ -158,6 +157,36 @@ impl Bytecode {
     /// of elements.
     pub(super) fn in_place(nest: &LoopNest) -> Self {
         Compiler::in_place(nest).compile()
+    }
+
+    /// Returns the numbers of the instructions that run once per block, after the reduction.
+    pub(super) fn epilogue(&self) -> Range<usize> {
+        self.body.end..self.instructions.len()
+    }
+
+    /// Returns the number of the instruction that computes the lanes of the result at last, if there
+    /// is one.
+    pub(super) fn direct(&self) -> Option<usize> {
+        let last = self.epilogue().last()?;
+        let instruction = &self.instructions[last];
+        let is_result = self.result == Slot::Lanes(instruction.destination);
+        (is_result && !instruction.uniform).then_some(last)
+    }
+
+    /// Returns the domain axes that no lanes run along.
+    pub(super) fn outer_axes(&self) -> Range<usize> {
+        match self.lanes.reduced {
+            true => 0..self.n_domain,
+            false => 0..self.lanes.first,
+        }
+    }
+
+    /// Returns the number of output elements of all lanes.
+    pub(super) fn n_lane_outputs(&self) -> usize {
+        match self.lanes.reduced {
+            true => 1,
+            false => self.lanes.n_outputs(),
+        }
     }
 
     /// Returns the number of lanes of a register. Registers are no longer than the lanes in use:

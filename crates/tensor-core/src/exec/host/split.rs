@@ -8,9 +8,8 @@
 use super::kernel::Span;
 use super::lanes::Stored;
 use super::machine::Machine;
-use super::program::{Bytecode, Phase};
+use super::program::Bytecode;
 use super::register::Register;
-use super::rows::MAX_ROWS;
 use crate::dtype::HostData;
 use crate::error::Result;
 use crate::ir::LoopNest;
@@ -74,7 +73,6 @@ impl Loops {
         }
         let chunks = out.chunks_mut(self.elements).enumerate();
         parallel::for_each(
-            chunks.len(),
             chunks,
             || Machine::new(&self.program, inputs),
             |machine, (task, out)| machine.fill(task * self.elements, out),
@@ -104,22 +102,13 @@ fn elements_per_task(nest: &LoopNest, program: &Bytecode) -> usize {
     task_len(program, nest.output_len(), wish)
 }
 
-/// Returns the number of output elements of one task, at least `wish`. Rounds up to whole groups of
-/// rows of lanes if enough tasks remain or the task grows little, otherwise to whole rows,
-/// otherwise to blocks.
+/// Returns the number of output elements of one task, at least `wish`. Rounds up to whole rows of
+/// lanes if enough tasks remain or the task grows little, otherwise to blocks.
 fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
-    let lanes = if program.lanes.reduced {
-        1
-    } else {
-        program.lanes.n_outputs()
-    };
-    let rows = |n: usize| lanes.saturating_mul(n);
-    // Units to which a task's length is rounded, largest first.
-    let units = [MAX_ROWS, MAX_ROWS / 2, 1].map(rows);
-    let fits = |&unit: &usize| n_elements / unit >= ENOUGH_TASKS || unit <= 2 * wish;
-    let unit = units.into_iter().find(fits);
+    let row = program.n_lane_outputs();
+    let is_row = n_elements / row >= ENOUGH_TASKS || row <= 2 * wish;
     let a_block = program.block / program.lanes.per_output;
-    wish.next_multiple_of(unit.unwrap_or(a_block))
+    wish.next_multiple_of(if is_row { row } else { a_block })
 }
 
 /// Returns the number of parts of the reduction for each output block: 1, unless there are too few
@@ -130,11 +119,7 @@ fn n_parts(nest: &LoopNest, program: &Bytecode, n_elements: usize, n_tasks: usiz
         .len()
         .saturating_mul(n_elements)
         .saturating_mul(nest.reduce_len());
-    let lanes = if program.lanes.reduced {
-        1
-    } else {
-        program.lanes.n_outputs().min(program.block)
-    };
+    let lanes = program.n_lane_outputs().min(program.block);
     // Values that one output block reduces.
     let values_a_block = values / n_elements.div_ceil(lanes.max(1));
     let units = program.n_units;
@@ -161,23 +146,14 @@ fn fill_in_parts<T: Stored>(
         let mut parts: Vec<Vec<Register>> = Vec::new();
         parts.resize_with(n_parts, Vec::new);
         parallel::for_each(
-            n_parts,
             parts.iter_mut().enumerate(),
             || Machine::new(program, inputs),
             |machine, (part, totals)| {
-                machine.seek(done, len);
-                // Each thread runs the setup itself, because its results are in registers of the
-                // thread's machine.
-                machine.run_phase(Phase::Setup);
-                machine.fold(cut(part)..cut(part + 1));
-                machine.check()?;
-                *totals = machine.totals();
+                *totals = machine.fold_part(done, len, cut(part)..cut(part + 1))?;
                 Ok(())
             },
         )?;
-        machine.run_phase(Phase::Setup);
-        machine.join(&parts);
-        machine.finish(&mut out[done..done + len])?;
+        machine.join_parts(done, &parts, &mut out[done..done + len])?;
         done += len;
     }
     Ok(())

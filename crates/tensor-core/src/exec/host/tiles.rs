@@ -247,13 +247,11 @@ impl Tiles {
             self.sizes[axis]
         };
         let len = slab / n_indices * n;
-        let n_pieces = out.len() / slab * slab.div_ceil(len);
         let pieces = out.chunks_mut(slab).enumerate().flat_map(|(number, out)| {
             let pieces = out.chunks_mut(len).enumerate();
             pieces.map(move |(part, out)| (number, part, out))
         });
         parallel::for_each(
-            n_pieces,
             pieces,
             || vec![0; self.sizes.len()],
             |index, (number, part, out)| {
