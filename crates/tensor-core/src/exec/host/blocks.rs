@@ -64,7 +64,7 @@ impl<T: Stored> Output for &mut [T] {
     }
 }
 
-/// What follows the instructions that run.
+/// The action after the instructions that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The first block.

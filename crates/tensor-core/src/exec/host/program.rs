@@ -164,8 +164,8 @@ impl Bytecode {
         self.body.end..self.instructions.len()
     }
 
-    /// Returns the number of the instruction that computes the lanes of the result at last, if there
-    /// is one.
+    /// Returns the number of the instruction that computes the lanes of the result at last, if
+    /// there is one.
     pub(super) fn direct(&self) -> Option<usize> {
         let last = self.epilogue().last()?;
         let instruction = &self.instructions[last];
