@@ -105,15 +105,18 @@ impl LaneAxes {
 /// from `first` on, which have these sizes. Returns `None` if the distance varies.
 pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
     let strides = &map.strides[first..first + sizes.len()];
-    let last = *strides.last()?;
-    let mut expected = last;
-    for (&stride, &size) in strides.iter().zip(sizes).rev() {
-        if stride != expected && size != 1 {
+    // The index of an axis of size 1 is always 0, whatever the stride is.
+    let longer = strides.iter().zip(sizes).filter(|(_, size)| **size != 1);
+    let mut last = None;
+    let mut expected = 0;
+    for (&stride, &size) in longer.rev() {
+        if last.is_some() && stride != expected {
             return None;
         }
+        last = last.or(Some(stride));
         expected = stride.wrapping_mul(size.cast_signed());
     }
-    Some(last)
+    last.or_else(|| strides.last().copied())
 }
 
 /// Returns suffixes of the axes in `range`, from the last axis alone to more and more axes, up to
@@ -136,4 +139,24 @@ fn suffixes(sizes: &[usize], range: Range<usize>, reduced: bool) -> impl Iterato
             per_output: 1,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_of_one_element_do_not_join_axes_that_are_apart() {
+        let flat = |strides: &[isize], sizes: &[usize]| {
+            let strides = strides.to_vec();
+            flat_stride(&IndexMap { offset: 0, strides }, 0, sizes)
+        };
+        assert_eq!(flat(&[6, 3, 1], &[2, 2, 3]), Some(1));
+        assert_eq!(flat(&[6, 77, 2], &[2, 1, 3]), Some(2));
+        assert_eq!(flat(&[3, 1, 77], &[2, 3, 1]), Some(1));
+        assert_eq!(flat(&[1, 1, 0], &[2, 1, 2]), None);
+        assert_eq!(flat(&[4, 4, 1], &[2, 1, 3]), None);
+        assert_eq!(flat(&[5], &[1]), Some(5));
+        assert_eq!(flat(&[], &[]), None);
+    }
 }
