@@ -29,6 +29,7 @@ pub mod normality;
 pub mod products;
 pub mod qem_fit;
 pub mod rows;
+pub mod scans;
 pub mod similarity;
 pub mod similarity_pairs;
 pub mod small_eval;
@@ -59,6 +60,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(conv_gradients::tasks());
     tasks.extend(products::tasks());
     tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
+    tasks.extend(scans::programs(scans::SHAPES).map(TensorWorkload::task));
     tasks.extend(moves::tasks());
     tasks.extend(functions::tasks(functions::LEN));
     tasks.extend(small_eval::tasks());

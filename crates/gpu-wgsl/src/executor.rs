@@ -29,9 +29,7 @@ use tensor_core::{DType, HostData};
 
 use crate::device::{Generated, Measuring};
 use crate::limits::KernelLimits;
-use crate::nest::{
-    self, Division, Emitted, NestParams, Numbers, Schedule, SplitReduction, SubNest,
-};
+use crate::nest::{self, Division, Emitted, NestParams, Numbers, Schedule, Sequence, SubNest};
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
 use array::{Faults, Gathered, WORD_BITS};
@@ -356,19 +354,23 @@ impl Gpu {
 
     fn run_parts(
         &self,
-        parts: &SplitReduction,
+        parts: &Sequence,
         origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
-        let at = |places: &[usize]| -> Vec<&Array> {
-            places.iter().map(|&place| inputs[place]).collect()
-        };
-        let mut partials = Vec::with_capacity(parts.folds.len());
-        for (fold, places) in &parts.folds {
-            partials.push(self.run_nest(fold, origin, &at(places))?);
+        let mut results: Vec<Array> = Vec::with_capacity(parts.nests.len());
+        for (nest, numbers) in &parts.nests {
+            let input = |&number: &usize| match number.checked_sub(inputs.len()) {
+                Some(result) => &results[result],
+                None => inputs[number],
+            };
+            let own: Vec<&Array> = numbers.iter().map(input).collect();
+            results.push(self.run_nest(nest, origin, &own)?);
         }
-        let given = at(&parts.rest_inputs).into_iter().chain(&partials);
-        self.run_nest(&parts.rest, origin, &given.collect::<Vec<_>>())
+        match results.pop() {
+            Some(result) => Ok(result),
+            None => unreachable!("a sequence has nests"),
+        }
     }
 
     /// Runs a nest window by window. Each window binds only a chunk of every array.

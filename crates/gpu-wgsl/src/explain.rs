@@ -94,7 +94,7 @@ impl Gpu {
                 to.extend(texts);
             }
             Ok(Division::Parts(parts)) => {
-                for (part, lens) in parts.nests(lens) {
+                for (part, lens) in parts.with_lens(lens) {
                     self.explain_nest(step, part, &lens, to);
                 }
             }

@@ -3,9 +3,9 @@
 //! Role: the only code generator for kernels of plan steps. [`tensor_core::ir`] defines the meaning
 //! of a nest. The generated text depends only on the nest and its [`Schedule`].
 //! Method: either a workgroup computes a block of the output from inputs staged in workgroup memory
-//! (`blocks`), or several invocations share an output element (`lanes`). Values that do not depend
-//! on an axis are computed outside of its loop. Sizes and strides are literals, because compilers
-//! turn divisions by literals into multiplications.
+//! (`blocks`), or several invocations share an output element (`lanes`) or a line of a scan
+//! (`scan`). Values that do not depend on an axis are computed outside of its loop. Sizes and
+//! strides are literals, because compilers turn divisions by literals into multiplications.
 //! Limits: positions are `i32`. WGSL has no elementary functions of `f64` ([`has_text`]).
 
 mod access;
@@ -18,14 +18,17 @@ mod numbers;
 mod opaque;
 mod parts;
 mod placement;
+mod scan;
+mod scan_parts;
 mod schedule;
+mod sequence;
 mod statements;
 mod text;
 mod window;
 
 pub(crate) use numbers::{Numbers, split};
-pub(crate) use parts::SplitReduction;
 pub(crate) use schedule::{Division, Schedule, divide, schedule};
+pub(crate) use sequence::Sequence;
 pub(crate) use window::{SubNest, bytes};
 
 use tensor_core::DType;

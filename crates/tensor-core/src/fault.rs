@@ -14,6 +14,9 @@ pub(crate) enum Fault {
     PlannedEpilogue,
     /// `a - b` becomes `b - a` in a planned nest.
     PlannedOperands,
+    /// A scan that leaves out the element at its own position includes the element in a planned
+    /// nest.
+    PlannedScan,
     /// A step that reads other rows than its own joins a band.
     BandedRows,
     /// The cache of plans ignores the values of constants.
@@ -48,9 +51,9 @@ pub(crate) fn is_planted(fault: Fault) -> bool {
 
 /// Returns whether a fault of the planner is enabled on this thread. Its plans are not cached.
 pub(crate) fn changes_plans() -> bool {
-    use Fault::{BandedRows, PlannedEpilogue, PlannedOperands, PlannedStride};
+    use Fault::{BandedRows, PlannedEpilogue, PlannedOperands, PlannedScan, PlannedStride};
     matches!(
         PLANTED.get(),
-        Some(PlannedStride | PlannedEpilogue | PlannedOperands | BandedRows)
+        Some(PlannedStride | PlannedEpilogue | PlannedOperands | PlannedScan | BandedRows)
     )
 }

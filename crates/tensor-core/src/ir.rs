@@ -7,7 +7,8 @@
 //! values are computed in order, each from earlier values: elements of inputs read through
 //! [`IndexMap`]s, constants, positions, and scalar operations. A [`Value::Reduced`] folds a value
 //! over all reduced axes. The values that depend on it form the epilogue, which is computed once
-//! per output element. The output is contiguous and row-major.
+//! per output element. A [`Value::Scanned`] folds a value along an axis of the domain and has a
+//! result at each point, which an epilogue may follow, too. The output is contiguous and row-major.
 //! ```text
 //! for d in domain:                       for (i, j) in 2000 x 2000:
 //!     accumulators = identities              count = 0
@@ -31,11 +32,12 @@
 //! - no reduced axis has size 0: the planner replaces an empty reduction by its identity;
 //! - a value outside a `Reduced` depends on domain axes only; a `Reduced` is not nested inside
 //!   another;
+//! - a nest with a `Scanned` has no other fold and no reduced axes;
 //! - every map has one stride per loop axis; if all guards hold, its positions are inside the
 //!   input;
 //! - types match the description of each operation.
 //!
-//! Limits: scans, sorts and scatters cannot be expressed.
+//! Limits: sorts and scatters cannot be expressed.
 
 mod packing;
 mod pairs;
@@ -44,7 +46,7 @@ pub(crate) use packing::WORD_BITS;
 pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
 
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Unary};
 use crate::shape::element_count;
 use std::fmt;
 
@@ -142,6 +144,8 @@ pub enum Value {
     Cast(DType, ValueId),
     /// The value folded over all reduced axes. The sum of `bool`s is a `u32`.
     Reduced(Reduce, ValueId),
+    /// The value folded along an axis of the domain: at each point, over the points up to there.
+    Scanned(Scan, ValueId),
 }
 
 /// A nest of loops that computes one output array; see the module documentation for the definition.
@@ -238,7 +242,9 @@ impl Value {
                 at,
                 ..
             } => (Some(at), Some(low), Some(high)),
-            Self::Unary(_, a) | Self::Cast(_, a) | Self::Reduced(_, a) => (Some(a), None, None),
+            Self::Unary(_, a) | Self::Cast(_, a) | Self::Reduced(_, a) | Self::Scanned(_, a) => {
+                (Some(a), None, None)
+            }
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (Some(a), Some(b), None),
             Self::Select(a, b, c) => (Some(a), Some(b), Some(c)),
         };
@@ -252,7 +258,8 @@ impl Value {
             Self::Gather { at: a, .. }
             | Self::Unary(_, a)
             | Self::Cast(_, a)
-            | Self::Reduced(_, a) => *a = f(*a),
+            | Self::Reduced(_, a)
+            | Self::Scanned(_, a) => *a = f(*a),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (*a, *b) = (f(*a), f(*b)),
             Self::Select(a, b, c)
             | Self::Random {
@@ -261,6 +268,12 @@ impl Value {
                 ..
             } => (*a, *b, *c) = (f(*a), f(*b), f(*c)),
         }
+    }
+
+    /// Returns whether the value combines another value at several points of the loops.
+    #[must_use]
+    pub fn is_fold(&self) -> bool {
+        matches!(self, Self::Reduced(..) | Self::Scanned(..))
     }
 
     /// Returns the index maps of the value, guards included, but not those of its operands.
@@ -297,6 +310,8 @@ impl Value {
             Self::Unary(op, _) => op.cost(),
             Self::Binary(op, ..) => op.cost(),
             Self::Compare(..) | Self::Select(..) | Self::Cast(..) | Self::Reduced(..) => 1,
+            // Each element waits for the previous one.
+            Self::Scanned(..) => 4,
             Self::Inside(guards) => guards.len(),
             Self::Random { .. } => 40,
             Self::Gather { .. } => 2,
@@ -337,8 +352,18 @@ impl LoopNest {
         self.dtypes[self.result().0]
     }
 
-    /// Returns for each value whether it belongs to the body: the values that a reduction depends
-    /// on, computed at every point of all loops. The others are computed once per output element. A
+    /// Returns the scan of the nest and its value, or `None` if the nest scans nothing.
+    #[must_use]
+    pub fn scan(&self) -> Option<(ValueId, Scan)> {
+        let mut values = self.values.iter().enumerate();
+        values.find_map(|(id, value)| match value {
+            Value::Scanned(scan, _) => Some((ValueId(id), *scan)),
+            _ => None,
+        })
+    }
+
+    /// Returns for each value whether it belongs to the body: the values that a fold depends on,
+    /// computed at every point of all loops. The others are computed once per output element. A
     /// value that both the body and the epilogue use counts as body, and the epilogue computes it
     /// again.
     #[must_use]
@@ -347,8 +372,7 @@ impl LoopNest {
         for (id, value) in self.values.iter().enumerate().rev() {
             // Backwards, because operands precede their uses: a value is marked before its operands
             // are.
-            let reduced = matches!(value, Value::Reduced(..));
-            if reduced || body[id] {
+            if value.is_fold() || body[id] {
                 for operand in value.operands() {
                     body[operand.0] = true;
                 }
@@ -357,7 +381,7 @@ impl LoopNest {
         body
     }
 
-    /// Returns for each value whether the result depends on it other than through a reduction.
+    /// Returns for each value whether the result depends on it other than through a fold.
     #[must_use]
     pub fn epilogue(&self) -> Vec<bool> {
         let mut needed = vec![false; self.values.len()];
@@ -365,8 +389,8 @@ impl LoopNest {
             *last = true;
         }
         for (id, value) in self.values.iter().enumerate().rev() {
-            // A reduction is needed itself, but its operands are computed in the body.
-            if needed[id] && !matches!(value, Value::Reduced(..)) {
+            // A fold is needed itself, but its operands are computed in the body.
+            if needed[id] && !value.is_fold() {
                 for operand in value.operands() {
                     needed[operand.0] = true;
                 }
@@ -390,6 +414,11 @@ impl LoopNest {
                 for (axis, &stride) in map.strides.iter().enumerate() {
                     depends[axis] |= stride != 0;
                 }
+            }
+            if let Value::Scanned(scan, _) = &self.values[id.0]
+                && let Some(depends) = depends.get_mut(scan.axis)
+            {
+                *depends = true;
             }
             open.extend(self.values[id.0].operands());
         }
@@ -433,9 +462,9 @@ impl LoopNest {
             let cost = value.cost() as f64;
             // A value that both the body and the epilogue use is computed in both, so both costs
             // count.
-            let inside = body[id] || matches!(value, Value::Reduced(..));
+            let inside = body[id] || value.is_fold();
             total += if inside { cost * points } else { 0.0 };
-            let after = epilogue[id] && !matches!(value, Value::Reduced(..));
+            let after = epilogue[id] && !value.is_fold();
             total += if after { cost * outputs } else { 0.0 };
         }
         total
@@ -475,6 +504,7 @@ impl LoopNest {
                 return wrong(id, "an operand follows its use");
             }
         }
+        self.check_scan()?;
         self.check_contract()?;
         let (body, epilogue) = (self.body(), self.epilogue());
         for (id, value) in self.values.iter().enumerate() {
@@ -483,8 +513,7 @@ impl LoopNest {
             }
             let on_reduced =
                 |map: &IndexMap| map.strides[self.domain.len()..].iter().any(|&s| s != 0);
-            if epilogue[id] && !matches!(value, Value::Reduced(..)) && value.maps().any(on_reduced)
-            {
+            if epilogue[id] && !value.is_fold() && value.maps().any(on_reduced) {
                 return wrong(id, "the epilogue depends on a reduced axis");
             }
             if body[id] && matches!(value, Value::Reduced(..)) {
@@ -546,6 +575,25 @@ impl LoopNest {
         }
     }
 
+    fn check_scan(&self) -> Result<(), String> {
+        let Some((id, scan)) = self.scan() else {
+            return Ok(());
+        };
+        let n_folds = self.values.iter().filter(|value| value.is_fold()).count();
+        if n_folds > 1 || !self.reduce.is_empty() {
+            return Err(format!("value {}: a scan is not the only fold", id.0));
+        }
+        if scan.axis >= self.domain.len() {
+            return Err(format!(
+                "value {}: no such axis (axis {}; the domain has {} axes)",
+                id.0,
+                scan.axis,
+                self.domain.len()
+            ));
+        }
+        Ok(())
+    }
+
     fn check_types(&self, id: usize) -> Result<(), String> {
         let of = |value: ValueId| self.dtypes[value.0];
         let same = |a: ValueId, b: ValueId| {
@@ -580,6 +628,8 @@ impl LoopNest {
             Value::Cast(to, _) => *to,
             Value::Reduced(op, a) if op.accepts(of(*a)) => op.result(of(*a)),
             Value::Reduced(op, a) => return refused(op.name(), of(*a)),
+            Value::Scanned(scan, a) if scan.accepts(of(*a)) => of(*a),
+            Value::Scanned(scan, a) => return refused(scan.name(), of(*a)),
         };
         if expected == self.dtypes[id] {
             Ok(())
@@ -665,6 +715,11 @@ impl fmt::Display for Value {
             Self::Select(condition, a, b) => write!(f, "select({condition}, {a}, {b})"),
             Self::Cast(to, a) => write!(f, "{to}({a})"),
             Self::Reduced(op, a) => write!(f, "{} of {a}", op.name()),
+            Self::Scanned(scan, a) => {
+                write!(f, "{} of {a} along {}", scan.name(), axis_name(scan.axis))?;
+                f.write_str(if scan.reversed { ", reversed" } else { "" })?;
+                f.write_str(if scan.exclusive { ", exclusive" } else { "" })
+            }
         }
     }
 }

@@ -30,6 +30,7 @@ pub use binary::Binary;
 pub(crate) use binary::dot4_i8;
 pub use compare::Compare;
 pub use reduce::Reduce;
+pub use scan::Scan;
 pub(crate) use unary::Spread;
 pub use unary::{Rounding, Unary};
 
@@ -38,4 +39,5 @@ pub(crate) mod calculus;
 mod binary;
 mod compare;
 mod reduce;
+mod scan;
 mod unary;

@@ -19,13 +19,14 @@ use std::sync::Arc;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Unary};
 use crate::storage::{HostStorage, Storage};
 
 pub use axes::{Axes, Axis};
 pub use einsum::einsum;
 pub use elementwise::Choice;
 pub use operand::Operand;
+pub use scan::ScanAxis;
 
 mod adjoint;
 mod axes;
@@ -42,6 +43,7 @@ mod near_zero;
 mod operand;
 mod products;
 mod reduce;
+mod scan;
 pub(crate) mod stored;
 mod triangle;
 mod views;
@@ -149,6 +151,8 @@ pub(crate) enum Op {
     Surrogate,
     /// A reduction over the last `n_reduced` axes.
     Reduce { op: Reduce, n_reduced: usize },
+    /// A scan along an axis.
+    Scan(Scan),
 }
 
 impl Op {
@@ -171,6 +175,7 @@ impl Op {
             Self::Gather { .. } => "gather",
             Self::Surrogate => "with_surrogate_gradient",
             Self::Reduce { op, .. } => op.name(),
+            Self::Scan(scan) => scan.name(),
         }
     }
 }
@@ -221,6 +226,7 @@ impl PartialEq for Op {
                     n_reduced: other_n,
                 },
             ) => (op, n_reduced) == (other_op, other_n),
+            (Self::Scan(a), Self::Scan(b)) => a == b,
             _ => false,
         }
     }
@@ -244,6 +250,7 @@ impl Hash for Op {
             Self::Pad { before, fill } => (before, fill).hash(state),
             Self::Gather { axis, rows } => (axis, rows).hash(state),
             Self::Reduce { op, n_reduced } => (op, n_reduced).hash(state),
+            Self::Scan(scan) => scan.hash(state),
         }
     }
 }

@@ -399,6 +399,55 @@ def reductions():
     case(*softmax(0), iota((0, 3), F32), refused="EmptyReduction")
 
 
+def scans():
+    starts = {"cumsum": 0, "cumprod": 1, "cummax": None, "cummin": None}
+    functions = {"cumsum": np.cumsum, "cumprod": np.cumprod, "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
+
+    def start(name, dtype):
+        if starts[name] is not None:
+            return starts[name]
+        least = -INF if dtype in (F32, F64) else np.iinfo(dtype).min
+        greatest = INF if dtype in (F32, F64) else np.iinfo(dtype).max
+        return least if name == "cummax" else greatest
+
+    def running(name, x, axis, reversed=False, exclusive=False, refused=None):
+        def function(x):
+            dtype = U32 if x.dtype == np.bool_ else x.dtype.type
+            if reversed:
+                x = np.flip(x, axis)
+            if name in ("cumsum", "cumprod"):
+                y = functions[name](x, axis, dtype=dtype)
+            else:
+                y = functions[name](x, axis)
+            if exclusive:
+                y = np.concatenate([np.full_like(y.take([0], axis), start(name, dtype)), y], axis)
+                y = y.take(range(x.shape[axis]), axis)
+            return np.flip(y, axis) if reversed else y
+
+        suffix = ("_reversed" if reversed else "") + ("_exclusive" if exclusive else "")
+        case(f"{name}{suffix} {axis}", function, x, refused=refused)
+
+    special = np.array([[1.0, NAN, 2.0, INF], [INF, -INF, 1.0, 0.0], [-0.0, 0.0, -3.0, NAN]], F32)
+    for name in functions:
+        for reversed in False, True:
+            for exclusive in False, True:
+                for axis in 0, 1, -1:
+                    running(name, iota((2, 3, 4), F32), axis, reversed, exclusive)
+                for dtype in F64, I32, U32:
+                    running(name, iota((3, 4), dtype), 1, reversed, exclusive)
+                running(name, special, 0, reversed, exclusive)
+                running(name, special, 1, reversed, exclusive)
+        running(name, iota((3, 1), F32), 1)
+        running(name, iota((3, 0), F32), 1)
+        running(name, iota((0, 3), F32), 1)
+        running(name, iota((2, 3), F32), 2, refused="AxisOutOfRange")
+        running(name, iota((2, 3), F32), -3, refused="AxisOutOfRange")
+    running("cumsum", bits((3, 4)), 0)
+    running("cumsum", bits((3, 4)), 1, reversed=True, exclusive=True)
+    running("cumsum", np.array([2**31 - 1, 1, 1], I32), 0)
+    running("cumprod", np.array([2**31, 2, 3], U32), 0)
+
+
 def picking():
     def take(axis):
         return f"gather {axis}", lambda x, index: np.take(x, index.astype(np.int64), axis)
@@ -504,6 +553,7 @@ selection()
 views()
 joining()
 reductions()
+scans()
 picking()
 products()
 chains()

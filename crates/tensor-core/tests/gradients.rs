@@ -5,7 +5,7 @@ use tensor_core::compare::{Tolerance, compare};
 use tensor_core::ndarray::array;
 use tensor_core::rng::Philox;
 use tensor_core::view::Slice;
-use tensor_core::{Axes, DType, Error, Host, Tensor, einsum, grad};
+use tensor_core::{Axes, DType, Error, Host, ScanAxis, Tensor, einsum, grad};
 
 /// Returns numbers alternately in 0.25..0.95 and in 1.05..1.75, so that none is near an integer.
 fn numbers(shape: &[usize], stream: u64) -> Vec<f64> {
@@ -156,6 +156,31 @@ fn products_and_sums_have_their_gradients() {
     check("mean", &[&[2, 3]], |x| x[0].mean(0));
     check("prod", &[&[2, 3]], |x| x[0].prod(1));
     check("max, min", &[&[3, 4]], |x| x[0].max(1) - x[0].min(1));
+    let along = ScanAxis::new(1);
+    for along in [
+        along,
+        along.reversed(),
+        along.exclusive(),
+        along.reversed().exclusive(),
+    ] {
+        check("cumsum", &[&[2, 4, 3]], |x| x[0].cumsum(along));
+        check("cumprod", &[&[2, 4, 3]], |x| x[0].cumprod(along));
+        // Exclusive extremes begin with an infinity, which has no weighted sum.
+        check("cummax", &[&[2, 4, 3]], |x| {
+            x[0].cummax(along).maximum(-9.0)
+        });
+        check("cummin", &[&[2, 4, 3]], |x| x[0].cummin(along).minimum(9.0));
+        // Lines with one zero, with two, and with none.
+        check("cumprod with zeros", &[&[3, 4]], |x| {
+            let is_kept = array![
+                [1.0, 0.0, 1.0, 1.0],
+                [0.0, 1.0, 0.0, 1.0],
+                [1.0, 1.0, 1.0, 1.0]
+            ];
+            let zeros = Tensor::from_array(is_kept);
+            (&x[0] * zeros).cumprod(along)
+        });
+    }
     check("softmax", &[&[3, 4]], |x| x[0].softmax(1));
     check("var", &[&[3, 4]], |x| x[0].var(1, 1));
 }
@@ -199,6 +224,9 @@ fn second_derivatives_are_gradients_of_gradients() {
     check("cube", &[&[4]], once(|x| x * x * x));
     check("softmax", &[&[2, 3]], once(|x| x.softmax(1).square()));
     check("windows", &[&[6]], once(|x| x.window(0, 3, 1).prod(1)));
+    check("cumsum", &[&[2, 3]], once(|x| x.cumsum(1).square()));
+    check("cumprod", &[&[2, 3]], once(|x| x.cumprod(1)));
+    check("cummax", &[&[2, 3]], once(|x| x.cummax(1).square()));
     check(
         "slice",
         &[&[6]],

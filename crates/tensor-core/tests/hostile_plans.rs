@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
 use tensor_core::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+use tensor_core::op::{Reduce, Scan};
 use tensor_core::plan::{Buffer, BufferId, Plan, Target};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
@@ -98,6 +99,48 @@ fn a_nest_that_breaks_a_rule_is_refused() {
     let other: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 20])));
     let error = pollster::block_on(exec::run(&Host::new(), &plan, &[other])).unwrap_err();
     assert!(matches!(error, Error::InputMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_scan_that_breaks_a_rule_is_refused() {
+    let x = Tensor::from_vec(&[3, 5], vec![1.0_f32; 15]);
+    let (plan, data) = Plan::new(&[&(x.cumsum(1) * 2.0)], &Host::new().target()).unwrap();
+    let change_scan = |plan: &mut Plan, change: &dyn Fn(&mut Scan)| {
+        for value in &mut nest(plan).values {
+            if let Value::Scanned(scan, _) = value {
+                change(scan);
+            }
+        }
+    };
+    let changes: [&dyn Fn(&mut Plan); 6] = [
+        &|plan| change_scan(plan, &|scan| scan.axis = 2),
+        &|plan| change_scan(plan, &|scan| scan.axis = usize::MAX),
+        &|plan| change_scan(plan, &|scan| scan.op = Reduce::Any),
+        &|plan| {
+            let nest = nest(plan);
+            let (id, scan) = nest.scan().unwrap();
+            nest.values.push(Value::Scanned(scan, id));
+            nest.dtypes.push(DType::F32);
+        },
+        &|plan| {
+            let nest = nest(plan);
+            let (id, _) = nest.scan().unwrap();
+            nest.values.push(Value::Reduced(Reduce::Sum, id));
+            nest.dtypes.push(DType::F32);
+        },
+        &|plan| {
+            let nest = nest(plan);
+            nest.reduce = vec![2];
+            let maps = nest.values.iter_mut().flat_map(Value::maps_mut);
+            maps.for_each(|map| map.strides.push(0));
+        },
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        refused(&changed, &data);
+        let _ = changed.explain().to_string();
+    }
 }
 
 #[test]

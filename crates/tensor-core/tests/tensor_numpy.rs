@@ -15,10 +15,10 @@ use tensor_core::compare::{self, Mismatch, Tolerance, assert_close, compare};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::op::{Binary, Rounding, Unary};
 use tensor_core::view::Slice;
-use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
+use tensor_core::{Axes, DType, Element, Executor, Host, Reference, ScanAxis, Tensor, array};
 
 /// The number of lines of `tensor.txt`, so that a truncated file is detected.
-const N_LINES: usize = 912;
+const N_LINES: usize = 1064;
 
 /// The tolerance of functions, in epsilons: `NumPy` and the executors may each be off by up to
 /// four.
@@ -90,6 +90,7 @@ impl<'a> Step<'a> {
                 .unary(a)
                 .or_else(|| self.view(a))
                 .or_else(|| self.reduction(a))
+                .or_else(|| self.scan(a))
                 .unwrap(),
             (_, [a, b]) => self.binary(a, b).unwrap(),
             _ => panic!("{} of {} operands", self.name, operands.len()),
@@ -194,6 +195,26 @@ impl<'a> Step<'a> {
         })
     }
 
+    fn scan(&self, x: &Tensor) -> Option<Tensor> {
+        let mut along = ScanAxis::new(self.number::<isize>(0));
+        let mut parts = self.name.split('_');
+        let name = parts.next();
+        for part in parts {
+            along = match part {
+                "reversed" => along.reversed(),
+                "exclusive" => along.exclusive(),
+                _ => return None,
+            };
+        }
+        Some(match name? {
+            "cumsum" => x.cumsum(along),
+            "cumprod" => x.cumprod(along),
+            "cummax" => x.cummax(along),
+            "cummin" => x.cummin(along),
+            _ => return None,
+        })
+    }
+
     /// Returns the tolerance of a result relative to `NumPy`, in epsilons.
     fn epsilons(&self) -> usize {
         if let Some(op) = self.unary_operation() {
@@ -215,9 +236,12 @@ impl<'a> Step<'a> {
     /// two equal zeros, and for a sum of only negative zeros.
     fn zeros_have_a_sign(&self) -> bool {
         let open = [
-            "maximum", "minimum", "max", "min", "relu", "clip", "sum", "mean",
+            "maximum", "minimum", "max", "min", "relu", "clip", "sum", "mean", "cumsum", "cummax",
+            "cummin",
         ];
-        !open.contains(&self.name.trim_end_matches("_keep"))
+        let scanned = self.name.trim_end_matches("_exclusive");
+        let scanned = scanned.trim_end_matches("_reversed");
+        !open.contains(&scanned.trim_end_matches("_keep"))
     }
 }
 

@@ -9,6 +9,7 @@ use super::access;
 use super::blocks::{self, Writer};
 use super::lanes;
 use super::numbers::{self, Counts};
+use super::scan;
 use super::schedule::Schedule;
 use super::statements::Statements;
 use super::window::{MAX_AXES, MAX_INPUTS};
@@ -21,7 +22,7 @@ pub(super) fn entry_and_text(
 ) -> (String, String) {
     let name = name(nest);
     let (sides, group) = match schedule {
-        Schedule::Lanes(_) => (Default::default(), super::GROUP),
+        Schedule::Lanes(_) | Schedule::Scan(_) => (Default::default(), super::GROUP),
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
@@ -31,6 +32,7 @@ pub(super) fn entry_and_text(
     match schedule {
         Schedule::Lanes(lanes) => lanes::memory(&mut to, *lanes),
         Schedule::Blocks(block) => Writer::new(&mut to, block).memory(),
+        Schedule::Scan(lanes) => scan::memory(&mut to, *lanes),
     }
     to.line("");
     to.line(format!("@compute @workgroup_size({group})"));
@@ -42,6 +44,7 @@ pub(super) fn entry_and_text(
     match schedule {
         Schedule::Lanes(lanes) => lanes::body(&mut to, *lanes),
         Schedule::Blocks(block) => Writer::new(&mut to, block).body(),
+        Schedule::Scan(lanes) => scan::body(&mut to, *lanes),
     }
     to.close();
     (name, to.text.finish())
@@ -57,6 +60,7 @@ fn name(nest: &LoopNest) -> String {
             Value::Binary(op, ..) => op.name(),
             Value::Compare(op, ..) => op.name(),
             Value::Reduced(op, _) => op.name(),
+            Value::Scanned(scan, _) => scan.name(),
             Value::Select(..) => "select",
             Value::Gather { .. } => "gather",
             Value::Random { .. } => "random",

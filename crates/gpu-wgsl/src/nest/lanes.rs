@@ -50,7 +50,7 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     to.line(format!("let is_inside = place < {n_items}u;"));
     to.line("// An invocation past the end computes the last element, and does not write it.");
     to.line(format!("let at = min(place, {}u);", n_items - 1));
-    domain_indices(to);
+    domain_indices(to, None);
     to.values_of_level(0, true);
     if !to.reductions().is_empty() {
         reduction(to, lanes);
@@ -59,12 +59,17 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     store(to, lanes);
 }
 
-/// Writes the indices of the output axes that some value reads.
-fn domain_indices(to: &mut Statements<'_>) {
+/// Writes the indices of the output axes that some value reads. If lines along an axis are counted
+/// instead of elements, this axis is left out, and the other axes have indices even if no value
+/// reads them.
+pub(super) fn domain_indices(to: &mut Statements<'_>, line: Option<usize>) {
     let mut below = 1;
     for axis in (0..to.nest.domain.len()).rev() {
         let size = to.nest.domain[axis];
-        if size > 1 && to.is_walked(axis) {
+        if line == Some(axis) {
+            continue;
+        }
+        if size > 1 && (line.is_some() || to.is_walked(axis)) {
             let quotient = match below {
                 1 => "at".to_owned(),
                 _ => format!("at / {below}u"),

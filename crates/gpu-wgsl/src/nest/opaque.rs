@@ -111,7 +111,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
                 // Maximum and minimum of `f64` consist of operators, too (`extreme`).
                 has_operator || nest.dtypes[value.0] == DType::F64
             }
-            Value::Select(..) | Value::Cast(..) | Value::Reduced(..) => true,
+            Value::Select(..) | Value::Cast(..) | Value::Reduced(..) | Value::Scanned(..) => true,
             _ => false,
         }
 }

@@ -22,41 +22,11 @@ use tensor_core::op::Reduce;
 use tensor_core::{DType, Scalar};
 
 use super::contiguous;
-
-/// A nest whose reductions are computed in two steps: partial results, then their combination.
-#[derive(Debug, Clone)]
-pub(crate) struct SplitReduction {
-    /// The nests of the first step, one for each reduction, each with the indices of its inputs
-    /// among the inputs of the original nest. A fold computes the partial results of all parts.
-    pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
-    /// The nest of the second step, which combines the partial results and computes all later
-    /// values. Its inputs are the original inputs `rest_inputs`, then the results of the folds.
-    pub(crate) rest: Arc<LoopNest>,
-    /// Indices of the original inputs that `rest` reads.
-    pub(crate) rest_inputs: Vec<usize>,
-}
-
-impl SplitReduction {
-    /// Returns the nests in the order of their execution, each with the lengths of its inputs;
-    /// `lens` are the input lengths of the whole nest.
-    pub(crate) fn nests(&self, lens: &[usize]) -> Vec<(&Arc<LoopNest>, Vec<usize>)> {
-        let at =
-            |inputs: &[usize]| -> Vec<usize> { inputs.iter().map(|&input| lens[input]).collect() };
-        let mut nests: Vec<_> = self
-            .folds
-            .iter()
-            .map(|(fold, inputs)| (fold, at(inputs)))
-            .collect();
-        let partials = self.folds.iter().map(|(fold, _)| fold.output_len());
-        let rest = at(&self.rest_inputs).into_iter().chain(partials).collect();
-        nests.push((&self.rest, rest));
-        nests
-    }
-}
+use super::sequence::{NestBuilder, Sequence, reached};
 
 /// Splits the longest reduced axis into at most `n_parts` parts; `None` for fewer than two parts,
 /// or if the axis has fewer than two elements per part.
-pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
+pub(super) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Sequence> {
     let (axis, &size) = nest
         .reduce
         .iter()
@@ -82,17 +52,12 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<SplitReduction> {
             _ => None,
         })
         .collect();
-    let folds = reduced
+    let mut nests: Vec<_> = reduced
         .iter()
         .map(|&(_, op, operand)| cut.fold(op, operand))
-        .map(|(fold, inputs)| (Arc::new(fold), inputs));
-    let folds = folds.collect();
-    let (rest, rest_inputs) = cut.rest(&epilogue);
-    Some(SplitReduction {
-        folds,
-        rest: Arc::new(rest),
-        rest_inputs,
-    })
+        .collect();
+    nests.push(cut.rest(&epilogue));
+    Some(Sequence { nests })
 }
 
 struct Cut<'n> {
@@ -105,59 +70,9 @@ struct Cut<'n> {
     n_parts: usize,
 }
 
-/// The values and inputs of a nest under construction.
-#[derive(Default)]
-struct NestBuilder {
-    values: Vec<Value>,
-    dtypes: Vec<DType>,
-    inputs: Vec<usize>,
-}
-
-impl NestBuilder {
-    fn push(&mut self, value: Value, dtype: DType) -> ValueId {
-        self.values.push(value);
-        self.dtypes.push(dtype);
-        ValueId(self.values.len() - 1)
-    }
-
-    /// Returns the index of an input of the original nest among the inputs of this nest.
-    fn input(&mut self, input: usize) -> usize {
-        let known = self.inputs.iter().position(|&known| known == input);
-        known.unwrap_or_else(|| {
-            self.inputs.push(input);
-            self.inputs.len() - 1
-        })
-    }
-
-    /// Copies a value of the original nest, with its maps transformed by `map` and with the
-    /// additional guards `more`. `places` contains the new ids of the values copied so far.
-    fn copy(
-        &mut self,
-        nest: &LoopNest,
-        id: usize,
-        places: &[Option<ValueId>],
-        map: &dyn Fn(&IndexMap) -> IndexMap,
-        more: &[Guard],
-    ) -> ValueId {
-        let mut value = nest.values[id].clone();
-        // Operands are stored before their uses, so their new ids are known.
-        value.map_operands(|operand| places[operand.0].unwrap_or(ValueId(0)));
-        for own in value.maps_mut() {
-            *own = map(own);
-        }
-        if let Value::Load { input, guards, .. } | Value::Gather { input, guards, .. } = &mut value
-        {
-            *input = self.input(*input);
-            guards.extend_from_slice(more);
-        }
-        self.push(value, nest.dtypes[id])
-    }
-}
-
 impl Cut<'_> {
-    /// Returns the nest that computes the partial results of one reduction, and the indices of its
-    /// inputs among the inputs of the original nest.
-    fn fold(&self, op: Reduce, operand: ValueId) -> (LoopNest, Vec<usize>) {
+    /// Returns the nest that computes the partial results of one reduction, and its inputs.
+    fn fold(&self, op: Reduce, operand: ValueId) -> (Arc<LoopNest>, Vec<usize>) {
         let nest = self.nest;
         let beyond: Vec<Guard> = self.last_piece().into_iter().collect();
         let mut draft = NestBuilder::default();
@@ -179,24 +94,12 @@ impl Cut<'_> {
         draft.push(Value::Reduced(op, last), op.result(dtype));
         let mut reduce = nest.reduce.clone();
         reduce[self.axis] = self.piece;
-        let fold = LoopNest {
-            domain: [&[self.n_parts], &nest.domain[..]].concat(),
-            reduce,
-            values: draft.values,
-            dtypes: draft.dtypes,
-            inputs: draft
-                .inputs
-                .iter()
-                .map(|&input| nest.inputs[input])
-                .collect(),
-            contract: None,
-        };
-        (fold, draft.inputs)
+        draft.finish([&[self.n_parts], &nest.domain[..]].concat(), reduce)
     }
 
-    /// Returns the nest that combines the partial results and computes all later values, and the
-    /// indices of the original inputs that the nest reads.
-    fn rest(&self, epilogue: &[bool]) -> (LoopNest, Vec<usize>) {
+    /// Returns the nest that combines the partial results and computes all later values, and its
+    /// inputs.
+    fn rest(&self, epilogue: &[bool]) -> (Arc<LoopNest>, Vec<usize>) {
         let nest = self.nest;
         let n_domain = nest.domain.len();
         // The values after the reduction depend on domain axes only; the single reduced axis of
@@ -207,45 +110,19 @@ impl Cut<'_> {
         };
         let mut draft = NestBuilder::default();
         let mut places = vec![None; nest.values.len()];
-        let mut joined: Vec<(usize, DType)> = Vec::new();
+        // The partial results follow the inputs of the whole nest.
+        let mut partials = nest.inputs.len()..;
         for id in (0..nest.values.len()).filter(|&id| epilogue[id]) {
             places[id] = Some(if let Value::Reduced(op, _) = nest.values[id] {
                 let dtype = nest.dtypes[id];
-                // The loads of partial results follow all original inputs, whose number is not
-                // known yet. `input` is therefore 0 until the loop below.
-                let load = Value::Load {
-                    input: 0,
-                    map: self.of_partial(),
-                    guards: Vec::new(),
-                };
-                let load = draft.push(load, dtype);
-                joined.push((load.0, dtype));
+                let partial = partials.next().unwrap_or_default();
+                let load = draft.load((partial, dtype), self.of_partial(), Vec::new());
                 draft.push(Value::Reduced(op, load), dtype)
             } else {
                 draft.copy(nest, id, &places, &on_domain, &[])
             });
         }
-        let n_inputs = draft.inputs.len();
-        let mut inputs: Vec<DType> = draft
-            .inputs
-            .iter()
-            .map(|&input| nest.inputs[input])
-            .collect();
-        for (number, (load, dtype)) in joined.into_iter().enumerate() {
-            if let Value::Load { input, .. } = &mut draft.values[load] {
-                *input = n_inputs + number;
-            }
-            inputs.push(dtype);
-        }
-        let rest = LoopNest {
-            domain: nest.domain.clone(),
-            reduce: vec![self.n_parts],
-            values: draft.values,
-            dtypes: draft.dtypes,
-            inputs,
-            contract: None,
-        };
-        (rest, draft.inputs)
+        draft.finish(nest.domain.clone(), vec![self.n_parts])
     }
 
     /// Converts a map of the original nest to the axes of a fold: the part, then the domain, then
@@ -286,20 +163,6 @@ impl Cut<'_> {
     }
 }
 
-/// Returns, for each value, whether `from` depends on the value or is this value.
-fn reached(nest: &LoopNest, from: ValueId) -> Vec<bool> {
-    let mut reached = vec![false; nest.values.len()];
-    reached[from.0] = true;
-    for id in (0..=from.0).rev() {
-        if reached[id] {
-            for operand in nest.values[id].operands() {
-                reached[operand.0] = true;
-            }
-        }
-    }
-    reached
-}
-
 /// Returns the neutral element of a fold, in the type of its operand.
 fn neutral(op: Reduce, dtype: DType) -> Scalar {
     match dtype {
@@ -310,31 +173,11 @@ fn neutral(op: Reduce, dtype: DType) -> Scalar {
 
 #[cfg(test)]
 mod tests {
-    use tensor_core::exec::{Executor, Storage};
-    use tensor_core::plan::{BufferId, Plan, Step};
     use tensor_core::rng::Philox;
-    use tensor_core::{Axes, HostData, Reference, Tensor};
+    use tensor_core::{Axes, Tensor};
 
+    use super::super::sequence::reference::n_equal;
     use super::*;
-
-    fn run(nest: &LoopNest, inputs: &[Arc<dyn Storage>]) -> Arc<dyn Storage> {
-        let step = Step {
-            nest: Arc::new(nest.clone()),
-            inputs: (0..inputs.len()).map(BufferId).collect(),
-            output: BufferId(inputs.len()),
-            wave: 0,
-            origins: Vec::new(),
-        };
-        Reference.run(&step, inputs).unwrap()
-    }
-
-    fn elements(storage: Arc<dyn Storage>) -> Vec<f64> {
-        let data: HostData = pollster::block_on(storage.read()).unwrap();
-        (0..data.len())
-            .filter_map(|at| data.get(at))
-            .map(Scalar::to_f64)
-            .collect()
-    }
 
     #[test]
     fn parts_give_what_the_whole_gives() {
@@ -358,42 +201,8 @@ mod tests {
             Tensor::arange(23).sum(0),
             random(4).max(..) * 3 + random((1 << 40) + 9).min(..),
         ];
-        let mut n_cut = 0;
-        for program in &programs {
-            let (plan, data) = Plan::new(&[program], &Reference.target()).unwrap();
-            let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
-            for (input, storage) in plan.inputs.iter().zip(data) {
-                arrays[input.0] = Some(storage);
-            }
-            for step in plan.steps.iter() {
-                let inputs = step
-                    .inputs
-                    .iter()
-                    .map(|input| arrays[input.0].clone().unwrap());
-                let inputs: Vec<_> = inputs.collect();
-                let whole = run(&step.nest, &inputs);
-                let expected = elements(Arc::clone(&whole));
-                for n_parts in 2..12 {
-                    let Some(parts) = cut(&step.nest, n_parts) else {
-                        continue;
-                    };
-                    n_cut += 1;
-                    let at = |places: &[usize]| -> Vec<_> {
-                        places
-                            .iter()
-                            .map(|&place| Arc::clone(&inputs[place]))
-                            .collect()
-                    };
-                    let folded = parts
-                        .folds
-                        .iter()
-                        .map(|(fold, places)| run(fold, &at(places)));
-                    let given = [at(&parts.rest_inputs), folded.collect()].concat();
-                    assert_eq!(elements(run(&parts.rest, &given)), expected, "{parts:?}");
-                }
-                arrays[step.output.0] = Some(whole);
-            }
-        }
+        let divide = |nest: &LoopNest| (2..12).filter_map(|n_parts| cut(nest, n_parts)).collect();
+        let n_cut: usize = programs.iter().map(|it| n_equal(it, divide)).sum();
         assert!(n_cut > 50, "{n_cut}");
     }
 }

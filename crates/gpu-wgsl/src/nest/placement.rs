@@ -38,8 +38,8 @@ impl Placement {
 
     /// Returns whether a value has a variable in the kernel.
     pub(super) fn is_written(&self, nest: &LoopNest, id: usize) -> bool {
-        let is_reduced = matches!(nest.values[id], Value::Reduced(..));
-        self.needed[id] && !is_reduced && self.multiplied[id].is_none()
+        let is_fold = nest.values[id].is_fold();
+        self.needed[id] && !is_fold && self.multiplied[id].is_none()
     }
 
     /// Returns the values that a fold reads to update its accumulator.

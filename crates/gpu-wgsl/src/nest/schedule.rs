@@ -8,8 +8,10 @@ use tensor_core::ir::{LoopNest, Value};
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::blocking::{Block, ENOUGH_BLOCKS};
-use super::parts::{self, SplitReduction};
+use super::parts;
+use super::sequence::Sequence;
 use super::window::{SubNest, bytes, is_whole, windows};
+use super::{scan, scan_parts};
 use crate::limits::KernelLimits;
 use crate::tiles::{ShapeClass, Tile};
 
@@ -20,6 +22,8 @@ pub(crate) enum Schedule {
     Lanes(u32),
     /// A workgroup computes a block of the output.
     Blocks(Block),
+    /// This number of invocations, 1 or [`GROUP`], scans a line of the output.
+    Scan(u32),
 }
 
 impl Schedule {
@@ -34,6 +38,7 @@ impl Schedule {
         let n_groups = match self {
             Self::Lanes(lanes) => nest.output_len().div_ceil((GROUP / lanes) as usize),
             Self::Blocks(block) => block.n_blocks(nest),
+            Self::Scan(lanes) => scan::n_lines(nest).div_ceil((GROUP / lanes) as usize),
         };
         n_groups as u64
     }
@@ -51,6 +56,9 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
+    if nest.scan().is_some() {
+        return Schedule::Scan(scan::lanes(nest));
+    }
     if let Some(block) = Block::new(nest, limits) {
         return Schedule::Blocks(block);
     }
@@ -83,7 +91,7 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
 
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
 /// the driver's limit.
-fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<SplitReduction> {
+fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<Sequence> {
     /// Number of iterations of an invocation above which a split is considered.
     const LONG: u64 = 1024;
     /// Approximate number of iterations per invocation after a split.
@@ -98,6 +106,7 @@ fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<SplitReduction> {
     let idle = match &schedule {
         Schedule::Lanes(_) => BUSY.div_ceil(n_groups.saturating_mul(GROUP.into())),
         Schedule::Blocks(_) => (ENOUGH_BLOCKS as u64).div_ceil(n_groups),
+        Schedule::Scan(_) => return None,
     };
     if runs <= LONG.min(limit) || (idle <= 1 && runs <= limit) {
         return None;
@@ -118,8 +127,8 @@ pub(crate) enum Division {
     Whole,
     /// Several kernels in sequence, each with a chunk of every array.
     Windows(Vec<SubNest>),
-    /// Two steps: partial results, then their combination.
-    Parts(SplitReduction),
+    /// Several nests: partial results, then their combination.
+    Parts(Sequence),
 }
 
 /// Returns whether a single kernel might run so long that a driver's watchdog stops it.
@@ -137,6 +146,11 @@ pub(crate) fn divide(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> 
 
 /// Chooses a division by the sizes of arrays and the number of operations.
 fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
+    if nest.scan().is_some() {
+        let parts = scan_parts::cut(nest, limits.loop_iterations).map(Division::Parts);
+        let whole = || is_whole(nest, lens, limits.binding).then_some(Division::Whole);
+        return parts.or_else(whole);
+    }
     if let Some(parts) = cut(nest, limits) {
         return Some(Division::Parts(parts));
     }
@@ -173,9 +187,10 @@ fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLim
         Division::Whole => ends(nest),
         Division::Windows(windows) => windows.iter().all(|window| ends(&window.nest)),
         Division::Parts(parts) => {
-            // A part with the same reduction as the nest would be split forever.
-            let is_less = |part: &LoopNest| part.reduce != nest.reduce;
-            let mut nests = parts.nests(lens).into_iter();
+            // A part with the same reduction as the nest would be split forever. The parts of a
+            // scan have shorter lines or results of whole words.
+            let is_less = |part: &LoopNest| nest.scan().is_some() || part.reduce != nest.reduce;
+            let mut nests = parts.with_lens(lens).into_iter();
             nests.all(|(part, lens)| is_less(part) && divide(part, &lens, limits).is_some())
         }
     }
@@ -186,8 +201,13 @@ fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLim
 fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits) -> bool {
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
-    let Schedule::Lanes(lanes) = schedule else {
-        return true;
+    let lanes = match schedule {
+        Schedule::Lanes(lanes) => lanes,
+        Schedule::Blocks(_) => return true,
+        Schedule::Scan(lanes) => {
+            let bytes = if *lanes > 1 { GROUP * WIDEST } else { 0 };
+            return GROUP <= limits.invocations && bytes <= limits.workgroup_bytes;
+        }
     };
     let values = nest.values.iter();
     let n_totals = values
@@ -215,6 +235,7 @@ pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
             // One iteration per term, one per stage, and the loop that packs short elements.
             return terms + terms.div_ceil(block.tile.block_inner.into()) + u64::from(GROUP);
         }
+        Schedule::Scan(lanes) => return scan::iterations(nest, *lanes),
     };
     let dealt = dealt_axis(nest, lanes);
     let mut total = 0_u64;

@@ -53,7 +53,7 @@ impl Accuracy {
     }
 
     /// Returns a bound on the error of a reduction.
-    pub(crate) fn folded(self, fold: &FoldError, result: Scalar) -> f64 {
+    pub(crate) fn folded(self, fold: &mut FoldError, result: Scalar) -> f64 {
         let flushed = if self.keeps_subnormals {
             0.0
         } else {

@@ -31,6 +31,7 @@ pub(crate) use fold::FoldError;
 pub(crate) use fold::Terms;
 
 mod fold;
+mod magnitudes;
 
 /// The rounding error of a library function, in units in the last place.
 const FUNCTION_ULPS: f64 = 4.0;

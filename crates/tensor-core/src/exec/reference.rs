@@ -3,7 +3,8 @@
 //! Role: the oracle that every other executor is compared with.
 //! Method: for each output element, computes all values in order by their definitions in
 //! [`crate::op`] and rounds each to its own type. Integers wrap. Float sums and products are
-//! accumulated in f64 and rounded once.
+//! accumulated in f64 and rounded once; those of a scan are rounded at each point. The operand of a
+//! scan is computed at all points first.
 //! Cost: one pass over the loops with a `match` at every value; meant for tests and
 //! `TENSOR_VERIFY=1`.
 
@@ -15,7 +16,7 @@ use super::{Executor, HostStorage, Storage};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
 use crate::ir::{Guard, LoopNest, Value, ValueId, low_bits};
-use crate::op::Reduce;
+use crate::op::{Reduce, Scan};
 use crate::plan::{Step, Target};
 use crate::rng::philox4x32_10;
 use crate::storage::zeros;
@@ -96,8 +97,9 @@ pub(super) fn evaluate(
         out.clear();
         let mut errors = Vec::new();
         let mut point = LoopPoint::new(nest, inputs, accuracy);
-        for _ in 0..len {
-            point.compute_all()?;
+        point.scan()?;
+        for number in 0..len {
+            point.compute_all(number)?;
             let result = nest.result().0;
             out.push(T::from_scalar(point.values[result]).unwrap_or_default());
             if accuracy.is_some() {
@@ -121,6 +123,8 @@ struct LoopPoint<'n> {
     accuracy: Option<Accuracy>,
     body: Vec<bool>,
     reductions: Vec<usize>,
+    /// The results of the scan at all points of the domain; empty if the nest scans nothing.
+    scanned: Vec<Approximate>,
 }
 
 impl<'n> LoopPoint<'n> {
@@ -141,6 +145,7 @@ impl<'n> LoopPoint<'n> {
             accuracy,
             body: nest.body(),
             reductions: (0..nest.values.len()).filter(is_reduction).collect(),
+            scanned: Vec::new(),
         }
     }
 
@@ -157,15 +162,60 @@ impl<'n> LoopPoint<'n> {
         false
     }
 
-    /// Computes all values at the current index of the domain axes.
-    fn compute_all(&mut self) -> Result<()> {
+    /// Computes all values at the current index of the domain axes, the point of this number.
+    fn compute_all(&mut self, number: usize) -> Result<()> {
         let nest = self.nest;
         if !self.reductions.is_empty() {
             self.reduce()?;
         }
+        if let Some((id, _)) = nest.scan() {
+            let Approximate { value, error } = self.scanned[number];
+            (self.values[id.0], self.errors[id.0]) = (value, error);
+        }
         let epilogue = nest.epilogue();
         for (id, value) in nest.values.iter().enumerate() {
-            if epilogue[id] && !matches!(value, Value::Reduced(..)) {
+            if epilogue[id] && !value.is_fold() {
+                self.set(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the scan of the nest, if it has one, at all points.
+    fn scan(&mut self) -> Result<()> {
+        let nest = self.nest;
+        let Some((id, scan)) = nest.scan() else {
+            return Ok(());
+        };
+        for operand in nest.values[id.0].operands() {
+            for _ in 0..nest.output_len() {
+                self.compute_body()?;
+                self.scanned.push(self.approximate(operand));
+                self.advance(0..nest.domain.len());
+            }
+        }
+        // An element and the next one along the axis are `stride` elements apart.
+        let (n, stride) = (
+            nest.domain[scan.axis],
+            nest.domain[scan.axis + 1..].iter().product::<usize>(),
+        );
+        for block in self.scanned.chunks_mut((n * stride).max(1)) {
+            for first in 0..stride {
+                let mut line: Vec<&mut Approximate> =
+                    block[first..].iter_mut().step_by(stride).collect();
+                if scan.reversed {
+                    line.reverse();
+                }
+                run(scan, line, self.accuracy);
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the values on which folds depend, at the current index.
+    fn compute_body(&mut self) -> Result<()> {
+        for id in 0..self.nest.values.len() {
+            if self.body[id] {
                 self.set(id)?;
             }
         }
@@ -176,20 +226,20 @@ impl<'n> LoopPoint<'n> {
     /// index of the reduction axes and folds the results.
     fn reduce(&mut self) -> Result<()> {
         let nest = self.nest;
-        let mut folds: Vec<(Accumulator, FoldError)> = self
-            .reductions
-            .iter()
-            .map(|&id| Accumulator::new(nest, id))
-            .collect();
+        let fold_of = |&id: &usize| {
+            let Value::Reduced(op, operand) = nest.values[id] else {
+                unreachable!("only reductions are folded");
+            };
+            let fold = Accumulator::of_reduction(op, nest.dtypes[operand.0]);
+            (fold, FoldError::new(op))
+        };
+        let mut folds: Vec<(Accumulator, FoldError)> =
+            self.reductions.iter().map(fold_of).collect();
         let loops = nest.domain.len()..self.sizes.len();
         // Every value of the body is computed at every point of the reduction, then folded.
         let mut more = nest.reduce_len() > 0;
         while more {
-            for id in 0..nest.values.len() {
-                if self.body[id] {
-                    self.set(id)?;
-                }
-            }
+            self.compute_body()?;
             for ((fold, error), &id) in folds.iter_mut().zip(&self.reductions) {
                 if let Value::Reduced(_, operand) = nest.values[id] {
                     fold.push(self.values[operand.0]);
@@ -200,10 +250,10 @@ impl<'n> LoopPoint<'n> {
             }
             more = self.advance(loops.clone());
         }
-        for ((fold, error), &id) in folds.into_iter().zip(&self.reductions) {
-            self.values[id] = fold.finish();
+        for ((fold, mut error), &id) in folds.into_iter().zip(&self.reductions) {
+            self.values[id] = fold.result();
             self.errors[id] = match self.accuracy {
-                Some(accuracy) => accuracy.folded(&error, self.values[id]),
+                Some(accuracy) => accuracy.folded(&mut error, self.values[id]),
                 None => 0.0,
             };
         }
@@ -303,7 +353,7 @@ impl<'n> LoopPoint<'n> {
             Value::Select(condition, a, b) if of(*condition) == Scalar::Bool(true) => of(*a),
             Value::Select(_, _, b) => of(*b),
             Value::Cast(to, a) => of(*a).cast(*to),
-            Value::Reduced(..) => self.values[id],
+            Value::Reduced(..) | Value::Scanned(..) => self.values[id],
         })
     }
 
@@ -335,39 +385,62 @@ pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
 }
 
-/// The accumulator of a reduction.
+/// Replaces the elements of a line, in the order of a scan, by the results of the scan. The errors
+/// are those of the elements, and bounds on those of the results if an accuracy is given.
+fn run(scan: Scan, line: Vec<&mut Approximate>, accuracy: Option<Accuracy>) {
+    let Some(dtype) = line.first().map(|element| element.value.dtype()) else {
+        return;
+    };
+    let mut fold = Accumulator::new(scan.op, dtype, scan.start(dtype));
+    let mut error = FoldError::new(scan.op);
+    let so_far = |fold: &Accumulator, error: &mut FoldError| {
+        let value = fold.result();
+        let error = accuracy.map_or(0.0, |accuracy| accuracy.folded(error, value));
+        Approximate { value, error }
+    };
+    for element in line {
+        let before = scan.exclusive.then(|| so_far(&fold, &mut error));
+        fold.push(element.value);
+        if accuracy.is_some() {
+            error.push(*element);
+        }
+        *element = before.unwrap_or_else(|| so_far(&fold, &mut error));
+    }
+}
+
+/// The accumulator of a fold.
 struct Accumulator {
     op: Reduce,
+    /// The type of the result.
     dtype: DType,
     /// The partial result, in the type of the result, except that sums and products of floats are
     /// kept in f64; `None` before the first element.
     so_far: Option<Scalar>,
-    /// The result of a reduction over no elements.
+    /// The result of a fold over no elements.
     empty: Scalar,
 }
 
 impl Accumulator {
-    fn new(nest: &LoopNest, id: usize) -> (Self, FoldError) {
-        let Value::Reduced(op, operand) = nest.values[id] else {
-            unreachable!("only reductions are folded");
-        };
-        let dtype = nest.dtypes[id];
+    /// Creates the accumulator of a reduction over elements of a type.
+    fn of_reduction(op: Reduce, elements: DType) -> Self {
         // The builder of a program rejects a maximum or minimum over no elements, so this value is
         // never read for those two operations.
-        let empty = op
-            .identity(nest.dtypes[operand.0])
-            .unwrap_or_else(|| Scalar::zero(dtype));
-        let fold = Self {
+        let dtype = op.result(elements);
+        let empty = op.identity(elements).unwrap_or_else(|| Scalar::zero(dtype));
+        Self::new(op, dtype, empty)
+    }
+
+    fn new(op: Reduce, dtype: DType, empty: Scalar) -> Self {
+        Self {
             op,
             dtype,
             so_far: None,
             empty,
-        };
-        (fold, FoldError::new(op))
+        }
     }
 
     fn push(&mut self, element: Scalar) {
-        // Sums and products of floats are accumulated in f64 and rounded once, in `finish`.
+        // Sums and products of floats are accumulated in f64 and rounded once, in `result`.
         let wide = self.dtype.is_float() && matches!(self.op, Reduce::Sum | Reduce::Prod);
         let element = element.cast(if wide { DType::F64 } else { self.dtype });
         self.so_far = Some(match self.so_far {
@@ -381,7 +454,7 @@ impl Accumulator {
         });
     }
 
-    fn finish(self) -> Scalar {
+    fn result(&self) -> Scalar {
         self.so_far.unwrap_or(self.empty).cast(self.dtype)
     }
 }

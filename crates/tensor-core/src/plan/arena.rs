@@ -16,7 +16,7 @@ use std::rc::Rc;
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
 use crate::ir::{Guard, IndexMap, Value, ValueId};
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Unary};
 use crate::plan::guards::simplest;
 use crate::view::reshaped_strides;
 
@@ -157,6 +157,11 @@ impl ExprArena {
     /// Returns the reduction of a value over the axes after those of its array.
     pub(super) fn reduced(&mut self, op: Reduce, a: ValueId) -> ValueId {
         self.intern(Value::Reduced(op, a), op.result(self.dtype(a)))
+    }
+
+    /// Returns the scan of a value along an axis of its array.
+    pub(super) fn scanned(&mut self, scan: Scan, a: ValueId) -> ValueId {
+        self.intern(Value::Scanned(scan, a), self.dtype(a))
     }
 
     /// Returns all values that `root` is computed from, including `root`, operands first.

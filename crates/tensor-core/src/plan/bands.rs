@@ -114,10 +114,14 @@ impl RowAxes {
         low >= 0 && high.unsigned_abs() < row_len
     }
 
+    /// Returns the end of the axes that count rows, as a whole or in part.
+    fn end(&self) -> usize {
+        self.n_axes + usize::from(self.share > 1)
+    }
+
     /// Returns whether a map depends on the row.
     fn moves(&self, map: &IndexMap) -> bool {
-        let n_axes = self.n_axes + usize::from(self.share > 1);
-        (0..n_axes).any(|axis| map.stride(axis) != 0)
+        (0..self.end()).any(|axis| map.stride(axis) != 0)
     }
 }
 
@@ -360,6 +364,7 @@ impl Steps<'_> {
                 axes.stays_in_row(&step.nest, map, row_len)
             }
             Value::Gather { input, .. } => !is_within(*input),
+            Value::Scanned(scan, _) => axes.end() <= scan.axis,
             _ => true,
         })
     }

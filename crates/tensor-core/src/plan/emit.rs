@@ -111,14 +111,15 @@ fn nest_of(
     (nest, order, inputs)
 }
 
-/// Merges neighbouring axes that every map walks like a single axis, and drops axes of size 1.
-/// Returns whether the axes changed.
+/// Merges neighbouring axes that every map walks like a single axis, and drops axes of size 1. The
+/// axis of a scan stays an axis of its own. Returns whether the axes changed.
 fn merge_axes(nest: &mut LoopNest) -> bool {
     let sizes = nest.sizes();
     if sizes.contains(&0) {
         return false;
     }
     let n_domain = nest.domain.len();
+    let scanned = nest.scan().map(|(_, scan)| scan.axis);
     // Each new axis is a run of old axes; the last axis of the run gives the stride.
     //
     //    sizes   [2, 3, 4]     strides [12, 4, 1]  ->  sizes [24]      strides [1]
@@ -126,12 +127,14 @@ fn merge_axes(nest: &mut LoopNest) -> bool {
     let mut runs: Vec<(usize, usize, bool)> = Vec::new();
     for (axis, &size) in sizes.iter().enumerate() {
         let reduced = axis >= n_domain;
-        if size == 1 {
+        if size == 1 && scanned != Some(axis) {
             continue;
         }
         // Merge if in every map one step along the run equals `size` steps along this axis.
         if let Some((last, run_size, last_reduced)) = runs.last_mut()
             && *last_reduced == reduced
+            && scanned != Some(axis)
+            && scanned != Some(*last)
             && nest
                 .values
                 .iter()
@@ -145,6 +148,12 @@ fn merge_axes(nest: &mut LoopNest) -> bool {
     }
     for map in nest.values.iter_mut().flat_map(Value::maps_mut) {
         map.strides = runs.iter().map(|&(last, ..)| map.strides[last]).collect();
+    }
+    for value in &mut nest.values {
+        if let Value::Scanned(scan, _) = value {
+            let place = runs.iter().position(|&(last, ..)| last == scan.axis);
+            scan.axis = place.unwrap_or(scan.axis);
+        }
     }
     let of = |reduced: bool| {
         let same = runs.iter().filter(move |run| run.2 == reduced);
@@ -318,6 +327,7 @@ fn with_factor_in_memory(
     let computation = Lowered {
         value: packed.unwrap_or(factor),
         reduce: Vec::new(),
+        scan: None,
         nodes: lowered
             .nodes
             .iter()

@@ -56,6 +56,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     };
     let what = match &nest.contract {
         Some(_) => "matrix product",
+        None if nest.scan().is_some() => "scan",
         None if nest.reduce.is_empty() => "loops",
         None => "reduction",
     };
@@ -94,7 +95,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     let body = nest.body();
     for (id, value) in nest.values.iter().enumerate() {
         // Values inside the reduction are indented further.
-        let inside = body[id] || matches!(value, Value::Reduced(..));
+        let inside = body[id] || value.is_fold();
         let indent = if inside && !nest.reduce.is_empty() {
             "      "
         } else {

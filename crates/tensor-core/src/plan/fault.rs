@@ -3,7 +3,7 @@
 use super::arena::ExprArena;
 use crate::fault::{Fault, is_planted};
 use crate::ir::{Value, ValueId};
-use crate::op::Binary;
+use crate::op::{Binary, Scan};
 
 /// Returns the step of a view along an axis. Returns only the sign of the step if the fault
 /// `PlannedStride` is active.
@@ -20,6 +20,15 @@ pub(super) fn step(step: isize) -> isize {
 pub(super) fn operands(op: Binary, a: ValueId, b: ValueId) -> (ValueId, ValueId) {
     let swapped = is_planted(Fault::PlannedOperands) && op == Binary::Sub;
     if swapped { (b, a) } else { (a, b) }
+}
+
+/// Returns the scan that a step computes. Includes the element at each result's own position if the
+/// fault `PlannedScan` is active.
+pub(super) fn scan(scan: Scan) -> Scan {
+    Scan {
+        exclusive: scan.exclusive && !is_planted(Fault::PlannedScan),
+        ..scan
+    }
 }
 
 /// Returns whether steps join a band whatever rows they read: the fault `BandedRows`.

@@ -8,6 +8,7 @@
 //! - the node is an output;
 //! - a reduction would be inside another reduction, or a view with more elements than its array
 //!   would repeat the reduction;
+//! - a scan would be inside another fold or next to it, or would be read through a view;
 //! - no strides describe a reshape of the array;
 //! - a gather or a matrix product needs a plain array, or the computation exceeds the target's cap;
 //! - the node would be computed again too often (`keep`).
@@ -35,8 +36,17 @@ pub(super) struct Lowered {
     /// value run over loops of the sizes `reduce`.
     pub(super) value: ValueId,
     pub(super) reduce: Vec<usize>,
+    /// The scan in this value; then `reduce` is empty.
+    pub(super) scan: Option<ValueId>,
     /// The nodes that the computation covers, each with a flag that is `true` inside a reduction.
     pub(super) nodes: Nodes,
+}
+
+impl Lowered {
+    /// Returns whether the value contains a reduction or a scan.
+    fn folds(&self) -> bool {
+        !self.reduce.is_empty() || self.scan.is_some()
+    }
 }
 
 /// A plan under construction.
@@ -63,7 +73,7 @@ pub(super) struct Lowering<'g> {
     /// The cost of one element of each node.
     pub(super) costs: Vec<Cost>,
     /// For each node, whether it is larger than all buffers together from which it is computed, and
-    /// contains no reduction.
+    /// contains no fold.
     pub(super) grown: Vec<bool>,
 }
 
@@ -109,7 +119,7 @@ impl<'g> Lowering<'g> {
             }
             draft.costs.push(draft.cost(&lowered));
             let grown = draft.outgrows(lowered.value, len(draft.shape(node)));
-            draft.grown.push(grown && lowered.reduce.is_empty());
+            draft.grown.push(grown && !lowered.folds());
             draft.lowered.push(lowered);
             if is_asked_for || draft.is_read_too_often(node) {
                 draft.materialise(node);
@@ -185,8 +195,9 @@ impl<'g> Lowering<'g> {
                 // A view with more elements than its array would repeat the reduction for each
                 // copy.
                 if grows {
-                    self.materialise_reduction(inputs[0]);
+                    self.materialise_fold(inputs[0]);
                 }
+                self.materialise_scan(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
                 let value = self
                     .arena
@@ -200,7 +211,7 @@ impl<'g> Lowering<'g> {
                 let is_sum = self.is_merged(inputs[0])
                     && self.arena.is_zero_outside(self.lowered[inputs[0]].value);
                 if !is_sum {
-                    self.materialise_reduction(inputs[0]);
+                    self.materialise_fold(inputs[0]);
                 }
                 let source = self.lowered[inputs[0]].clone();
                 let shapes = (self.shape(inputs[0]), &this.shape[..]);
@@ -224,7 +235,7 @@ impl<'g> Lowering<'g> {
                 if let Some(merged) = self.sum_of_products(node, inputs[0]) {
                     return merged;
                 }
-                self.materialise_reduction(inputs[0]);
+                self.materialise_fold(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
                 // A reduction over no axes only converts the type.
                 if *n_reduced == 0 {
@@ -235,7 +246,21 @@ impl<'g> Lowering<'g> {
                 Lowered {
                     value: self.arena.reduced(*op, source.value),
                     reduce: self.shape(inputs[0])[this.shape.len()..].to_vec(),
+                    scan: None,
                     nodes,
+                }
+            }
+            Op::Scan(scan) => {
+                self.materialise_fold(inputs[0]);
+                let source = self.lowered[inputs[0]].clone();
+                #[cfg(test)]
+                let scan = &super::fault::scan(*scan);
+                let value = self.arena.scanned(*scan, source.value);
+                Lowered {
+                    value,
+                    reduce: Vec::new(),
+                    scan: Some(value),
+                    nodes: Nodes::joined([&source.nodes].into_iter(), node),
                 }
             }
         }
@@ -257,6 +282,7 @@ impl<'g> Lowering<'g> {
         let merged = Lowered {
             value: source.value,
             reduce: [&self.shape(input)[shape.len()..], &source.reduce].concat(),
+            scan: None,
             nodes: source.nodes.reduced(node),
         };
         emit::is_product(self, &merged, shape).then_some(merged)
@@ -267,6 +293,7 @@ impl<'g> Lowering<'g> {
         Lowered {
             value: make(&mut self.arena),
             reduce: Vec::new(),
+            scan: None,
             nodes: Nodes::default(),
         }
     }
@@ -290,7 +317,7 @@ impl<'g> Lowering<'g> {
         inputs: &[usize],
         make: impl Fn(&mut ExprArena, &[ValueId]) -> ValueId,
     ) -> Lowered {
-        self.separate_reductions(inputs);
+        self.separate_folds(inputs);
         loop {
             let ids: Vec<ValueId> = inputs
                 .iter()
@@ -319,29 +346,30 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// Stores reductions that cannot share one nest: reductions over other loops than the first
-    /// one, and matrix products, which run faster as steps of their own, in parallel and by a GEMM
-    /// library.
-    fn separate_reductions(&mut self, inputs: &[usize]) {
-        let mut reduced: Vec<usize> = inputs
+    /// Stores folds that cannot share one nest: reductions over other loops than the first one,
+    /// matrix products, which run faster as steps of their own, in parallel and by a GEMM library,
+    /// and a scan next to another fold.
+    fn separate_folds(&mut self, inputs: &[usize]) {
+        let mut folded: Vec<usize> = inputs
             .iter()
             .copied()
-            .filter(|&input| !self.lowered[input].reduce.is_empty())
+            .filter(|&input| self.lowered[input].folds())
             .collect();
-        reduced.sort_unstable();
-        reduced.dedup();
-        if reduced.len() < 2 {
+        folded.sort_unstable();
+        folded.dedup();
+        if folded.len() < 2 {
             return;
         }
-        for &input in &reduced {
+        for &input in &folded {
             if emit::is_product(self, &self.lowered[input], self.shape(input)) {
-                self.materialise_reduction(input);
+                self.materialise_fold(input);
             }
         }
-        reduced.retain(|&input| !self.lowered[input].reduce.is_empty());
-        for &input in reduced.iter().skip(1) {
-            if self.lowered[input].reduce != self.lowered[reduced[0]].reduce {
-                self.materialise_reduction(input);
+        folded.retain(|&input| self.lowered[input].folds());
+        for &input in folded.iter().skip(1) {
+            let [own, first] = [input, folded[0]].map(|input| &self.lowered[input]);
+            if own.reduce != first.reduce || own.scan != first.scan {
+                self.materialise_fold(input);
             }
         }
     }
@@ -352,6 +380,7 @@ impl<'g> Lowering<'g> {
             return Lowered {
                 value,
                 reduce: Vec::new(),
+                scan: None,
                 nodes: Nodes::default(),
             };
         }
@@ -362,10 +391,13 @@ impl<'g> Lowering<'g> {
         // Simplifications may have removed all reductions from the value.
         let reduce = reduces.next().filter(|_| self.arena.reduces(value));
         let reduce = reduce.cloned().unwrap_or_default();
+        let scan = inputs.iter().find_map(|&input| self.lowered[input].scan);
+        let is_reached = |scan: &ValueId| self.arena.reached(value).binary_search(scan).is_ok();
         let nodes = inputs.iter().map(|&input| &self.lowered[input].nodes);
         Lowered {
             value,
             reduce,
+            scan: scan.filter(is_reached),
             nodes: Nodes::joined(nodes, node),
         }
     }
@@ -377,6 +409,7 @@ impl<'g> Lowering<'g> {
         Lowered {
             value,
             reduce: if reduces { source.reduce } else { Vec::new() },
+            scan: None,
             nodes: source.nodes,
         }
     }
@@ -401,6 +434,7 @@ impl<'g> Lowering<'g> {
 
     /// Returns the computation of a reshape; stores the input if no strides describe the reshape.
     fn reshape(&mut self, input: usize, to: &[usize]) -> Lowered {
+        self.materialise_scan(input);
         let from = self.shape(input);
         let source = self.lowered[input].clone();
         let reshaped = self.arena.reshaped(source.value, from, to, &source.reduce);
@@ -428,7 +462,7 @@ impl<'g> Lowering<'g> {
             let buffer = self.materialise(table);
             self.lowered[table] = self.load(buffer, self.shape(table));
         }
-        self.materialise_reduction(index);
+        self.materialise_fold(index);
         let Value::Load { input, map, .. } = self.arena.value(self.lowered[table].value).clone()
         else {
             unreachable!("a materialised node is a load");
@@ -449,6 +483,7 @@ impl<'g> Lowering<'g> {
         Lowered {
             value: self.arena.intern(value, dtype),
             reduce: Vec::new(),
+            scan: None,
             nodes,
         }
     }
@@ -462,13 +497,21 @@ impl<'g> Lowering<'g> {
         buffer
     }
 
-    /// Stores a node in memory if its computation contains a reduction. Views between the node and
-    /// the reduction become strides of the load, so that the reduction is stored in the order of
-    /// its own axes.
+    /// Stores a node in memory if its computation contains a scan.
+    fn materialise_scan(&mut self, node: usize) {
+        if self.lowered[node].scan.is_some() {
+            self.materialise(node);
+        }
+    }
+
+    /// Stores a node in memory if its computation contains a fold. Views between the node and a
+    /// reduction become strides of the load, so that the reduction is stored in the order of its
+    /// own axes.
     ///
     /// For example, a sum over the first axis reads its input through a transposition. If the input
     /// is a sum as well, its loops run fastest in its own order, not in the transposed order.
-    fn materialise_reduction(&mut self, node: usize) {
+    fn materialise_fold(&mut self, node: usize) {
+        self.materialise_scan(node);
         if self.lowered[node].reduce.is_empty() {
             return;
         }

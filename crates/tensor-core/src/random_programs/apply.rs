@@ -7,7 +7,7 @@ use super::program::{Extreme, Fold, Instruction, MAX_ELEMENTS, MAX_RANK, Pick, S
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Reduce};
 use crate::rng::Philox;
-use crate::{Axes, Tensor};
+use crate::{Axes, ScanAxis, Tensor};
 
 /// Returns `true` if a tensor is small enough for a program to continue with.
 pub(super) fn is_small(tensor: &Tensor) -> bool {
@@ -100,6 +100,13 @@ impl Instruction {
                 axes,
                 keep,
             } => reduce(*fold, &pick(x), *axes, *keep)?,
+            Self::Scan {
+                op,
+                x,
+                axis,
+                reversed,
+                exclusive,
+            } => scan(*op, &pick(x), *axis, *reversed, *exclusive)?,
             Self::Along { extreme, x, axis } => extreme.apply(&pick(x), *axis)?,
             Self::Matmul(a, b) => matmul(&pick(a), &pick(b))?,
             Self::Large(large) => large.tensor(),
@@ -372,6 +379,18 @@ fn reduce(fold: Fold, x: &Tensor, axes: u8, keep: bool) -> Option<Tensor> {
         Fold::Count => x.count(axes()),
         Fold::Mean => accepted(x, |dtype| dtype != DType::F16).mean(axes()),
     })
+}
+
+/// Scans along an axis; `None` if the tensor has no axes.
+fn scan(op: Reduce, x: &Tensor, axis: isize, reversed: bool, exclusive: bool) -> Option<Tensor> {
+    let mut along = ScanAxis::new(axis_in(axis, shape_of(x).len())?);
+    if reversed {
+        along = along.reversed();
+    }
+    if exclusive {
+        along = along.exclusive();
+    }
+    Some(accepted(x, |dtype| op.accepts(dtype)).scanned(op, along))
 }
 
 /// Returns a matrix product of operands that are sliced to fit, or `None` if they cannot fit or the

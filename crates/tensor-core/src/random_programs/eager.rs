@@ -11,7 +11,7 @@ use super::own::check_all;
 use super::program::{RandomProgram, programs};
 use super::{computed, is_full, seed, within_bounds};
 use crate::exec::verify;
-use crate::op::Reduce;
+use crate::op::{Reduce, Scan};
 use crate::plan::Plan;
 use crate::tensor::Op;
 use crate::{Eager, Executor, Host, Tensor};
@@ -83,7 +83,10 @@ fn has_sum(tensor: &Tensor, known: &mut HashMap<usize, bool>) -> bool {
         Op::Reduce {
             op: Reduce::Sum | Reduce::Prod,
             ..
-        }
+        } | Op::Scan(Scan {
+            op: Reduce::Sum | Reduce::Prod,
+            ..
+        })
     ) && node.dtype.is_float();
     let has = is_one || node.inputs.iter().any(|input| has_sum(input, known));
     known.insert(tensor.address(), has);

@@ -320,6 +320,12 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
                 Fold::Mean => "mean",
             },
         ],
+        I::Scan { op, .. } => vec![match op {
+            Reduce::Prod => "cumprod",
+            Reduce::Max => "cummax",
+            Reduce::Min => "cummin",
+            _ => "cumsum",
+        }],
         I::Along { extreme, .. } => vec![match extreme {
             Extreme::Argmax => "argmax",
             Extreme::Argmin => "argmin",

@@ -14,7 +14,7 @@ use crate::dtype::{DType, Scalar};
 use crate::exec::Accuracy;
 use crate::exec::analysis::{Approximate, FoldError, Terms};
 use crate::ir::IndexMap;
-use crate::op::{Binary, Reduce, Unary};
+use crate::op::{Binary, Reduce, Scan, Unary};
 use crate::rng::philox4x32_10;
 use crate::tensor::{Node, Op, Tensor};
 
@@ -158,6 +158,7 @@ fn computed(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
         Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
         Op::Reduce { .. } => unreachable!("`Oracle::array` computes reductions"),
+        Op::Scan(scan) => scanned(*scan, node, &inputs[0], accuracy),
     }
 }
 
@@ -315,4 +316,37 @@ fn folded(
         .expect("the maximum of no elements is rejected before");
     let result = result.cast(node.dtype);
     with_error(result, accuracy.folded(error, result))
+}
+
+/// Computes the elements of a scan.
+fn scanned(scan: Scan, node: &Node, input: &Array, accuracy: Accuracy) -> Array {
+    let (n, stride) = (
+        node.shape[scan.axis],
+        node.shape[scan.axis + 1..].iter().product::<usize>(),
+    );
+    let wide = node.dtype.is_float() && matches!(scan.op, Reduce::Sum | Reduce::Prod);
+    let within = if wide { DType::F64 } else { node.dtype };
+    let mut results = input.clone();
+    // The first elements of all lines.
+    for first in (0..input.len()).filter(|at| at / stride % n == 0) {
+        let mut so_far = scan.start(node.dtype).cast(within);
+        let mut error = FoldError::new(scan.op);
+        for step in 0..n {
+            let step = if scan.reversed { n - 1 - step } else { step };
+            let at = first + step * stride;
+            let result = |so_far: Scalar, error: &mut FoldError| {
+                let result = so_far.cast(node.dtype);
+                with_error(result, accuracy.folded(error, result))
+            };
+            if scan.exclusive {
+                results[at] = result(so_far, &mut error);
+            }
+            so_far = scan.op.binary().eval(so_far, input[at].value.cast(within));
+            error.push(input[at]);
+            if !scan.exclusive {
+                results[at] = result(so_far, &mut error);
+            }
+        }
+    }
+    results
 }

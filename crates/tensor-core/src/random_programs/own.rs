@@ -100,7 +100,7 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
 }
 
 /// The number of programs within which a fault in the planner must be found.
-const UNTIL_FOUND: u32 = 200;
+const UNTIL_FOUND: u32 = 400;
 
 #[track_caller]
 fn is_found(fault: Fault) {
@@ -130,6 +130,11 @@ fn a_step_that_joins_a_band_but_reads_other_rows_is_found() {
 #[test]
 fn a_reduction_planned_without_its_epilogue_is_found() {
     is_found(Fault::PlannedEpilogue);
+}
+
+#[test]
+fn a_scan_planned_with_elements_that_it_leaves_out_is_found() {
+    is_found(Fault::PlannedScan);
 }
 
 #[test]

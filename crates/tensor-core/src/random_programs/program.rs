@@ -87,6 +87,13 @@ pub(super) enum Instruction {
         axes: u8,
         keep: bool,
     },
+    Scan {
+        op: Reduce,
+        x: Pick,
+        axis: isize,
+        reversed: bool,
+        exclusive: bool,
+    },
     Along {
         extreme: Extreme,
         x: Pick,
@@ -209,6 +216,7 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
         Just(Fold::Count),
         Just(Fold::Mean),
     ];
+    let scan = prop::sample::select(vec![Reduce::Sum, Reduce::Prod, Reduce::Max, Reduce::Min]);
     let extreme = prop_oneof![
         Just(Extreme::Argmax),
         Just(Extreme::Argmin),
@@ -236,6 +244,8 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
         2 => (pick(), pick(), axis()).prop_map(|(table, index, axis)| I::TakeAlongAxis { table, index, axis }),
         8 => (fold, pick(), any::<u8>(), any::<bool>())
             .prop_map(|(fold, x, axes, keep)| I::Reduce { fold, x, axes, keep }),
+        4 => (scan, pick(), axis(), any::<bool>(), any::<bool>())
+            .prop_map(|(op, x, axis, reversed, exclusive)| I::Scan { op, x, axis, reversed, exclusive }),
         2 => (extreme, pick(), axis()).prop_map(|(extreme, x, axis)| I::Along { extreme, x, axis }),
         5 => (pick(), pick()).prop_map(|(a, b)| I::Matmul(a, b)),
     ]

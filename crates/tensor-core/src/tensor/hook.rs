@@ -77,7 +77,8 @@ pub(crate) fn made(tensor: Tensor) -> Tensor {
         | Op::Cast
         | Op::Pad { .. }
         | Op::Gather { .. }
-        | Op::Reduce { .. } => true,
+        | Op::Reduce { .. }
+        | Op::Scan(_) => true,
     };
     if computes { finished(tensor) } else { tensor }
 }

@@ -1,6 +1,7 @@
 //! Error analysis of reductions, which an executor may compute in any order and with any
 //! bracketing.
 
+use super::magnitudes::Magnitudes;
 use super::{
     Approximate, CLEARLY, OPEN_SIGN, OVERFLOWED_SUM, certain_if, largest, open_again, settled,
     spacing, twice_overflows,
@@ -54,8 +55,8 @@ pub(crate) struct FoldError {
     down: f64,
     /// The largest power of two of which every element is a multiple.
     granule: f64,
-    /// The bit patterns of the nonzero terms of a sum.
-    terms: Vec<u64>,
+    /// The nonzero terms of a sum.
+    terms: Magnitudes,
     /// The product of the magnitudes.
     product: f64,
     /// The product of the magnitudes, with the error added to each factor.
@@ -102,7 +103,7 @@ impl FoldError {
             up: 0.0,
             down: 0.0,
             granule: f64::INFINITY,
-            terms: Vec::new(),
+            terms: Magnitudes::default(),
             product: 1.0,
             product_and_error: 1.0,
             least_exponent: 0.0,
@@ -155,7 +156,7 @@ impl FoldError {
         self.down -= number.min(0.0);
         if number != 0.0 {
             self.granule = self.granule.min(granule(number.abs()));
-            self.terms.push(number.to_bits());
+            self.terms.push(number);
         }
     }
 
@@ -196,8 +197,9 @@ impl FoldError {
         }
     }
 
-    /// Returns a bound on the error of the reduction, whose computed value is `result`.
-    pub(crate) fn finish(&self, result: Scalar) -> f64 {
+    /// Returns a bound on the error of the reduction of the elements so far, whose computed value
+    /// is `result`.
+    pub(crate) fn finish(&mut self, result: Scalar) -> f64 {
         if !result.dtype().is_float() {
             return certain_if(self.errors == 0.0 || self.is_decided);
         }
@@ -245,7 +247,7 @@ impl FoldError {
     }
 
     /// Returns the properties of the terms of this sum, those of inner sums included.
-    fn all_terms(&self, dtype: DType) -> Terms {
+    fn all_terms(&mut self, dtype: DType) -> Terms {
         let own = Terms {
             granule: self.granule,
             size: self.up + self.down,
@@ -261,7 +263,7 @@ impl FoldError {
 
     /// Returns the properties of the terms of this sum, whose error is `error`, for a sum over it.
     #[cfg(any(test, feature = "random-programs"))]
-    pub(crate) fn terms(&self, dtype: DType, error: f64) -> Terms {
+    pub(crate) fn terms(&mut self, dtype: DType, error: f64) -> Terms {
         let all = self.all_terms(dtype);
         Terms {
             rounding: if error == 0.0 { all.rounding } else { 0.0 },
@@ -271,14 +273,14 @@ impl FoldError {
 
     /// Returns the rounding error of n additions: relative errors of the additions, and an absolute
     /// error for results in the subnormal range.
-    fn rounding(&self, dtype: DType) -> f64 {
+    fn rounding(&mut self, dtype: DType) -> f64 {
         let size = self.up + self.down + self.errors;
         self.roundings(dtype) * spacing(dtype, 1.0) * size + (self.n + 1.0) * spacing(dtype, 0.0)
     }
 
     /// Returns the error of n additions in any order. Includes one rounding of each term, because
     /// an executor may round a product before the addition or fuse both.
-    fn of_sum(&self, result: Scalar) -> f64 {
+    fn of_sum(&mut self, result: Scalar) -> f64 {
         let dtype = result.dtype();
         let sum = self.up + self.down;
         let (size, terms) = (sum + self.errors, self.all_terms(dtype));
@@ -303,18 +305,12 @@ impl FoldError {
     /// "A new approach to probabilistic rounding error analysis"). Equal terms have equal rounding
     /// errors, so only the errors of different terms count as independent. Errors do not count as
     /// independent either where many terms are near the last place of a partial sum.
-    fn roundings(&self, dtype: DType) -> f64 {
-        let mut terms = self.terms.clone();
-        terms.sort_unstable();
-        let squares = terms.chunk_by(|a, b| a == b).map(|alike| {
-            let n = alike.len() as f64;
-            n * n
-        });
+    fn roundings(&mut self, dtype: DType) -> f64 {
         let likely = if self.is_coarse(dtype) {
             self.n / 2.0
         } else {
             // Six deviations of half a unit. A group of n equal terms has the variance n^2, not n.
-            3.0 * squares.sum::<f64>().sqrt()
+            3.0 * self.terms.squares().sqrt()
         };
         // The reference executor adds in f64, too: for an f64 sum its rounding error is added to
         // the bound.
@@ -324,15 +320,11 @@ impl FoldError {
 
     /// Returns `true` if half the terms are so small relative to the sum that a partial sum may
     /// round away most of their digits.
-    fn is_coarse(&self, dtype: DType) -> bool {
+    fn is_coarse(&mut self, dtype: DType) -> bool {
         /// The size below which a term counts as small, in units in the last place of the sum.
         const SMALL: f64 = 16.0;
         let small = SMALL * spacing(dtype, 1.0) * (self.up + self.down);
-        let n_small = self
-            .terms
-            .iter()
-            .filter(|&&term| f64::from_bits(term).abs() < small);
-        2 * n_small.count() > self.terms.len()
+        2 * self.terms.n_below(small) > self.terms.len()
     }
 
     /// Returns the error of n multiplications in any order. A partial product that underflows loses

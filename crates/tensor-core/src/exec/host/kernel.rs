@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::lanes::Stored;
 use super::moves::Moves;
 use super::product::Product;
+use super::scan::ScanLoops;
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
@@ -44,6 +45,7 @@ enum Form {
     Moves(Moves),
     Loops(Box<Loops>),
     Product(Box<Product>),
+    Scan(Box<ScanLoops>),
 }
 
 impl Kernel {
@@ -53,6 +55,8 @@ impl Kernel {
         nest.check(inputs).map_err(|what| Error::BadStep { what })?;
         let form = if nest.output_len() == 0 {
             Form::Nothing
+        } else if let Some(scan) = ScanLoops::new(nest) {
+            Form::Scan(Box::new(scan))
         } else if let Some(product) = Product::new(nest, inputs) {
             Form::Product(Box::new(product))
         } else if let Some(moves) = Moves::from_nest(nest) {
@@ -79,6 +83,9 @@ impl Kernel {
                 loops.fill::<T>(inputs, out.elements_mut())?;
             }),
             Form::Product(product) => product.compute(&self.nest, inputs, &mut out, pool)?,
+            Form::Scan(scan) => with_element!(self.nest.dtype(), T => {
+                scan.fill::<T>(inputs, out.elements_mut())?;
+            }),
         }
         Ok(out)
     }
@@ -89,6 +96,7 @@ impl Kernel {
             Form::Nothing | Form::Product(_) => false,
             Form::Moves(_) => true,
             Form::Loops(loops) => loops.can_fill_spans(),
+            Form::Scan(scan) => scan.can_fill_spans(),
         }
     }
 
@@ -104,6 +112,7 @@ impl Kernel {
                 loops.fill_span(span, out)
             }
             Form::Loops(loops) => loops.fill_span(span, out),
+            Form::Scan(scan) => scan.fill_span(span, out),
         }
     }
 }

@@ -101,6 +101,19 @@ fn rounded(tensor: &Tensor, cotangent: &[f64], oracle: &mut Oracle) -> f64 {
                 Reduce::Max | Reduce::Min | Reduce::All | Reduce::Any => 0.0,
             }
         }
+        Op::Scan(scan) => {
+            // One rounding for each element of a line.
+            let n = node.shape[scan.axis] as f64;
+            match scan.op {
+                Reduce::Sum => {
+                    let sizes = oracle.array(&node.inputs[0].abs().scanned_by(scan));
+                    let sizes: Vec<f64> = sizes.iter().map(|x| x.value.to_f64()).collect();
+                    n * weighted(&sizes)
+                }
+                Reduce::Prod => n * weighted(&own),
+                Reduce::Max | Reduce::Min | Reduce::All | Reduce::Any => 0.0,
+            }
+        }
         _ => 0.0,
     }
 }
@@ -153,6 +166,20 @@ fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
             let len = folded.len().checked_div(own.len()).unwrap_or_default();
             let is_taken = |(at, x): (usize, &f64)| f64::from(u8::from(*x == own[at / len]));
             folded.iter().enumerate().map(is_taken).collect()
+        }
+        Op::Scan(scan) if matches!(scan.op, Reduce::Max | Reduce::Min) => {
+            // The number of elements that equal each result, and the sum of their positions, say
+            // which elements the results are.
+            let (elements, n) = (input(0), node.shape[scan.axis]);
+            let stride: usize = node.shape[scan.axis + 1..].iter().product();
+            let taken = |(at, result): (usize, &f64)| {
+                let first = at - at / stride % n * stride;
+                let line = (0..n).map(|step| first + step * stride);
+                line.filter(|&other| elements[other] == *result)
+                    .map(|other| 1.0 + (other as f64).sqrt())
+                    .sum::<f64>()
+            };
+            own.iter().enumerate().map(taken).collect()
         }
         _ => Vec::new(),
     }

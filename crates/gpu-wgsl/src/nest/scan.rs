@@ -1,0 +1,151 @@
+//! Kernels that scan lines.
+//!
+//! Method: a line along the last axis belongs to a workgroup. Its invocations compute as many
+//! neighbouring elements at a time, combine them in workgroup memory over distances 1, 2, 4, …, and
+//! then with the total of all earlier elements. A line along another axis belongs to one
+//! invocation, because neighbouring invocations then read neighbouring elements. The results are
+//! written with the values after the scan.
+//! Limits: results have whole words (`scan_parts` divides other nests).
+//!
+//! ```text
+//!  distance 1:  0  0+1  1+2   2+3     ...
+//!  distance 2:  0  0+1  0..2  0..3    ...        element n is combined with element n - distance
+//! ```
+
+use tensor_core::ir::{LoopNest, Value, ValueId};
+use tensor_core::op::Scan;
+
+use super::access;
+use super::expression::{fold, literal, opaque, type_name};
+use super::lanes::domain_indices;
+use super::opaque::folded;
+use super::statements::Statements;
+use super::{GROUP, contiguous};
+
+/// Returns the number of lines of a nest with a scan.
+pub(super) fn n_lines(nest: &LoopNest) -> usize {
+    nest.output_len() / line_len(nest).max(1)
+}
+
+/// Returns the number of elements of a line.
+pub(super) fn line_len(nest: &LoopNest) -> usize {
+    let axis = nest.scan().map(|(_, scan)| scan.axis);
+    let len = axis.and_then(|axis| nest.domain.get(axis));
+    len.copied().unwrap_or(1)
+}
+
+/// Returns the number of invocations that scan a line.
+pub(super) fn lanes(nest: &LoopNest) -> u32 {
+    let is_last = nest
+        .scan()
+        .is_some_and(|(_, scan)| scan.axis + 1 == nest.domain.len());
+    let has_many = n_lines(nest) >= MANY_LINES || line_len(nest) < GROUP as usize / 2;
+    if is_last && !has_many { GROUP } else { 1 }
+}
+
+/// The number of lines from which one invocation for each line keeps a device busy.
+const MANY_LINES: usize = 1 << 16;
+
+/// Returns the number of loop iterations of one invocation.
+pub(super) fn iterations(nest: &LoopNest, lanes: u32) -> u64 {
+    let rounds = (line_len(nest) as u64).div_ceil(lanes.into());
+    rounds.saturating_mul(1 + u64::from(lanes.ilog2()))
+}
+
+/// Declares the workgroup memory of the kernel.
+pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
+    if let (Some((id, _)), true) = (to.nest.scan(), lanes > 1) {
+        let dtype = type_name(to.nest.dtypes[id.0]);
+        to.line(format!("var<workgroup> wg_scan: array<{dtype}, {GROUP}>;"));
+    }
+}
+
+/// Writes the body of the entry point.
+pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
+    let Some((id, scan)) = to.nest.scan() else {
+        unreachable!("the schedule is that of a scan");
+    };
+    let Value::Scanned(_, operand) = to.nest.values[id.0] else {
+        unreachable!("`LoopNest::scan` returns a scanned value");
+    };
+    let (n, n_lines) = (line_len(to.nest), n_lines(to.nest));
+    let per_group = GROUP / lanes;
+    to.line(format!(
+        "let first = grid_workgroup(wid, n_workgroups) * {per_group}u;"
+    ));
+    to.line(format!("let line = first + lid.x / {lanes}u;"));
+    to.line(format!("let lane = lid.x % {lanes}u;"));
+    to.line(format!("let is_inside = line < {n_lines}u;"));
+    to.line("// Invocations past the end compute the last line, and do not write it.");
+    to.line(format!("let at = min(line, {}u);", n_lines - 1));
+    domain_indices(to, Some(scan.axis));
+    let dtype = to.nest.dtypes[id.0];
+    let start = literal(scan.start(dtype));
+    to.line(format!("var total: {} = {start};", type_name(dtype)));
+    to.open(format!(
+        "for (var start = 0u; start < {n}u; start += {lanes}u) {{"
+    ));
+    to.line("let point = start + lane;");
+    to.line(format!("let is_point = point < {n}u;"));
+    let last = n - 1;
+    let point = match scan.reversed {
+        false => format!("min(point, {last}u)"),
+        true => format!("{last}u - min(point, {last}u)"),
+    };
+    to.index(scan.axis, None, &point);
+    to.values_of_level(0, true);
+    let element = to.local("v", operand.0);
+    let element = opaque(folded(to.nest, operand), dtype, &element);
+    let result = to.local("v", id.0);
+    if lanes > 1 {
+        together(to, (id, scan), &element, &result);
+    } else {
+        let next = fold(scan.op, dtype, "total", &element);
+        if scan.exclusive {
+            to.line(format!("let {result} = total;"));
+            to.line(format!("total = {next};"));
+        } else {
+            to.line(format!("total = {next};"));
+            to.line(format!("let {result} = total;"));
+        }
+    }
+    to.values_of_level(0, false);
+    to.open("if (is_inside && is_point) {");
+    let place = access::position(&contiguous(&to.nest.domain), &to.names());
+    let value = to.local("v", to.nest.result().0);
+    to.line(format!("out[{place}] = {value};"));
+    to.close();
+    to.close();
+}
+
+/// Writes the scan of as many elements as a workgroup has invocations.
+fn together(to: &mut Statements<'_>, (id, scan): (ValueId, Scan), element: &str, result: &str) {
+    let dtype = to.nest.dtypes[id.0];
+    let start = literal(scan.start(dtype));
+    let combined = |before: &str, after: &str| fold(scan.op, dtype, before, after);
+    to.line(format!("var upto = select({start}, {element}, is_point);"));
+    to.line("wg_scan[lid.x] = upto;");
+    to.open(format!(
+        "for (var reach = 1u; reach < {GROUP}u; reach *= 2u) {{"
+    ));
+    to.line("workgroupBarrier();");
+    to.line("let earlier = wg_scan[max(lane, reach) - reach];");
+    to.line("workgroupBarrier();");
+    to.open("if (lane >= reach) {");
+    to.line(format!("upto = {};", combined("earlier", "upto")));
+    to.line("wg_scan[lid.x] = upto;");
+    to.close();
+    to.close();
+    to.line("workgroupBarrier();");
+    if scan.exclusive {
+        let before = combined("total", "wg_scan[max(lane, 1u) - 1u]");
+        to.line(format!(
+            "let {result} = select({before}, total, lane == 0u);"
+        ));
+    } else {
+        to.line(format!("let {result} = {};", combined("total", "upto")));
+    }
+    let all = format!("wg_scan[{}]", GROUP - 1);
+    to.line(format!("total = {};", combined("total", &all)));
+    to.line("workgroupBarrier();");
+}
