@@ -153,8 +153,8 @@ pub trait Executor: Debug + Send + Sync {
     /// the band.
     ///
     /// # Errors
-    /// As [`run`](Self::run), with the source line of the step. If several steps fail, the error is
-    /// that of any of them.
+    /// As [`run`](Self::run), with the source line of the step. If several steps fail, the error of
+    /// one of these steps is returned.
     fn run_band(
         &self,
         _plan: &Plan,

@@ -101,7 +101,7 @@ pub(crate) fn multiply_into<T: Float>(
     Ok(())
 }
 
-/// Computes `a · b` into `c`, none of them empty, on all threads.
+/// Computes `a · b` into `c` on all threads. The matrices must not be empty.
 ///
 /// The library divides large products itself and packs each factor once for all threads. It enters
 /// rayon's pool for that, so smaller products, for which entering takes too long, are divided here.

@@ -12,7 +12,9 @@
 //! Threads: a worker of a rayon pool is helped by its pool. Any other thread is helped by a pool of
 //! this module, which has one thread less than rayon's global pool, so that all of them together
 //! are as many as the cores.
-//! Limits: a loop within a task runs on the thread of the task alone.
+//! Limits: a loop within a task runs on the thread of the task alone. A loop may have to wait until
+//! a helper ends its current task of another loop. As rayon does, the module panics if the system
+//! has no thread for rayon's global pool.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -54,7 +56,7 @@ pub(crate) fn is_in_task() -> bool {
 ///
 /// # Errors
 /// The error of the first task, in the order of the iterator, that fails. Tasks after a failed task
-/// may not run.
+/// are skipped if they have not begun.
 pub(crate) fn for_each<T: Send, S>(
     mut tasks: impl Iterator<Item = T>,
     state: impl Fn() -> S + Sync,
@@ -75,16 +77,24 @@ pub(crate) fn for_each<T: Send, S>(
         return tasks.into_iter().try_for_each(|task| run(&mut state, task));
     }
     let queues = Queues::new(tasks, n_threads);
-    // Runs tasks, first those of one queue, while there are any and `goes_on` returns true.
-    let work = |queue: usize, goes_on: &dyn Fn() -> bool| {
+    // Runs tasks, first those of one queue, while there are any; `between` is called after each.
+    let work = |queue: usize, between: &dyn Fn()| {
+        let Some(mut next) = queues.next(queue) else {
+            return;
+        };
         let _in_task = InTask::new();
+        let _cleared_by_a_panic = ClearedByPanic(&queues);
         let mut state = state();
-        while goes_on()
-            && let Some((number, task)) = queues.next(queue)
-        {
+        loop {
+            let (number, task) = next;
             if let Err(error) = run(&mut state, task) {
                 queues.fail(number, error);
             }
+            between();
+            next = match queues.next(queue) {
+                Some(next) => next,
+                None => return,
+            };
         }
     };
     // Each thread of a pool begins with the same queue in each loop.
@@ -92,16 +102,25 @@ pub(crate) fn for_each<T: Send, S>(
     let is_in_pool = index().is_some();
     let n_helpers = n_threads - 1;
     let (n_begun, n_ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // A caller may wait for a helper that has not begun because its thread runs another loop. In a
+    // user's pool, yielding would run the user's jobs within a task.
+    let begin_others = || {
+        if !is_in_pool && N_WAITING.load(Ordering::Relaxed) > 0 {
+            rayon::yield_now();
+        }
+    };
     let help = || {
         n_begun.fetch_add(1, Ordering::Relaxed);
         let queue = index().unwrap_or_default() + usize::from(!is_in_pool);
-        // If the caller of another loop waits for a helper that has not begun, this helper leaves
-        // the rest of its own loop to the other threads.
-        work(queue, &|| N_WAITING.load(Ordering::Relaxed) == 0);
+        work(queue, &begin_others);
         n_ended.fetch_add(1, Ordering::Release);
     };
     let take_part = || {
-        work(index().unwrap_or_default(), &|| true);
+        work(index().unwrap_or_default(), &|| ());
+        // A worker of a pool runs the helpers that have not begun itself.
+        if is_in_pool {
+            return None;
+        }
         let have_ended = |_| {
             std::hint::spin_loop();
             n_ended.load(Ordering::Acquire) == n_helpers
@@ -111,11 +130,12 @@ pub(crate) fn for_each<T: Send, S>(
         }
         None
     };
-    let _waiting = match &*HELPERS {
-        Some(pool) if !is_in_pool => {
-            pool.in_place_scope(|scope| with_helpers(scope, n_helpers, &help, take_part))
-        }
-        _ => rayon::in_place_scope(|scope| with_helpers(scope, n_helpers, &help, take_part)),
+    // The pool of helpers has the size of the global pool, so only threads outside of pools may
+    // create it.
+    let helpers = if is_in_pool { None } else { HELPERS.as_ref() };
+    let _waiting = match helpers {
+        Some(pool) => pool.in_place_scope(|scope| with_helpers(scope, n_helpers, &help, take_part)),
+        None => rayon::in_place_scope(|scope| with_helpers(scope, n_helpers, &help, take_part)),
     };
     queues.into_result()
 }
@@ -148,7 +168,18 @@ impl Drop for InTask {
     }
 }
 
-/// The mark that a thread waits for its helpers, until it is dropped.
+/// Drops the tasks that no thread has taken if the thread panics.
+struct ClearedByPanic<'q, T>(&'q Queues<T>);
+
+impl<T> Drop for ClearedByPanic<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.clear();
+        }
+    }
+}
+
+/// The mark that a thread outside of pools waits for its helpers, until it is dropped.
 struct Waiting;
 
 impl Waiting {
@@ -207,6 +238,11 @@ impl<T> Queues<T> {
                 return Some((number, task));
             }
         }
+    }
+
+    /// Drops all tasks that no thread has taken.
+    fn clear(&self) {
+        self.tasks.iter().for_each(|tasks| lock(tasks).clear());
     }
 
     /// Stores the error of a task, unless an earlier task has failed. Since no task before a failed
@@ -362,6 +398,41 @@ mod tests {
                 scope.spawn(|| (0..50).for_each(|_| each_task_runs_again()));
             }
         });
-        assert_eq!(N_WAITING.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn no_task_begins_after_a_panic_on_the_same_thread() {
+        let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let n_runs = AtomicUsize::new(0);
+        let run = || {
+            let fail = |(): &mut (), _| {
+                n_runs.fetch_add(1, Ordering::Relaxed);
+                panic!("a task");
+            };
+            for_each(0..100, || (), fail)
+        };
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pool.install(run)));
+        assert!(caught.is_err());
+        // Each of both threads may have begun a task.
+        assert!(n_runs.into_inner() <= 2);
+    }
+
+    #[test]
+    fn threads_without_a_task_create_no_state() {
+        on_all_pools(|| {
+            let (n_states, n_tasks) = (AtomicUsize::new(0), 5);
+            let state = || {
+                n_states.fetch_add(1, Ordering::Relaxed);
+                0
+            };
+            let n_used = AtomicUsize::new(0);
+            let run = |n_own: &mut usize, _| {
+                *n_own += 1;
+                n_used.fetch_add(usize::from(*n_own == 1), Ordering::Relaxed);
+                Ok(())
+            };
+            for_each(0..n_tasks, state, run).unwrap();
+            assert_eq!(n_states.into_inner(), n_used.into_inner());
+        });
     }
 }

@@ -210,8 +210,17 @@ fn run_together(jobs: &[Job<'_>]) -> Vec<Result<Arc<dyn Storage>>> {
         return vec![job.run(mixed)];
     }
     let is_computed = |job: &&Job<'_>| job.executor.shares_its_steps();
-    let enough = LARGE.saturating_mul(rayon::current_num_threads());
-    let is_small = |job: &&Job<'_>| is_computed(job) && n_values(job.step) < enough;
+    let n_threads = rayon::current_num_threads();
+    let computed = jobs
+        .iter()
+        .filter(is_computed)
+        .map(|job| n_values(job.step));
+    let total = computed.fold(0, usize::saturating_add);
+    // A step of more than its share would keep one thread busy while the others have nothing to do.
+    let share = LARGE
+        .max(total / n_threads)
+        .min(LARGE.saturating_mul(n_threads));
+    let is_small = |job: &&Job<'_>| is_computed(job) && n_values(job.step) <= share;
     let mut results: Vec<Option<Result<Arc<dyn Storage>>>> = Vec::new();
     results.resize_with(jobs.len(), || None);
     // A step that only queues its work is started first, and on this thread: a device then works
@@ -224,7 +233,9 @@ fn run_together(jobs: &[Job<'_>]) -> Vec<Result<Arc<dyn Storage>>> {
         }
     }
     let n_values = jobs.iter().filter(is_small).map(|job| n_values(job.step));
-    let is_shared = n_values.fold(0, usize::saturating_add) >= LARGE;
+    let largest = n_values.clone().max().unwrap_or(0);
+    let others = n_values.fold(0, usize::saturating_add) - largest;
+    let is_shared = others >= LARGE;
     let small = results
         .iter_mut()
         .zip(jobs)

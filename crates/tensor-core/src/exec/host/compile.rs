@@ -11,7 +11,15 @@ use crate::op::{Binary, Reduce, Unary};
 
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
-use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT, Phase, Slot};
+use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT, Slot};
+
+/// The phase in which a value is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Setup,
+    Body,
+    Epilogue,
+}
 
 /// The state of one compilation.
 pub(super) struct Compiler<'n> {

@@ -1,7 +1,7 @@
 //! Plain loops over lanes, without branches, which the compiler vectorizes.
 //!
-//! Role: the inner loops of the host executor. Every function here is inlined into `machine`, which
-//! runs it with the widest vector instructions of the CPU.
+//! Role: the inner loops of the host executor. Every function here is inlined into `step`, and
+//! `step` into the loop of `blocks`, which runs with the widest vector instructions of the CPU.
 
 use std::ops::{Add, Mul, Sub};
 

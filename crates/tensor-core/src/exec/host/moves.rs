@@ -65,7 +65,7 @@ impl Moves {
         let (axis, len) = self.cut;
         let slab = out.len() / self.domain[..axis].iter().product::<usize>().max(1);
         let piece = self.domain.get(axis).map_or(slab, |size| slab / size * len);
-        if piece >= out.len() || rayon::current_num_threads() == 1 {
+        if piece >= out.len() {
             return self.fill_part(&whole, inputs, out);
         }
         let pieces = out.chunks_mut(slab).enumerate().flat_map(|(outer, out)| {

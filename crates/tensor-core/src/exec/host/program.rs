@@ -1,6 +1,6 @@
 //! The compiled form of a nest: instructions on blocks of lanes, and the places of their operands.
 //!
-//! Role: created by `compile`, run by `machine`.
+//! Role: created by `compile`, run by `blocks` and `step`.
 
 use std::ops::Range;
 
@@ -137,14 +137,6 @@ pub(super) struct Bytecode {
     /// Whether the loop of the reduction may stop before the last point: every reduction is `All`
     /// or `Any`, whose result may be decided earlier, and no value is gathered.
     pub(super) stops: bool,
-}
-
-/// The phase in which a value is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
-    Setup,
-    Body,
-    Epilogue,
 }
 
 impl Bytecode {

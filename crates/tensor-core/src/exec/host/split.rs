@@ -67,8 +67,7 @@ impl Loops {
         if self.n_parts > 1 {
             return fill_in_parts(&self.program, inputs, out, self.n_parts);
         }
-        // With a single thread, nothing runs in parallel, and handing over chunks only costs time.
-        if out.len() <= self.elements || rayon::current_num_threads() == 1 {
+        if out.len() <= self.elements {
             return Machine::new(&self.program, inputs).fill(0, out);
         }
         let chunks = out.chunks_mut(self.elements).enumerate();
