@@ -107,11 +107,8 @@ impl Differentiable {
     /// Returns the numbers of the instructions whose results the program keeps.
     fn kept(&self) -> Vec<usize> {
         let inputs = self.inputs.iter().map(Input::tensor).collect();
-        let (mut kept, mut oracle, mut known) = (Vec::new(), Oracle::default(), Vec::new());
+        let (mut kept, mut oracle) = (Vec::new(), Oracle::default());
         made(inputs, &self.instructions, |number, tensor| {
-            // The oracle identifies tensors by their address, so they must live as long as the
-            // oracle.
-            known.push(tensor.clone());
             let is_kept = match tensor.node().dtype {
                 DType::F64 => oracle
                     .array(tensor)

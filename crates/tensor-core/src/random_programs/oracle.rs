@@ -21,9 +21,11 @@ use crate::tensor::{Node, Op, Tensor};
 /// The elements of one tensor, row-major.
 pub(super) type Array = Vec<Approximate>;
 
-/// A cache of arrays by the address of their node; the tensors must outlive the oracle.
+/// A cache of arrays by the address of their node.
 pub(super) struct Oracle {
-    known: HashMap<usize, Rc<Array>>,
+    /// Each array with its tensor, because the address of a tensor that was dropped may become that
+    /// of another tensor.
+    known: HashMap<usize, (Tensor, Rc<Array>)>,
     /// The terms of arrays whose elements are sums of floats, or views of such an array.
     terms: HashMap<usize, Terms>,
     accuracy: Accuracy,
@@ -59,7 +61,7 @@ impl Oracle {
 
     /// Returns the elements of a tensor.
     pub(super) fn array(&mut self, tensor: &Tensor) -> Rc<Array> {
-        if let Some(known) = self.known.get(&tensor.address()) {
+        if let Some((_, known)) = self.known.get(&tensor.address()) {
             return Rc::clone(known);
         }
         let node = tensor.node();
@@ -88,7 +90,8 @@ impl Oracle {
             node.shape.iter().product::<usize>(),
             "{tensor:?}"
         );
-        self.known.insert(tensor.address(), Rc::clone(&array));
+        let known = (tensor.clone(), Rc::clone(&array));
+        self.known.insert(tensor.address(), known);
         array
     }
 }
@@ -349,4 +352,20 @@ fn scanned(scan: Scan, node: &Node, input: &Array, accuracy: Accuracy) -> Array 
         }
     }
     results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_tensor_is_not_taken_for_a_later_one() {
+        let mut oracle = Oracle::default();
+        for len in 1..100 {
+            let tensor = Tensor::full(&[len], len as f64);
+            let array = oracle.array(&tensor.cumsum(0));
+            let last = array.last().map(|element| element.value.to_f64());
+            assert_eq!(last, Some((len * len) as f64));
+        }
+    }
 }
