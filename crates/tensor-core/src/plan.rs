@@ -59,7 +59,9 @@ pub struct Target {
     /// The maximum number of values in one nest. A maximum below 4 counts as 4, because one
     /// operation may need 4 values.
     pub max_values: usize,
-    /// The maximum number of inputs of one nest. A maximum below 3 counts as 3.
+    /// The maximum number of inputs of one nest. A maximum below 3 counts as 3. The values after
+    /// the folds of a nest stay within the maximum as well if an executor divides the nest and
+    /// stores the results of each reduction in one array, and those of a scan in two.
     pub max_inputs: usize,
     /// The minimum number of multiplications for a matrix product to be marked in
     /// [`LoopNest::contract`]; `None` if products are never marked.

@@ -20,6 +20,7 @@
 )]
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::iter::Sum;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Accuracy, Executor, Storage, verify};
+use crate::ir::{LoopNest, Value};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
 use oracle::{Array, Oracle};
@@ -279,15 +281,33 @@ fn check_plan(plan: &Plan, target: &Target) -> Result<(), String> {
             .check(&inputs)
             .map_err(|what| format!("step {number} is invalid: {what}"))?;
         let (n_values, n_inputs) = (step.nest.values.len(), step.inputs.len());
+        let n_after_folds = n_inputs_after_folds(&step.nest);
         if n_values > target.max_values.max(LEAST_VALUES)
-            || n_inputs > target.max_inputs.max(LEAST_INPUTS)
+            || n_inputs.max(n_after_folds) > target.max_inputs.max(LEAST_INPUTS)
         {
             return Err(format!(
-                "step {number} has {n_values} values and {n_inputs} inputs"
+                "step {number} has {n_values} values, {n_inputs} inputs, and {n_after_folds} \
+                 arrays after its folds"
             ));
         }
     }
     Ok(())
+}
+
+/// Returns the number of arrays that the last part of a divided nest reads.
+fn n_inputs_after_folds(nest: &LoopNest) -> usize {
+    let (mut inputs, mut n_stored) = (BTreeSet::new(), 0);
+    for (value, is_after) in nest.values.iter().zip(nest.epilogue()) {
+        match value {
+            Value::Load { input, .. } | Value::Gather { input, .. } if is_after => {
+                inputs.insert(*input);
+            }
+            Value::Reduced(..) if is_after => n_stored += 1,
+            Value::Scanned(..) if is_after => n_stored += 2,
+            _ => {}
+        }
+    }
+    inputs.len() + n_stored
 }
 
 /// Runs a plan and returns its outputs. A panic is reported as an error.

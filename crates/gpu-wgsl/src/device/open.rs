@@ -350,6 +350,39 @@ mod tests {
         }
     }
 
+    /// A nest that is divided needs more bindings than the whole nest: those of partial results.
+    #[test]
+    fn divided_folds_run_with_the_default_number_of_bindings() {
+        use tensor_core::{Host, Tensor};
+        for shared in crate::check::every_adapter() {
+            let mut found = pollster::block_on(find());
+            let (_, adapter) = found.swap_remove(shared.adapter().index);
+            let default = wgpu::DeviceDescriptor::default();
+            let (device, queue) = pollster::block_on(adapter.request_device(&default)).unwrap();
+            let gpu = Gpu::from_existing(&adapter, device, queue);
+            let x = Tensor::arange(4 * 20_000).reshape(&[4, 20_000]) % 11;
+            let others = |shape: &[usize]| -> Vec<Tensor> {
+                let of = |at: i32| {
+                    let numbers = (0..1_000).map(|x| x * at % 100).cycle();
+                    Tensor::from_vec(shape, numbers.take(shape.iter().product()).collect())
+                };
+                (1..6).map(of).collect()
+            };
+            let plus = |to: Tensor, others: Vec<Tensor>| {
+                others.into_iter().fold(to, |sum, other| sum + other)
+            };
+            for program in [
+                plus(x.cumsum(1), others(&[4, 20_000])),
+                plus(x.sum(1) - x.max(1) * x.min(1), others(&[4])),
+                x.cumsum(1) + plus(x.clone(), others(&[4, 20_000])).cumsum(1),
+            ] {
+                let expected = program.eval::<i32>(&Host::new()).unwrap();
+                assert_eq!(program.eval::<i32>(&gpu).unwrap(), expected);
+            }
+            assert_eq!(gpu.fallbacks(), [].into());
+        }
+    }
+
     #[test]
     fn equal_names_are_told_apart_and_others_left_alone() {
         let mut all = [adapter(0, "card"), adapter(1, "card"), adapter(2, "other")];

@@ -10,6 +10,7 @@
 //! that begins with the array's axes, and a nest can get more axes without a change of its values.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
@@ -189,6 +190,27 @@ impl ExprArena {
             }
         }
         inputs
+    }
+
+    /// Returns the number of arrays that the values after the folds of `root` read if the folds are
+    /// stored: a reduction as one array, and a scan as two, the results within parts and those
+    /// before each part.
+    pub(super) fn n_inputs_after_folds(&self, root: ValueId) -> usize {
+        let (mut open, mut seen) = (vec![root], HashSet::from([root]));
+        let (mut inputs, mut n_stored) = (HashSet::new(), 0);
+        while let Some(id) = open.pop() {
+            match self.value(id) {
+                Value::Reduced(..) => n_stored += 1,
+                Value::Scanned(..) => n_stored += 2,
+                value => {
+                    if let Value::Load { input, .. } | Value::Gather { input, .. } = value {
+                        inputs.insert(*input);
+                    }
+                    open.extend(value.operands().filter(|&operand| seen.insert(operand)));
+                }
+            }
+        }
+        inputs.len() + n_stored
     }
 
     /// Returns whether a value is zero if the guards of all its loads fail: a load, or a sum of

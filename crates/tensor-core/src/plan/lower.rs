@@ -414,12 +414,19 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// Returns `true` if a computation stays within the target's caps.
+    /// Returns `true` if a computation stays within the target's caps, and its values after folds
+    /// still do if an executor stores the folds' results.
     fn fits(&self, lowered: &Lowered) -> bool {
-        let most = self.target.max_values;
-        self.arena.reached(lowered.value).len() <= most
-            && lowered.nodes.len() <= most
-            && self.arena.inputs_of(lowered.value).len() <= self.target.max_inputs
+        let Target {
+            max_values,
+            max_inputs,
+            ..
+        } = *self.target;
+        let after_folds = || self.arena.n_inputs_after_folds(lowered.value);
+        self.arena.reached(lowered.value).len() <= max_values
+            && lowered.nodes.len() <= max_values
+            && self.arena.inputs_of(lowered.value).len() <= max_inputs
+            && (!lowered.folds() || after_folds() <= max_inputs)
     }
 
     /// Returns `true` if a node is loaded from memory, a constant or an index, so storing it would
