@@ -144,7 +144,8 @@ pub enum Value {
     Cast(DType, ValueId),
     /// The value folded over all reduced axes. The sum of `bool`s is a `u32`.
     Reduced(Reduce, ValueId),
-    /// The value folded along an axis of the domain: at each point, over the points up to there.
+    /// The running fold of the value along an axis of the domain: each point has the result over the
+    /// points that the [`Scan`] covers.
     Scanned(Scan, ValueId),
 }
 
@@ -580,8 +581,15 @@ impl LoopNest {
             return Ok(());
         };
         let n_folds = self.values.iter().filter(|value| value.is_fold()).count();
-        if n_folds > 1 || !self.reduce.is_empty() {
+        if n_folds > 1 {
             return Err(format!("value {}: a scan is not the only fold", id.0));
+        }
+        if !self.reduce.is_empty() {
+            return Err(format!(
+                "value {}: a scan in a nest with {} reduced axes",
+                id.0,
+                self.reduce.len()
+            ));
         }
         if scan.axis >= self.domain.len() {
             return Err(format!(

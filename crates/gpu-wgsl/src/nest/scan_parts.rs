@@ -37,11 +37,12 @@ pub(super) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Sequence> {
     let is_idle = n_lines(nest).saturating_mul(lanes as usize) < BUSY;
     let is_long = line_len(nest) > 2 * LONG * lanes as usize;
     let exceeds = limit.is_some_and(|limit| iterations(nest, lanes) > limit);
-    if (is_idle && is_long) || exceeds {
-        let log = match lanes {
-            1 => LONG.ilog2(),
-            _ => (4 * GROUP).ilog2(),
-        };
+    let log = match lanes {
+        1 => LONG.ilog2(),
+        _ => (4 * GROUP).ilog2(),
+    };
+    // A line of one part would be divided forever.
+    if ((is_idle && is_long) || exceeds) && line_len(nest) > 1 << log {
         return in_parts(nest, log);
     }
     bits(nest.dtype()).and_then(|_| apart(nest))
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_give_what_the_whole_gives() {
+    fn divided_scans_give_what_whole_scans_give() {
         // Integer values, so that sums are exact in every order.
         let x = (Tensor::arange(3 * 23 * 2).reshape(&[3, 23, 2]) % 7 - 3).cast(DType::F32);
         let mut n_cut = 0;

@@ -44,7 +44,8 @@ impl Schedule {
     }
 }
 
-/// Chooses a schedule.
+/// Chooses a schedule. The lines of a scan have their own; other nests have the first of these that
+/// applies:
 ///
 /// 1. Blocks, if output elements share inputs along two axes.
 /// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
@@ -127,7 +128,8 @@ pub(crate) enum Division {
     Whole,
     /// Several kernels in sequence, each with a chunk of every array.
     Windows(Vec<SubNest>),
-    /// Several nests: partial results, then their combination.
+    /// Several nests: partial results and then their combination, or a scan and then the values
+    /// after it.
     Parts(Sequence),
 }
 
@@ -147,9 +149,12 @@ pub(crate) fn divide(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> 
 /// Chooses a division by the sizes of arrays and the number of operations.
 fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
     if nest.scan().is_some() {
+        // Windows would cut lines, so scans have none.
         let parts = scan_parts::cut(nest, limits.loop_iterations).map(Division::Parts);
-        let whole = || is_whole(nest, lens, limits.binding).then_some(Division::Whole);
-        return parts.or_else(whole);
+        let parts = parts.filter(|parts| fits(nest, lens, parts, limits));
+        // A kernel for a scan writes whole words.
+        let can_be_whole = bits(nest.dtype()).is_none() && is_whole(nest, lens, limits.binding);
+        return parts.or_else(|| can_be_whole.then_some(Division::Whole));
     }
     if let Some(parts) = cut(nest, limits) {
         return Some(Division::Parts(parts));
@@ -197,7 +202,7 @@ fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLim
 }
 
 /// Returns whether a workgroup has enough invocations and memory for a schedule. Blocks are chosen
-/// within these limits, so only `Lanes` are checked.
+/// within these limits, so they are not checked.
 fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits) -> bool {
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;

@@ -50,6 +50,7 @@ mod blocks;
 mod compile;
 mod factor;
 mod fetch;
+mod fold_parts;
 mod functions;
 mod guard;
 mod kernel;

@@ -1,4 +1,4 @@
-//! Scans: folds along one axis whose result at each position covers the elements up to there.
+//! Scans: folds along one axis with a result at each position.
 
 use super::Reduce;
 use crate::dtype::{DType, Scalar};

@@ -22,6 +22,8 @@ const NARROW: usize = 4;
 const LARGE: usize = 64;
 /// The minimum number of values of one block for which a reduction is split into parts.
 const PART_VALUES: usize = 1 << 20;
+/// The number of elements that the host scans at a time.
+const SCANNED: usize = 1 << 12;
 
 /// The number of nests of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,11 +76,19 @@ pub(super) struct Coverage {
     pub(super) gathered_runs: usize,
     /// Gathers of elements by an index for each.
     pub(super) gathered_elements: usize,
+    /// Scans of many short lines.
+    pub(super) short_scans: usize,
+    /// Scans of lines of more than [`SCANNED`] elements.
+    pub(super) long_scans: usize,
+    /// Scans of points of more than [`SCANNED`] elements.
+    pub(super) wide_scans: usize,
+    /// Scans of few lines that are long enough for several threads.
+    pub(super) scans_in_parts: usize,
 }
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 23] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 27] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -107,6 +117,10 @@ impl Coverage {
             ("joins", self.joins, 20),
             ("gathered runs", self.gathered_runs, 10),
             ("gathered elements", self.gathered_elements, 10),
+            ("short scans", self.short_scans, 3),
+            ("long scans", self.long_scans, 8),
+            ("wide scans", self.wide_scans, 2),
+            ("scans in parts", self.scans_in_parts, 1),
         ]
     }
 
@@ -117,11 +131,22 @@ impl Coverage {
         }
         if let Some(contract) = &nest.contract {
             self.count_product(nest, contract);
+        } else if let Some((_, scan)) = nest.scan() {
+            self.count_scan(nest, scan.axis);
         } else if !nest.reduce.is_empty() {
             self.count_fold(nest);
         } else {
             self.count_move(nest);
         }
+    }
+
+    fn count_scan(&mut self, nest: &LoopNest, axis: usize) {
+        let width: usize = nest.domain[axis + 1..].iter().product();
+        let line = nest.domain[axis] * width;
+        self.short_scans += usize::from(line < SCANNED && nest.output_len() > SCANNED / 2);
+        self.long_scans += usize::from(line > SCANNED);
+        self.wide_scans += usize::from(width > SCANNED);
+        self.scans_in_parts += usize::from(line > 16 * SCANNED);
     }
 
     fn count_move(&mut self, nest: &LoopNest) {

@@ -1,6 +1,6 @@
 //! Programs that are large in one place, for the loops that executors use for large arrays.
 //!
-//! Method: eight families, each a short program with its own data. The sizes are around thresholds
+//! Method: some families, each a short program with its own data. The sizes are around thresholds
 //! at which an executor may change its method: blocks of lanes, ranges of a product, groups of
 //! rows, parts of a long reduction. The programs are few and no larger than necessary, because the
 //! oracle computes every element. `coverage` counts the code paths that they reach.
@@ -13,8 +13,10 @@ use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor, einsum, grad};
 use moves::Moves;
+use scans::Scans;
 
 mod moves;
+mod scans;
 
 /// A program of one of the families.
 #[derive(Debug, Clone)]
@@ -27,6 +29,7 @@ pub(super) enum Large {
     Product(Product),
     Flags(Flags),
     Moves(Moves),
+    Scans(Scans),
 }
 
 /// A reduction of one array, or of two combined arrays.
@@ -186,6 +189,8 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         ),
         (50, programs(flags().prop_map(Large::Flags))),
         (20, programs(moves::moves().prop_map(Large::Moves))),
+        (40, programs(scans::scans().prop_map(Large::Scans))),
+        (500, programs(scans::parts().prop_map(Large::Scans))),
     ]
 }
 
@@ -493,6 +498,7 @@ impl Large {
             Self::Product(product) => product.tensor(),
             Self::Flags(flags) => flags.tensor(),
             Self::Moves(moves) => moves.tensor(),
+            Self::Scans(scans) => scans.tensor(),
         }
     }
 }

@@ -67,6 +67,9 @@ impl Tensor {
     }
 
     /// Returns the product over `axes`; 1 for no elements. Integers wrap.
+    ///
+    /// The derivative with respect to an element is treated as constant where it is 0 because
+    /// another element is 0, so second derivatives are 0 there.
     #[track_caller]
     #[must_use]
     pub fn prod(&self, axes: impl Into<Axes>) -> Self {

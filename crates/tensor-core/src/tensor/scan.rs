@@ -1,6 +1,6 @@
 //! Scans: cumulative sums, products, maxima and minima along an axis.
 //!
-//! Method: one node each, which a step computes together with the elementwise operations before and
+//! Method: each is one node, which a step computes together with the elementwise operations before and
 //! after the scan. The elements of one line are combined in an order that depends on the step
 //! alone, never on the number of threads.
 //! Accuracy: as the corresponding reduction of the elements that a result covers.
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::op::{Binary, Reduce, Scan};
 use crate::shape::resolve_axis;
 
-/// The axis of a scan and its direction. Conversions exist from `isize`, `usize` and `i32`.
+/// The axis of a scan, its direction, and whether results leave out the element at their own
+/// position. Conversions exist from `isize`, `usize` and `i32`.
 ///
 /// # Examples
 /// ```
@@ -43,7 +44,8 @@ impl ScanAxis {
         }
     }
 
-    /// Begins at the end of the axis: each result covers the elements from its position to the end.
+    /// Returns the scan in the opposite direction: each result covers the elements from its position
+    /// to the end of the axis.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -52,7 +54,7 @@ impl ScanAxis {
         }
     }
 
-    /// Leaves out the element at each result's own position. The result that covers no elements is
+    /// Returns the scan whose results leave out the element at their own position. The result that covers no elements is
     /// 0 for a sum, 1 for a product, and the least or greatest value of the type for a maximum or
     /// minimum (an infinity for floats).
     #[must_use]
@@ -85,8 +87,8 @@ impl Tensor {
 
     /// Returns the cumulative products along `axis`, as `numpy.cumprod`. Integers wrap.
     ///
-    /// Second derivatives treat the products of the other elements as constant where an element is
-    /// 0, as those of [`prod`](Tensor::prod).
+    /// The derivative with respect to an element is treated as constant where it is 0 because
+    /// another element is 0, so second derivatives are 0 there.
     #[track_caller]
     #[must_use]
     pub fn cumprod(&self, axis: impl Into<ScanAxis>) -> Self {
@@ -159,7 +161,7 @@ impl Tensor {
         handed().unwrap_or_else(Self::error)
     }
 
-    /// The rule of a cumulative product. An element `x` that is not 0 contributes `1 / x` times
+    /// Returns the cotangent of `self`, given the cotangent of its cumulative products. An element `x` that is not 0 contributes `1 / x` times
     /// each product that covers `x`. If `x` is 0, only products without another 0 depend on it:
     /// each of them contributes the product of its other elements.
     fn unmultiplied(&self, scan: Scan, cotangent: &Self) -> Self {
@@ -178,8 +180,8 @@ impl Tensor {
         is_zero.select(covering(1), covering(0) / others)
     }
 
-    /// The rule of a cumulative maximum or minimum: the cotangent of each result belongs to the
-    /// element at which the extreme was reached first.
+    /// Returns the cotangent of `self`, given the cotangent of its cumulative maxima or minima: the
+    /// cotangent of each result belongs to the element at which the extreme was reached first.
     fn unselected(&self, scan: Scan, cotangent: &Self) -> Result<Self> {
         let shape = self.shape()?;
         let n = shape[scan.axis];

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
+use super::fold_parts::epilogue_of;
 use super::lanes::Stored;
 use super::split::Loops;
 use super::tiles::Tiles;
@@ -219,44 +220,4 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
         },
     )?;
     Ok(fit.into_inner())
-}
-
-/// Returns the nest without its reduction: the sums are loaded through a map from an additional,
-/// last input.
-pub(super) fn epilogue_of(nest: &LoopNest, sum: ValueId, sums: &IndexMap) -> LoopNest {
-    // Values that are computed after the reduction.
-    let needed = nest.epilogue();
-    let mut places = vec![ValueId(0); nest.values.len()];
-    // Only values that the epilogue needs are copied, so they get new numbers.
-    let mut rest = LoopNest {
-        domain: nest.domain.clone(),
-        reduce: Vec::new(),
-        values: Vec::new(),
-        dtypes: Vec::new(),
-        inputs: [&nest.inputs[..], &[nest.dtypes[sum.0]]].concat(),
-        contract: None,
-    };
-    for (id, value) in nest.values.iter().enumerate() {
-        if !needed[id] {
-            continue;
-        }
-        let mut value = if id == sum.0 {
-            Value::Load {
-                input: nest.inputs.len(),
-                map: sums.clone(),
-                guards: Vec::new(),
-            }
-        } else {
-            value.clone()
-        };
-        // Operands precede their readers, so their new numbers are known.
-        value.map_operands(|operand| places[operand.0]);
-        value
-            .maps_mut()
-            .for_each(|map| map.strides.truncate(rest.domain.len()));
-        places[id] = ValueId(rest.values.len());
-        rest.values.push(value);
-        rest.dtypes.push(nest.dtypes[id]);
-    }
-    rest
 }

@@ -4,40 +4,41 @@
 //! before and after the scan.
 //! Method: the interpreter computes the operand of a few thousand elements, the loops of `line`
 //! scan these elements, and the interpreter computes the rest of the nest from the results; all
-//! three stay in the first-level cache. Lines run in parallel. If there are few lines and they are
-//! long, each line is divided into parts: the parts are folded first, which yields the result
-//! before each part, and then scanned. The division depends on the nest alone, so the bits of the
-//! result do not depend on the number of threads.
+//! three stay in the caches of a core. A piece of the output consists of whole short lines, of some
+//! points of a line, or of some columns of one point if points are long. The pieces of a long line
+//! form chains, one for each range of columns: each piece of a chain continues from the results of
+//! the piece before. Chains run in parallel. If there are few chains and they are long, each chain
+//! is divided into parts: the parts are folded first, which yields the result before each part, and
+//! then scanned. The division depends on the nest alone, so the bits of the result do not depend on
+//! the number of threads.
 //!
 //! ```text
-//! [ lines | axis of the scan | elements of a point ]        one point: a row of neighbours
+//! [ lines | axis of the scan | columns ]        one point: a row of neighbours
 //! ```
 
 use std::ops::Range;
 
+use super::fold_parts::{body_of, epilogue_of};
 use super::kernel::Span;
 use super::lanes::{LaneType, Stored};
 use super::level::Level;
 use super::machine::Machine;
-use super::product::epilogue_of;
 use super::program::Bytecode;
 use super::split::Loops;
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
-use crate::ir::{LoopNest, Value, ValueId};
+use crate::ir::{LoopNest, Value};
 use crate::op::Scan;
 use crate::parallel;
 
 mod line;
 
-/// The number of elements that are scanned at a time.
+/// The maximum number of elements that are scanned at a time, a multiple of `line::GROUP`.
 const PIECE: usize = 1 << 12;
-/// The minimum number of elements of a task.
+/// The minimum number of elements of a task of short lines, and of a part of a chain.
 const TASK: usize = 1 << 15;
-/// The number of lines that keeps any machine busy. With fewer lines, long lines are divided.
-const ENOUGH_LINES: usize = 32;
-/// The maximum number of parts of a line.
-const MAX_PARTS: usize = 64;
+/// The number of tasks that keeps any machine busy. Fewer long chains are divided.
+const ENOUGH_TASKS: usize = 64;
 
 /// A compiled nest with a scan.
 #[derive(Debug)]
@@ -54,10 +55,10 @@ pub(super) struct ScanLoops {
     n_points: usize,
     /// The number of elements of a point.
     width: usize,
-    /// The number of points of a part of a line; `n_points` if lines are not divided.
-    part: usize,
     /// The number of points that are scanned at a time.
     piece: usize,
+    /// The number of parts into which a chain is divided.
+    n_parts: usize,
 }
 
 /// The source of the elements that are scanned.
@@ -65,6 +66,7 @@ pub(super) struct ScanLoops {
 enum Operand {
     /// An input with the order of elements of the output.
     Input(usize),
+    /// The program that computes the elements.
     Computed(Box<Bytecode>),
 }
 
@@ -79,14 +81,9 @@ impl ScanLoops {
             nest.domain[scan.axis],
             nest.domain[scan.axis + 1..].iter().product::<usize>(),
         );
-        // Pieces of single elements consist of whole groups, so pieces do not change the groups.
-        let piece = (PIECE / width).max(1);
         let n_lines = nest.output_len() / (n_points * width);
-        let n_parts = match n_lines {
-            ENOUGH_LINES.. => 1,
-            _ => (n_points * width / TASK).clamp(1, MAX_PARTS),
-        };
-        let part = n_points.div_ceil(n_parts).next_multiple_of(piece);
+        let n_chains = n_lines * width.div_ceil(PIECE);
+        let n_long_parts = n_points * width.min(PIECE) / TASK;
         Some(Self {
             scan,
             dtype: nest.dtypes[id.0],
@@ -94,14 +91,15 @@ impl ScanLoops {
                 Value::Load { input, map, guards } if guards.is_empty() && *map == in_order => {
                     Operand::Input(*input)
                 }
-                _ => Operand::Computed(Box::new(Bytecode::compile(&operand_of(nest, operand)))),
+                _ => Operand::Computed(Box::new(Bytecode::compile(&body_of(nest, operand)))),
             },
             epilogue,
             n_lines,
             n_points,
             width,
-            part: part.min(n_points),
-            piece,
+            // Pieces of single elements consist of whole groups, so pieces do not change the groups.
+            piece: (PIECE / width).max(1),
+            n_parts: (ENOUGH_TASKS / n_chains).min(n_long_parts).max(1),
         })
     }
 
@@ -124,16 +122,16 @@ impl ScanLoops {
     /// Returns whether [`fill_span`](Self::fill_span) computes the same bits as
     /// [`fill`](Self::fill).
     pub(super) fn can_fill_spans(&self) -> bool {
-        self.part == self.n_points
+        self.n_parts == 1
     }
 
     /// Computes consecutive whole lines of the output on the calling thread.
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         match self.dtype {
-            DType::F64 => Task::<f64>::new(self, span).fill_lines(span.first, out),
-            DType::I32 => Task::<i32>::new(self, span).fill_lines(span.first, out),
-            DType::U32 => Task::<u32>::new(self, span).fill_lines(span.first, out),
-            _ => Task::<f32>::new(self, span).fill_lines(span.first, out),
+            DType::F64 => self.fill_in_order::<f64, T>(span, out),
+            DType::I32 => self.fill_in_order::<i32, T>(span, out),
+            DType::U32 => self.fill_in_order::<u32, T>(span, out),
+            _ => self.fill_in_order::<f32, T>(span, out),
         }
     }
 
@@ -141,10 +139,27 @@ impl ScanLoops {
         self.n_points * self.width
     }
 
-    /// Returns the number of lines that are scanned at a time, if a line fits into a piece.
+    /// Returns the number of elements of whole lines that are scanned at a time, if a line fits
+    /// into a piece.
     fn lines_together(&self) -> Option<usize> {
         let n_lines = PIECE / self.line_len();
-        (n_lines > 0).then_some(n_lines.min(self.n_lines))
+        (n_lines > 0).then_some(n_lines.min(self.n_lines) * self.line_len())
+    }
+
+    fn fill_in_order<S: Stored<Lane = S> + LaneType, T: Stored>(
+        &self,
+        span: &Span<'_>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let mut state = Task::<S>::new(self, span);
+        if self.lines_together().is_some() {
+            return state.fill_lines(span.first, out);
+        }
+        let mut chains = self.chains(span.first, out).into_iter();
+        chains.try_for_each(|chain| {
+            let mut so_far = self.start(&chain);
+            state.fill_chain(chain, &mut so_far)
+        })
     }
 
     fn fill_in_parallel<S: Stored<Lane = S> + LaneType, T: Stored>(
@@ -152,83 +167,113 @@ impl ScanLoops {
         span: &Span<'_>,
         out: &mut [T],
     ) -> Result<()> {
-        let line_len = self.line_len();
-        if self.part < self.n_points {
-            let lines = out.chunks_mut(line_len).enumerate();
-            for (line, out) in lines {
-                self.fill_line::<S, T>(span, line * line_len, out)?;
-            }
-            return Ok(());
-        }
-        let task = TASK.div_ceil(line_len) * line_len;
-        parallel::for_each(
-            out.chunks_mut(task).enumerate(),
-            || Task::<S>::new(self, span),
-            |state, (number, out)| state.fill_lines(number * task, out),
-        )
-    }
-
-    /// Computes one line of the output, which begins with element `first`, in parts.
-    fn fill_line<S: Stored<Lane = S> + LaneType, T: Stored>(
-        &self,
-        span: &Span<'_>,
-        first: usize,
-        out: &mut [T],
-    ) -> Result<()> {
-        let parts: Vec<Range<usize>> = self.divided(0..self.n_points, self.part).collect();
-        let start = vec![S::identity(self.scan.op); self.width];
-        // The fold of all parts but the last one.
-        let mut totals = vec![start.clone(); parts.len() - 1];
-        parallel::for_each(
-            totals.iter_mut().zip(&parts),
-            || Task::<S>::new(self, span),
-            |state, (total, part)| state.fold(first, part.clone(), total),
-        )?;
-        let mut before = vec![start];
-        for total in totals {
-            let mut next = before[before.len() - 1].clone();
-            line::run(
-                Level::best(),
-                self.scan,
-                self.width,
-                &mut next,
-                &total,
-                &mut total.clone(),
+        let state = || Task::<S>::new(self, span);
+        if let Some(together) = self.lines_together() {
+            let task = TASK.div_ceil(together) * together;
+            return parallel::for_each(
+                out.chunks_mut(task).enumerate(),
+                state,
+                |state, (number, out)| state.fill_lines(number * task, out),
             );
-            before.push(next);
         }
-        let mut rest = out;
-        let mut outputs = Vec::with_capacity(parts.len());
-        for part in &parts {
-            let len = part.len() * self.width;
-            let (own, others) = if self.scan.reversed {
-                let (others, own) = rest.split_at_mut(rest.len() - len);
-                (own, others)
-            } else {
-                rest.split_at_mut(len)
-            };
-            outputs.push(own);
-            rest = others;
+        let chains = self.chains(0, out);
+        if self.n_parts == 1 {
+            return parallel::for_each(chains.into_iter(), state, |state, chain| {
+                let mut so_far = self.start(&chain);
+                state.fill_chain(chain, &mut so_far)
+            });
+        }
+        let mut parts: Vec<Part<'_, S, T>> = Vec::new();
+        for mut chain in chains {
+            let len = chain.len().div_ceil(self.n_parts);
+            let so_far = self.start::<S, T>(&chain);
+            let mut is_first = true;
+            while !chain.is_empty() {
+                let later = chain.split_off(len.min(chain.len()));
+                parts.push(Part {
+                    is_first,
+                    is_last: later.is_empty(),
+                    pieces: chain,
+                    so_far: so_far.clone(),
+                });
+                (is_first, chain) = (false, later);
+            }
         }
         parallel::for_each(
-            before.iter_mut().zip(parts).zip(outputs),
-            || Task::<S>::new(self, span),
-            |state, ((before, part), out)| state.fill_points(first, part, before, out),
-        )
-    }
-
-    /// Divides consecutive points of a line into chunks, in the order of the scan.
-    fn divided(&self, points: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {
-        let reversed = self.scan.reversed;
-        let n_chunks = points.len().div_ceil(chunk);
-        (0..n_chunks).map(move |number| {
-            let (near, far) = (number * chunk, points.len().min((number + 1) * chunk));
-            match reversed {
-                false => points.start + near..points.start + far,
-                true => points.end - far..points.end - near,
+            parts.iter_mut().filter(|part| !part.is_last),
+            state,
+            |state, part| state.fold(&part.pieces, &mut part.so_far),
+        )?;
+        let mut before = Vec::new();
+        for part in &mut parts {
+            if part.is_first {
+                before = self.start(&part.pieces);
             }
+            let mut next = before.clone();
+            line::fold(Level::best(), self.scan, &mut next, &part.so_far);
+            part.so_far = std::mem::replace(&mut before, next);
+        }
+        parallel::for_each(parts.into_iter(), state, |state, mut part| {
+            state.fill_chain(part.pieces, &mut part.so_far)
         })
     }
+
+    /// Divides whole long lines of the output, which begin with element `first`, into the pieces of
+    /// each chain, in the order of the scan.
+    fn chains<'o, T>(&self, first: usize, out: &'o mut [T]) -> Vec<Vec<Piece<'o, T>>> {
+        let n_columns = self.width.div_ceil(PIECE);
+        let (points, mut first) = (self.piece * self.width, first);
+        let mut chains = Vec::new();
+        for line in out.chunks_mut(self.line_len()) {
+            // A short piece is the last one in the order of the scan.
+            let n_rest = if self.scan.reversed {
+                line.len() % points
+            } else {
+                0
+            };
+            let (rest, line) = line.split_at_mut(n_rest);
+            let mut own: Vec<Vec<Piece<'o, T>>> = Vec::new();
+            own.resize_with(n_columns, Vec::new);
+            for points in rest.chunks_mut(points).chain(line.chunks_mut(points)) {
+                for (chain, out) in own.iter_mut().zip(points.chunks_mut(PIECE)) {
+                    let len = out.len();
+                    chain.push(Piece { first, out });
+                    first += len;
+                }
+            }
+            if self.scan.reversed {
+                own.iter_mut().for_each(|chain| chain.reverse());
+            }
+            chains.extend(own);
+        }
+        chains
+    }
+
+    /// Returns the results before the first point of a chain.
+    fn start<S: LaneType, T>(&self, chain: &[Piece<'_, T>]) -> Vec<S> {
+        // Points longer than a piece have pieces of one point.
+        let n_columns = match chain.first() {
+            Some(piece) if self.width > PIECE => piece.out.len(),
+            _ => self.width,
+        };
+        vec![S::identity(self.scan.op); n_columns]
+    }
+}
+
+/// Consecutive elements of the output that are scanned at a time.
+struct Piece<'o, T> {
+    /// The position of the first element.
+    first: usize,
+    out: &'o mut [T],
+}
+
+/// A part of a chain.
+struct Part<'o, S, T> {
+    is_first: bool,
+    is_last: bool,
+    pieces: Vec<Piece<'o, T>>,
+    /// The fold of this part, and then the results before this part.
+    so_far: Vec<S>,
 }
 
 /// The state of a task.
@@ -246,10 +291,7 @@ struct Task<'a, S> {
 
 impl<'a, S: Stored<Lane = S> + LaneType> Task<'a, S> {
     fn new(loops: &'a ScanLoops, span: &Span<'a>) -> Self {
-        let len = match loops.lines_together() {
-            Some(n_lines) => n_lines * loops.line_len(),
-            None => loops.piece * loops.width,
-        };
+        let len = loops.lines_together().unwrap_or(PIECE);
         let machine = match &loops.operand {
             Operand::Input(_) => None,
             Operand::Computed(program) => {
@@ -271,42 +313,22 @@ impl<'a, S: Stored<Lane = S> + LaneType> Task<'a, S> {
         }
     }
 
-    /// Computes whole lines of the output, which begin with element `first`.
+    /// Computes whole short lines of the output, which begin with element `first`.
     fn fill_lines<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
-        let line_len = self.loops.line_len();
         let start = S::identity(self.loops.scan.op);
         let mut so_far = vec![start; self.loops.width];
-        // Several short lines at a time, or one long line in several pieces.
-        let n_together = self.loops.lines_together();
-        let chunk = n_together.unwrap_or(1) * line_len;
-        for (number, out) in out.chunks_mut(chunk).enumerate() {
+        let piece = self.loops.lines_together().unwrap_or(out.len());
+        for (number, out) in out.chunks_mut(piece).enumerate() {
             so_far.fill(start);
-            let first = first + number * chunk;
-            if n_together.is_some() {
-                self.fill_piece(first, &mut so_far, out)?;
-            } else {
-                self.fill_points(first, 0..self.loops.n_points, &mut so_far, out)?;
-            }
+            self.fill_piece(first + number * piece, &mut so_far, out)?;
         }
         Ok(())
     }
 
-    /// Computes some points of the line that begins with element `line`. `so_far` contains the
-    /// results before these points.
-    fn fill_points<T: Stored>(
-        &mut self,
-        line: usize,
-        points: Range<usize>,
-        so_far: &mut [S],
-        out: &mut [T],
-    ) -> Result<()> {
-        let (loops, width, start) = (self.loops, self.loops.width, points.start);
-        for piece in loops.divided(points, loops.piece) {
-            let place = (piece.start - start) * width;
-            let out = &mut out[place..place + piece.len() * width];
-            self.fill_piece(line + piece.start * width, so_far, out)?;
-        }
-        Ok(())
+    /// Computes some pieces of a chain. `so_far` contains the results before the first piece.
+    fn fill_chain<T: Stored>(&mut self, pieces: Vec<Piece<'_, T>>, so_far: &mut [S]) -> Result<()> {
+        let mut pieces = pieces.into_iter();
+        pieces.try_for_each(|piece| self.fill_piece(piece.first, so_far, piece.out))
     }
 
     /// Computes consecutive elements of the output, which begin with element `first`: some points
@@ -342,19 +364,17 @@ impl<'a, S: Stored<Lane = S> + LaneType> Task<'a, S> {
         epilogue.fill_span(&span, out)
     }
 
-    /// Folds some points of the line that begins with element `line` into `total`.
-    fn fold(&mut self, line: usize, points: Range<usize>, total: &mut [S]) -> Result<()> {
-        let (loops, width) = (self.loops, self.loops.width);
-        for piece in loops.divided(points, loops.piece) {
-            let first = line + piece.start * width;
+    /// Folds some pieces of a chain into `total`.
+    fn fold<T>(&mut self, pieces: &[Piece<'_, T>], total: &mut [S]) -> Result<()> {
+        for piece in pieces {
             let elements = elements(
                 &self.span,
-                loops,
+                self.loops,
                 &mut self.machine,
                 &mut self.elements,
-                first..first + piece.len() * width,
+                piece.first..piece.first + piece.out.len(),
             )?;
-            line::fold(self.level, loops.scan, total, elements);
+            line::fold(self.level, self.loops.scan, total, elements);
         }
         Ok(())
     }
@@ -381,26 +401,6 @@ fn elements<'e, S: Stored<Lane = S> + LaneType>(
         }
         (Operand::Computed(_), None) => unreachable!("`Task::new` creates the machine"),
     }
-}
-
-/// Returns the nest that computes the operand of a scan.
-fn operand_of(nest: &LoopNest, operand: ValueId) -> LoopNest {
-    let needed = nest.body();
-    let mut places = vec![ValueId(0); nest.values.len()];
-    let mut part = LoopNest {
-        values: Vec::new(),
-        dtypes: Vec::new(),
-        ..nest.clone()
-    };
-    // The scan is the only fold, so the operand is the last value of the body.
-    for id in (0..=operand.0).filter(|&id| needed[id]) {
-        let mut value = nest.values[id].clone();
-        value.map_operands(|operand| places[operand.0]);
-        places[id] = ValueId(part.values.len());
-        part.values.push(value);
-        part.dtypes.push(nest.dtypes[id]);
-    }
-    part
 }
 
 #[cfg(test)]

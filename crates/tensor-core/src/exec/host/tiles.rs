@@ -14,10 +14,10 @@
 use std::sync::Arc;
 
 use super::factor::{len_of, set_index};
+use super::fold_parts::epilogue_of;
 use super::lanes::Stored;
 use super::level::Level;
 use super::machine::Machine;
-use super::product::epilogue_of;
 use super::program::Bytecode;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;

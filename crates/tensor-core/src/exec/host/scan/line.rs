@@ -306,7 +306,7 @@ mod tests {
             for place in [0, 1, 15, 16, 40] {
                 let mut from = [1.0_f32; 41];
                 from[place] = f32::NAN;
-                let (mut so_far, mut to) = ([T_START], [77.0; 41]);
+                let (mut so_far, mut to) = ([1.0], [77.0; 41]);
                 run(Level::best(), scan, 41, &mut so_far, &from, &mut to);
                 for (at, result) in to.iter().enumerate() {
                     let covers = match (scan.reversed, scan.exclusive) {
@@ -321,7 +321,4 @@ mod tests {
             }
         });
     }
-
-    /// A result before the first element that is no NaN.
-    const T_START: f32 = 1.0;
 }
