@@ -27,7 +27,7 @@ bench: check and time every workload on every executor of this machine, and writ
 
 usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
 
-  --only PATTERN  run only workloads whose `name/size` contains PATTERN
+  --only PATTERN  run only workloads whose `name/size` contains PATTERN; may be given several times
   --list          print `name/size` of the workloads and exit
   --data DIR      read the images from DIR: at least 50000 images of 28 x 28 bytes in IDX format, in a file
                   train-images-idx3-ubyte or train-images-idx3-ubyte.gz
@@ -49,7 +49,7 @@ const USAGE: u8 = 2;
 
 #[derive(Debug, Default)]
 struct Options {
-    only: Option<String>,
+    only: Vec<String>,
     list: bool,
     data: Option<PathBuf>,
     no_rivals: bool,
@@ -86,7 +86,7 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("only") => options.only = Some(parser.value()?.string()?),
+            Long("only") => options.only.push(parser.value()?.string()?),
             Long("list") => options.list = true,
             Long("data") => options.data = Some(parser.value()?.into()),
             Long("no-rivals") => options.no_rivals = true,
@@ -104,16 +104,21 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
 fn bench(options: &Options) -> Result<ExitCode> {
     let mut adapters = gpu_wgsl::adapters().into_iter();
     let real_gpu = adapters.any(|adapter| adapter.device_type != DeviceType::Cpu);
-    let pattern = options.only.as_deref().unwrap_or("");
     let images = Rc::new(LazyImages::new(options.data.clone()));
     let mut tasks = workloads::all(real_gpu, &images);
-    tasks.retain(|task| task.id.to_string().contains(pattern));
+    let known: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
+    let is_chosen = |id: &str| {
+        let mut patterns = options.only.iter();
+        options.only.is_empty() || patterns.any(|pattern| id.contains(pattern))
+    };
+    tasks.retain(|task| is_chosen(&task.id.to_string()));
     if options.list {
         let ids = tasks.iter().map(|task| format!("{}\n", task.id));
         print(ids.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if tasks.is_empty() {
+    let mut patterns = options.only.iter();
+    if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
         eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
         return Ok(ExitCode::from(USAGE));
     }
@@ -133,10 +138,10 @@ fn bench(options: &Options) -> Result<ExitCode> {
         interrupted: &is_interrupted,
         progress: &progress,
     })?;
-    if let Some(only) = &options.only {
+    if !options.only.is_empty() {
         campaign.leave_out(NotRun {
             what: "other workloads".to_owned(),
-            why: format!("--only {only}"),
+            why: format!("--only {}", options.only.join(" --only ")),
             how: "omit --only".to_owned(),
         });
     }
