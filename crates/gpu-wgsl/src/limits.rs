@@ -52,7 +52,10 @@ impl KernelLimits {
             _ => 1e11,
         };
         Self {
-            has_f64: adapter.features.contains(&Feature::F64),
+            // The copies that hide operations from a compiler are made of the bits of an `f64`.
+            has_f64: [Feature::F64, Feature::Int64]
+                .iter()
+                .all(|feature| adapter.features.contains(feature)),
             operations,
             binding: Binding {
                 bytes: adapter.limits.max_storage_buffer_binding_size,

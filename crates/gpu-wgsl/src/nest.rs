@@ -102,6 +102,7 @@ fn contiguous(shape: &[usize]) -> IndexMap {
 
 #[cfg(test)]
 mod tests {
+    use naga::TypeInner;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     use tensor_core::plan::{Plan, Target};
     use tensor_core::rng::Philox;
@@ -143,6 +144,17 @@ mod tests {
         Tensor::from_vec(shape, vec![0.0_f32; shape.iter().product()])
     }
 
+    /// Returns whether values of a type of workgroup memory hold a `bool`.
+    fn has_bool(module: &naga::Module, ty: naga::Handle<naga::Type>) -> bool {
+        match module.types[ty].inner {
+            TypeInner::Array { base, .. } => has_bool(module, base),
+            TypeInner::Scalar(scalar)
+            | TypeInner::Vector { scalar, .. }
+            | TypeInner::Atomic(scalar) => scalar.kind == naga::ScalarKind::Bool,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn texts_are_valid_without_any_device() {
         let x = zeros(&[80, 90]);
@@ -152,6 +164,8 @@ mod tests {
             x.softmax(1),
             x.matmul(&x.t()).tanh(),
             (x.expand_dims(1) - &x).abs().lt(1.0).all(2),
+            (x.gt(0.0).expand_dims(1) & x.gt(1.0)).any(2),
+            x.lt(1.0).all(..),
             x.pow(&x).sin() + x.cos().exp().ln().sigmoid().sqrt().recip(),
             x.cast(DType::F16).cast(DType::I32).cast(DType::Bool).any(0),
             whole.floor_div(i32::MIN) + whole.rem(7).shl(3) - whole.shr(40),
@@ -174,7 +188,15 @@ mod tests {
                 let module = naga::front::wgsl::parse_str(&emitted.source);
                 let module = module
                     .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
-                let mut validator = Validator::new(ValidationFlags::all(), Capabilities::FLOAT64);
+                // A driver reads such booleans as false; see `workgroup_type`.
+                let in_workgroup = |(_, global): &(_, &naga::GlobalVariable)| {
+                    global.space == naga::AddressSpace::WorkGroup
+                };
+                for (_, global) in module.global_variables.iter().filter(in_workgroup) {
+                    assert!(!has_bool(&module, global.ty), "{}", emitted.source);
+                }
+                let wide = Capabilities::FLOAT64 | Capabilities::SHADER_INT64;
+                let mut validator = Validator::new(ValidationFlags::all(), wide);
                 if let Err(error) = validator.validate(&module) {
                     panic!("{}", error.emit_to_string(&emitted.source));
                 }

@@ -330,10 +330,28 @@ pub fn rem(a: f32, b: f32) -> f32 {
     let sign = (a.to_bits() ^ b.to_bits()) & SIGN;
     let signed = f32::from_bits(rem.to_bits() | (b.to_bits() & SIGN));
     if sign != 0 && rem != 0.0 {
-        b - signed
+        rest(b, rem)
     } else {
         signed
     }
+}
+
+/// Returns `|b| - rem` with the sign of `b`. A device may take a subnormal operand as 0, so for a
+/// small `b` the difference is computed at 2^64 times its size.
+fn rest(b: f32, rem: f32) -> f32 {
+    let power = |k: i32| f32::from_bits(((k + 127) << 23).cast_unsigned());
+    let magnitude = b.abs();
+    let rest = if magnitude < power(-60) {
+        // A subnormal number is an integer multiple of 2^-149.
+        let raised = match rem.to_bits() {
+            bits if bits < 0x0080_0000 => bits as f32 * power(-85),
+            _ => rem * power(64),
+        };
+        (magnitude * power(64) - raised) * power(-64)
+    } else {
+        magnitude - rem
+    };
+    f32::from_bits(rest.to_bits() | (b.to_bits() & SIGN))
 }
 
 /// Returns `a / b`, rounded down.

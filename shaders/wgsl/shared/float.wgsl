@@ -211,7 +211,19 @@ fn float_rem(a: f32, b: f32) -> f32 {
     let rem = float_long_division(a, b).rem;
     let sign = (bitcast<u32>(a) ^ bitcast<u32>(b)) & FLOAT_SIGN;
     let signed = bitcast<f32>(bitcast<u32>(rem) | (bitcast<u32>(b) & FLOAT_SIGN));
-    return select(signed, b - signed, sign != 0u && bitcast<u32>(rem) != 0u);
+    return select(signed, float_rest(b, rem), sign != 0u && bitcast<u32>(rem) != 0u);
+}
+
+// `(|b| - rem)` with the sign of `b`. A device may take a subnormal operand as 0, so for a small `b`
+// the difference is computed at 2^64 times its size.
+fn float_rest(b: f32, rem: f32) -> f32 {
+    let magnitude = abs(b);
+    let bits = bitcast<u32>(rem);
+    // A subnormal number is an integer multiple of 2^-149.
+    let raised = select(rem * 0x1p64f, f32(bits) * 0x1p-85f, bits < 0x00800000u);
+    let small = (magnitude * 0x1p64f - raised) * 0x1p-64f;
+    let rest = select(magnitude - rem, small, magnitude < 0x1p-60f);
+    return bitcast<f32>(bitcast<u32>(rest) | (bitcast<u32>(b) & FLOAT_SIGN));
 }
 
 fn float_floor_div(a: f32, b: f32) -> f32 {

@@ -25,7 +25,7 @@ use tensor_core::ir::{IndexMap, LoopNest, Value};
 
 use super::access::{self, WORD_BITS, bits};
 use super::blocking::{Block, Roles};
-use super::expression::type_name;
+use super::expression::{from_workgroup, to_workgroup, type_name, workgroup_type};
 use super::statements::Statements;
 use super::text::{plus, shifted, times};
 use super::{contiguous, stored};
@@ -284,8 +284,10 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let before = self.roles.before[side].clone();
             self.values(&before);
             for id in self.roles.staged[side].clone() {
-                let mut elements = Vec::new();
-                self.to.each(id, |to| elements.push(to.local("v", id)));
+                let (dtype, mut elements) = (self.to.nest.dtypes[id], Vec::new());
+                self.to.each(id, |to| {
+                    elements.push(to_workgroup(dtype, &to.local("v", id)));
+                });
                 let value = match &elements[..] {
                     [one] => one.clone(),
                     _ => format!("{}({})", self.vector_of(side, id), elements.join(", ")),
@@ -338,10 +340,15 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             true => format!("min({inner}u, {terms}u - start)"),
             false => format!("{inner}u"),
         };
-        self.to.line(format!("let n_terms = {n_terms};"));
-        self.to.open(format!(
-            "for (var term = 0u; term < n_terms; term += {together}u) {{"
-        ));
+        if together == inner && !self.has_rest() {
+            self.to.open("{");
+            self.to.line("let term = 0u;");
+        } else {
+            self.to.line(format!("let n_terms = {n_terms};"));
+            self.to.open(format!(
+                "for (var term = 0u; term < n_terms; term += {together}u) {{"
+            ));
+        }
         for term in 0..together {
             self.to.open("{");
             self.fold_term(term);
@@ -350,19 +357,22 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// Returns the number of unrolled terms: 4, 2 or 1. The number divides the number of terms and
-    /// keeps the text short.
+    /// Returns the number of unrolled terms: a power of two that divides the terms and those of a
+    /// stage, and keeps the text short.
     fn terms_together(&self) -> u32 {
-        const MOST: u32 = 4;
-        const STATEMENTS: usize = 256;
+        const STATEMENTS: usize = 1024;
         let [rows, cols] = self.block.tile.thread();
         let n_inner = self.roles.inner.iter().filter(|is| **is).count().max(1);
         let statements = n_inner * (rows * cols) as usize;
         let fits = |n: &u32| {
             let n = *n as usize;
-            n * statements <= STATEMENTS && self.terms().is_multiple_of(n)
+            let divides = self.terms().is_multiple_of(n)
+                && (self.block.tile.block_inner as usize).is_multiple_of(n);
+            n * statements <= STATEMENTS && divides
         };
-        [MOST, 2].into_iter().find(fits).unwrap_or(1)
+        let most = self.block.tile.block_inner;
+        let numbers = (0..=most.ilog2()).rev().map(|log| 1 << log);
+        numbers.into_iter().find(fits).unwrap_or(1)
     }
 
     fn fold_term(&mut self, term: u32) {
@@ -410,9 +420,11 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                     1 => String::new(),
                     _ => format!("[{lane}]"),
                 };
-                let dtype = type_name(self.to.nest.dtypes[id]);
+                let dtype = self.to.nest.dtypes[id];
+                let value = from_workgroup(dtype, &format!("{name}{lane}"));
+                let dtype = type_name(dtype);
                 self.to
-                    .line(format!("let v{id}_{element}: {dtype} = {name}{lane};"));
+                    .line(format!("let v{id}_{element}: {dtype} = {value};"));
             }
         }
     }
@@ -574,7 +586,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     fn vector_of(&self, side: usize, id: usize) -> String {
-        let dtype = type_name(self.to.nest.dtypes[id]);
+        let dtype = workgroup_type(self.to.nest.dtypes[id]);
         match self.block.tile.vector(side) {
             1 => dtype.to_owned(),
             width => format!("vec{width}<{dtype}>"),

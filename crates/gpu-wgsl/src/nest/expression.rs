@@ -30,12 +30,12 @@ fn opaque_apart_f32(x: f32) -> f32 {
 ";
 const OPAQUE_F64: &str = "
 fn opaque_f64(x: f64) -> f64 {
-    return select(x, f64(bitcast<f32>(params.zero)), params.zero != 0u);
+    return bitcast<f64>(bitcast<u64>(x) | u64(params.zero));
 }
 ";
 const OPAQUE_APART_F64: &str = "
 fn opaque_apart_f64(x: f64) -> f64 {
-    return select(x, f64(bitcast<f32>(params.nothing)), params.nothing != 0u);
+    return bitcast<f64>(bitcast<u64>(x) + u64(params.zero));
 }
 ";
 
@@ -81,6 +81,31 @@ pub(super) fn type_name(dtype: DType) -> &'static str {
         DType::I32 => "i32",
         DType::U32 => "u32",
         DType::Bool => "bool",
+    }
+}
+
+/// Returns the WGSL type of a value in workgroup memory. A `bool` is stored as a word: NVIDIA's
+/// driver (580.159, on an H100) reads every `bool` of workgroup memory as `false`.
+pub(super) fn workgroup_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "u32",
+        _ => type_name(dtype),
+    }
+}
+
+/// Returns a value as it is stored in workgroup memory.
+pub(super) fn to_workgroup(dtype: DType, x: &str) -> String {
+    match dtype {
+        DType::Bool => format!("u32({x})"),
+        _ => x.to_owned(),
+    }
+}
+
+/// Returns the value of an element of workgroup memory.
+pub(super) fn from_workgroup(dtype: DType, x: &str) -> String {
+    match dtype {
+        DType::Bool => format!("({x} != 0u)"),
+        _ => x.to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
-use super::expression::{fold, type_name};
+use super::expression::{fold, from_workgroup, to_workgroup, workgroup_type};
 use super::schedule::dealt_axis;
 use super::statements::Statements;
 use super::stored;
@@ -21,7 +21,7 @@ use super::stored;
 pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
     if lanes > 1 {
         for (id, op) in to.reductions() {
-            let dtype = type_name(to.total_type(id, op));
+            let dtype = workgroup_type(to.total_type(id, op));
             to.line(format!(
                 "var<workgroup> wg_v{}: array<{dtype}, {GROUP}>;",
                 id.0
@@ -127,8 +127,9 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
 /// ```
 fn tree(to: &mut Statements<'_>, lanes: u32) {
     let reductions = to.reductions();
-    for (id, _) in &reductions {
-        to.line(format!("wg_v{0}[lid.x] = total{0};", id.0));
+    for &(id, op) in &reductions {
+        let total = to_workgroup(to.total_type(id, op), &format!("total{}", id.0));
+        to.line(format!("wg_v{}[lid.x] = {total};", id.0));
     }
     let half = lanes / 2;
     to.open(format!(
@@ -137,16 +138,20 @@ fn tree(to: &mut Statements<'_>, lanes: u32) {
     to.line("workgroupBarrier();");
     to.open("if (lane < step) {");
     for &(id, op) in &reductions {
-        let total = format!("wg_v{}", id.0);
-        let (own, other) = (format!("{total}[lid.x]"), format!("{total}[lid.x + step]"));
-        let folded = fold(op, to.total_type(id, op), &own, &other);
+        let dtype = to.total_type(id, op);
+        let own = format!("wg_v{}[lid.x]", id.0);
+        let other = format!("wg_v{}[lid.x + step]", id.0);
+        let [a, b] = [&own, &other].map(|place| from_workgroup(dtype, place));
+        let folded = to_workgroup(dtype, &fold(op, dtype, &a, &b));
         to.line(format!("{own} = {folded};"));
     }
     to.close();
     to.close();
     to.line("workgroupBarrier();");
-    for (id, _) in &reductions {
-        to.line(format!("total{0} = wg_v{0}[lid.x - lane];", id.0));
+    for &(id, op) in &reductions {
+        let first = format!("wg_v{}[lid.x - lane]", id.0);
+        let total = from_workgroup(to.total_type(id, op), &first);
+        to.line(format!("total{} = {total};", id.0));
     }
 }
 

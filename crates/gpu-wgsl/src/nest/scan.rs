@@ -1,10 +1,12 @@
 //! Kernels that scan lines.
 //!
-//! Method: a line along the last axis belongs to a workgroup. Its invocations compute as many
+//! Method: a long line along the last axis belongs to a workgroup. Its invocations compute as many
 //! neighbouring elements at a time, combine them in workgroup memory over distances 1, 2, 4, …, and
 //! then with the total of all earlier elements. A line along another axis belongs to one
-//! invocation, because neighbouring invocations then read neighbouring elements. The results are
-//! written with the values after the scan.
+//! invocation, because neighbouring invocations then read neighbouring elements. Short lines, and
+//! lines that keep a device busy by their number, belong to one invocation each as well. The
+//! results are written with the values after the scan. Every value before or after the scan is
+//! computed at each point of a line, even if it is the same at all points.
 //! Limits: results have whole words (`scan_parts` divides other nests).
 //!
 //! ```text
@@ -16,7 +18,9 @@ use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::Scan;
 
 use super::access;
-use super::expression::{fold, literal, opaque, type_name};
+use super::expression::{
+    fold, from_workgroup, literal, opaque, to_workgroup, type_name, workgroup_type,
+};
 use super::lanes::domain_indices;
 use super::opaque::folded;
 use super::statements::Statements;
@@ -34,6 +38,9 @@ pub(super) fn line_len(nest: &LoopNest) -> usize {
     len.copied().unwrap_or(1)
 }
 
+/// The number of lines from which one invocation for each line keeps a device busy.
+const MANY_LINES: usize = 1 << 16;
+
 /// Returns the number of invocations that scan a line.
 pub(super) fn lanes(nest: &LoopNest) -> u32 {
     let is_last = nest
@@ -42,9 +49,6 @@ pub(super) fn lanes(nest: &LoopNest) -> u32 {
     let has_many = n_lines(nest) >= MANY_LINES || line_len(nest) < GROUP as usize / 2;
     if is_last && !has_many { GROUP } else { 1 }
 }
-
-/// The number of lines from which one invocation for each line keeps a device busy.
-const MANY_LINES: usize = 1 << 16;
 
 /// Returns the number of loop iterations of one invocation.
 pub(super) fn iterations(nest: &LoopNest, lanes: u32) -> u64 {
@@ -55,7 +59,7 @@ pub(super) fn iterations(nest: &LoopNest, lanes: u32) -> u64 {
 /// Declares the workgroup memory of the kernel.
 pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
     if let (Some((id, _)), true) = (to.nest.scan(), lanes > 1) {
-        let dtype = type_name(to.nest.dtypes[id.0]);
+        let dtype = workgroup_type(to.nest.dtypes[id.0]);
         to.line(format!("var<workgroup> wg_scan: array<{dtype}, {GROUP}>;"));
     }
 }
@@ -124,28 +128,30 @@ fn together(to: &mut Statements<'_>, (id, scan): (ValueId, Scan), element: &str,
     let start = literal(scan.start(dtype));
     let combined = |before: &str, after: &str| fold(scan.op, dtype, before, after);
     to.line(format!("var upto = select({start}, {element}, is_point);"));
-    to.line("wg_scan[lid.x] = upto;");
+    let stored = format!("wg_scan[lid.x] = {};", to_workgroup(dtype, "upto"));
+    let at = |place: &str| from_workgroup(dtype, &format!("wg_scan[{place}]"));
+    to.line(&stored);
     to.open(format!(
         "for (var reach = 1u; reach < {GROUP}u; reach *= 2u) {{"
     ));
     to.line("workgroupBarrier();");
-    to.line("let earlier = wg_scan[max(lane, reach) - reach];");
+    to.line(format!("let earlier = {};", at("max(lane, reach) - reach")));
     to.line("workgroupBarrier();");
     to.open("if (lane >= reach) {");
     to.line(format!("upto = {};", combined("earlier", "upto")));
-    to.line("wg_scan[lid.x] = upto;");
+    to.line(&stored);
     to.close();
     to.close();
     to.line("workgroupBarrier();");
     if scan.exclusive {
-        let before = combined("total", "wg_scan[max(lane, 1u) - 1u]");
+        let before = combined("total", &at("max(lane, 1u) - 1u"));
         to.line(format!(
             "let {result} = select({before}, total, lane == 0u);"
         ));
     } else {
         to.line(format!("let {result} = {};", combined("total", "upto")));
     }
-    let all = format!("wg_scan[{}]", GROUP - 1);
+    let all = at(&format!("{}", GROUP - 1));
     to.line(format!("total = {};", combined("total", &all)));
     to.line("workgroupBarrier();");
 }

@@ -113,6 +113,8 @@ fn a_program_that_runs_out_of_memory_is_told_who_holds_it() {
 #[test]
 fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
     for gpu in every_adapter() {
+        // Other tests allocate from the pool of the shared device.
+        let gpu = gpu.reopen().unwrap();
         let limit = gpu.adapter().limits.max_buffer_size.min(u32::MAX.into());
         let side = usize::try_from(limit / 4).unwrap() + 1;
         let before = gpu.pool().reserved_bytes();
