@@ -144,8 +144,8 @@ pub enum Value {
     Cast(DType, ValueId),
     /// The value folded over all reduced axes. The sum of `bool`s is a `u32`.
     Reduced(Reduce, ValueId),
-    /// The running fold of the value along an axis of the domain: each point has the result over the
-    /// points that the [`Scan`] covers.
+    /// The running fold of the value along an axis of the domain: each point has the result over
+    /// the points that the [`Scan`] covers.
     Scanned(Scan, ValueId),
 }
 

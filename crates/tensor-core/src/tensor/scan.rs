@@ -1,7 +1,7 @@
 //! Scans: cumulative sums, products, maxima and minima along an axis.
 //!
-//! Method: each is one node, which a step computes together with the elementwise operations before and
-//! after the scan. The elements of one line are combined in an order that depends on the step
+//! Method: each is one node, which a step computes together with the elementwise operations before
+//! and after the scan. The elements of one line are combined in an order that depends on the step
 //! alone, never on the number of threads.
 //! Accuracy: as the corresponding reduction of the elements that a result covers.
 //! Limits: a view of a scan is read from memory.
@@ -44,8 +44,8 @@ impl ScanAxis {
         }
     }
 
-    /// Returns the scan in the opposite direction: each result covers the elements from its position
-    /// to the end of the axis.
+    /// Returns the scan in the opposite direction: each result covers the elements from its
+    /// position to the end of the axis.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -54,9 +54,9 @@ impl ScanAxis {
         }
     }
 
-    /// Returns the scan whose results leave out the element at their own position. The result that covers no elements is
-    /// 0 for a sum, 1 for a product, and the least or greatest value of the type for a maximum or
-    /// minimum (an infinity for floats).
+    /// Returns the scan whose results leave out the element at their own position. The result that
+    /// covers no elements is 0 for a sum, 1 for a product, and the least or greatest value of the
+    /// type for a maximum or minimum (an infinity for floats).
     #[must_use]
     pub fn exclusive(self) -> Self {
         Self {
@@ -161,9 +161,10 @@ impl Tensor {
         handed().unwrap_or_else(Self::error)
     }
 
-    /// Returns the cotangent of `self`, given the cotangent of its cumulative products. An element `x` that is not 0 contributes `1 / x` times
-    /// each product that covers `x`. If `x` is 0, only products without another 0 depend on it:
-    /// each of them contributes the product of its other elements.
+    /// Returns the cotangent of `self`, given the cotangent of its cumulative products. An element
+    /// `x` that is not 0 contributes `1 / x` times each product that covers `x`. If `x` is 0, only
+    /// products without another 0 depend on it: each of them contributes the product of its other
+    /// elements.
     fn unmultiplied(&self, scan: Scan, cotangent: &Self) -> Self {
         let is_zero = self.eq(0.0);
         let others = is_zero.select(self.like(1.0), self);

@@ -97,7 +97,7 @@ impl ScanLoops {
             n_lines,
             n_points,
             width,
-            // Pieces of single elements consist of whole groups, so pieces do not change the groups.
+            // Pieces of single elements are whole groups, so the groups do not depend on them.
             piece: (PIECE / width).max(1),
             n_parts: (ENOUGH_TASKS / n_chains).min(n_long_parts).max(1),
         })
