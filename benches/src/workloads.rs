@@ -34,6 +34,7 @@ pub mod similarity;
 pub mod similarity_pairs;
 pub mod small_eval;
 pub mod softmax;
+pub mod sorts;
 pub mod train_mnist;
 pub mod two_layer_net;
 
@@ -61,6 +62,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(products::tasks());
     tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
     tasks.extend(scans::programs(scans::SHAPES).map(TensorWorkload::task));
+    tasks.extend(sorts::tasks(sorts::SHAPES));
     tasks.extend(moves::tasks());
     tasks.extend(functions::tasks(functions::LEN));
     tasks.extend(small_eval::tasks());

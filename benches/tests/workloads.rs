@@ -15,7 +15,7 @@ use benches::workloads::products::Form;
 use benches::workloads::{
     attention, chain, conv, conv_binary, conv_gradients, functions, layer_norm, matmul,
     matmul_pair, matmul_scale, moves, products, rows, scans, similarity, small_eval, softmax,
-    train_mnist, two_layer_net,
+    sorts, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::{InputDistribution, TensorWorkload};
@@ -60,7 +60,10 @@ fn problems() -> Vec<Box<dyn Problem>> {
     .map(|(form, shape)| products::program(form, shape).problem());
     let rows = rows::programs([11, 23]).map(TensorWorkload::problem);
     let scans = scans::programs([[11, 23], [1, 203]]).map(TensorWorkload::problem);
-    let tasks = functions::tasks(203).chain(small_eval::tasks());
+    let sorts = sorts::tasks([[11, 23], [1, 203]]);
+    let tasks = functions::tasks(203)
+        .chain(small_eval::tasks())
+        .chain(sorts);
     let programs = programs.into_iter().chain(convolutions).chain(gradients);
     let programs = programs.chain(products).chain(rows).chain(scans);
     let programs = programs.chain(tasks.map(|task| task.prepare()));

@@ -80,6 +80,8 @@ pub enum FallbackReason {
     /// The step computes a function of `f64` that WGSL does not have, such as an exponential, a
     /// logarithm or a remainder.
     FunctionOfF64,
+    /// The step is a sort.
+    Sort,
     /// An array length, or a position in an array, exceeds 31 bits.
     TooLong,
     /// The step exceeds a limit of the device even if its loops are divided: the size of a binding,
@@ -92,6 +94,7 @@ impl fmt::Display for FallbackReason {
         f.write_str(match self {
             Self::F64 => "f64 is not supported by the device",
             Self::FunctionOfF64 => "WGSL does not have this function of f64",
+            Self::Sort => "the device has no kernel for sorts",
             Self::TooLong => "positions exceed 31 bits",
             Self::Indivisible => {
                 "exceeds the device's limit on binding size, loop iterations or workgroup size"
@@ -172,7 +175,9 @@ impl Executor for Gpu {
     fn check_step(&self, step: &Step, input_lens: &[usize]) -> tensor_core::Result<()> {
         let checked = self.check_capacity(step.nest.dtype(), step.nest.output_len());
         checked.or_else(|error| match self.route(&step.nest, input_lens).division {
-            Err(FallbackReason::F64 | FallbackReason::FunctionOfF64) => Ok(()),
+            Err(FallbackReason::F64 | FallbackReason::FunctionOfF64 | FallbackReason::Sort) => {
+                Ok(())
+            }
             _ => Err(error),
         })
     }
@@ -329,12 +334,12 @@ impl Gpu {
             Err(FallbackReason::TooLong | FallbackReason::Indivisible) => {
                 Err(self.too_long(nest, inputs))
             }
-            Err(why @ (FallbackReason::F64 | FallbackReason::FunctionOfF64)) => {
-                Err(Error::Device {
-                    operation: "run",
-                    message: why.to_string(),
-                })
-            }
+            Err(
+                why @ (FallbackReason::F64 | FallbackReason::FunctionOfF64 | FallbackReason::Sort),
+            ) => Err(Error::Device {
+                operation: "run",
+                message: why.to_string(),
+            }),
         }
     }
 
@@ -541,6 +546,9 @@ fn divide(
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
     if dtypes.any(|dtype| *dtype == DType::F64) && !limits.has_f64 {
         return Err(FallbackReason::F64);
+    }
+    if nest.sort().is_some() {
+        return Err(FallbackReason::Sort);
     }
     if !nest::has_text(nest) {
         return Err(FallbackReason::FunctionOfF64);

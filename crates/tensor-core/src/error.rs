@@ -224,6 +224,18 @@ pub enum Error {
         /// The shape of the operand.
         shape: Vec<usize>,
     },
+    /// An axis has fewer elements than an operation should select.
+    #[error("{operation}: {count} elements of axis {axis} are too many (shape {shape:?})")]
+    TooFewElements {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The number of elements to select.
+        count: usize,
+        /// The axis as passed by the caller.
+        axis: isize,
+        /// The shape of the operand.
+        shape: Vec<usize>,
+    },
     /// A list of axes contains an axis twice.
     #[error("{operation}: axes {axes:?} contain an axis of shape {shape:?} twice")]
     RepeatedAxis {
@@ -475,6 +487,7 @@ impl Error {
             | Self::NotSizeOne { operation, .. }
             | Self::ZeroStep { operation, .. }
             | Self::WindowSize { operation, .. }
+            | Self::TooFewElements { operation, .. }
             | Self::RepeatedAxis { operation, .. }
             | Self::DTypeMismatch { operation, .. }
             | Self::DTypeUnsupported { operation, .. }

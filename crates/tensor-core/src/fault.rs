@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     /// A scan that leaves out the element at its own position includes the element in a planned
     /// nest.
     PlannedScan,
+    /// A sort in descending order sorts in ascending order in a planned nest.
+    PlannedSort,
     /// A step that reads other rows than its own joins a band.
     BandedRows,
     /// The cache of plans ignores the values of constants.
@@ -51,9 +53,18 @@ pub(crate) fn is_planted(fault: Fault) -> bool {
 
 /// Returns whether a fault of the planner is enabled on this thread. Its plans are not cached.
 pub(crate) fn changes_plans() -> bool {
-    use Fault::{BandedRows, PlannedEpilogue, PlannedOperands, PlannedScan, PlannedStride};
+    use Fault::{
+        BandedRows, PlannedEpilogue, PlannedOperands, PlannedScan, PlannedSort, PlannedStride,
+    };
     matches!(
         PLANTED.get(),
-        Some(PlannedStride | PlannedEpilogue | PlannedOperands | PlannedScan | BandedRows)
+        Some(
+            PlannedStride
+                | PlannedEpilogue
+                | PlannedOperands
+                | PlannedScan
+                | PlannedSort
+                | BandedRows
+        )
     )
 }

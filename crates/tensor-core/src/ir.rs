@@ -33,11 +33,13 @@
 //! - a value outside a `Reduced` depends on domain axes only; a `Reduced` is not nested inside
 //!   another;
 //! - a nest with a `Scanned` has no other fold and no reduced axes;
+//! - a nest with a `Sorted` has two values: the elements of an input in order, and the sort of
+//!   these;
 //! - every map has one stride per loop axis; if all guards hold, its positions are inside the
 //!   input;
 //! - types match the description of each operation.
 //!
-//! Limits: sorts and scatters cannot be expressed.
+//! Limits: scatters cannot be expressed.
 
 mod packing;
 mod pairs;
@@ -46,8 +48,8 @@ pub(crate) use packing::WORD_BITS;
 pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
 
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Compare, Reduce, Scan, Unary};
-use crate::shape::element_count;
+use crate::op::{Binary, Compare, Reduce, Scan, Sort, Unary};
+use crate::shape::{element_count, row_major_strides};
 use std::fmt;
 
 /// An affine map from loop indices to a position: `offset + Σ strides[axis] * index[axis]`.
@@ -147,6 +149,9 @@ pub enum Value {
     /// The running fold of the value along an axis of the domain: each point has the result over
     /// the points that the [`Scan`] covers.
     Scanned(Scan, ValueId),
+    /// The value at each point of the domain after each line along an axis is sorted, or the
+    /// position of that value on the axis.
+    Sorted(Sort, ValueId),
 }
 
 /// A nest of loops that computes one output array; see the module documentation for the definition.
@@ -192,6 +197,14 @@ pub struct Contract {
 }
 
 impl IndexMap {
+    /// Returns the map of a whole array in row-major order.
+    pub(crate) fn in_order(shape: &[usize]) -> Self {
+        Self {
+            offset: 0,
+            strides: row_major_strides("plan", shape).unwrap_or_default(),
+        }
+    }
+
     /// Returns the position at a loop index; missing strides count as 0.
     #[must_use]
     pub fn at(&self, index: &[usize]) -> isize {
@@ -243,9 +256,11 @@ impl Value {
                 at,
                 ..
             } => (Some(at), Some(low), Some(high)),
-            Self::Unary(_, a) | Self::Cast(_, a) | Self::Reduced(_, a) | Self::Scanned(_, a) => {
-                (Some(a), None, None)
-            }
+            Self::Unary(_, a)
+            | Self::Cast(_, a)
+            | Self::Reduced(_, a)
+            | Self::Scanned(_, a)
+            | Self::Sorted(_, a) => (Some(a), None, None),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (Some(a), Some(b), None),
             Self::Select(a, b, c) => (Some(a), Some(b), Some(c)),
         };
@@ -260,7 +275,8 @@ impl Value {
             | Self::Unary(_, a)
             | Self::Cast(_, a)
             | Self::Reduced(_, a)
-            | Self::Scanned(_, a) => *a = f(*a),
+            | Self::Scanned(_, a)
+            | Self::Sorted(_, a) => *a = f(*a),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (*a, *b) = (f(*a), f(*b)),
             Self::Select(a, b, c)
             | Self::Random {
@@ -274,7 +290,10 @@ impl Value {
     /// Returns whether the value combines another value at several points of the loops.
     #[must_use]
     pub fn is_fold(&self) -> bool {
-        matches!(self, Self::Reduced(..) | Self::Scanned(..))
+        matches!(
+            self,
+            Self::Reduced(..) | Self::Scanned(..) | Self::Sorted(..)
+        )
     }
 
     /// Returns the index maps of the value, guards included, but not those of its operands.
@@ -313,6 +332,8 @@ impl Value {
             Self::Compare(..) | Self::Select(..) | Self::Cast(..) | Self::Reduced(..) => 1,
             // Each element waits for the previous one.
             Self::Scanned(..) => 4,
+            // Each digit of a key is counted and moved.
+            Self::Sorted(..) => 16,
             Self::Inside(guards) => guards.len(),
             Self::Random { .. } => 40,
             Self::Gather { .. } => 2,
@@ -361,6 +382,22 @@ impl LoopNest {
             Value::Scanned(scan, _) => Some((ValueId(id), *scan)),
             _ => None,
         })
+    }
+
+    /// Returns the sort of the nest, or `None` if the nest sorts nothing.
+    #[must_use]
+    pub fn sort(&self) -> Option<Sort> {
+        self.values.iter().find_map(|value| match value {
+            Value::Sorted(sort, _) => Some(*sort),
+            _ => None,
+        })
+    }
+
+    /// Returns the axis of the nest's scan or sort.
+    #[must_use]
+    pub fn line_axis(&self) -> Option<usize> {
+        let scanned = self.scan().map(|(_, scan)| scan.axis);
+        scanned.or_else(|| self.sort().map(|sort| sort.axis))
     }
 
     /// Returns for each value whether it belongs to the body: the values that a fold depends on,
@@ -416,9 +453,12 @@ impl LoopNest {
                     depends[axis] |= stride != 0;
                 }
             }
-            if let Value::Scanned(scan, _) = &self.values[id.0]
-                && let Some(depends) = depends.get_mut(scan.axis)
-            {
+            let along = match &self.values[id.0] {
+                Value::Scanned(scan, _) => Some(scan.axis),
+                Value::Sorted(sort, _) => Some(sort.axis),
+                _ => None,
+            };
+            if let Some(depends) = along.and_then(|axis| depends.get_mut(axis)) {
                 *depends = true;
             }
             open.extend(self.values[id.0].operands());
@@ -506,6 +546,7 @@ impl LoopNest {
             }
         }
         self.check_scan()?;
+        self.check_sort()?;
         self.check_contract()?;
         let (body, epilogue) = (self.body(), self.epilogue());
         for (id, value) in self.values.iter().enumerate() {
@@ -577,7 +618,7 @@ impl LoopNest {
     }
 
     fn check_scan(&self) -> Result<(), String> {
-        let Some((id, scan)) = self.scan() else {
+        let Some((id, _)) = self.scan() else {
             return Ok(());
         };
         let n_folds = self.values.iter().filter(|value| value.is_fold()).count();
@@ -591,15 +632,39 @@ impl LoopNest {
                 self.reduce.len()
             ));
         }
-        if scan.axis >= self.domain.len() {
-            return Err(format!(
-                "value {}: no such axis (axis {}; the domain has {} axes)",
-                id.0,
-                scan.axis,
-                self.domain.len()
-            ));
+        self.check_line_axis(id)
+    }
+
+    fn check_sort(&self) -> Result<(), String> {
+        if self.sort().is_none() {
+            return Ok(());
         }
-        Ok(())
+        let in_order = |value: &Value| match value {
+            Value::Load { map, guards, .. } => {
+                guards.is_empty() && *map == IndexMap::in_order(&self.domain)
+            }
+            _ => false,
+        };
+        let is_alone = matches!(
+            &self.values[..],
+            [load, Value::Sorted(_, ValueId(0))] if in_order(load)
+        );
+        if !is_alone || !self.reduce.is_empty() {
+            return Err("a sort is not the only operation on an input in order".to_owned());
+        }
+        self.check_line_axis(ValueId(1))
+    }
+
+    /// Checks that the axis of the nest's scan or sort, value `id`, exists.
+    fn check_line_axis(&self, id: ValueId) -> Result<(), String> {
+        let n_axes = self.domain.len();
+        match self.line_axis().filter(|&axis| axis >= n_axes) {
+            None => Ok(()),
+            Some(axis) => Err(format!(
+                "value {}: no such axis (axis {axis}; the domain has {n_axes} axes)",
+                id.0
+            )),
+        }
     }
 
     fn check_types(&self, id: usize) -> Result<(), String> {
@@ -638,6 +703,8 @@ impl LoopNest {
             Value::Reduced(op, a) => return refused(op.name(), of(*a)),
             Value::Scanned(scan, a) if scan.accepts(of(*a)) => of(*a),
             Value::Scanned(scan, a) => return refused(scan.name(), of(*a)),
+            Value::Sorted(sort, a) if sort.accepts(of(*a)) => sort.dtype(of(*a)),
+            Value::Sorted(sort, a) => return refused(sort.name(), of(*a)),
         };
         if expected == self.dtypes[id] {
             Ok(())
@@ -727,6 +794,10 @@ impl fmt::Display for Value {
                 write!(f, "{} of {a} along {}", scan.name(), axis_name(scan.axis))?;
                 f.write_str(if scan.reversed { ", reversed" } else { "" })?;
                 f.write_str(if scan.exclusive { ", exclusive" } else { "" })
+            }
+            Self::Sorted(sort, a) => {
+                write!(f, "{} of {a} along {}", sort.name(), axis_name(sort.axis))?;
+                f.write_str(if sort.descending { ", descending" } else { "" })
             }
         }
     }

@@ -61,7 +61,7 @@
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
 //! Element types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` for storage only
-//! ([`half::f16`]). Sorts and scatters are not supported yet.
+//! ([`half::f16`]). Scatters are not supported yet.
 
 pub use half;
 pub use ndarray;
@@ -75,7 +75,7 @@ pub use grad::{grad, value_and_grad};
 pub use jit::{Compiled, jit};
 pub use plan::Counters;
 pub use profile::Profiler;
-pub use tensor::{Axes, Axis, Choice, Operand, ScanAxis, Tensor, einsum};
+pub use tensor::{Axes, Axis, Choice, Operand, ScanAxis, SortAxis, Tensor, einsum};
 pub use view::View;
 
 pub mod array;

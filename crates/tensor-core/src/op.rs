@@ -31,6 +31,7 @@ pub(crate) use binary::dot4_i8;
 pub use compare::Compare;
 pub use reduce::Reduce;
 pub use scan::Scan;
+pub use sort::{Sort, Sorted};
 pub(crate) use unary::Spread;
 pub use unary::{Rounding, Unary};
 
@@ -40,4 +41,5 @@ mod binary;
 mod compare;
 mod reduce;
 mod scan;
+mod sort;
 mod unary;

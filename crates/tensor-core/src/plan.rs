@@ -29,7 +29,6 @@ pub use cache::{Counters, cache_counters};
 use graph::Graph;
 pub(crate) use guards::gcd;
 use lower::Lowering;
-pub(crate) use lower::contiguous;
 use reads::Reads;
 
 mod arena;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
-use crate::op::{Binary, Compare, Reduce, Scan, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Sort, Unary};
 use crate::storage::{HostStorage, Storage};
 
 pub use axes::{Axes, Axis};
@@ -27,6 +27,7 @@ pub use einsum::einsum;
 pub use elementwise::Choice;
 pub use operand::Operand;
 pub use scan::ScanAxis;
+pub use sort::SortAxis;
 
 mod adjoint;
 mod axes;
@@ -44,6 +45,7 @@ mod operand;
 mod products;
 mod reduce;
 mod scan;
+mod sort;
 pub(crate) mod stored;
 mod triangle;
 mod views;
@@ -153,6 +155,8 @@ pub(crate) enum Op {
     Reduce { op: Reduce, n_reduced: usize },
     /// A scan along an axis.
     Scan(Scan),
+    /// A sort along an axis.
+    Sort(Sort),
 }
 
 impl Op {
@@ -176,6 +180,7 @@ impl Op {
             Self::Surrogate => "with_surrogate_gradient",
             Self::Reduce { op, .. } => op.name(),
             Self::Scan(scan) => scan.name(),
+            Self::Sort(sort) => sort.name(),
         }
     }
 }
@@ -227,6 +232,7 @@ impl PartialEq for Op {
                 },
             ) => (op, n_reduced) == (other_op, other_n),
             (Self::Scan(a), Self::Scan(b)) => a == b,
+            (Self::Sort(a), Self::Sort(b)) => a == b,
             _ => false,
         }
     }
@@ -251,6 +257,7 @@ impl Hash for Op {
             Self::Gather { axis, rows } => (axis, rows).hash(state),
             Self::Reduce { op, n_reduced } => (op, n_reduced).hash(state),
             Self::Scan(scan) => scan.hash(state),
+            Self::Sort(sort) => sort.hash(state),
         }
     }
 }

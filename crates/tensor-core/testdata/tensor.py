@@ -448,6 +448,33 @@ def scans():
     running("cumprod", np.array([2**31, 2, 3], U32), 0)
 
 
+def sorts():
+    def order(x, axis, descending):
+        # Every key is exact, and NaN is last whatever its sign.
+        keys = x.astype(np.float64)
+        return np.argsort(-keys if descending else keys, axis, kind="stable").astype(U32)
+
+    def sorted_(name, x, axis, descending):
+        def function(x):
+            positions = order(x, axis, descending)
+            return positions if name == "argsort" else np.take_along_axis(x, positions, axis)
+
+        case(f"{name}{'_descending' if descending else ''} {axis}", function, x)
+
+    special = np.array([[1.0, NAN, 2.0, INF, -0.0, 0.0], [0.0, -INF, 1.0, 1.0, NAN, -0.0]], F32)
+    for name in "sort", "argsort":
+        for descending in False, True:
+            for dtype in F32, F64, I32, U32:
+                x = (iota((3, 4, 2), F64) * 5 % 7 - (0 if dtype == U32 else 3)).astype(dtype)
+                for axis in 0, 1, -1:
+                    sorted_(name, x, axis, descending)
+            sorted_(name, special, 0, descending)
+            sorted_(name, special, 1, descending)
+            sorted_(name, special > 0.5, 1, descending)
+            sorted_(name, iota((3, 1), F32), 1, descending)
+            sorted_(name, iota((0, 3), F32), 0, descending)
+
+
 def picking():
     def take(axis):
         return f"gather {axis}", lambda x, index: np.take(x, index.astype(np.int64), axis)
@@ -554,6 +581,7 @@ views()
 joining()
 reductions()
 scans()
+sorts()
 picking()
 products()
 chains()

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::ndarray::array;
-use tensor_core::{DType, Error, Host, Tensor};
+use tensor_core::{DType, Error, Host, SortAxis, Tensor};
 
 /// Returns the message of a tensor's error, without the source line.
 fn message(tensor: &Tensor) -> String {
@@ -43,6 +43,12 @@ fn an_operation_made_of_others_gives_its_own_name() {
         ("cumprod", b.cumprod(0)),
         ("cummax", x.cummax(-3)),
         ("cummin", Tensor::scalar(1.0).cummin(0)),
+        ("sort", x.sort(2)),
+        ("sort", half.sort(0)),
+        ("argsort", half.argsort(SortAxis::new(0).descending())),
+        ("topk", x.topk(1, -3).0),
+        ("topk", x.topk(4, 1).1),
+        ("topk", half.topk(1, 0).0),
         ("relu", b.relu()),
         ("square", b.square()),
         ("sign", b.sign()),
@@ -83,6 +89,8 @@ fn what_went_wrong_before_keeps_its_name_and_its_line() {
         bad.mean(..),
         bad.std(.., 1),
         bad.argmax(0),
+        bad.sort(0),
+        bad.topk(1, 0).1,
         bad.relu(),
         bad.sign(),
         x.clip(0, &bad),

@@ -5,7 +5,7 @@ use tensor_core::compare::{Tolerance, compare};
 use tensor_core::ndarray::array;
 use tensor_core::rng::Philox;
 use tensor_core::view::Slice;
-use tensor_core::{Axes, DType, Error, Host, ScanAxis, Tensor, einsum, grad};
+use tensor_core::{Axes, DType, Error, Host, ScanAxis, SortAxis, Tensor, einsum, grad};
 
 /// Returns numbers alternately in 0.25..0.95 and in 1.05..1.75, so that none is near an integer.
 fn numbers(shape: &[usize], stream: u64) -> Vec<f64> {
@@ -181,6 +181,10 @@ fn products_and_sums_have_their_gradients() {
             (&x[0] * zeros).cumprod(along)
         });
     }
+    for axis in [SortAxis::new(1), SortAxis::new(1).descending()] {
+        check("sort", &[&[2, 4, 3]], |x| x[0].sort(axis));
+    }
+    check("topk", &[&[2, 4, 3]], |x| x[0].topk(2, 1).0);
     check("softmax", &[&[3, 4]], |x| x[0].softmax(1));
     check("var", &[&[3, 4]], |x| x[0].var(1, 1));
 }
@@ -226,6 +230,7 @@ fn second_derivatives_are_gradients_of_gradients() {
     check("windows", &[&[6]], once(|x| x.window(0, 3, 1).prod(1)));
     check("cumsum", &[&[2, 3]], once(|x| x.cumsum(1).square()));
     check("cumprod", &[&[2, 3]], once(|x| x.cumprod(1)));
+    check("sort", &[&[2, 3]], once(|x| x.sort(1).square()));
     check("cummax", &[&[2, 3]], once(|x| x.cummax(1).square()));
     check(
         "slice",

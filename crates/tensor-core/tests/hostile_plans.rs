@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
 use tensor_core::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
-use tensor_core::op::{Reduce, Scan};
+use tensor_core::op::{Reduce, Scan, Sort, Sorted};
 use tensor_core::plan::{Buffer, BufferId, Plan, Target};
 use tensor_core::rng::Philox;
-use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
+use tensor_core::{DType, Error, Host, HostData, Reference, Scalar, Tensor};
 
 fn planned() -> (Plan, Vec<Arc<dyn Storage>>) {
     let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
@@ -127,6 +127,51 @@ fn a_scan_that_breaks_a_rule_is_refused() {
             let (id, _) = nest.scan().unwrap();
             nest.values.push(Value::Reduced(Reduce::Sum, id));
             nest.dtypes.push(DType::F32);
+        },
+        &|plan| {
+            let nest = nest(plan);
+            nest.reduce = vec![2];
+            let maps = nest.values.iter_mut().flat_map(Value::maps_mut);
+            maps.for_each(|map| map.strides.push(0));
+        },
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        refused(&changed, &data);
+        let _ = changed.explain().to_string();
+    }
+}
+
+#[test]
+fn a_sort_that_breaks_a_rule_is_refused() {
+    let x = Tensor::from_vec(&[3, 5], vec![1.0_f32; 15]);
+    let (plan, data) = Plan::new(&[&x.sort(1)], &Host::new().target()).unwrap();
+    let change_sort = |plan: &mut Plan, change: &dyn Fn(&mut Sort)| {
+        for value in &mut nest(plan).values {
+            if let Value::Sorted(sort, _) = value {
+                change(sort);
+            }
+        }
+    };
+    let changes: [&dyn Fn(&mut Plan); 8] = [
+        &|plan| change_sort(plan, &|sort| sort.axis = 2),
+        &|plan| change_sort(plan, &|sort| sort.axis = usize::MAX),
+        &|plan| change_sort(plan, &|sort| sort.result = Sorted::Positions),
+        &|plan| nest(plan).values[0] = Value::Const(Scalar::F32(1.0)),
+        &|plan| {
+            // The transposed input.
+            nest(plan).domain = vec![5, 3];
+            let maps = nest(plan).values.iter_mut().flat_map(Value::maps_mut);
+            maps.for_each(|map| map.strides = vec![1, 5]);
+        },
+        &|plan| {
+            let maps = nest(plan).values.iter_mut().flat_map(Value::maps_mut);
+            maps.for_each(|map| map.offset = 1);
+        },
+        &|plan| {
+            nest(plan).values.push(Value::Cast(DType::F64, ValueId(1)));
+            nest(plan).dtypes.push(DType::F64);
         },
         &|plan| {
             let nest = nest(plan);

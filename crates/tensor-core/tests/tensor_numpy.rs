@@ -15,10 +15,12 @@ use tensor_core::compare::{self, Mismatch, Tolerance, assert_close, compare};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::op::{Binary, Rounding, Unary};
 use tensor_core::view::Slice;
-use tensor_core::{Axes, DType, Element, Executor, Host, Reference, ScanAxis, Tensor, array};
+use tensor_core::{
+    Axes, DType, Element, Executor, Host, Reference, ScanAxis, SortAxis, Tensor, array,
+};
 
 /// The number of lines of `tensor.txt`, so that a truncated file is detected.
-const N_LINES: usize = 1064;
+const N_LINES: usize = 1132;
 
 /// The tolerance of functions, in epsilons: `NumPy` and the executors may each be off by up to
 /// four.
@@ -91,6 +93,7 @@ impl<'a> Step<'a> {
                 .or_else(|| self.view(a))
                 .or_else(|| self.reduction(a))
                 .or_else(|| self.scan(a))
+                .or_else(|| self.sort(a))
                 .unwrap(),
             (_, [a, b]) => self.binary(a, b).unwrap(),
             _ => panic!("{} of {} operands", self.name, operands.len()),
@@ -211,6 +214,17 @@ impl<'a> Step<'a> {
             "cumprod" => x.cumprod(along),
             "cummax" => x.cummax(along),
             "cummin" => x.cummin(along),
+            _ => return None,
+        })
+    }
+
+    fn sort(&self, x: &Tensor) -> Option<Tensor> {
+        let axis = SortAxis::new(self.number::<isize>(0));
+        Some(match self.name {
+            "sort" => x.sort(axis),
+            "sort_descending" => x.sort(axis.descending()),
+            "argsort" => x.argsort(axis),
+            "argsort_descending" => x.argsort(axis.descending()),
             _ => return None,
         })
     }

@@ -61,6 +61,7 @@ fn name(nest: &LoopNest) -> String {
             Value::Compare(op, ..) => op.name(),
             Value::Reduced(op, _) => op.name(),
             Value::Scanned(scan, _) => scan.name(),
+            Value::Sorted(sort, _) => sort.name(),
             Value::Select(..) => "select",
             Value::Gather { .. } => "gather",
             Value::Random { .. } => "random",

@@ -272,7 +272,7 @@ impl<'n> Statements<'n> {
                 format!("select({}, {}, {})", of(b), of(a), of(condition))
             }
             Value::Cast(to, a) => cast(dtype(a), *to, &of(a)),
-            Value::Reduced(..) | Value::Scanned(..) => return,
+            Value::Reduced(..) | Value::Scanned(..) | Value::Sorted(..) => return,
         };
         let name = self.local("v", id);
         self.line(format!(

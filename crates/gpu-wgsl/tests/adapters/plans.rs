@@ -287,6 +287,11 @@ fn what_a_device_does_not_take_runs_on_the_host() {
         let (on_host, on_device) = (wide.eval::<f64>(&Host::new()), wide.eval::<f64>(gpu));
         assert_eq!(on_device.unwrap(), on_host.unwrap());
         assert!(count() > before);
+        let before = of(FallbackReason::Sort);
+        let sorted = (&x * 2.0).sort(0) + 1.0;
+        let (on_host, on_device) = (sorted.eval::<f32>(&Host::new()), sorted.eval::<f32>(gpu));
+        assert_eq!(on_device.unwrap(), on_host.unwrap());
+        assert!(of(FallbackReason::Sort) > before);
     }
 }
 

@@ -6,8 +6,8 @@
 //! elements into lanes, and `lanes`, `loops` and `functions` contain the inner loops. `level`
 //! selects the vector instructions of all loops. `product` hands large matrix products to the GEMM
 //! library, and computes other reductions over pairs of elements in `tiles`. `moves` runs the nests
-//! that only move elements, and `scan` those with a running fold. `split` splits the work over
-//! threads, and `band` runs several steps on a few rows at a time.
+//! that only move elements, `scan` those with a running fold, and `sort` those that sort. `split`
+//! splits the work over threads, and `band` runs several steps on a few rows at a time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -64,6 +64,7 @@ mod product;
 mod program;
 mod register;
 mod scan;
+mod sort;
 mod split;
 mod step;
 mod tiles;

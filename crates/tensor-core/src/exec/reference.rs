@@ -16,7 +16,7 @@ use super::{Executor, HostStorage, Storage};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
 use crate::ir::{Guard, LoopNest, Value, ValueId, low_bits};
-use crate::op::{Reduce, Scan};
+use crate::op::{Reduce, Scan, Sort, Sorted};
 use crate::plan::{Step, Target};
 use crate::rng::philox4x32_10;
 use crate::storage::zeros;
@@ -97,7 +97,7 @@ pub(super) fn evaluate(
         out.clear();
         let mut errors = Vec::new();
         let mut point = LoopPoint::new(nest, inputs, accuracy);
-        point.scan()?;
+        point.run_lines()?;
         for number in 0..len {
             point.compute_all(number)?;
             let result = nest.result().0;
@@ -123,8 +123,8 @@ struct LoopPoint<'n> {
     accuracy: Option<Accuracy>,
     body: Vec<bool>,
     reductions: Vec<usize>,
-    /// The results of the scan at all points of the domain; empty if the nest scans nothing.
-    scanned: Vec<Approximate>,
+    /// The results of the scan or sort at all points of the domain; empty if the nest has neither.
+    lines: Vec<Approximate>,
 }
 
 impl<'n> LoopPoint<'n> {
@@ -145,7 +145,7 @@ impl<'n> LoopPoint<'n> {
             accuracy,
             body: nest.body(),
             reductions: (0..nest.values.len()).filter(is_reduction).collect(),
-            scanned: Vec::new(),
+            lines: Vec::new(),
         }
     }
 
@@ -168,9 +168,9 @@ impl<'n> LoopPoint<'n> {
         if !self.reductions.is_empty() {
             self.reduce()?;
         }
-        if let Some((id, _)) = nest.scan() {
-            let Approximate { value, error } = self.scanned[number];
-            (self.values[id.0], self.errors[id.0]) = (value, error);
+        if let Some((id, _)) = self.line_value() {
+            let Approximate { value, error } = self.lines[number];
+            (self.values[id], self.errors[id]) = (value, error);
         }
         let epilogue = nest.epilogue();
         for (id, value) in nest.values.iter().enumerate() {
@@ -181,32 +181,39 @@ impl<'n> LoopPoint<'n> {
         Ok(())
     }
 
-    /// Computes the scan of the nest, if it has one, at all points.
-    fn scan(&mut self) -> Result<()> {
+    /// Returns the scan or sort of the nest and its number, or `None` if the nest has neither.
+    fn line_value(&self) -> Option<(usize, &'n Value)> {
+        let is_line =
+            |(_, value): &(usize, &Value)| matches!(value, Value::Scanned(..) | Value::Sorted(..));
+        self.nest.values.iter().enumerate().find(is_line)
+    }
+
+    /// Computes the scan or sort of the nest, if it has one, at all points.
+    fn run_lines(&mut self) -> Result<()> {
         let nest = self.nest;
-        let Some((id, scan)) = nest.scan() else {
+        let (Some((_, value)), Some(axis)) = (self.line_value(), nest.line_axis()) else {
             return Ok(());
         };
-        for operand in nest.values[id.0].operands() {
+        for operand in value.operands() {
             for _ in 0..nest.output_len() {
                 self.compute_body()?;
-                self.scanned.push(self.approximate(operand));
+                self.lines.push(self.approximate(operand));
                 self.advance(0..nest.domain.len());
             }
         }
         // An element and the next one along the axis are `stride` elements apart.
         let (n, stride) = (
-            nest.domain[scan.axis],
-            nest.domain[scan.axis + 1..].iter().product::<usize>(),
+            nest.domain[axis],
+            nest.domain[axis + 1..].iter().product::<usize>(),
         );
-        for block in self.scanned.chunks_mut((n * stride).max(1)) {
+        for block in self.lines.chunks_mut((n * stride).max(1)) {
             for first in 0..stride {
-                let mut line: Vec<&mut Approximate> =
-                    block[first..].iter_mut().step_by(stride).collect();
-                if scan.reversed {
-                    line.reverse();
+                let line = block[first..].iter_mut().step_by(stride).collect();
+                match value {
+                    Value::Scanned(scan, _) => run_scan(*scan, line, self.accuracy),
+                    Value::Sorted(sort, _) => run_sort(*sort, line),
+                    _ => {}
                 }
-                run(scan, line, self.accuracy);
             }
         }
         Ok(())
@@ -353,7 +360,7 @@ impl<'n> LoopPoint<'n> {
             Value::Select(condition, a, b) if of(*condition) == Scalar::Bool(true) => of(*a),
             Value::Select(_, _, b) => of(*b),
             Value::Cast(to, a) => of(*a).cast(*to),
-            Value::Reduced(..) | Value::Scanned(..) => self.values[id],
+            Value::Reduced(..) | Value::Scanned(..) | Value::Sorted(..) => self.values[id],
         })
     }
 
@@ -385,9 +392,12 @@ pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
 }
 
-/// Replaces the elements of a line, in the order of a scan, by the results of the scan. The errors
+/// Replaces the elements of a line by the results of a scan. The errors
 /// are those of the elements, and bounds on those of the results if an accuracy is given.
-fn run(scan: Scan, line: Vec<&mut Approximate>, accuracy: Option<Accuracy>) {
+fn run_scan(scan: Scan, mut line: Vec<&mut Approximate>, accuracy: Option<Accuracy>) {
+    if scan.reversed {
+        line.reverse();
+    }
     let Some(dtype) = line.first().map(|element| element.value.dtype()) else {
         return;
     };
@@ -405,6 +415,23 @@ fn run(scan: Scan, line: Vec<&mut Approximate>, accuracy: Option<Accuracy>) {
             error.push(*element);
         }
         *element = before.unwrap_or_else(|| so_far(&fold, &mut error));
+    }
+}
+
+/// Replaces the elements of a line by the results of a sort. The elements are exact, because they
+/// are those of an input.
+fn run_sort(sort: Sort, line: Vec<&mut Approximate>) {
+    let mut sorted: Vec<(u32, Approximate)> =
+        (0..).zip(line.iter().map(|element| **element)).collect();
+    sorted.sort_by(|(_, a), (_, b)| sort.compare(a.value, b.value));
+    for (result, (position, element)) in line.into_iter().zip(sorted) {
+        *result = match sort.result {
+            Sorted::Elements => element,
+            Sorted::Positions => Approximate {
+                value: Scalar::U32(position),
+                error: 0.0,
+            },
+        };
     }
 }
 

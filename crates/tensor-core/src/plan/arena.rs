@@ -17,7 +17,7 @@ use std::rc::Rc;
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
 use crate::ir::{Guard, IndexMap, Value, ValueId};
-use crate::op::{Binary, Compare, Reduce, Scan, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Sort, Unary};
 use crate::plan::guards::simplest;
 use crate::view::reshaped_strides;
 
@@ -163,6 +163,12 @@ impl ExprArena {
     /// Returns the scan of a value along an axis of its array.
     pub(super) fn scanned(&mut self, scan: Scan, a: ValueId) -> ValueId {
         self.intern(Value::Scanned(scan, a), self.dtype(a))
+    }
+
+    /// Returns the sort of a value along an axis of its array.
+    pub(super) fn sorted(&mut self, sort: Sort, a: ValueId) -> ValueId {
+        let dtype = sort.dtype(self.dtype(a));
+        self.intern(Value::Sorted(sort, a), dtype)
     }
 
     /// Returns all values that `root` is computed from, including `root`, operands first.

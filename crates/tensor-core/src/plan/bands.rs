@@ -365,6 +365,8 @@ impl Steps<'_> {
             }
             Value::Gather { input, .. } => !is_within(*input),
             Value::Scanned(scan, _) => axes.end() <= scan.axis,
+            // A sort is a step of its own.
+            Value::Sorted(..) => false,
             _ => true,
         })
     }

@@ -8,12 +8,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::lower::{Lowered, Lowering, contiguous};
+use super::lower::{Lowered, Lowering};
 use super::{BufferId, Kind, Step};
 use crate::dtype::DType;
 use crate::hash::HashMap;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
-use crate::op::{Binary, Reduce};
+use crate::op::{Binary, Reduce, Scan, Sort};
 
 /// Adds the step that computes an array, and returns the step's buffer.
 pub(super) fn step(draft: &mut Lowering<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
@@ -112,14 +112,14 @@ fn nest_of(
 }
 
 /// Merges neighbouring axes that every map walks like a single axis, and drops axes of size 1. The
-/// axis of a scan stays an axis of its own. Returns whether the axes changed.
+/// axis of a scan or sort stays an axis of its own. Returns whether the axes changed.
 fn merge_axes(nest: &mut LoopNest) -> bool {
     let sizes = nest.sizes();
     if sizes.contains(&0) {
         return false;
     }
     let n_domain = nest.domain.len();
-    let scanned = nest.scan().map(|(_, scan)| scan.axis);
+    let line = nest.line_axis();
     // Each new axis is a run of old axes; the last axis of the run gives the stride.
     //
     //    sizes   [2, 3, 4]     strides [12, 4, 1]  ->  sizes [24]      strides [1]
@@ -127,14 +127,14 @@ fn merge_axes(nest: &mut LoopNest) -> bool {
     let mut runs: Vec<(usize, usize, bool)> = Vec::new();
     for (axis, &size) in sizes.iter().enumerate() {
         let reduced = axis >= n_domain;
-        if size == 1 && scanned != Some(axis) {
+        if size == 1 && line != Some(axis) {
             continue;
         }
         // Merge if in every map one step along the run equals `size` steps along this axis.
         if let Some((last, run_size, last_reduced)) = runs.last_mut()
             && *last_reduced == reduced
-            && scanned != Some(axis)
-            && scanned != Some(*last)
+            && line != Some(axis)
+            && line != Some(*last)
             && nest
                 .values
                 .iter()
@@ -150,9 +150,9 @@ fn merge_axes(nest: &mut LoopNest) -> bool {
         map.strides = runs.iter().map(|&(last, ..)| map.strides[last]).collect();
     }
     for value in &mut nest.values {
-        if let Value::Scanned(scan, _) = value {
-            let place = runs.iter().position(|&(last, ..)| last == scan.axis);
-            scan.axis = place.unwrap_or(scan.axis);
+        if let Value::Scanned(Scan { axis, .. }, _) | Value::Sorted(Sort { axis, .. }, _) = value {
+            let place = runs.iter().position(|&(last, ..)| last == *axis);
+            *axis = place.unwrap_or(*axis);
         }
     }
     let of = |reduced: bool| {
@@ -340,7 +340,7 @@ fn with_factor_in_memory(
         offset: 0,
         strides: vec![0; sizes.len()],
     };
-    for (&axis, &stride) in axes.iter().zip(&contiguous(&own).strides) {
+    for (&axis, &stride) in axes.iter().zip(&IndexMap::in_order(&own).strides) {
         map.strides[axis] = stride;
     }
     let dtype: DType = draft.arena.dtype(factor);

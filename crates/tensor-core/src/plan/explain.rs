@@ -57,6 +57,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     let what = match &nest.contract {
         Some(_) => "matrix product",
         None if nest.scan().is_some() => "scan",
+        None if nest.sort().is_some() => "sort",
         None if nest.reduce.is_empty() => "loops",
         None => "reduction",
     };

@@ -3,7 +3,7 @@
 use super::arena::ExprArena;
 use crate::fault::{Fault, is_planted};
 use crate::ir::{Value, ValueId};
-use crate::op::{Binary, Scan};
+use crate::op::{Binary, Scan, Sort};
 
 /// Returns the step of a view along an axis. Returns only the sign of the step if the fault
 /// `PlannedStride` is active.
@@ -28,6 +28,15 @@ pub(super) fn scan(scan: Scan) -> Scan {
     Scan {
         exclusive: scan.exclusive && !is_planted(Fault::PlannedScan),
         ..scan
+    }
+}
+
+/// Returns the sort that a step computes. Sorts in ascending order if the fault `PlannedSort` is
+/// active.
+pub(super) fn sort(sort: Sort) -> Sort {
+    Sort {
+        descending: sort.descending && !is_planted(Fault::PlannedSort),
+        ..sort
     }
 }
 

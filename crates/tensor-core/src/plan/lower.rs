@@ -9,6 +9,7 @@
 //! - a reduction would be inside another reduction, or a view with more elements than its array
 //!   would repeat the reduction;
 //! - a scan would be inside another fold or next to it, or would be read through a view;
+//! - the node is a sort, or the operand of one;
 //! - no strides describe a reshape of the array;
 //! - a gather or a matrix product needs a plain array, or the computation exceeds the target's cap;
 //! - the node would be computed again too often (`keep`).
@@ -25,8 +26,7 @@ use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
 use crate::ir::{IndexMap, Value, ValueId};
-use crate::op::Binary;
-use crate::shape::row_major_strides;
+use crate::op::{Binary, Sort};
 use crate::tensor::Op;
 
 /// An array in the form of a computation.
@@ -250,6 +250,7 @@ impl<'g> Lowering<'g> {
                     nodes,
                 }
             }
+            Op::Sort(sort) => self.sort(node, inputs[0], *sort),
             Op::Scan(scan) => {
                 self.materialise_fold(inputs[0]);
                 let source = self.lowered[inputs[0]].clone();
@@ -303,7 +304,7 @@ impl<'g> Lowering<'g> {
         let dtype = self.buffers[buffer.0].dtype;
         let value = Value::Load {
             input: buffer.0,
-            map: contiguous(shape),
+            map: IndexMap::in_order(shape),
             guards: Vec::new(),
         };
         self.leaf(|arena| arena.intern(value, dtype))
@@ -495,6 +496,23 @@ impl<'g> Lowering<'g> {
         }
     }
 
+    /// Adds the step of a sort, which reads a whole array, and returns the computation that loads
+    /// its results.
+    fn sort(&mut self, node: usize, input: usize, sort: Sort) -> Lowered {
+        let shape = self.shape(node);
+        let buffer = self.materialise(input);
+        let elements = self.load(buffer, shape);
+        #[cfg(test)]
+        let sort = super::fault::sort(sort);
+        let sorted = Lowered {
+            value: self.arena.sorted(sort, elements.value),
+            nodes: Nodes::joined([].into_iter(), node),
+            ..elements
+        };
+        let buffer = self.compute(&sorted, shape);
+        self.load(buffer, shape)
+    }
+
     /// Stores a node in memory, unless it is stored already, and returns its buffer.
     fn materialise(&mut self, node: usize) -> BufferId {
         let shape = self.shape(node);
@@ -548,7 +566,7 @@ impl<'g> Lowering<'g> {
     pub(super) fn compute(&mut self, lowered: &Lowered, shape: &[usize]) -> BufferId {
         if let Value::Load { input, map, guards } = self.arena.value(lowered.value)
             && guards.is_empty()
-            && trimmed(&contiguous(shape)) == *map
+            && trimmed(&IndexMap::in_order(shape)) == *map
             && self.buffers[*input].len() == len(shape)
         {
             return BufferId(*input);
@@ -593,14 +611,6 @@ impl<'g> Lowering<'g> {
 /// Returns the number of elements of a shape.
 pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
-}
-
-/// Returns the map of a whole buffer in row-major order.
-pub(crate) fn contiguous(shape: &[usize]) -> IndexMap {
-    IndexMap {
-        offset: 0,
-        strides: row_major_strides("plan", shape).unwrap_or_default(),
-    }
 }
 
 /// Returns a map without trailing zero strides, as the arena stores maps.

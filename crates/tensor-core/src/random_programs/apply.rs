@@ -5,9 +5,9 @@
 
 use super::program::{Extreme, Fold, Instruction, MAX_ELEMENTS, MAX_RANK, Pick, Stream, View};
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Reduce};
+use crate::op::{Binary, Reduce, Sorted};
 use crate::rng::Philox;
-use crate::{Axes, ScanAxis, Tensor};
+use crate::{Axes, ScanAxis, SortAxis, Tensor};
 
 /// Returns `true` if a tensor is small enough for a program to continue with.
 pub(super) fn is_small(tensor: &Tensor) -> bool {
@@ -107,6 +107,12 @@ impl Instruction {
                 reversed,
                 exclusive,
             } => scan(*op, &pick(x), *axis, *reversed, *exclusive)?,
+            Self::Sort {
+                x,
+                axis,
+                descending,
+                result,
+            } => sort(&pick(x), *axis, *descending, *result)?,
             Self::Along { extreme, x, axis } => extreme.apply(&pick(x), *axis)?,
             Self::Matmul(a, b) => matmul(&pick(a), &pick(b))?,
             Self::Large(large) => large.tensor(),
@@ -391,6 +397,21 @@ fn scan(op: Reduce, x: &Tensor, axis: isize, reversed: bool, exclusive: bool) ->
         along = along.exclusive();
     }
     Some(accepted(x, |dtype| op.accepts(dtype)).scanned(op, along))
+}
+
+/// Sorts along an axis; `None` if the tensor has no axes.
+fn sort(x: &Tensor, axis: isize, descending: bool, result: Sorted) -> Option<Tensor> {
+    let along = SortAxis::new(axis_in(axis, shape_of(x).len())?);
+    let along = if descending {
+        along.descending()
+    } else {
+        along
+    };
+    let x = accepted(x, |dtype| dtype != DType::F16);
+    Some(match result {
+        Sorted::Elements => x.sort(along),
+        Sorted::Positions => x.argsort(along),
+    })
 }
 
 /// Returns a matrix product of operands that are sliced to fit, or `None` if they cannot fit or the

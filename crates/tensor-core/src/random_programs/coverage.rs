@@ -24,6 +24,10 @@ const LARGE: usize = 64;
 const PART_VALUES: usize = 1 << 20;
 /// The number of elements that the host scans at a time.
 const SCANNED: usize = 1 << 12;
+/// The maximum number of elements of a line that is sorted by comparisons.
+const COMPARED: usize = 512;
+/// The minimum number of elements of a line that several threads sort.
+const SORTED_IN_RUNS: usize = 1 << 16;
 
 /// The number of nests of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,11 +88,19 @@ pub(super) struct Coverage {
     pub(super) wide_scans: usize,
     /// Scans of few lines that are long enough for several threads.
     pub(super) scans_in_parts: usize,
+    /// Sorts of contiguous lines of at most [`COMPARED`] elements.
+    pub(super) short_sorts: usize,
+    /// Sorts of contiguous lines of more than [`COMPARED`] elements.
+    pub(super) long_sorts: usize,
+    /// Sorts of lines whose elements are apart in memory.
+    pub(super) sorts_of_columns: usize,
+    /// Sorts of one line that is long enough for several threads.
+    pub(super) sorts_in_runs: usize,
 }
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 27] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 31] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -121,6 +133,10 @@ impl Coverage {
             ("long scans", self.long_scans, 8),
             ("wide scans", self.wide_scans, 2),
             ("scans in parts", self.scans_in_parts, 1),
+            ("short sorts", self.short_sorts, 3),
+            ("long sorts", self.long_sorts, 3),
+            ("sorts of columns", self.sorts_of_columns, 5),
+            ("sorts in runs", self.sorts_in_runs, 1),
         ]
     }
 
@@ -133,6 +149,8 @@ impl Coverage {
             self.count_product(nest, contract);
         } else if let Some((_, scan)) = nest.scan() {
             self.count_scan(nest, scan.axis);
+        } else if let Some(sort) = nest.sort() {
+            self.count_sort(nest, sort.axis);
         } else if !nest.reduce.is_empty() {
             self.count_fold(nest);
         } else {
@@ -147,6 +165,15 @@ impl Coverage {
         self.long_scans += usize::from(line > SCANNED);
         self.wide_scans += usize::from(width > SCANNED);
         self.scans_in_parts += usize::from(line > 16 * SCANNED);
+    }
+
+    fn count_sort(&mut self, nest: &LoopNest, axis: usize) {
+        let width: usize = nest.domain[axis + 1..].iter().product();
+        let n = nest.domain[axis];
+        self.short_sorts += usize::from(width == 1 && (2..=COMPARED).contains(&n));
+        self.long_sorts += usize::from(width == 1 && n > COMPARED);
+        self.sorts_of_columns += usize::from(width > 1 && n > 1);
+        self.sorts_in_runs += usize::from(nest.output_len() == n && n >= SORTED_IN_RUNS);
     }
 
     fn count_move(&mut self, nest: &LoopNest) {

@@ -26,7 +26,7 @@ use super::program::{Extreme, Fold, Instruction, View, instruction, made, target
 use super::{Failure, Tally, is_full, search, seed};
 use crate::dtype::DType;
 use crate::fault::{self, Fault};
-use crate::op::{Binary, Reduce, Unary};
+use crate::op::{Binary, Reduce, Sorted, Unary};
 use crate::plan::Target;
 use crate::tensor::Op;
 use crate::{Tensor, grad};
@@ -323,6 +323,10 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
             Reduce::Min => "cummin",
             _ => "cumsum",
         }],
+        I::Sort { result, .. } => vec![match result {
+            Sorted::Elements => "sort",
+            Sorted::Positions => "argsort",
+        }],
         I::Along { extreme, .. } => vec![match extreme {
             Extreme::Argmax => "argmax",
             Extreme::Argmin => "argmin",
@@ -373,7 +377,8 @@ const SECOND_ONE_IN: u32 = 2;
 /// on one and two arguments that are not among [`DECISIONS`] propagate a slope, too.
 const SLOPES: (usize, &str) = (
     2,
-    "unary binary outer repeated with_number reduce max mean min prod sum matmul softmax select concat gather take_along_axis view broadcast_to expand_dims \
+    "unary binary outer repeated with_number reduce max mean min prod sum matmul softmax cumsum cumprod cummax cummin sort select concat gather \
+     take_along_axis view broadcast_to expand_dims \
      flip pad permute reshape slice slice_with_step squeeze t window \
      overlapping_windows",
 );
@@ -381,7 +386,7 @@ const SLOPES: (usize, &str) = (
 /// steps, and the minimum number of each in 1,000 programs.
 const DECISIONS: (usize, &str) = (
     1,
-    "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not count_ones and or xor shl shr dot4_i8 all_or_any count argmax argmin",
+    "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not count_ones and or xor shl shr dot4_i8 all_or_any count argmax argmin argsort",
 );
 
 impl Outcomes {

@@ -14,9 +14,11 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor, einsum, grad};
 use moves::Moves;
 use scans::Scans;
+use sorts::Sorts;
 
 mod moves;
 mod scans;
+mod sorts;
 
 /// A program of one of the families.
 #[derive(Debug, Clone)]
@@ -30,6 +32,7 @@ pub(super) enum Large {
     Flags(Flags),
     Moves(Moves),
     Scans(Scans),
+    Sorts(Sorts),
 }
 
 /// A reduction of one array, or of two combined arrays.
@@ -191,6 +194,8 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (20, programs(moves::moves().prop_map(Large::Moves))),
         (40, programs(scans::scans().prop_map(Large::Scans))),
         (500, programs(scans::parts().prop_map(Large::Scans))),
+        (40, programs(sorts::sorts().prop_map(Large::Sorts))),
+        (500, programs(sorts::runs().prop_map(Large::Sorts))),
     ]
 }
 
@@ -499,6 +504,7 @@ impl Large {
             Self::Flags(flags) => flags.tensor(),
             Self::Moves(moves) => moves.tensor(),
             Self::Scans(scans) => scans.tensor(),
+            Self::Sorts(sorts) => sorts.tensor(),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::dtype::{DType, Scalar};
 use crate::exec::Accuracy;
 use crate::exec::analysis::{Approximate, FoldError, Terms};
 use crate::ir::IndexMap;
-use crate::op::{Binary, Reduce, Scan, Unary};
+use crate::op::{Binary, Compare, Reduce, Scan, Sort, Sorted, Unary};
 use crate::rng::philox4x32_10;
 use crate::tensor::{Node, Op, Tensor};
 
@@ -162,6 +162,7 @@ fn computed(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
         Op::Reduce { .. } => unreachable!("`Oracle::array` computes reductions"),
         Op::Scan(scan) => scanned(*scan, node, &inputs[0], accuracy),
+        Op::Sort(sort) => sorted(*sort, node, &inputs[0], accuracy),
     }
 }
 
@@ -349,6 +350,42 @@ fn scanned(scan: Scan, node: &Node, input: &Array, accuracy: Accuracy) -> Array 
             if !scan.exclusive {
                 results[at] = result(so_far, &mut error);
             }
+        }
+    }
+    results
+}
+
+/// Computes the elements of a sort.
+fn sorted(sort: Sort, node: &Node, input: &Array, accuracy: Accuracy) -> Array {
+    let (n, stride) = (
+        node.shape[sort.axis],
+        node.shape[sort.axis + 1..].iter().product::<usize>(),
+    );
+    let mut results = input.clone();
+    for first in (0..input.len()).filter(|at| at / stride % n == 0) {
+        let line = (0..n).map(|step| input[first + step * stride]);
+        let mut line: Vec<(u32, Approximate)> = (0..).zip(line).collect();
+        let is_before = |a: f64, b: f64| {
+            let differs = if sort.descending { a > b } else { a < b };
+            differs || (b.is_nan() && !a.is_nan())
+        };
+        line.sort_by(|(_, a), (_, b)| {
+            let (a, b) = (a.value.to_f64(), b.value.to_f64());
+            is_before(b, a).cmp(&is_before(a, b))
+        });
+        // No sorted element moves further than the element with the largest error.
+        let largest = line.iter().map(|(_, x)| x.error).fold(0.0, f64::max);
+        // If two neighbours may change places, any position may be wrong.
+        let may_swap = line.windows(2).any(|pair| {
+            let [(_, a), (_, b)] = [pair[0], pair[1]];
+            a.error + b.error > 0.0 && accuracy.compare(Compare::Le, a, b) > 0.0
+        });
+        for (step, (position, element)) in line.into_iter().enumerate() {
+            results[first + step * stride] = match sort.result {
+                Sorted::Elements => with_error(element.value, largest),
+                Sorted::Positions if may_swap => with_error(Scalar::U32(position), f64::INFINITY),
+                Sorted::Positions => exact(Scalar::U32(position)),
+            };
         }
     }
     results

@@ -138,6 +138,11 @@ fn a_scan_planned_with_elements_that_it_leaves_out_is_found() {
 }
 
 #[test]
+fn a_sort_planned_in_the_other_direction_is_found() {
+    is_found(Fault::PlannedSort);
+}
+
+#[test]
 fn a_difference_planned_with_swapped_operands_is_found() {
     is_found(Fault::PlannedOperands);
 }

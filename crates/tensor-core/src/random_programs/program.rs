@@ -13,7 +13,7 @@ use super::inputs::{Input, inputs, shape};
 use super::large::Large;
 use crate::Tensor;
 use crate::dtype::DType;
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Reduce, Sorted, Unary};
 use crate::plan::Target;
 use crate::view::Slice;
 
@@ -93,6 +93,12 @@ pub(super) enum Instruction {
         axis: isize,
         reversed: bool,
         exclusive: bool,
+    },
+    Sort {
+        x: Pick,
+        axis: isize,
+        descending: bool,
+        result: Sorted,
     },
     Along {
         extreme: Extreme,
@@ -217,6 +223,7 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
         Just(Fold::Mean),
     ];
     let scan = prop::sample::select(vec![Reduce::Sum, Reduce::Prod, Reduce::Max, Reduce::Min]);
+    let sorted = prop_oneof![Just(Sorted::Elements), Just(Sorted::Positions)];
     let extreme = prop_oneof![
         Just(Extreme::Argmax),
         Just(Extreme::Argmin),
@@ -246,6 +253,8 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
             .prop_map(|(fold, x, axes, keep)| I::Reduce { fold, x, axes, keep }),
         4 => (scan, pick(), axis(), any::<bool>(), any::<bool>())
             .prop_map(|(op, x, axis, reversed, exclusive)| I::Scan { op, x, axis, reversed, exclusive }),
+        3 => (pick(), axis(), any::<bool>(), sorted)
+            .prop_map(|(x, axis, descending, result)| I::Sort { x, axis, descending, result }),
         2 => (extreme, pick(), axis()).prop_map(|(extreme, x, axis)| I::Along { extreme, x, axis }),
         5 => (pick(), pick()).prop_map(|(a, b)| I::Matmul(a, b)),
     ]

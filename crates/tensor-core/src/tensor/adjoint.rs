@@ -119,6 +119,7 @@ impl Tensor {
                 ]
             }
             Op::Scan(scan) => vec![Some(inputs[0].unscanned(*scan, cotangent))],
+            Op::Sort(sort) => vec![inputs[0].unsorted(*sort, cotangent)],
             Op::Reduce { op, n_reduced } => {
                 let x = Elements::new(&inputs[0], *n_reduced);
                 // The result and its cotangent lack the reduced axes; repeat them along these axes,

@@ -78,7 +78,8 @@ pub(crate) fn made(tensor: Tensor) -> Tensor {
         | Op::Pad { .. }
         | Op::Gather { .. }
         | Op::Reduce { .. }
-        | Op::Scan(_) => true,
+        | Op::Scan(_)
+        | Op::Sort(_) => true,
     };
     if computes { finished(tensor) } else { tensor }
 }

@@ -519,7 +519,7 @@ impl<'n> Compiler<'n> {
             Value::Compare(op, a, b) => (Code::Compare(*op), of(*a), vec![*a, *b]),
             Value::Select(condition, a, b) => (Code::Select, of(*a), vec![*condition, *a, *b]),
             Value::Cast(to, a) => (Code::Cast(*to), of(*a), vec![*a]),
-            Value::Reduced(..) | Value::Scanned(..) => return None,
+            Value::Reduced(..) | Value::Scanned(..) | Value::Sorted(..) => return None,
         })
     }
 

@@ -11,6 +11,7 @@ use super::lanes::Stored;
 use super::moves::Moves;
 use super::product::Product;
 use super::scan::ScanLoops;
+use super::sort::SortLoops;
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
@@ -46,6 +47,7 @@ enum Form {
     Loops(Box<Loops>),
     Product(Box<Product>),
     Scan(Box<ScanLoops>),
+    Sort(SortLoops),
 }
 
 impl Kernel {
@@ -57,6 +59,8 @@ impl Kernel {
             Form::Nothing
         } else if let Some(scan) = ScanLoops::new(nest) {
             Form::Scan(Box::new(scan))
+        } else if let Some(sort) = SortLoops::new(nest) {
+            Form::Sort(sort)
         } else if let Some(product) = Product::new(nest, inputs) {
             Form::Product(Box::new(product))
         } else if let Some(moves) = Moves::from_nest(nest) {
@@ -86,6 +90,7 @@ impl Kernel {
             Form::Scan(scan) => with_element!(self.nest.dtype(), T => {
                 scan.fill::<T>(inputs, out.elements_mut())?;
             }),
+            Form::Sort(sort) => sort.fill(inputs, &mut out)?,
         }
         Ok(out)
     }
@@ -93,7 +98,7 @@ impl Kernel {
     /// Returns whether [`fill_span`](Self::fill_span) supports the kernel.
     pub(super) fn can_fill_spans(&self) -> bool {
         match &self.form {
-            Form::Nothing | Form::Product(_) => false,
+            Form::Nothing | Form::Product(_) | Form::Sort(_) => false,
             Form::Moves(_) => true,
             Form::Loops(loops) => loops.can_fill_spans(),
             Form::Scan(scan) => scan.can_fill_spans(),
@@ -106,7 +111,9 @@ impl Kernel {
     /// As [`run`](Self::run).
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         match &self.form {
-            Form::Nothing | Form::Product(_) => unreachable!("`can_fill_spans` returned `false`"),
+            Form::Nothing | Form::Product(_) | Form::Sort(_) => {
+                unreachable!("`can_fill_spans` returned `false`")
+            }
             Form::Moves(_) => {
                 let loops = self.loops_of_moves.get_or_init(|| Loops::new(&self.nest));
                 loops.fill_span(span, out)

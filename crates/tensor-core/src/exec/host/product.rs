@@ -53,7 +53,7 @@ impl Product {
         let strides = strides_in_memory(nest, &pairs)
             .filter(|_| is_plain && is_for_the_library(nest, &pairs));
         let in_memory = strides.map(|strides| {
-            let sums = crate::plan::contiguous(&nest.domain);
+            let sums = IndexMap::in_order(&nest.domain);
             let epilogue = (pairs.folded != nest.result())
                 .then(|| Loops::in_place(&epilogue_of(nest, pairs.folded, &sums)));
             (strides, epilogue)
@@ -160,7 +160,7 @@ fn strides_in_memory(nest: &LoopNest, pairs: &Pairs) -> Option<[[usize; 2]; 3]> 
         _ => None,
     };
     let (lhs, rhs) = (map_of(pairs.factors[0])?, map_of(pairs.factors[1])?);
-    let layout = crate::plan::contiguous(&nest.domain);
+    let layout = IndexMap::in_order(&nest.domain);
     let [rows, cols] = &pairs.own;
     let of = |map: &IndexMap, axes: &[usize]| stride_over(map, axes, &sizes);
     Some([

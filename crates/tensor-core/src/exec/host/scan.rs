@@ -27,7 +27,7 @@ use super::program::Bytecode;
 use super::split::Loops;
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
-use crate::ir::{LoopNest, Value};
+use crate::ir::{IndexMap, LoopNest, Value};
 use crate::op::Scan;
 use crate::parallel;
 
@@ -75,7 +75,7 @@ impl ScanLoops {
     pub(super) fn new(nest: &LoopNest) -> Option<Self> {
         let (id, scan) = nest.scan()?;
         let operand = nest.values[id.0].operands().next()?;
-        let in_order = crate::plan::contiguous(&nest.domain);
+        let in_order = IndexMap::in_order(&nest.domain);
         let epilogue = (id != nest.result()).then(|| Loops::new(&epilogue_of(nest, id, &in_order)));
         let (n_points, width) = (
             nest.domain[scan.axis],

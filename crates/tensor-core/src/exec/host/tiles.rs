@@ -21,9 +21,8 @@ use super::machine::Machine;
 use super::program::Bytecode;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
-use crate::ir::{Guard, LoopNest, Pairs, Value, ValueId};
+use crate::ir::{Guard, IndexMap, LoopNest, Pairs, Value, ValueId};
 use crate::parallel;
-use crate::plan::contiguous;
 use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};
 use operand::{Operand, Source};
@@ -104,7 +103,7 @@ impl Tiles {
         let roles = Roles::cheapest(nest, pairs, &guards, limits)?;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
         let sum = pairs.folded;
-        let layout = contiguous(&nest.domain);
+        let layout = IndexMap::in_order(&nest.domain);
         let end = if nest.dtype() == nest.dtypes[sum.0] {
             let follows = sum != nest.result();
             let epilogue = || Bytecode::in_place(&epilogue_of(nest, sum, &layout));
@@ -279,7 +278,7 @@ impl Tiles {
     ) -> Piece<'a, F> {
         let roles = &self.roles;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
-        let layout = contiguous(&self.sizes[..self.n_domain]);
+        let layout = IndexMap::in_order(&self.sizes[..self.n_domain]);
         let strides = |axis: usize| {
             [
                 maps[0].stride(axis),

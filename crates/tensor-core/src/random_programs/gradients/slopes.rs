@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use super::super::oracle::{Oracle, is_decision};
 use crate::dtype::DType;
-use crate::op::{Binary, Reduce, Unary};
+use crate::op::{Binary, Reduce, Sort, Sorted, Unary};
 use crate::tensor::Op;
 use crate::{Tensor, grad};
 
@@ -180,6 +180,14 @@ fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
                     .sum::<f64>()
             };
             own.iter().enumerate().map(taken).collect()
+        }
+        Op::Sort(sort) => {
+            // Which element is at which place.
+            let order = node.inputs[0].sorted_by(Sort {
+                result: Sorted::Positions,
+                ..sort
+            });
+            numbers(oracle, &order)
         }
         _ => Vec::new(),
     }

@@ -21,7 +21,6 @@ use crate::dtype::{Element, HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::exec::reference::gathered_place;
 use crate::ir::IndexMap;
-use crate::plan::contiguous;
 
 /// The map of the source among the maps of a walk.
 const SOURCE: usize = 0;
@@ -133,7 +132,7 @@ impl<'a> Walk<'a> {
         block: &[Range<usize>],
         part: &[Range<usize>],
     ) -> Self {
-        let layout = contiguous(domain);
+        let layout = IndexMap::in_order(domain);
         let first: Vec<usize> = block.iter().map(|range| range.start).collect();
         let (mut loops, mut start) = (Vec::<Loop>::with_capacity(domain.len()), 0);
         for (axis, range) in block.iter().enumerate() {
