@@ -30,6 +30,7 @@ pub mod products;
 pub mod qem_fit;
 pub mod rows;
 pub mod scans;
+pub mod scatters;
 pub mod similarity;
 pub mod similarity_pairs;
 pub mod small_eval;
@@ -63,6 +64,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(rows::programs(rows::SHAPE).map(TensorWorkload::task));
     tasks.extend(scans::programs(scans::SHAPES).map(TensorWorkload::task));
     tasks.extend(sorts::tasks(sorts::SHAPES));
+    tasks.extend(scatters::tasks(scatters::LENS));
     tasks.extend(moves::tasks());
     tasks.extend(functions::tasks(functions::LEN));
     tasks.extend(small_eval::tasks());

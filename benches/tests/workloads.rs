@@ -14,8 +14,8 @@ use benches::workloads::normality::Distances;
 use benches::workloads::products::Form;
 use benches::workloads::{
     attention, chain, conv, conv_binary, conv_gradients, functions, layer_norm, matmul,
-    matmul_pair, matmul_scale, moves, products, rows, scans, similarity, small_eval, softmax,
-    sorts, train_mnist, two_layer_net,
+    matmul_pair, matmul_scale, moves, products, rows, scans, scatters, similarity, small_eval,
+    softmax, sorts, train_mnist, two_layer_net,
 };
 use gpu_wgsl::check::skip;
 use harness::program::{InputDistribution, TensorWorkload};
@@ -63,7 +63,8 @@ fn problems() -> Vec<Box<dyn Problem>> {
     let sorts = sorts::tasks([[11, 23], [1, 203]]);
     let tasks = functions::tasks(203)
         .chain(small_eval::tasks())
-        .chain(sorts);
+        .chain(sorts)
+        .chain(scatters::tasks([203, 23]));
     let programs = programs.into_iter().chain(convolutions).chain(gradients);
     let programs = programs.chain(products).chain(rows).chain(scans);
     let programs = programs.chain(tasks.map(|task| task.prepare()));

@@ -92,7 +92,7 @@ pub enum FallbackReason {
 impl fmt::Display for FallbackReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::F64 => "f64 is not supported by the device",
+            Self::F64 => "the device does not support f64 and 64-bit integers",
             Self::FunctionOfF64 => "WGSL does not have this function of f64",
             Self::Sort => "the device has no kernel for sorts",
             Self::TooLong => "positions exceed 31 bits",
@@ -554,7 +554,8 @@ fn divide(
         return Err(FallbackReason::FunctionOfF64);
     }
     let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
-    if !are_short || !guards_fit(nest) {
+    let mut indices = nest.values.iter().filter_map(Value::checked_index);
+    if !are_short || !guards_fit(nest) || indices.any(|(_, extent)| extent > MAX_LEN) {
         return Err(FallbackReason::TooLong);
     }
     nest::divide(nest, lens, limits).ok_or(FallbackReason::Indivisible)
@@ -563,12 +564,7 @@ fn divide(
 /// Returns whether the positions and extents of all guards fit into `i32`.
 fn guards_fit(nest: &LoopNest) -> bool {
     let sizes = nest.sizes();
-    let guards = nest.values.iter().flat_map(|value| match value {
-        Value::Inside(guards) | Value::Load { guards, .. } | Value::Gather { guards, .. } => {
-            &guards[..]
-        }
-        _ => &[],
-    });
+    let guards = nest.values.iter().flat_map(Value::guards);
     sizes.contains(&0)
         || guards.into_iter().all(|guard| {
             let (low, high) = guard.map.range(&sizes);
@@ -578,12 +574,10 @@ fn guards_fit(nest: &LoopNest) -> bool {
 }
 
 fn gathers(nest: &LoopNest) -> Vec<Gathered> {
-    let gathers = nest.values.iter().filter_map(|value| match value {
-        Value::Gather { at, extent, .. } => Some(Gathered {
-            extent: *extent,
-            is_signed: nest.dtypes[at.0] == DType::I32,
-        }),
-        _ => None,
+    let indices = nest.values.iter().filter_map(Value::checked_index);
+    let gathers = indices.map(|(at, extent)| Gathered {
+        extent,
+        is_signed: nest.dtypes[at.0] == DType::I32,
     });
     gathers.collect()
 }

@@ -24,7 +24,7 @@ pub(crate) struct KernelLimits {
     pub(crate) workgroup_bytes: u32,
     /// Maximum number of invocations of a workgroup.
     pub(crate) invocations: u32,
-    /// Whether the device supports `f64`.
+    /// Whether the device supports `f64`, and the 64-bit integers by which kernels copy an `f64`.
     pub(crate) has_f64: bool,
     /// Minimum number of output elements for a kernel in blocks. With fewer elements
     /// there are too few blocks to keep the device busy.
@@ -52,7 +52,7 @@ impl KernelLimits {
             _ => 1e11,
         };
         Self {
-            // The copies that hide operations from a compiler are made of the bits of an `f64`.
+            // An opaque copy of an `f64` is computed on its bits, as a `u64`.
             has_f64: [Feature::F64, Feature::Int64]
                 .iter()
                 .all(|feature| adapter.features.contains(feature)),

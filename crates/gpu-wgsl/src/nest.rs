@@ -44,11 +44,8 @@ pub(crate) struct NestParams {
     /// Always 0, which the compiler cannot know. Kernels combine a value with this word to hide the
     /// value from the compiler.
     zero: u32,
-    /// A second word that is always 0, so that the compiler cannot prove that two copies of an
-    /// `f64` are equal.
-    nothing: u32,
     /// Padding to 16 bytes.
-    pad: [u32; 2],
+    pad: [u32; 3],
 }
 
 impl NestParams {
@@ -106,13 +103,13 @@ mod tests {
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     use tensor_core::plan::{Plan, Target};
     use tensor_core::rng::Philox;
-    use tensor_core::{Axes, DType, Reference, Tensor};
+    use tensor_core::{Axes, DType, Reference, ScanAxis, Tensor};
 
     use super::*;
     use crate::limits::{Binding, KernelLimits};
     use crate::tiles::Tiles;
 
-    fn nests(tensor: &Tensor) -> Vec<LoopNest> {
+    pub(super) fn nests(tensor: &Tensor) -> Vec<LoopNest> {
         use tensor_core::Executor;
         let target = Target {
             max_values: 96,
@@ -123,7 +120,7 @@ mod tests {
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
     }
 
-    fn schedule_limits() -> KernelLimits {
+    pub(super) fn schedule_limits() -> KernelLimits {
         KernelLimits {
             binding: Binding {
                 bytes: 1 << 27,
@@ -172,6 +169,9 @@ mod tests {
             x.gather(&(&whole % 80).slice(0, 0..3), 0),
             Tensor::randn(Philox::new(1).stream(2), &[50]),
             x.argmax(0),
+            x.cumsum(1),
+            x.cummax(0),
+            x.cumprod(ScanAxis::new(1).exclusive()) * 2.0,
             (x.cast(DType::F64).maximum(f64::NAN) + f64::INFINITY).max(0),
             x.cast(DType::F64)
                 .matmul(&x.t().cast(DType::F64))

@@ -224,13 +224,17 @@ pub enum Error {
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// An axis has fewer elements than an operation should select.
-    #[error("{operation}: {count} elements of axis {axis} are too many (shape {shape:?})")]
+    /// An axis has fewer elements than an operation selects.
+    #[error(
+        "{operation}: axis {axis} has too few elements ({available}; {requested} requested; shape {shape:?})"
+    )]
     TooFewElements {
         /// The name of the operation.
         operation: &'static str,
         /// The number of elements to select.
-        count: usize,
+        requested: usize,
+        /// The number of elements of the axis.
+        available: usize,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
@@ -279,6 +283,23 @@ pub enum Error {
     NotConstant {
         /// The name of the operation.
         operation: &'static str,
+    },
+    /// The number of bins or the limits of a histogram are invalid.
+    #[error(
+        "{operation}: invalid bins ({n_bins} bins from {low} to {high}; expected 1 to {most} bins, and finite \
+         limits with low < high that are far enough apart for so many bins)"
+    )]
+    InvalidBins {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The number of bins.
+        n_bins: usize,
+        /// The largest number of bins.
+        most: usize,
+        /// The lower limit.
+        low: f64,
+        /// The upper limit.
+        high: f64,
     },
     /// A maximum, a minimum or a selection over an axis without elements, which has no result.
     #[error("{operation}: no elements to choose from (shape {shape:?} has an axis of size 0)")]
@@ -335,8 +356,8 @@ pub enum Error {
         /// The shape of the right operand.
         right: Vec<usize>,
     },
-    /// A position given to a gather is outside its axis.
-    #[error("gather: index {index} is out of range (the axis has {extent} elements)")]
+    /// An index is outside of its axis.
+    #[error("index {index} is out of range (the axis has {extent} elements)")]
     IndexOutOfRange {
         /// The position.
         index: f64,
@@ -494,6 +515,7 @@ impl Error {
             | Self::Unrepresentable { operation, .. }
             | Self::NotConstant { operation }
             | Self::EmptyReduction { operation, .. }
+            | Self::InvalidBins { operation, .. }
             | Self::ConcatMismatch { operation, .. }
             | Self::UnevenSplit { operation, .. }
             | Self::WordCount { operation, .. }

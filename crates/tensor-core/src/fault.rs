@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     PlannedScan,
     /// A sort in descending order sorts in ascending order in a planned nest.
     PlannedSort,
+    /// The host moves each element of a scatter to the next position.
+    ScatteredPosition,
     /// A step that reads other rows than its own joins a band.
     BandedRows,
     /// The cache of plans ignores the values of constants.

@@ -33,22 +33,26 @@
 //! - a value outside a `Reduced` depends on domain axes only; a `Reduced` is not nested inside
 //!   another;
 //! - a nest with a `Scanned` has no other fold and no reduced axes;
-//! - a nest with a `Sorted` has two values: the elements of an input in order, and the sort of
-//!   these;
+//! - a nest with a `Sorted` has exactly two values: a load of a whole input in row-major order, and
+//!   the `Sorted` of that load. Positions fit into a `u32`;
 //! - every map has one stride per loop axis; if all guards hold, its positions are inside the
 //!   input;
 //! - types match the description of each operation.
 //!
-//! Limits: scatters cannot be expressed.
+//! Limits: a nest writes its output in order. A scatter is a reduction that compares an index with
+//! each position of an output axis; an executor may recognise this form and write the elements to
+//! their positions instead.
 
 mod packing;
 mod pairs;
+mod scatter;
 
 pub(crate) use packing::WORD_BITS;
 pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
+pub(crate) use scatter::{Scatter, ScatterFold};
 
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Compare, Reduce, Scan, Sort, Unary};
+use crate::op::{Binary, Compare, MAX_POSITIONS, Reduce, Scan, Sort, Sorted, Unary};
 use crate::shape::{element_count, row_major_strides};
 use std::fmt;
 
@@ -116,6 +120,17 @@ pub enum Value {
         at: ValueId,
         /// The distance between adjacent elements of the axis.
         stride: isize,
+        /// The size of the axis.
+        extent: usize,
+    },
+    /// The position on an axis that another value (`i32` or `u32`) names, as `u32`. A negative
+    /// `i32` counts from the end of the axis. If `at` is not in `-extent..extent`, the executor
+    /// reports [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
+    Position {
+        /// The conditions under which the position is computed; where one fails, the value is 0.
+        guards: Vec<Guard>,
+        /// The index along the axis.
+        at: ValueId,
         /// The size of the axis.
         extent: usize,
     },
@@ -250,7 +265,7 @@ impl Value {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {
                 (None, None, None)
             }
-            Self::Gather { at, .. } => (Some(at), None, None),
+            Self::Gather { at, .. } | Self::Position { at, .. } => (Some(at), None, None),
             Self::Random {
                 stream: [low, high],
                 at,
@@ -272,6 +287,7 @@ impl Value {
         match self {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {}
             Self::Gather { at: a, .. }
+            | Self::Position { at: a, .. }
             | Self::Unary(_, a)
             | Self::Cast(_, a)
             | Self::Reduced(_, a)
@@ -296,11 +312,56 @@ impl Value {
         )
     }
 
+    /// Returns the axis of a scan or sort, whose lines along the axis are computed as a whole.
+    #[must_use]
+    pub fn line_axis(&self) -> Option<usize> {
+        match self {
+            Self::Scanned(scan, _) => Some(scan.axis),
+            Self::Sorted(sort, _) => Some(sort.axis),
+            _ => None,
+        }
+    }
+
+    /// Returns the guards of the value.
+    #[must_use]
+    pub fn guards(&self) -> &[Guard] {
+        match self {
+            Self::Inside(guards)
+            | Self::Load { guards, .. }
+            | Self::Gather { guards, .. }
+            | Self::Position { guards, .. } => guards,
+            _ => &[],
+        }
+    }
+
+    /// Returns the guards of the value for changes; `None` for values without any.
+    pub fn guards_mut(&mut self) -> Option<&mut Vec<Guard>> {
+        match self {
+            Self::Inside(guards)
+            | Self::Load { guards, .. }
+            | Self::Gather { guards, .. }
+            | Self::Position { guards, .. } => Some(guards),
+            _ => None,
+        }
+    }
+
+    /// Returns the index along an axis that the value checks, and the size of the axis; `None` for
+    /// a value that checks none.
+    #[must_use]
+    pub fn checked_index(&self) -> Option<(ValueId, usize)> {
+        match *self {
+            Self::Gather { at, extent, .. } | Self::Position { at, extent, .. } => {
+                Some((at, extent))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the index maps of the value, guards included, but not those of its operands.
     pub fn maps(&self) -> impl Iterator<Item = &IndexMap> {
         let (map, guards): (Option<&IndexMap>, &[Guard]) = match self {
             Self::Index(map) => (Some(map), &[]),
-            Self::Inside(guards) => (None, guards),
+            Self::Inside(guards) | Self::Position { guards, .. } => (None, guards),
             Self::Load { map, guards, .. } | Self::Gather { map, guards, .. } => {
                 (Some(map), guards)
             }
@@ -313,7 +374,7 @@ impl Value {
     pub fn maps_mut(&mut self) -> impl Iterator<Item = &mut IndexMap> {
         let (map, guards): (Option<&mut IndexMap>, &mut [Guard]) = match self {
             Self::Index(map) => (Some(map), &mut []),
-            Self::Inside(guards) => (None, guards),
+            Self::Inside(guards) | Self::Position { guards, .. } => (None, guards),
             Self::Load { map, guards, .. } | Self::Gather { map, guards, .. } => {
                 (Some(map), guards)
             }
@@ -336,7 +397,7 @@ impl Value {
             Self::Sorted(..) => 16,
             Self::Inside(guards) => guards.len(),
             Self::Random { .. } => 40,
-            Self::Gather { .. } => 2,
+            Self::Gather { .. } | Self::Position { .. } => 2,
             Self::Const(_) | Self::Index(_) | Self::Load { .. } => 0,
         }
     }
@@ -396,8 +457,7 @@ impl LoopNest {
     /// Returns the axis of the nest's scan or sort.
     #[must_use]
     pub fn line_axis(&self) -> Option<usize> {
-        let scanned = self.scan().map(|(_, scan)| scan.axis);
-        scanned.or_else(|| self.sort().map(|sort| sort.axis))
+        self.values.iter().find_map(Value::line_axis)
     }
 
     /// Returns for each value whether it belongs to the body: the values that a fold depends on,
@@ -453,11 +513,7 @@ impl LoopNest {
                     depends[axis] |= stride != 0;
                 }
             }
-            let along = match &self.values[id.0] {
-                Value::Scanned(scan, _) => Some(scan.axis),
-                Value::Sorted(sort, _) => Some(sort.axis),
-                _ => None,
-            };
+            let along = self.values[id.0].line_axis();
             if let Some(depends) = along.and_then(|axis| depends.get_mut(axis)) {
                 *depends = true;
             }
@@ -623,11 +679,14 @@ impl LoopNest {
         };
         let n_folds = self.values.iter().filter(|value| value.is_fold()).count();
         if n_folds > 1 {
-            return Err(format!("value {}: a scan is not the only fold", id.0));
+            return Err(format!(
+                "value {}: a scan must be the only fold (the nest has {n_folds} folds)",
+                id.0
+            ));
         }
         if !self.reduce.is_empty() {
             return Err(format!(
-                "value {}: a scan in a nest with {} reduced axes",
+                "value {}: a scan does not support reduced axes (the nest has {}; expected 0)",
                 id.0,
                 self.reduce.len()
             ));
@@ -650,9 +709,23 @@ impl LoopNest {
             [load, Value::Sorted(_, ValueId(0))] if in_order(load)
         );
         if !is_alone || !self.reduce.is_empty() {
-            return Err("a sort is not the only operation on an input in order".to_owned());
+            return Err(format!(
+                "a sort has other values next to it ({} values; expected a load of one whole input in \
+                 row-major order, and the sort)",
+                self.values.len()
+            ));
         }
-        self.check_line_axis(ValueId(1))
+        self.check_line_axis(ValueId(1))?;
+        let n = self.line_axis().map_or(0, |axis| self.domain[axis]);
+        let has_positions = self
+            .sort()
+            .is_some_and(|sort| sort.result == Sorted::Positions);
+        if has_positions && n > MAX_POSITIONS {
+            return Err(format!(
+                "value 1: positions of an axis do not fit into u32 ({n} elements; limit {MAX_POSITIONS})"
+            ));
+        }
+        Ok(())
     }
 
     /// Checks that the axis of the nest's scan or sort, value `id`, exists.
@@ -686,6 +759,8 @@ impl LoopNest {
                 Some(operand) => return refused("random", of(operand)),
             },
             Value::Inside(_) => DType::Bool,
+            Value::Position { at, .. } if of(*at).is_integer() => DType::U32,
+            Value::Position { at, .. } => return refused("position", of(*at)),
             Value::Load { input, .. } | Value::Gather { input, .. } => *self
                 .inputs
                 .get(*input)
@@ -774,6 +849,7 @@ impl fmt::Display for Value {
             } => {
                 write!(f, "in{input}[{map} + {stride} * {at}]")
             }
+            Self::Position { at, extent, .. } => write!(f, "position({at}, {extent})"),
             Self::Random {
                 stream: [low, high],
                 at,

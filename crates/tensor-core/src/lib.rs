@@ -61,7 +61,7 @@
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
 //! Element types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` for storage only
-//! ([`half::f16`]). Scatters are not supported yet.
+//! ([`half::f16`]).
 
 pub use half;
 pub use ndarray;

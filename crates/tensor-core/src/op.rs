@@ -31,6 +31,7 @@ pub(crate) use binary::dot4_i8;
 pub use compare::Compare;
 pub use reduce::Reduce;
 pub use scan::Scan;
+pub(crate) use sort::MAX_POSITIONS;
 pub use sort::{Sort, Sorted};
 pub(crate) use unary::Spread;
 pub use unary::{Rounding, Unary};

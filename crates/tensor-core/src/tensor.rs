@@ -45,6 +45,7 @@ mod operand;
 mod products;
 mod reduce;
 mod scan;
+mod scatter;
 mod sort;
 pub(crate) mod stored;
 mod triangle;

@@ -474,6 +474,74 @@ def sorts():
             sorted_(name, iota((3, 1), F32), 1, descending)
             sorted_(name, iota((0, 3), F32), 0, descending)
 
+    def largest(name, x, k, axis):
+        def function(x):
+            positions = np.take(order(x, axis, True), np.arange(k), axis)
+            return positions if name == "topk_positions" else np.take_along_axis(x, positions, axis)
+
+        case(f"{name} {k} {axis}", function, x)
+
+    for name in "topk", "topk_positions":
+        for k in 0, 1, 3:
+            largest(name, iota((4, 3), F32), k, 0)
+            largest(name, iota((3, 4), I32), k, -1)
+        largest(name, special, 6, 1)
+        largest(name, special, 5, -1)
+        largest(name, special > 0.5, 4, 1)
+        largest(name, iota((3,), U32), 3, 0)
+
+
+def scatters():
+    def scatter(name, at, axis, along):
+        def function(x, index, values):
+            result = x.copy()
+            index = index.astype(np.int64)
+            if along:
+                shape = list(x.shape)
+                shape[axis] = index.shape[axis]
+                places = list(np.indices(shape))
+                places[axis] = np.broadcast_to(index, shape)
+                places = tuple(places)
+            else:
+                places = (slice(None),) * (axis % x.ndim) + (index,)
+            at(result, places, values)
+            return result
+
+        return f"scatter_{name}{'_along_axis' if along else ''} {axis}", function
+
+    at = np.array([[2, 0, -1], [1, 2, 0]], I32)
+    for name, function in ("add", np.add.at), ("max", np.maximum.at), ("min", np.minimum.at):
+        for dtype in F32, F64, I32, U32:
+            x = abs(iota((3, 2))).astype(dtype)
+            case(*scatter(name, function, 0, False), x, at, abs(iota((2, 3, 2), I32) * 3).astype(dtype))
+            case(*scatter(name, function, -1, False), x.T, at[0], abs(iota((2, 3))).astype(dtype))
+            case(*scatter(name, function, 0, True), x, at[:, :2], abs(iota((2, 2))).astype(dtype))
+            case(*scatter(name, function, 1, True), x.T, at.astype(I32), abs(iota((2, 3))).astype(dtype))
+        special = np.array([1.0, NAN, INF, -INF, 2.0, 0.5], F32)
+        case(*scatter(name, function, 0, False), special, np.array([4, 1, 2, 5, 0, 4, 3], U32), np.array([3, 1, -1, NAN, 7, 5, INF], F32))
+        case(*scatter(name, function, 0, False), special, np.array([], I32), np.array([], F32))
+        case(*scatter(name, function, 0, False), special, np.array(2, I32), np.array(9, F32))
+        case(*scatter(name, function, 0, True), special, np.array([2, 2, -1], I32), np.array(3, F32))
+        case(*scatter(name, function, 0, False), special, np.array([6], I32), np.array([9], F32), refused="IndexOutOfRange")
+        case(*scatter(name, function, 0, False), special, np.array([-7], I32), np.array([9], F32), refused="IndexOutOfRange")
+    for dtype in I32, U32:
+        for shape in (40,), (3, 7), (0,), ():
+            case("bincount 12", lambda x: np.bincount(x.ravel(), minlength=12).astype(U32), abs(iota(shape)).astype(dtype))
+    edges = np.array([0, 1, 0.25, 0.5, 0.75, 0.1, 0.2, 0.3, 0.7, -0.1, 1.1, 0.9999999, INF, -INF], F64)
+    for dtype in F32, F64:
+        for n_bins, low, high in (1, 0, 1), (4, 0, 1), (10, -0.5, 1.5), (7, 0.1, 0.2):
+            x = np.concatenate([edges, np.linspace(-0.2, 1.2, 57)]).astype(dtype)
+
+            def histogram(x, n_bins=n_bins, low=low, high=high):
+                # NumPy rounds its own edges from f64; ours are computed in the type of x.
+                width = x.dtype.type((high - low) / n_bins)
+                edges = np.arange(n_bins).astype(x.dtype) * width + x.dtype.type(low)
+                edges = np.append(edges, x.dtype.type(high))
+                return np.histogram(x, edges)[0].astype(U32)
+
+            case(f"histogram {n_bins} {low} {high}", histogram, x)
+    case("histogram 3 0 1", lambda x: np.array([0, 0, 1], U32), np.array([NAN, 0.7], F32))
+
 
 def picking():
     def take(axis):
@@ -582,6 +650,7 @@ joining()
 reductions()
 scans()
 sorts()
+scatters()
 picking()
 products()
 chains()

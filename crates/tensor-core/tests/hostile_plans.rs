@@ -144,6 +144,22 @@ fn a_scan_that_breaks_a_rule_is_refused() {
 }
 
 #[test]
+fn a_position_of_a_number_that_is_no_integer_is_refused() {
+    let index = Tensor::from_vec(&[3], vec![1_u32; 3]);
+    let (plan, data) = Plan::new(&[&index.bincount(4)], &Host::new().target()).unwrap();
+    let mut changed = plan.clone();
+    let own = nest(&mut changed);
+    let is_load = |value: &Value| matches!(value, Value::Load { .. });
+    let at = own.values.iter().position(is_load).unwrap();
+    own.values[at] = Value::Const(Scalar::F32(1.0));
+    own.dtypes[at] = DType::F32;
+    own.inputs[0] = DType::U32;
+    let error = own.check(&[(DType::U32, 3)]).unwrap_err();
+    assert!(error.contains("position is not defined on f32"), "{error}");
+    refused(&changed, &data);
+}
+
+#[test]
 fn a_sort_that_breaks_a_rule_is_refused() {
     let x = Tensor::from_vec(&[3, 5], vec![1.0_f32; 15]);
     let (plan, data) = Plan::new(&[&x.sort(1)], &Host::new().target()).unwrap();
@@ -154,7 +170,7 @@ fn a_sort_that_breaks_a_rule_is_refused() {
             }
         }
     };
-    let changes: [&dyn Fn(&mut Plan); 8] = [
+    let changes: [&dyn Fn(&mut Plan); 9] = [
         &|plan| change_sort(plan, &|sort| sort.axis = 2),
         &|plan| change_sort(plan, &|sort| sort.axis = usize::MAX),
         &|plan| change_sort(plan, &|sort| sort.result = Sorted::Positions),
@@ -166,8 +182,16 @@ fn a_sort_that_breaks_a_rule_is_refused() {
             maps.for_each(|map| map.strides = vec![1, 5]);
         },
         &|plan| {
+            // A part of the input that does not begin with its first element.
+            nest(plan).domain = vec![2, 5];
             let maps = nest(plan).values.iter_mut().flat_map(Value::maps_mut);
-            maps.for_each(|map| map.offset = 1);
+            maps.for_each(|map| map.offset = 5);
+        },
+        &|plan| {
+            if let Value::Load { map, guards, .. } = &mut nest(plan).values[0] {
+                let (map, extent) = (map.clone(), 15);
+                guards.push(Guard { map, extent });
+            }
         },
         &|plan| {
             nest(plan).values.push(Value::Cast(DType::F64, ValueId(1)));
@@ -186,6 +210,44 @@ fn a_sort_that_breaks_a_rule_is_refused() {
         refused(&changed, &data);
         let _ = changed.explain().to_string();
     }
+}
+
+#[test]
+fn a_sort_reads_the_input_that_its_load_names() {
+    let [x, y] = [2.0_f32, 1.0].map(|scale| {
+        let numbers = (0..15).map(|at| scale * ((at * 7) % 15) as f32);
+        Tensor::from_vec(&[3, 5], numbers.collect())
+    });
+    let (mut plan, _) = Plan::new(&[&x.sort(1)], &Host::new().target()).unwrap();
+    let (other, others) = Plan::new(&[&y.sort(1)], &Host::new().target()).unwrap();
+    // The first input, of another type and length, is not read.
+    let unread: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 2])));
+    let sorted = &plan.steps[0];
+    let mut nest = (*sorted.nest).clone();
+    nest.inputs.insert(0, DType::F64);
+    if let Value::Load { input, .. } = &mut nest.values[0] {
+        *input = 1;
+    }
+    let mut step = sorted.clone();
+    step.nest = Arc::new(nest);
+    let buffer = Buffer {
+        shape: vec![2],
+        dtype: DType::F64,
+        ..plan.buffers[plan.inputs[0].0].clone()
+    };
+    let id = BufferId(plan.buffers.len());
+    plan.buffers = plan.buffers.iter().cloned().chain([buffer]).collect();
+    plan.inputs.push(id);
+    step.inputs.insert(0, id);
+    plan.steps = vec![step].into();
+    let data = [Arc::clone(&others[0]), unread];
+    let run = |plan: &Plan, data: &[Arc<dyn Storage>]| {
+        let results = pollster::block_on(exec::run(&Host::new(), plan, data)).unwrap();
+        let result = pollster::block_on(Arc::clone(&results[0]).read()).unwrap();
+        let result: Vec<_> = (0..result.len()).map(|at| result.get(at)).collect();
+        result
+    };
+    assert_eq!(run(&plan, &data), run(&other, &others));
 }
 
 #[test]

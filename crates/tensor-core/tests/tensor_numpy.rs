@@ -20,7 +20,7 @@ use tensor_core::{
 };
 
 /// The number of lines of `tensor.txt`, so that a truncated file is detected.
-const N_LINES: usize = 1132;
+const N_LINES: usize = 1_235;
 
 /// The tolerance of functions, in epsilons: `NumPy` and the executors may each be off by up to
 /// four.
@@ -88,6 +88,11 @@ impl<'a> Step<'a> {
             ("clip", [x, low, high]) => x.clip(low, high),
             ("concat", _) => Tensor::concat(&borrowed, self.axis()),
             ("stack", _) => Tensor::stack(&borrowed, self.axis()),
+            (name, [x, index, values]) if name.starts_with("scatter") => {
+                self.scatter(x, index, values)
+            }
+            ("bincount", [index]) => index.bincount(self.number(0)),
+            ("histogram", [x]) => x.histogram(self.number(0), self.number(1), self.number(2)),
             (_, [a]) => self
                 .unary(a)
                 .or_else(|| self.view(a))
@@ -218,6 +223,19 @@ impl<'a> Step<'a> {
         })
     }
 
+    fn scatter(&self, x: &Tensor, index: &Tensor, values: &Tensor) -> Tensor {
+        let axis: isize = self.number(0);
+        match self.name {
+            "scatter_add" => x.scatter_add(index, values, axis),
+            "scatter_max" => x.scatter_max(index, values, axis),
+            "scatter_min" => x.scatter_min(index, values, axis),
+            "scatter_add_along_axis" => x.scatter_add_along_axis(index, values, axis),
+            "scatter_max_along_axis" => x.scatter_max_along_axis(index, values, axis),
+            "scatter_min_along_axis" => x.scatter_min_along_axis(index, values, axis),
+            name => panic!("no operation {name}"),
+        }
+    }
+
     fn sort(&self, x: &Tensor) -> Option<Tensor> {
         let axis = SortAxis::new(self.number::<isize>(0));
         Some(match self.name {
@@ -225,6 +243,8 @@ impl<'a> Step<'a> {
             "sort_descending" => x.sort(axis.descending()),
             "argsort" => x.argsort(axis),
             "argsort_descending" => x.argsort(axis.descending()),
+            "topk" => x.topk(self.number(0), self.number::<isize>(1)).0,
+            "topk_positions" => x.topk(self.number(0), self.number::<isize>(1)).1,
             _ => return None,
         })
     }

@@ -7,13 +7,14 @@
 //! Accuracy: exact. Rivals sort positions by their stable algorithms, because equal elements occur.
 
 use super::WITHOUT_COMPILER;
-use anyhow::{Context, Result};
-use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
+use harness::program::{Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
-use harness::workload::{Task, Work};
+use harness::workload::{OutputElement, Task, Work};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
+use tensor_core::Tensor;
 use tensor_core::compare::Tolerance;
-use tensor_core::{Element, Tensor};
 
 /// The numbers of rows and columns that are measured: a matrix, and a single line.
 pub const SHAPES: [[usize; 2]; 2] = [[4096, 1000], [1, 1 << 20]];
@@ -23,84 +24,71 @@ const LARGEST: usize = 10;
 /// Returns the tasks for normal numbers: sorts along both axes, positions and largest elements of a
 /// matrix, and the sort and the positions of a line.
 pub fn tasks([matrix, line]: [[usize; 2]; 2]) -> impl Iterator<Item = Task> {
-    let elements = |order: &[usize], x: &[f32]| order.iter().map(|&at| x[at].into()).collect();
     let sorts = [
         ("sort-axis0", 0, matrix),
         ("sort-axis1", 1, matrix),
         ("sort-axis1", 1, line),
     ];
-    let sorts = sorts.into_iter().map(move |(case, axis, shape)| {
-        let sorted = move |[x]: &[Tensor; 1]| x.sort(axis);
+    let sorts = sorts.into_iter().map(|(case, axis, shape)| {
         Sort {
             case,
             axis,
             shape,
+            descending: false,
             selected: shape[axis],
-            result: elements,
+            result: |element: f32, _| element,
         }
-        .program::<f32>(sorted)
+        .program(move |[x]| x.sort(axis))
     });
     let positions = [matrix, line].into_iter().map(|shape| {
-        let result = move |order: &[usize], _: &[f32]| {
-            order.iter().map(|&at| (at % shape[1]) as f64).collect()
-        };
-        let case = "argsort-axis1";
         Sort {
-            case,
+            case: "argsort-axis1",
             axis: 1,
             shape,
+            descending: false,
             selected: shape[1],
-            result,
+            result: |_, position: u32| position,
         }
-        .program::<u32>(|[x]| x.argsort(1))
+        .program(|[x]| x.argsort(1))
     });
     let largest = Sort {
         case: "topk-axis1",
         axis: 1,
         shape: matrix,
+        descending: true,
         selected: LARGEST,
-        result: elements,
+        result: |element: f32, _| element,
     };
     sorts
         .map(TensorWorkload::task)
         .chain(positions.map(TensorWorkload::task))
-        .chain([largest.program::<f32>(|[x]| x.topk(LARGEST, 1).0).task()])
+        .chain([largest.program(|[x]| x.topk(LARGEST, 1).0).task()])
 }
 
 /// A sort, and the choice of its results.
-struct Sort<R> {
+#[derive(Clone, Copy)]
+struct Sort<T> {
     /// The name, also in the script of the rivals.
     case: &'static str,
     axis: usize,
     shape: [usize; 2],
-    /// The number of results of each line: the first ones, or the last ones of `topk`.
+    descending: bool,
+    /// The number of results per line: the first `selected` elements of the sorted line.
     selected: usize,
-    /// Returns the results, given the numbers of elements in the order of the results.
-    result: R,
+    /// Returns the result, given a sorted element and its position on the unsorted line.
+    result: fn(f32, u32) -> T,
 }
 
-impl<R: Fn(&[usize], &[f32]) -> Vec<f64> + Copy + 'static> Sort<R> {
-    fn program<T: Element>(
+impl<T: OutputElement> Sort<T> {
+    fn program(
         self,
         expression: impl Fn(&[Tensor; 1]) -> Tensor + 'static,
     ) -> TensorWorkload<T, 1> {
         let Self {
             case,
-            axis,
             shape: [rows, cols],
-            selected,
-            result,
+            ..
         } = self;
-        let expected = move |[x]: &[Array; 1]| {
-            let order = order(
-                case == "topk-axis1",
-                axis,
-                [rows, cols],
-                selected,
-                &x.elements,
-            );
-            result(&order, &x.elements)
-        };
         TensorWorkload {
             name: "sorts",
             source: "S2",
@@ -112,17 +100,15 @@ impl<R: Fn(&[usize], &[f32]) -> Vec<f64> + Copy + 'static> Sort<R> {
                 0,
                 &[("rows", rows), ("cols", cols)],
             )],
-            truth: Rc::new(move |arrays| {
+            truth: Rc::new(move |[x]| {
                 Ok(Truth {
-                    expected: expected(arrays),
+                    expected: self.expected(&x.elements),
                     tolerance: Tolerance::exact(),
                     work: Work::Values((rows * cols) as f64),
                 })
             }),
-            loops: Rc::new(move |arrays, out| {
-                for (out, expected) in out.iter_mut().zip(expected(arrays)) {
-                    *out = converted(expected)?;
-                }
+            loops: Rc::new(move |[x], out| {
+                self.loops(&x.elements, out);
                 Ok(())
             }),
             expression: Rc::new(expression),
@@ -133,42 +119,54 @@ impl<R: Fn(&[usize], &[f32]) -> Vec<f64> + Copy + 'static> Sort<R> {
             },
         }
     }
-}
 
-fn converted<T: Element>(number: f64) -> Result<T> {
-    let scalar = tensor_core::Scalar::F64(number).cast(T::DTYPE);
-    T::from_scalar(scalar).context("the type of the result is that of the workload")
-}
+    /// Returns for each line the place of its first result, the distance between neighbouring
+    /// elements, and its elements.
+    fn lines(self, x: &[f32]) -> impl Iterator<Item = (usize, usize, Vec<f32>)> {
+        let [rows, cols] = self.shape;
+        (0..self.shape[1 - self.axis]).map(move |line| match self.axis {
+            0 => (
+                line,
+                cols,
+                (0..rows).map(|row| x[row * cols + line]).collect(),
+            ),
+            _ => (line * self.selected, 1, x[line * cols..][..cols].to_vec()),
+        })
+    }
 
-/// Returns the numbers of the elements of a matrix in the order of the results.
-fn order(
-    descending: bool,
-    axis: usize,
-    [rows, cols]: [usize; 2],
-    selected: usize,
-    x: &[f32],
-) -> Vec<usize> {
-    let (n_lines, n, stride) = if axis == 0 {
-        (cols, rows, cols)
-    } else {
-        (rows, cols, 1)
-    };
-    let mut order = vec![0; n_lines * selected];
-    for line in 0..n_lines {
-        let first = if axis == 0 { line } else { line * cols };
-        let mut sorted: Vec<usize> = (0..n).map(|at| first + at * stride).collect();
-        sorted.sort_by(|&a, &b| {
-            let (a, b) = if descending { (b, a) } else { (a, b) };
-            x[a].total_cmp(&x[b])
-        });
-        for (at, number) in sorted.into_iter().take(selected).enumerate() {
-            let place = if axis == 0 {
-                at * cols + line
-            } else {
-                line * selected + at
-            };
-            order[place] = number;
+    /// Returns the results, by a stable sort of the elements and positions of each line.
+    fn expected(self, x: &[f32]) -> Vec<f64> {
+        let mut expected = vec![0.0; x.len() / self.shape[self.axis] * self.selected];
+        for (first, stride, line) in self.lines(x) {
+            let mut order: Vec<(f32, u32)> = line.into_iter().zip(0..).collect();
+            order.sort_by(|(a, _), (b, _)| match self.descending {
+                true => b.total_cmp(a),
+                false => a.total_cmp(b),
+            });
+            for (place, &(element, position)) in order[..self.selected].iter().enumerate() {
+                let result = (self.result)(element, position).into_scalar();
+                expected[first + place * stride] = result.to_f64();
+            }
+        }
+        expected
+    }
+
+    /// Computes the results by a heap of the elements of each line.
+    fn loops(self, x: &[f32], out: &mut [T]) {
+        // Bits in the order of normal numbers. The smallest item of the heap is at its top.
+        let key = |x: f32| {
+            let bits = x.to_bits().cast_signed();
+            let key = bits ^ ((bits >> 31) & i32::MAX);
+            if self.descending { !key } else { key }
+        };
+        for (first, stride, line) in self.lines(x) {
+            let items = line.iter().zip(0..).map(|(&x, at)| Reverse((key(x), at)));
+            let mut heap: BinaryHeap<Reverse<(i32, u32)>> = items.collect();
+            for place in 0..self.selected {
+                if let Some(Reverse((_, at))) = heap.pop() {
+                    out[first + place * stride] = (self.result)(line[at as usize], at);
+                }
+            }
         }
     }
-    order
 }

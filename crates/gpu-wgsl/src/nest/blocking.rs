@@ -95,7 +95,7 @@ impl Block {
         /// Maximum number of values per element and term for class `Large`. A nest with more values
         /// uses the smaller tiles of class `Square`.
         const PLAIN: usize = 1;
-        let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
+        let is_gather = |value: &Value| value.checked_index().is_some();
         if nest.output_len() < limits.least_outputs
             || nest.reduce_len() < LONG
             || nest.values.len() > MAX_VALUES

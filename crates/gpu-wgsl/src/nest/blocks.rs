@@ -332,7 +332,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             .is_multiple_of(self.block.tile.block_inner as usize)
     }
 
-    /// Writes the loop over the terms of a stage, partly unrolled.
+    /// Writes the terms of a stage: a loop that is unrolled in part, or all terms without a loop.
     fn fold_stage(&mut self) {
         let (terms, inner) = (self.terms(), self.block.tile.block_inner);
         let together = self.terms_together();
@@ -357,8 +357,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// Returns the number of unrolled terms: a power of two that divides the terms and those of a
-    /// stage, and keeps the text short.
+    /// Returns the number of unrolled terms: a power of two that divides both the number of terms
+    /// and `block_inner`, and that keeps the text short.
     fn terms_together(&self) -> u32 {
         const STATEMENTS: usize = 1024;
         let [rows, cols] = self.block.tile.thread();

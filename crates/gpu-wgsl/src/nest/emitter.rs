@@ -64,6 +64,7 @@ fn name(nest: &LoopNest) -> String {
             Value::Sorted(sort, _) => sort.name(),
             Value::Select(..) => "select",
             Value::Gather { .. } => "gather",
+            Value::Position { .. } => "position",
             Value::Random { .. } => "random",
             Value::Cast(..) => "cast",
             Value::Const(_) | Value::Index(_) | Value::Inside(_) | Value::Load { .. } => continue,
@@ -100,11 +101,11 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
     let nest = to.nest;
     to.open("struct NestParams {");
     to.line("zero: u32,");
-    to.line("nothing: u32,");
+    to.line("pad0: u32,");
     // The members match `NestParams`, or `WindowParams` for a kernel that binds chunks.
     if window.is_none() {
-        to.line("pad0: u32,");
         to.line("pad1: u32,");
+        to.line("pad2: u32,");
     } else {
         to.line("shift: i32,");
         to.line("first: u32,");

@@ -93,7 +93,7 @@ pub(super) fn workgroup_type(dtype: DType) -> &'static str {
     }
 }
 
-/// Returns a value as it is stored in workgroup memory.
+/// Returns the expression of a value in the form that workgroup memory stores.
 pub(super) fn to_workgroup(dtype: DType, x: &str) -> String {
     match dtype {
         DType::Bool => format!("u32({x})"),
@@ -101,7 +101,7 @@ pub(super) fn to_workgroup(dtype: DType, x: &str) -> String {
     }
 }
 
-/// Returns the value of an element of workgroup memory.
+/// Returns the expression of a value that is read from workgroup memory.
 pub(super) fn from_workgroup(dtype: DType, x: &str) -> String {
     match dtype {
         DType::Bool => format!("({x} != 0u)"),

@@ -7,11 +7,12 @@
 //! as an opaque copy, which hides this operation, if it is itself computed by such operations. Each
 //! operation is then rounded once in every kernel. A divisor is always a copy, because a compiler
 //! may drop the store of a quotient whose divisor is known to be 0.
-//! Method: a copy is `x | zero` on its bits, where `zero` is a parameter that is 0. The second operand of a difference, a quotient or a comparison is copied in another
-//! way than the first, because both may be equal: `(x + y) - (y + x)`.
-//! Comparisons use their operands directly unless both are computed from a common value. A fold
-//! uses its operand directly, because the executor may choose the order of the terms. Only a sum or
-//! a difference is copied, because a compiler could fold its two operands one after the other.
+//! Method: a copy is `x | zero` on the bits of `x`, where `zero` is a parameter that is 0. The
+//! second operand of a difference, a quotient or a comparison is copied as `x + zero`, because both
+//! operands may be equal: `(x + y) - (y + x)`. Comparisons use their operands directly unless both
+//! are computed from a common value. A fold uses its operand directly, because the executor may
+//! choose the order of the terms. Only a sum or a difference is copied, because a compiler could
+//! fold its two operands one after the other.
 //! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
 //! Matrix products, convolutions and distances have no copies in their loops.
 

@@ -197,6 +197,7 @@ mod tests {
             x.sum(0).exp(),
             x.prod(1),
             table.gather(&rows, 0).sum(1),
+            (rows.flatten() - 3).slice(0, 3..23).bincount(23),
             x.pad(1, 2, 3, 1.0).window(1, 4, 1).sum(Axes::from([1, 2])),
             Tensor::arange(23).sum(0),
             random(4).max(..) * 3 + random((1 << 40) + 9).min(..),

@@ -1,11 +1,11 @@
 //! Kernels that scan lines.
 //!
-//! Method: a long line along the last axis belongs to a workgroup. Its invocations compute as many
-//! neighbouring elements at a time, combine them in workgroup memory over distances 1, 2, 4, …, and
-//! then with the total of all earlier elements. A line along another axis belongs to one
-//! invocation, because neighbouring invocations then read neighbouring elements. Short lines, and
-//! lines that keep a device busy by their number, belong to one invocation each as well. The
-//! results are written with the values after the scan. Every value before or after the scan is
+//! Method: a long line along the last axis belongs to a workgroup. Each of its invocations computes
+//! one of `GROUP` neighbouring elements, and they combine these in workgroup memory over distances
+//! 1, 2, 4, …, and then with the total of all earlier elements. A line along another axis belongs
+//! to one invocation, because neighbouring invocations then read neighbouring elements. Short
+//! lines, and lines that keep a device busy by their number, belong to one invocation each as well.
+//! The results are written with the values after the scan. Every value before or after the scan is
 //! computed at each point of a line, even if it is the same at all points.
 //! Limits: results have whole words (`scan_parts` divides other nests).
 //!
@@ -18,9 +18,7 @@ use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::Scan;
 
 use super::access;
-use super::expression::{
-    fold, from_workgroup, literal, opaque, to_workgroup, type_name, workgroup_type,
-};
+use super::expression::{fold, literal, opaque, type_name};
 use super::lanes::domain_indices;
 use super::opaque::folded;
 use super::statements::Statements;
@@ -39,7 +37,7 @@ pub(super) fn line_len(nest: &LoopNest) -> usize {
 }
 
 /// The number of lines from which one invocation for each line keeps a device busy.
-const MANY_LINES: usize = 1 << 16;
+pub(super) const MANY_LINES: usize = 1 << 16;
 
 /// Returns the number of invocations that scan a line.
 pub(super) fn lanes(nest: &LoopNest) -> u32 {
@@ -59,7 +57,7 @@ pub(super) fn iterations(nest: &LoopNest, lanes: u32) -> u64 {
 /// Declares the workgroup memory of the kernel.
 pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
     if let (Some((id, _)), true) = (to.nest.scan(), lanes > 1) {
-        let dtype = workgroup_type(to.nest.dtypes[id.0]);
+        let dtype = type_name(to.nest.dtypes[id.0]);
         to.line(format!("var<workgroup> wg_scan: array<{dtype}, {GROUP}>;"));
     }
 }
@@ -128,9 +126,9 @@ fn together(to: &mut Statements<'_>, (id, scan): (ValueId, Scan), element: &str,
     let start = literal(scan.start(dtype));
     let combined = |before: &str, after: &str| fold(scan.op, dtype, before, after);
     to.line(format!("var upto = select({start}, {element}, is_point);"));
-    let stored = format!("wg_scan[lid.x] = {};", to_workgroup(dtype, "upto"));
-    let at = |place: &str| from_workgroup(dtype, &format!("wg_scan[{place}]"));
-    to.line(&stored);
+    let stored = "wg_scan[lid.x] = upto;";
+    let at = |place: &str| format!("wg_scan[{place}]");
+    to.line(stored);
     to.open(format!(
         "for (var reach = 1u; reach < {GROUP}u; reach *= 2u) {{"
     ));
@@ -139,7 +137,7 @@ fn together(to: &mut Statements<'_>, (id, scan): (ValueId, Scan), element: &str,
     to.line("workgroupBarrier();");
     to.open("if (lane >= reach) {");
     to.line(format!("upto = {};", combined("earlier", "upto")));
-    to.line(&stored);
+    to.line(stored);
     to.close();
     to.close();
     to.line("workgroupBarrier();");

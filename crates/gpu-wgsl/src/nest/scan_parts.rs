@@ -22,26 +22,25 @@ use tensor_core::op::{Binary, Scan};
 use tensor_core::{DType, Scalar};
 
 use super::access::bits;
-use super::scan::{iterations, lanes, line_len, n_lines};
+use super::scan::{MANY_LINES, iterations, lanes, line_len, n_lines};
 use super::sequence::{NestBuilder, Sequence, reached};
 use super::{GROUP, contiguous};
 
 /// Divides a nest with a scan; returns `None` if one kernel should compute the nest. `limit` is the
 /// driver's limit on iterations of loops.
 pub(super) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Sequence> {
-    /// The number of invocations that keeps any device busy.
-    const BUSY: usize = 1 << 16;
     /// The number of elements of a line from which parts pay, for each invocation of the line.
     const LONG: usize = 16;
     let lanes = lanes(nest);
-    let is_idle = n_lines(nest).saturating_mul(lanes as usize) < BUSY;
+    let is_idle = n_lines(nest).saturating_mul(lanes as usize) < MANY_LINES;
     let is_long = line_len(nest) > 2 * LONG * lanes as usize;
     let exceeds = limit.is_some_and(|limit| iterations(nest, lanes) > limit);
     let log = match lanes {
         1 => LONG.ilog2(),
         _ => (4 * GROUP).ilog2(),
     };
-    // A line of one part would be divided forever.
+    // A line that is no longer than a part is not divided: its only part would be divided again,
+    // without end.
     if ((is_idle && is_long) || exceeds) && line_len(nest) > 1 << log {
         return in_parts(nest, log);
     }
@@ -261,8 +260,11 @@ impl Cut<'_> {
 mod tests {
     use tensor_core::{ScanAxis, Tensor};
 
+    use super::super::schedule::{Division, divide};
     use super::super::sequence::reference::n_equal;
+    use super::super::tests::{nests, schedule_limits};
     use super::*;
+    use crate::limits::KernelLimits;
 
     #[test]
     fn divided_scans_give_what_whole_scans_give() {
@@ -292,5 +294,46 @@ mod tests {
             }
         }
         assert_eq!(n_cut, 3 * 4 * 5 * 5);
+    }
+
+    /// Checks that no kernel of a division has longer loops than the limit, and returns the number
+    /// of kernels.
+    fn check(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> usize {
+        match divide(nest, lens, limits) {
+            Some(Division::Parts(parts)) => {
+                let nests = parts.with_lens(lens).into_iter();
+                nests.map(|(part, lens)| check(part, &lens, limits)).sum()
+            }
+            Some(Division::Whole) => {
+                let most = limits.loop_iterations.unwrap();
+                if nest.scan().is_some() {
+                    assert!(iterations(nest, lanes(nest)) <= most, "{nest:?}");
+                }
+                1
+            }
+            Some(Division::Windows(_)) => panic!("a scan in windows: {nest:?}"),
+            None => panic!("no division: {nest:?}"),
+        }
+    }
+
+    #[test]
+    fn scans_are_divided_until_their_loops_are_within_the_limit() {
+        for (limit, shape) in [(40, [5, 5000]), (100, [1, 1 << 20]), (50, [100_000, 2])] {
+            let limits = KernelLimits {
+                loop_iterations: Some(limit),
+                ..schedule_limits()
+            };
+            let x = Tensor::zeros(&shape, DType::F32).cast(DType::I32);
+            let len = shape.iter().product();
+            let x = (x + Tensor::arange(len).reshape(&shape)).cumsum(ScanAxis::new(0));
+            for program in [x.clone(), x.cumsum(1), x.lt(3)] {
+                for nest in nests(&program) {
+                    if nest.scan().is_some() {
+                        let lens = vec![len; nest.inputs.len()];
+                        assert!(check(&nest, &lens, &limits) > 0);
+                    }
+                }
+            }
+        }
     }
 }

@@ -44,8 +44,8 @@ impl Schedule {
     }
 }
 
-/// Chooses a schedule. The lines of a scan have their own; other nests have the first of these that
-/// applies:
+/// Chooses a schedule. A scan has a schedule of its own, [`Schedule::Scan`]. Any other nest has the
+/// first of these schedules that applies:
 ///
 /// 1. Blocks, if output elements share inputs along two axes.
 /// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
@@ -143,19 +143,25 @@ fn is_long(nest: &LoopNest, limits: &KernelLimits) -> bool {
 /// Returns `None` if no division makes its arrays fit into bindings, keeps its loops within the
 /// driver's limit, and needs no larger workgroups than the device supports.
 pub(crate) fn divide(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
+    if nest.scan().is_some() {
+        return divide_scan(nest, lens, limits);
+    }
     choose(nest, lens, limits).filter(|division| fits(nest, lens, division, limits))
+}
+
+/// Chooses how to run a scan. A scan is not divided into windows, because a window could cut its
+/// lines.
+fn divide_scan(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
+    let fit = |division: &Division| fits(nest, lens, division, limits);
+    let parts = scan_parts::cut(nest, limits.loop_iterations).map(Division::Parts);
+    // A kernel for a scan writes whole words.
+    let can_be_whole = || bits(nest.dtype()).is_none() && is_whole(nest, lens, limits.binding);
+    let whole = || can_be_whole().then_some(Division::Whole).filter(fit);
+    parts.filter(fit).or_else(whole)
 }
 
 /// Chooses a division by the sizes of arrays and the number of operations.
 fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Division> {
-    if nest.scan().is_some() {
-        // Windows would cut lines, so scans have none.
-        let parts = scan_parts::cut(nest, limits.loop_iterations).map(Division::Parts);
-        let parts = parts.filter(|parts| fits(nest, lens, parts, limits));
-        // A kernel for a scan writes whole words.
-        let can_be_whole = bits(nest.dtype()).is_none() && is_whole(nest, lens, limits.binding);
-        return parts.or_else(|| can_be_whole.then_some(Division::Whole));
-    }
     if let Some(parts) = cut(nest, limits) {
         return Some(Division::Parts(parts));
     }

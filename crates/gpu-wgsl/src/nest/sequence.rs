@@ -80,9 +80,12 @@ impl NestBuilder {
         for own in value.maps_mut() {
             *own = map(own);
         }
-        if let Value::Load { input, guards, .. } | Value::Gather { input, guards, .. } = &mut value
-        {
+        if let Value::Load { input, .. } | Value::Gather { input, .. } = &mut value {
             *input = self.input(*input, nest.inputs[*input]);
+        }
+        if !matches!(value, Value::Inside(_))
+            && let Some(guards) = value.guards_mut()
+        {
             guards.extend_from_slice(more);
         }
         self.push(value, nest.dtypes[id])

@@ -249,6 +249,11 @@ impl<'n> Statements<'n> {
                 let position = format!("{position} + {index} * {step}");
                 self.read(id, *input, &position, guards)
             }
+            Value::Position { guards, at, extent } => {
+                let index = self.gathered(id, *at, *extent, guards);
+                let condition = access::condition(guards, &names);
+                format!("select(0u, bitcast<u32>({index}), {condition})")
+            }
             Value::Random {
                 key,
                 stream,
@@ -309,7 +314,7 @@ impl<'n> Statements<'n> {
         format!("select({zero}, {element}, {condition})")
     }
 
-    /// Writes the index of a gather, counted from the start of its axis. An index out of range is
+    /// Writes the index along an axis, counted from the start of the axis. An index out of range is
     /// recorded in the buffer of faults and replaced by 0.
     fn gathered(&mut self, id: usize, at: ValueId, extent: usize, guards: &[Guard]) -> String {
         let place = self.gathers().position(|gather| gather == id).unwrap_or(0);
@@ -418,7 +423,7 @@ impl<'n> Statements<'n> {
 
     pub(super) fn gathers(&self) -> impl Iterator<Item = usize> + use<'n> {
         let values = self.nest.values.iter().enumerate();
-        values.filter_map(|(id, value)| matches!(value, Value::Gather { .. }).then_some(id))
+        values.filter_map(|(id, value)| value.checked_index().map(|_| id))
     }
 
     pub(super) fn total_type(&self, reduced: ValueId, op: Reduce) -> DType {

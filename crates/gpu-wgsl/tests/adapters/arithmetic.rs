@@ -153,7 +153,7 @@ fn sums_and_products_have_the_bits_of_the_host() {
     for gpu in every_adapter() {
         let inputs = [0, 1, 2].map(normal);
         assert_same_bits::<f32>(gpu, &sums_and_products(DType::F32, &inputs));
-        if let Err(missing) = gpu.require("f64", &[Feature::F64]) {
+        if let Err(missing) = gpu.require("f64", &[Feature::F64, Feature::Int64]) {
             gpu_wgsl::check::skip(&missing.to_string());
             continue;
         }
@@ -256,7 +256,7 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
 fn divisions_by_zero_and_extremes_are_those_of_the_host() {
     for gpu in every_adapter() {
         assert_same_bits::<f32>(gpu, &extremes(DType::F32));
-        if gpu.require("f64", &[Feature::F64]).is_ok() {
+        if gpu.require("f64", &[Feature::F64, Feature::Int64]).is_ok() {
             assert_same_bits::<f64>(gpu, &extremes(DType::F64));
         }
     }

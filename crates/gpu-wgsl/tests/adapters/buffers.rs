@@ -89,10 +89,16 @@ fn what_does_not_fit_is_an_error() {
                 .is_err()
         );
         let index = Tensor::from_vec(&[1], vec![7_i32]);
-        let gathered = host.gather(&index, 0).realize(gpu);
-        let gathered = gathered.and_then(|tensor| gpu.buffer_from_tensor(&tensor));
-        let message = gathered.unwrap_err().to_string();
-        assert!(message.contains("index 7 is out of range"), "{message}");
+        for checked in [
+            host.gather(&index, 0),
+            host.scatter_add(&index, &Tensor::scalar(1.0_f32), 0),
+            index.bincount(7),
+        ] {
+            let checked = checked.realize(gpu);
+            let checked = checked.and_then(|tensor| gpu.buffer_from_tensor(&tensor));
+            let message = checked.unwrap_err().to_string();
+            assert!(message.contains("index 7 is out of range"), "{message}");
+        }
 
         let buffer = || gpu.upload("x", &[3], &[1.0_f32; 3]).unwrap().into_any();
         let fault = |dtype, shape: &[usize]| {

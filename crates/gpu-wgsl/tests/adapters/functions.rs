@@ -185,17 +185,17 @@ fn check_floats(name: &str, arguments: &str, n_ulps: usize, twin: impl Fn(f32, f
         |x, y| twin(f32::from_bits(x), f32::from_bits(y)).to_bits(),
         |_, _| true,
         |actual, expected| {
-            // The result for flushed arguments, where it is the closer one: `pow(0, 1e-40)` is 0,
-            // but `pow(0, 0)` is 1.
+            // A device that flushes its arguments returns the result for flushed arguments:
+            // `pow(0, 1e-40)` is 0, but `pow(0, 0)` is 1.
             let actual = floats(actual);
-            let nearer = |(&actual, [exact, flushed]): (&f32, [u32; 2])| {
+            let expected_word = |(&actual, [exact, flushed]): (&f32, [u32; 2])| {
                 let [exact, flushed] = [exact, flushed].map(f32::from_bits);
                 match actual.total_cmp(&flushed) {
                     Ordering::Equal => flushed,
                     _ => exact,
                 }
             };
-            let expected: Vec<f32> = actual.iter().zip(expected).map(nearer).collect();
+            let expected: Vec<f32> = actual.iter().zip(expected).map(expected_word).collect();
             let bound = Tolerance::relative(n_ulps)
                 .scaled_by(expected.iter().map(unit))
                 .or_absolute(f32::MIN_POSITIVE.into());

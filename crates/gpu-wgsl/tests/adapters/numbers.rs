@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use gpu_wgsl::check::{compare_steps, every_adapter};
-use gpu_wgsl::{Gpu, Select};
+use gpu_wgsl::{Feature, Gpu, Select};
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Tensor, grad, jit};
@@ -84,7 +84,7 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
         assert_compiled_once(gpu, "normal numbers", |n| {
             Tensor::randn(Philox::new(7).stream(u64::from(n) + 100), &[77])
         });
-        if gpu.adapter().features.contains(&gpu_wgsl::Feature::F64) {
+        if gpu.require("f64", &[Feature::F64, Feature::Int64]).is_ok() {
             assert_compiled_once(gpu, "f64", |n| {
                 x.cast(DType::F64) * (0.1 + f64::from(n)) + 1e-300
             });

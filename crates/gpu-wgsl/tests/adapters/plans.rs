@@ -177,7 +177,7 @@ fn long_sums_of_random_numbers_draw_from_their_own_streams() {
 #[test]
 fn f64_is_f64() {
     for gpu in every_adapter() {
-        if let Err(missing) = gpu.require("f64", &[Feature::F64]) {
+        if let Err(missing) = gpu.require("f64", &[Feature::F64, Feature::Int64]) {
             gpu_wgsl::check::skip(&missing.to_string());
             continue;
         }
@@ -292,6 +292,30 @@ fn what_a_device_does_not_take_runs_on_the_host() {
         let (on_host, on_device) = (sorted.eval::<f32>(&Host::new()), sorted.eval::<f32>(gpu));
         assert_eq!(on_device.unwrap(), on_host.unwrap());
         assert!(of(FallbackReason::Sort) > before);
+    }
+}
+
+#[test]
+fn scatters_run_on_the_device_with_the_results_of_the_host() {
+    let index = Tensor::arange(90).reshape(&[30, 3]) * 7 % 11;
+    let whole = (normal(&[30, 3], 0) * 4.0).round();
+    let column = || index.slice(1, ..1).flatten();
+    let start = Tensor::full(&[11, 3], 0.5_f32);
+    let programs = [
+        start.scatter_add(&column(), &whole, 0),
+        start.scatter_max(&(column() - 11), &whole, 0) * 2.0,
+        start.scatter_min_along_axis(&index, &whole, 0),
+        index.bincount(12).cast(DType::F32),
+        whole.histogram(5, -4.0, 4.0).cast(DType::F32),
+    ];
+    for gpu in every_adapter() {
+        for program in &programs {
+            let [on_host, on_device] = [
+                program.eval::<f32>(&Host::new()).unwrap(),
+                program.eval::<f32>(gpu).unwrap(),
+            ];
+            assert_eq!(on_device, on_host, "{program:?}");
+        }
     }
 }
 

@@ -44,13 +44,13 @@ use kernel::Kernels;
 
 pub use level::Level;
 
+mod around_fold;
 mod band;
 mod bits;
 mod blocks;
 mod compile;
 mod factor;
 mod fetch;
-mod fold_parts;
 mod functions;
 mod guard;
 mod kernel;
@@ -64,6 +64,7 @@ mod product;
 mod program;
 mod register;
 mod scan;
+mod scatter;
 mod sort;
 mod split;
 mod step;

@@ -183,9 +183,8 @@ impl<'n> LoopPoint<'n> {
 
     /// Returns the scan or sort of the nest and its number, or `None` if the nest has neither.
     fn line_value(&self) -> Option<(usize, &'n Value)> {
-        let is_line =
-            |(_, value): &(usize, &Value)| matches!(value, Value::Scanned(..) | Value::Sorted(..));
-        self.nest.values.iter().enumerate().find(is_line)
+        let mut values = self.nest.values.iter().enumerate();
+        values.find(|(_, value)| value.line_axis().is_some())
     }
 
     /// Computes the scan or sort of the nest, if it has one, at all points.
@@ -212,7 +211,7 @@ impl<'n> LoopPoint<'n> {
                 match value {
                     Value::Scanned(scan, _) => run_scan(*scan, line, self.accuracy),
                     Value::Sorted(sort, _) => run_sort(*sort, line),
-                    _ => {}
+                    _ => unreachable!("a value with lines is a scan or a sort"),
                 }
             }
         }
@@ -290,7 +289,9 @@ impl<'n> LoopPoint<'n> {
                 Value::Cast(_, a) => accuracy.cast(of(*a), value),
                 // A wrong index or random counter selects an unrelated element or word, so its
                 // error has no bound.
-                Value::Gather { at, .. } if of(*at).error > 0.0 => f64::INFINITY,
+                Value::Gather { at, .. } | Value::Position { at, .. } if of(*at).error > 0.0 => {
+                    f64::INFINITY
+                }
                 Value::Random { at, stream, .. }
                     if [*at, stream[0], stream[1]]
                         .iter()
@@ -313,7 +314,11 @@ impl<'n> LoopPoint<'n> {
             Value::Const(scalar) => *scalar,
             Value::Index(map) => Scalar::U32(low_bits(map.at(&self.index))),
             Value::Inside(guards) => Scalar::Bool(inside(guards)),
-            Value::Load { guards, .. } | Value::Gather { guards, .. } if !inside(guards) => {
+            Value::Load { guards, .. }
+            | Value::Gather { guards, .. }
+            | Value::Position { guards, .. }
+                if !inside(guards) =>
+            {
                 Scalar::zero(dtype)
             }
             Value::Load { input, map, .. } => self.read(*input, map.at(&self.index), dtype),
@@ -325,17 +330,16 @@ impl<'n> LoopPoint<'n> {
                 extent,
                 ..
             } => {
-                let index = of(*at);
-                let place =
-                    gathered_place(index, *extent).ok_or_else(|| Error::IndexOutOfRange {
-                        index: index.to_f64(),
-                        extent: *extent,
-                    })?;
+                let place = checked_place(of(*at), *extent)?;
                 self.read(
                     *input,
                     map.at(&self.index) + stride * place.cast_signed(),
                     dtype,
                 )
+            }
+            Value::Position { at, extent, .. } => {
+                let place = checked_place(of(*at), *extent)?;
+                Scalar::U32(low_bits(place.cast_signed()))
             }
             Value::Random {
                 key,
@@ -372,6 +376,17 @@ impl<'n> LoopPoint<'n> {
             .and_then(|at| self.inputs[input].get(at));
         element.unwrap_or_else(|| Scalar::zero(dtype))
     }
+}
+
+/// Returns the position on an axis that an index names.
+///
+/// # Errors
+/// [`Error::IndexOutOfRange`] if there is none.
+pub(super) fn checked_place(index: Scalar, extent: usize) -> Result<usize> {
+    gathered_place(index, extent).ok_or_else(|| Error::IndexOutOfRange {
+        index: index.to_f64(),
+        extent,
+    })
 }
 
 /// Returns the position at which a gather reads along an axis. A negative index counts from the

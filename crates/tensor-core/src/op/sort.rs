@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 
 use crate::dtype::{DType, Scalar};
 
+/// The maximum size of an axis whose positions are `u32`s.
+pub(crate) const MAX_POSITIONS: usize = 1 << 32;
+
 /// A stable sort along one axis: equal elements keep their order. NaN is last in both directions,
 /// and -0.0 equals 0.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

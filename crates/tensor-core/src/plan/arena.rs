@@ -128,6 +128,16 @@ impl ExprArena {
 
     /// Returns the comparison of two values, folded if both are constant.
     pub(super) fn compare(&mut self, op: Compare, a: ValueId, b: ValueId) -> ValueId {
+        // Signed integers are equal if their bits are. Positions are `u32`s, so that a comparison
+        // with a position has one form.
+        let is_signed_word = |id: ValueId| match *self.value(id) {
+            Value::Cast(DType::I32, word) => self.dtype(word) == DType::U32,
+            _ => false,
+        };
+        if op == Compare::Eq && (is_signed_word(a) || is_signed_word(b)) {
+            let [a, b] = [a, b].map(|id| self.cast(DType::U32, id));
+            return self.compare(op, a, b);
+        }
         if let (Some(a), Some(b)) = (self.as_constant(a), self.as_constant(b)) {
             return self.constant(Scalar::Bool(op.eval(a, b)));
         }
@@ -152,12 +162,87 @@ impl ExprArena {
         if let Some(a) = self.as_constant(a) {
             return self.constant(a.cast(to));
         }
+        // A conversion between integers changes no bits.
+        if let Value::Cast(between, from) = *self.value(a)
+            && self.dtype(from) == to
+            && between.is_integer()
+            && to.is_integer()
+        {
+            return from;
+        }
         self.intern(Value::Cast(to, a), to)
     }
 
     /// Returns the reduction of a value over the axes after those of its array.
     pub(super) fn reduced(&mut self, op: Reduce, a: ValueId) -> ValueId {
         self.intern(Value::Reduced(op, a), op.result(self.dtype(a)))
+    }
+
+    /// Returns the sum of a value over the last axis of its array, if at most one term is not zero:
+    /// the term whose position equals an index. No loop is needed then. `shape` is the shape of the
+    /// array; returns `None` for other values.
+    pub(super) fn term_at_index(&mut self, root: ValueId, shape: &[usize]) -> Option<ValueId> {
+        let (&extent, sizes) = shape.split_last()?;
+        let axis = sizes.len();
+        let Value::Select(hit, term, other) = *self.value(root) else {
+            return None;
+        };
+        let Value::Compare(Compare::Eq, left, right) = *self.value(hit) else {
+            return None;
+        };
+        let zero = Scalar::zero(self.dtype(term));
+        let is_position = |id: ValueId| match self.value(id) {
+            Value::Index(map) => map.offset == 0 && map.strides == unit(axis + 1, axis),
+            _ => false,
+        };
+        let at = if is_position(left) { right } else { left };
+        let depends = |value: &Value| value.maps().any(|map| map.stride(axis) != 0);
+        let is_index = |id: ValueId| !self.reached(id).iter().any(|&id| depends(self.value(id)));
+        let has_form = (is_position(left) || is_position(right))
+            && self.as_constant(other) == Some(zero)
+            && is_index(at);
+        if !has_form {
+            return None;
+        }
+        let is_inside =
+            matches!(self.value(at), Value::Position { extent: of, .. } if *of <= extent);
+        let last = self.constant(Scalar::U32(u32::try_from(extent - 1).ok()?));
+        let clamped = match is_inside {
+            true => at,
+            false => self.binary(Binary::Minimum, at, last),
+        };
+        let term = self.rewritten(term, sizes, |value| {
+            if value
+                .guards()
+                .iter()
+                .any(|guard| guard.map.stride(axis) != 0)
+            {
+                return None;
+            }
+            if let Value::Load { input, map, guards } = &mut *value
+                && map.stride(axis) != 0
+            {
+                let stride = std::mem::take(&mut map.strides[axis]);
+                *value = Value::Gather {
+                    input: *input,
+                    map: map.clone(),
+                    guards: guards.clone(),
+                    at: clamped,
+                    stride,
+                    extent,
+                };
+            }
+            (!depends(value)).then_some(())
+        })?;
+        let mut sum = term;
+        if !is_inside {
+            let inside = self.compare(Compare::Le, at, last);
+            let zero = self.constant(zero);
+            sum = self.select(inside, term, zero);
+        }
+        // A sum begins with 0.0, so that it is not -0.0.
+        let zero = self.constant(zero);
+        Some(self.binary(Binary::Add, sum, zero))
     }
 
     /// Returns the scan of a value along an axis of its array.
@@ -379,7 +464,9 @@ impl ExprArena {
             for map in value.maps_mut() {
                 *map = moved_map(map, &rows, to.len());
             }
-            if let Value::Load { guards: own, .. } | Value::Gather { guards: own, .. } = value {
+            if !matches!(value, Value::Inside(_))
+                && let Some(own) = value.guards_mut()
+            {
                 own.extend(guards.iter().cloned());
             }
             Some(())
@@ -406,14 +493,11 @@ fn place(values: &[ValueId], id: ValueId) -> usize {
 
 /// Returns a value over loops of the given sizes, with its guards in their simplest form.
 fn simply_guarded(mut value: Value, dtype: DType, sizes: &[usize]) -> Value {
-    let (Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards)) =
-        &mut value
-    else {
-        return value;
-    };
-    match simplest(guards, sizes) {
-        None => return Value::Const(Scalar::zero(dtype)),
-        Some(simple) => *guards = simple,
+    if let Some(guards) = value.guards_mut() {
+        match simplest(guards, sizes) {
+            None => return Value::Const(Scalar::zero(dtype)),
+            Some(simple) => *guards = simple,
+        }
     }
     if value == Value::Inside(Vec::new()) {
         return Value::Const(Scalar::Bool(true));

@@ -22,7 +22,7 @@ use std::ops::Range;
 use super::guards::gcd;
 use super::{Buffer, BufferId, Kind, Step};
 use crate::hash::HashMap;
-use crate::ir::{IndexMap, LoopNest, Pairs, Value};
+use crate::ir::{IndexMap, LoopNest, Pairs, Scatter, Value};
 
 /// The maximum number of bytes that the steps of a band read and write for one piece: half of a
 /// second-level cache of 1 MiB.
@@ -312,8 +312,10 @@ impl Steps<'_> {
         let step = &self.steps[at];
         // The host computes these reductions by separate code, which reads whole arrays.
         let is_pairs = || Pairs::from_nest(&step.nest).is_some_and(|it| it.is_large(&step.nest));
+        let is_scatter = || Scatter::from_nest(&step.nest).is_some();
         let n_rows = step.nest.output_len();
-        (n_rows > 1 && step.nest.contract.is_none() && !is_pairs()).then_some(n_rows)
+        let is_apart = || step.nest.contract.is_some() || is_pairs() || is_scatter();
+        (n_rows > 1 && !is_apart()).then_some(n_rows)
     }
 
     /// Returns the largest number of rows into which all members can be divided, if all but the

@@ -26,7 +26,7 @@ use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
 use crate::ir::{IndexMap, Value, ValueId};
-use crate::op::{Binary, Sort};
+use crate::op::{Binary, Reduce, Sort};
 use crate::tensor::Op;
 
 /// An array in the form of a computation.
@@ -189,6 +189,11 @@ impl<'g> Lowering<'g> {
             Op::Select => self.combined(node, inputs, |arena, ids| {
                 arena.select(ids[0], ids[1], ids[2])
             }),
+            // Positions as signed integers are as cheap as the positions themselves.
+            Op::Cast if this.dtype.is_integer() && self.is_index(inputs[0]) => {
+                let positions = self.lowered[inputs[0]].value;
+                self.leaf(|arena| arena.cast(this.dtype, positions))
+            }
             Op::Cast => self.combined(node, inputs, |arena, ids| arena.cast(this.dtype, ids[0])),
             Op::View { rows, .. } => {
                 let grows = len(&this.shape) > len(self.shape(inputs[0]));
@@ -241,6 +246,16 @@ impl<'g> Lowering<'g> {
                 if *n_reduced == 0 {
                     let value = self.arena.cast(this.dtype, source.value);
                     return Lowered { value, ..source };
+                }
+                if (*op, *n_reduced) == (Reduce::Sum, 1)
+                    && this.dtype == input.dtype
+                    && let Some(value) = self.arena.term_at_index(source.value, &input.shape)
+                {
+                    return Lowered {
+                        value,
+                        nodes: Nodes::joined([&source.nodes].into_iter(), node),
+                        ..source
+                    };
                 }
                 let nodes = source.nodes.reduced(node);
                 Lowered {
@@ -434,10 +449,18 @@ impl<'g> Lowering<'g> {
     /// not simplify its readers.
     pub(super) fn is_plain(&self, node: usize) -> bool {
         let value = self.arena.value(self.lowered[node].value);
-        matches!(
-            value,
-            Value::Load { .. } | Value::Const(_) | Value::Index(_)
-        )
+        matches!(value, Value::Load { .. } | Value::Const(_)) || self.is_index(node)
+    }
+
+    /// Returns `true` if a node is an index, perhaps as a signed integer.
+    fn is_index(&self, node: usize) -> bool {
+        match self.arena.value(self.lowered[node].value) {
+            Value::Index(_) => true,
+            Value::Cast(to, from) => {
+                to.is_integer() && matches!(self.arena.value(*from), Value::Index(_))
+            }
+            _ => false,
+        }
     }
 
     /// Returns the computation of a reshape; stores the input if no strides describe the reshape.
@@ -463,6 +486,27 @@ impl<'g> Lowering<'g> {
         axis: usize,
         rows: &[IndexMap],
     ) -> Lowered {
+        self.materialise_fold(index);
+        // An element of a table of positions is its own position.
+        let is_position = |map: &IndexMap| {
+            let steps = |axis_of: usize| map.stride(axis_of) == isize::from(axis_of == axis);
+            map.offset == 0 && (0..self.shape(table).len()).all(steps)
+        };
+        if let Value::Index(map) = self.arena.value(self.lowered[table].value)
+            && is_position(map)
+        {
+            let source = self.lowered[index].clone();
+            let value = Value::Position {
+                guards: Vec::new(),
+                at: source.value,
+                extent: self.shape(table)[axis],
+            };
+            return Lowered {
+                value: self.arena.intern(value, DType::U32),
+                nodes: Nodes::joined([&source.nodes].into_iter(), node),
+                ..source
+            };
+        }
         // A gather reads positions of a whole buffer, so the table must be a load without guards.
         let guarded =
             |value: &Value| !matches!(value, Value::Load { guards, .. } if guards.is_empty());
@@ -470,7 +514,6 @@ impl<'g> Lowering<'g> {
             let buffer = self.materialise(table);
             self.lowered[table] = self.load(buffer, self.shape(table));
         }
-        self.materialise_fold(index);
         let Value::Load { input, map, .. } = self.arena.value(self.lowered[table].value).clone()
         else {
             unreachable!("a materialised node is a load");

@@ -113,6 +113,17 @@ impl Instruction {
                 descending,
                 result,
             } => sort(&pick(x), *axis, *descending, *result)?,
+            Self::Scatter {
+                op,
+                start,
+                index,
+                values,
+                axis,
+                is_along_axis,
+            } => {
+                let parts = (&pick(index), &pick(values));
+                scatter(*op, &pick(start), parts, *axis, *is_along_axis)?
+            }
             Self::Along { extreme, x, axis } => extreme.apply(&pick(x), *axis)?,
             Self::Matmul(a, b) => matmul(&pick(a), &pick(b))?,
             Self::Large(large) => large.tensor(),
@@ -322,7 +333,7 @@ fn concat(parts: Vec<Tensor>, axis: isize) -> Option<Tensor> {
 
 /// Returns an integer tensor with every element inside an axis; negative indices that count from
 /// the end if `from_end` is set.
-fn positions(index: &Tensor, extent: usize, from_end: bool) -> Tensor {
+pub(super) fn positions(index: &Tensor, extent: usize, from_end: bool) -> Tensor {
     let extent = i32::try_from(extent).expect("programs are small");
     if from_end {
         index.cast(DType::I32).rem(extent) + -extent
@@ -335,14 +346,27 @@ fn positions(index: &Tensor, extent: usize, from_end: bool) -> Tensor {
 
 fn gather(table: &Tensor, index: &Tensor, axis: isize, from_end: bool) -> Option<Tensor> {
     let axis = axis_in(axis, shape_of(table).len())?;
+    let index = index_of_axis(table, index, axis, from_end)?;
+    Some(table.gather(&index, axis))
+}
+
+/// Returns an index into `axis`; `None` if the axis is empty or the index has more than two axes.
+fn index_of_axis(table: &Tensor, index: &Tensor, axis: isize, from_end: bool) -> Option<Tensor> {
     let extent = size_of_axis(table, axis);
     let fits = extent > 0 && shape_of(index).len() <= 2;
-    fits.then(|| table.gather(&positions(index, extent, from_end), axis))
+    fits.then(|| positions(index, extent, from_end))
 }
 
 fn take_along_axis(table: &Tensor, index: &Tensor, axis: isize) -> Option<Tensor> {
+    let axis = axis_in(axis, shape_of(table).len())?;
+    let index = index_along_axis(table, index, axis)?;
+    Some(table.take_along_axis(&index, axis))
+}
+
+/// Returns an index for a gather along an axis, sliced so that it broadcasts; `None` if there is
+/// none.
+fn index_along_axis(table: &Tensor, index: &Tensor, axis: isize) -> Option<Tensor> {
     let shape = shape_of(table);
-    let axis = axis_in(axis, shape.len())?;
     let mut index = if shape_of(index).len() == shape.len() {
         index.clone()
     } else {
@@ -359,7 +383,65 @@ fn take_along_axis(table: &Tensor, index: &Tensor, axis: isize) -> Option<Tensor
         }
     }
     let extent = size_of_axis(table, axis);
-    (extent > 0).then(|| table.take_along_axis(&positions(&index, extent, false), axis))
+    (extent > 0).then(|| positions(&index, extent, false))
+}
+
+/// Folds elements of `values` into `start` at the positions of an index. Returns `None` if the
+/// tensors cannot be adapted.
+fn scatter(
+    op: Reduce,
+    start: &Tensor,
+    (index, values): (&Tensor, &Tensor),
+    axis: isize,
+    is_along_axis: bool,
+) -> Option<Tensor> {
+    let numbers = |dtype: DType| dtype != DType::F16 && dtype != DType::Bool;
+    let (start, values) = of_one_type(start, values, numbers);
+    let axis = axis_in(axis, shape_of(&start).len())?;
+    let extent = size_of_axis(&start, axis);
+    let index = if is_along_axis {
+        index_along_axis(&start, index, axis)?
+    } else {
+        index_of_axis(&start, index, axis, true)?
+    };
+    let read = match is_along_axis {
+        true => start.take_along_axis(&index, axis),
+        false => start.gather(&index, axis),
+    };
+    // A scatter compares each index with each position.
+    if !is_small(&read.expand_dims(-1))
+        || shape_of(&read).iter().product::<usize>() * extent > MAX_ELEMENTS
+    {
+        return None;
+    }
+    let is_number = shape_of(&values).is_empty();
+    let fits = is_number || shape_of(&values) == shape_of(&read);
+    let values = if fits { values } else { read };
+    Some(scattered(
+        op,
+        &start,
+        (&index, &values),
+        axis,
+        is_along_axis,
+    ))
+}
+
+/// Folds elements of `values` into `start` at the positions of `index`.
+pub(super) fn scattered(
+    op: Reduce,
+    start: &Tensor,
+    (index, values): (&Tensor, &Tensor),
+    axis: isize,
+    is_along_axis: bool,
+) -> Tensor {
+    match (op, is_along_axis) {
+        (Reduce::Max, false) => start.scatter_max(index, values, axis),
+        (Reduce::Min, false) => start.scatter_min(index, values, axis),
+        (_, false) => start.scatter_add(index, values, axis),
+        (Reduce::Max, true) => start.scatter_max_along_axis(index, values, axis),
+        (Reduce::Min, true) => start.scatter_min_along_axis(index, values, axis),
+        (_, true) => start.scatter_add_along_axis(index, values, axis),
+    }
 }
 
 /// Reduces over the axes whose bits are set in `axes`; `None` for an extreme over no elements.

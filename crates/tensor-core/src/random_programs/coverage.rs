@@ -5,7 +5,7 @@
 //! the executors' own thresholds.
 
 use crate::dtype::Scalar;
-use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Contract, IndexMap, LoopNest, Scatter, Value, ValueId};
 use crate::op::{Binary, Compare, Unary};
 
 /// The maximum number of lanes in a block.
@@ -24,10 +24,13 @@ const LARGE: usize = 64;
 const PART_VALUES: usize = 1 << 20;
 /// The number of elements that the host scans at a time.
 const SCANNED: usize = 1 << 12;
-/// The maximum number of elements of a line that is sorted by comparisons.
+/// A line length above the limit for sorting by comparisons.
 const COMPARED: usize = 512;
-/// The minimum number of elements of a line that several threads sort.
+/// A line length that several threads sort together.
 const SORTED_IN_RUNS: usize = 1 << 16;
+
+/// The minimum number of elements per index of a wide scatter.
+const WIDE: usize = 16;
 
 /// The number of nests of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,11 +99,21 @@ pub(super) struct Coverage {
     pub(super) sorts_of_columns: usize,
     /// Sorts of one line that is long enough for several threads.
     pub(super) sorts_in_runs: usize,
+    /// Scatters of an index along an axis before or after the others.
+    pub(super) scatters: usize,
+    /// Scatters of several folds, or with operations after them.
+    pub(super) scatters_with_more: usize,
+    /// Scatters of at least [`WIDE`] elements with each index.
+    pub(super) wide_scatters: usize,
+    /// Scatters with an index for each of several columns.
+    pub(super) scatters_of_columns: usize,
+    /// Scatters whose elements are divided into parts.
+    pub(super) scatters_in_parts: usize,
 }
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 31] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 36] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -137,6 +150,11 @@ impl Coverage {
             ("long sorts", self.long_sorts, 3),
             ("sorts of columns", self.sorts_of_columns, 5),
             ("sorts in runs", self.sorts_in_runs, 1),
+            ("scatters", self.scatters, 10),
+            ("scatters with more", self.scatters_with_more, 5),
+            ("wide scatters", self.wide_scatters, 1),
+            ("scatters of columns", self.scatters_of_columns, 5),
+            ("scatters in parts", self.scatters_in_parts, 1),
         ]
     }
 
@@ -151,6 +169,8 @@ impl Coverage {
             self.count_scan(nest, scan.axis);
         } else if let Some(sort) = nest.sort() {
             self.count_sort(nest, sort.axis);
+        } else if let Some(scatter) = Scatter::from_nest(nest) {
+            self.count_scatter(nest, &scatter);
         } else if !nest.reduce.is_empty() {
             self.count_fold(nest);
         } else {
@@ -164,7 +184,9 @@ impl Coverage {
         self.short_scans += usize::from(line < SCANNED && nest.output_len() > SCANNED / 2);
         self.long_scans += usize::from(line > SCANNED);
         self.wide_scans += usize::from(width > SCANNED);
-        self.scans_in_parts += usize::from(line > 16 * SCANNED);
+        let n_chains = nest.output_len() / line * width.div_ceil(SCANNED);
+        let is_long = nest.domain[axis] * width.min(SCANNED) >= 16 * SCANNED;
+        self.scans_in_parts += usize::from(n_chains <= 32 && is_long);
     }
 
     fn count_sort(&mut self, nest: &LoopNest, axis: usize) {
@@ -174,6 +196,18 @@ impl Coverage {
         self.long_sorts += usize::from(width == 1 && n > COMPARED);
         self.sorts_of_columns += usize::from(width > 1 && n > 1);
         self.sorts_in_runs += usize::from(nest.output_len() == n && n >= SORTED_IN_RUNS);
+    }
+
+    fn count_scatter(&mut self, nest: &LoopNest, scatter: &Scatter) {
+        let width: usize = nest.domain[scatter.axis + 1..].iter().product();
+        let depends = nest.dependence(scatter.at);
+        let is_one_of_each = depends[scatter.axis + 1..nest.domain.len()].contains(&true);
+        let is_plain = scatter.folds.len() == 1 && scatter.folds[0].folded == nest.result();
+        self.scatters += 1;
+        self.scatters_with_more += usize::from(!is_plain);
+        self.wide_scatters += usize::from(width >= WIDE && !is_one_of_each);
+        self.scatters_of_columns += usize::from(is_one_of_each);
+        self.scatters_in_parts += usize::from(width < WIDE && nest.reduce_len() * width > 1 << 16);
     }
 
     fn count_move(&mut self, nest: &LoopNest) {

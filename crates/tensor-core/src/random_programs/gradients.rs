@@ -327,6 +327,11 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
             Sorted::Elements => "sort",
             Sorted::Positions => "argsort",
         }],
+        I::Scatter { op, .. } => vec![match op {
+            Reduce::Max => "scatter_max",
+            Reduce::Min => "scatter_min",
+            _ => "scatter_add",
+        }],
         I::Along { extreme, .. } => vec![match extreme {
             Extreme::Argmax => "argmax",
             Extreme::Argmin => "argmin",
@@ -378,7 +383,7 @@ const SECOND_ONE_IN: u32 = 2;
 const SLOPES: (usize, &str) = (
     2,
     "unary binary outer repeated with_number reduce max mean min prod sum matmul softmax cumsum cumprod cummax cummin sort select concat gather \
-     take_along_axis view broadcast_to expand_dims \
+     take_along_axis scatter_add scatter_max scatter_min view broadcast_to expand_dims \
      flip pad permute reshape slice slice_with_step squeeze t window \
      overlapping_windows",
 );

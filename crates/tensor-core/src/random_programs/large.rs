@@ -14,10 +14,12 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor, einsum, grad};
 use moves::Moves;
 use scans::Scans;
+use scatters::Scatters;
 use sorts::Sorts;
 
 mod moves;
 mod scans;
+mod scatters;
 mod sorts;
 
 /// A program of one of the families.
@@ -32,6 +34,7 @@ pub(super) enum Large {
     Flags(Flags),
     Moves(Moves),
     Scans(Scans),
+    Scatters(Scatters),
     Sorts(Sorts),
 }
 
@@ -194,9 +197,16 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (20, programs(moves::moves().prop_map(Large::Moves))),
         (40, programs(scans::scans().prop_map(Large::Scans))),
         (500, programs(scans::parts().prop_map(Large::Scans))),
+        (40, scatters()),
+        (500, programs(scatters::parts().prop_map(Large::Scatters))),
         (40, programs(sorts::sorts().prop_map(Large::Sorts))),
         (500, programs(sorts::runs().prop_map(Large::Sorts))),
     ]
+}
+
+/// Returns programs with a scatter each.
+pub(super) fn scatters() -> BoxedStrategy<RandomProgram> {
+    programs(scatters::scatters().prop_map(Large::Scatters))
 }
 
 fn programs(large: impl Strategy<Value = Large> + 'static) -> BoxedStrategy<RandomProgram> {
@@ -504,6 +514,7 @@ impl Large {
             Self::Flags(flags) => flags.tensor(),
             Self::Moves(moves) => moves.tensor(),
             Self::Scans(scans) => scans.tensor(),
+            Self::Scatters(scatters) => scatters.tensor(),
             Self::Sorts(sorts) => sorts.tensor(),
         }
     }

@@ -373,7 +373,7 @@ fn sorted(sort: Sort, node: &Node, input: &Array, accuracy: Accuracy) -> Array {
             let (a, b) = (a.value.to_f64(), b.value.to_f64());
             is_before(b, a).cmp(&is_before(a, b))
         });
-        // No sorted element moves further than the element with the largest error.
+        // The value at each place changes by at most the largest error of the line.
         let largest = line.iter().map(|(_, x)| x.error).fold(0.0, f64::max);
         // If two neighbours may change places, any position may be wrong.
         let may_swap = line.windows(2).any(|pair| {

@@ -104,11 +104,16 @@ const UNTIL_FOUND: u32 = 400;
 
 #[track_caller]
 fn is_found(fault: Fault) {
+    is_found_in(fault, &programs());
+}
+
+#[track_caller]
+fn is_found_in(fault: Fault, strategy: &impl Strategy<Value = RandomProgram>) {
     let mut tally = Tally::default();
     let found = fault::planted(fault, || {
         let mut coverage = Coverage::default();
         let outputs = outputs(&mut tally, &mut coverage);
-        search(&programs(), UNTIL_FOUND, 1, 0, outputs)
+        search(strategy, UNTIL_FOUND, 1, 0, outputs)
     });
     let Err(Failure { programs, report }) = found else {
         panic!("{fault:?} was not found in {UNTIL_FOUND} programs");
@@ -140,6 +145,11 @@ fn a_scan_planned_with_elements_that_it_leaves_out_is_found() {
 #[test]
 fn a_sort_planned_in_the_other_direction_is_found() {
     is_found(Fault::PlannedSort);
+}
+
+#[test]
+fn a_scatter_to_the_next_position_is_found() {
+    is_found_in(Fault::ScatteredPosition, &large::scatters());
 }
 
 #[test]

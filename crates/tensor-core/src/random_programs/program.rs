@@ -100,6 +100,14 @@ pub(super) enum Instruction {
         descending: bool,
         result: Sorted,
     },
+    Scatter {
+        op: Reduce,
+        start: Pick,
+        index: Pick,
+        values: Pick,
+        axis: isize,
+        is_along_axis: bool,
+    },
     Along {
         extreme: Extreme,
         x: Pick,
@@ -224,6 +232,7 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     ];
     let scan = prop::sample::select(vec![Reduce::Sum, Reduce::Prod, Reduce::Max, Reduce::Min]);
     let sorted = prop_oneof![Just(Sorted::Elements), Just(Sorted::Positions)];
+    let scatter = prop::sample::select(vec![Reduce::Sum, Reduce::Max, Reduce::Min]);
     let extreme = prop_oneof![
         Just(Extreme::Argmax),
         Just(Extreme::Argmin),
@@ -255,6 +264,8 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
             .prop_map(|(op, x, axis, reversed, exclusive)| I::Scan { op, x, axis, reversed, exclusive }),
         3 => (pick(), axis(), any::<bool>(), sorted)
             .prop_map(|(x, axis, descending, result)| I::Sort { x, axis, descending, result }),
+        4 => (scatter, (pick(), pick(), pick()), axis(), any::<bool>())
+            .prop_map(|(op, (start, index, values), axis, is_along_axis)| I::Scatter { op, start, index, values, axis, is_along_axis }),
         2 => (extreme, pick(), axis()).prop_map(|(extreme, x, axis)| I::Along { extreme, x, axis }),
         5 => (pick(), pick()).prop_map(|(a, b)| I::Matmul(a, b)),
     ]

@@ -4,10 +4,10 @@
 //! in [`crate::op`], next to their definitions.
 //! Method: the rules create nodes of the same kinds as any program. A view is inverted axis by
 //! axis: repeated axes are summed, slices are padded, steps are filled with zeros, and overlapping
-//! windows are read along their diagonals and summed. For a gather, each position of the table is
-//! compared with each index.
+//! windows are read along their diagonals and summed. The cotangent of a gather is a scatter.
 
-use super::{Axes, Op, Tensor};
+use super::scatter::{checked_positions, is_at};
+use super::{Axes, Op, Tensor, hook};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::ir::IndexMap;
@@ -157,8 +157,8 @@ fn padded(tensor: &Tensor, axis: usize, before: usize, after: usize) -> Tensor {
     tensor.pad(axis.cast_signed(), before, after, zero)
 }
 
-/// Returns the cotangent of the table of a gather: the sum of the cotangents of all elements that
-/// read each position. No scatter exists, so every position is compared with every index.
+/// Returns the cotangent of the table of a gather: at each position the sum of the cotangents of
+/// all elements that read the position.
 fn ungathered(
     cotangent: &Tensor,
     index: &Tensor,
@@ -167,17 +167,15 @@ fn ungathered(
     table: &[usize],
 ) -> Tensor {
     let size = table[axis];
-    let places = Tensor::index("grad", size, 1 << 32).cast(index.0.dtype);
-    // Negative indices count from the end of the axis.
-    let index = if index.0.dtype == DType::I32 {
-        let from_end = index.binary(Binary::Add, Tensor::constant(offset_of(size.cast_signed())));
-        index.lt(0).select(from_end, index)
-    } else {
-        index.clone()
+    // A position for each element and each index is never stored, also in an eager scope.
+    let lazily = hook::pause();
+    let positions = match checked_positions("grad", index, size) {
+        Ok(positions) => positions,
+        Err(error) => return Tensor::error(error),
     };
     // A new last axis runs over all positions of the table: an element is passed on where the
     // position equals its index, and is 0 elsewhere.
-    let hits = index.expand_dims(-1).eq(places);
+    let hits = is_at("grad", &positions, size);
     let spread = hits.select(cotangent.expand_dims(-1), 0.0);
     // The coordinate along `axis` of the table now depends on the new last axis only.
     let rank = cotangent.0.shape.len();
@@ -191,7 +189,9 @@ fn ungathered(
             row
         })
         .collect();
-    unmoved(&spread, &rows, table)
+    let sums = unmoved(&spread, &rows, table);
+    drop(lazily);
+    hook::finished(sums)
 }
 
 /// Returns the cotangent of the source of a view: for each position the sum over all elements that

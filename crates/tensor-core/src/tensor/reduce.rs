@@ -68,8 +68,11 @@ impl Tensor {
 
     /// Returns the product over `axes`; 1 for no elements. Integers wrap.
     ///
-    /// The derivative with respect to an element is treated as constant where it is 0 because
-    /// another element is 0, so second derivatives are 0 there.
+    /// Floats are multiplied in any order: if the product of any elements overflows, the result may
+    /// be infinite or NaN, even if another element is 0.
+    ///
+    /// If the derivative with respect to an element is 0 because another element is 0, this
+    /// derivative is treated as a constant, so second derivatives are 0 there.
     #[track_caller]
     #[must_use]
     pub fn prod(&self, axes: impl Into<Axes>) -> Self {

@@ -1,8 +1,8 @@
 //! Scans: cumulative sums, products, maxima and minima along an axis.
 //!
-//! Method: each is one node, which a step computes together with the elementwise operations before
-//! and after the scan. The elements of one line are combined in an order that depends on the step
-//! alone, never on the number of threads.
+//! Method: each scan is one node, which a step computes together with the elementwise operations
+//! before and after the scan. The elements of one line are combined in an order that depends on the
+//! step alone, never on the number of threads.
 //! Accuracy: as the corresponding reduction of the elements that a result covers.
 //! Limits: a view of a scan is read from memory.
 
@@ -44,7 +44,7 @@ impl ScanAxis {
         }
     }
 
-    /// Returns the scan in the opposite direction: each result covers the elements from its
+    /// Returns the axis with scans that begin at its end: each result covers the elements from its
     /// position to the end of the axis.
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -78,7 +78,8 @@ impl Tensor {
     /// of `bool`s are counts, as `u32`. The shape stays the same.
     ///
     /// The sums of floats that are not negative need not grow: rounding may make a sum smaller than
-    /// the sum before it, by a few units in the last place.
+    /// the sum before it, by a few units in the last place. They are added in groups: if the sum of
+    /// some elements of a line overflows, later results may be infinite or NaN.
     #[track_caller]
     #[must_use]
     pub fn cumsum(&self, axis: impl Into<ScanAxis>) -> Self {
@@ -87,8 +88,11 @@ impl Tensor {
 
     /// Returns the cumulative products along `axis`, as `numpy.cumprod`. Integers wrap.
     ///
-    /// The derivative with respect to an element is treated as constant where it is 0 because
-    /// another element is 0, so second derivatives are 0 there.
+    /// Floats are multiplied in groups: if the product of any neighbouring elements overflows,
+    /// later results may be infinite or NaN, even after an element 0.
+    ///
+    /// If the derivative with respect to an element is 0 because another element is 0, this
+    /// derivative is treated as a constant, so second derivatives are 0 there.
     #[track_caller]
     #[must_use]
     pub fn cumprod(&self, axis: impl Into<ScanAxis>) -> Self {

@@ -7,8 +7,8 @@
 
 use super::{Axis, Op, Tensor, or_error_node};
 use crate::dtype::DType;
-use crate::error::Error;
-use crate::op::{Sort, Sorted};
+use crate::error::{Error, Result};
+use crate::op::{MAX_POSITIONS, Sort, Sorted};
 use crate::shape::resolve_axis;
 
 /// The axis of a sort and its direction. Conversions exist from `isize`, `usize` and `i32`.
@@ -60,10 +60,12 @@ impl Tensor {
     /// Returns the elements of each line along `axis` in ascending order, as `numpy.sort`. The
     /// shape stays the same.
     ///
-    /// Equal elements keep their order; -0.0 equals 0.0; NaN is last. A gradient belongs to the
-    /// element that moved to its position.
+    /// Equal elements keep their order; -0.0 equals 0.0; NaN is last. The gradient of each result
+    /// flows to the input element that the sort moved there.
     ///
-    /// Returns an error node of [`Error::DTypeUnsupported`] for `f16`.
+    /// Returns an error node of [`Error::DTypeUnsupported`] for `f16`, and of
+    /// [`Error::AxisOutOfRange`]. The gradient is an error node of [`Error::TooLarge`] if the axis
+    /// has more than 2^32 elements.
     ///
     /// # Examples
     /// ```
@@ -80,14 +82,15 @@ impl Tensor {
         self.sorted(Sorted::Elements, axis.into())
     }
 
-    /// Returns the positions that sort each line along `axis`, as `u32`: the position of the
-    /// smallest element, then that of the next one. The shape stays the same. As
-    /// `numpy.argsort` with `stable=True`: equal elements keep their order, and NaN is last.
+    /// Returns the position in this tensor, along `axis`, of each element of `sort(axis)`, as
+    /// `u32`. The shape stays the same. The result equals that of `numpy.argsort` with
+    /// `stable=True` for an ascending sort.
     ///
     /// `x.take_along_axis(&x.argsort(axis), axis)` has the bits of `x.sort(axis)`.
     ///
-    /// Returns an error node of [`Error::DTypeUnsupported`] for `f16`, and of [`Error::TooLarge`]
-    /// if the axis has more than 2^32 elements.
+    /// Returns an error node of [`Error::DTypeUnsupported`] for `f16`, of
+    /// [`Error::AxisOutOfRange`], and of [`Error::TooLarge`] if the axis has more than 2^32
+    /// elements.
     #[track_caller]
     #[must_use]
     pub fn argsort(&self, axis: impl Into<SortAxis>) -> Self {
@@ -96,10 +99,11 @@ impl Tensor {
 
     /// Returns the `k` largest elements of each line along `axis` in descending order, and their
     /// positions as `u32`. In both results the axis has size `k`. Of equal elements, those with the
-    /// lowest positions are taken. NaN is never larger than a number, so it is taken only if a
-    /// line has fewer than `k` numbers.
+    /// lowest positions are selected. NaN is never larger than a number, so NaN is selected only if
+    /// a line has fewer than `k` numbers.
     ///
-    /// Cost: that of [`argsort`](Tensor::argsort), whatever `k` is.
+    /// Cost: that of [`argsort`](Tensor::argsort), whatever `k` is. The gradient is a scatter, as
+    /// that of [`take_along_axis`](Tensor::take_along_axis).
     ///
     /// Returns error nodes as `argsort`, and of [`Error::TooFewElements`] if the axis has fewer
     /// than `k` elements.
@@ -125,7 +129,8 @@ impl Tensor {
             } else {
                 Err(Error::TooFewElements {
                     operation,
-                    count: k,
+                    requested: k,
+                    available: size,
                     axis: axis.number(),
                     shape: shape.to_vec(),
                 })
@@ -161,13 +166,8 @@ impl Tensor {
             if dtype != DType::Bool && !sort(axis).accepts(dtype) {
                 return Err(Error::DTypeUnsupported { operation, dtype });
             }
-            let limit = 1 << 32;
-            if result == Sorted::Positions && shape[axis] > limit {
-                return Err(Error::TooLarge {
-                    operation,
-                    shape: shape.to_vec(),
-                    limit,
-                });
+            if result == Sorted::Positions {
+                has_positions(operation, shape, axis)?;
             }
             Ok(sort(axis))
         });
@@ -195,6 +195,9 @@ impl Tensor {
         if sort.result == Sorted::Positions {
             return None;
         }
+        if let Err(error) = has_positions(sort.name(), &self.0.shape, sort.axis) {
+            return Some(Self::error(error));
+        }
         let positions = Sort {
             result: Sorted::Positions,
             ..sort
@@ -206,4 +209,16 @@ impl Tensor {
         });
         Some(cotangent.take_along_axis(&inverse, sort.axis))
     }
+}
+
+/// Returns an error if the positions of an axis are no `u32`s.
+fn has_positions(operation: &'static str, shape: &[usize], axis: usize) -> Result<()> {
+    if shape[axis] <= MAX_POSITIONS {
+        return Ok(());
+    }
+    Err(Error::TooLarge {
+        operation,
+        shape: shape.to_vec(),
+        limit: MAX_POSITIONS,
+    })
 }

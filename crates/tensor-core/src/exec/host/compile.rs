@@ -53,7 +53,7 @@ impl<'n> Compiler<'n> {
         let gathers = nest
             .values
             .iter()
-            .any(|value| matches!(value, Value::Gather { .. }));
+            .any(|value| value.checked_index().is_some());
         let stops = |value: &Value| match value {
             Value::Reduced(op, _) => Some(op.annihilator().is_some()),
             _ => None,
@@ -423,6 +423,14 @@ impl<'n> Compiler<'n> {
         operands
     }
 
+    /// Returns a map for an access that reads no input.
+    fn nowhere(&self) -> IndexMap {
+        IndexMap {
+            offset: 0,
+            strides: vec![0; self.program.sizes.len()],
+        }
+    }
+
     /// Returns the code, type and operands that compute a value; `None` for constants, which are
     /// set once, and for inputs that are read in place.
     fn code(&mut self, id: usize) -> Option<(Code, DType, Vec<ValueId>)> {
@@ -445,11 +453,7 @@ impl<'n> Compiler<'n> {
                 vec![],
             ),
             Value::Inside(guards) => {
-                let nowhere = IndexMap {
-                    offset: 0,
-                    strides: vec![0; self.program.sizes.len()],
-                };
-                let access = self.access(NO_INPUT, DType::Bool, &nowhere, guards);
+                let access = self.access(NO_INPUT, DType::Bool, &self.nowhere(), guards);
                 (Code::Inside(access), DType::Bool, vec![])
             }
             Value::Load { input, map, guards } => {
@@ -489,6 +493,11 @@ impl<'n> Compiler<'n> {
                     extent,
                 };
                 (code, of(*at), vec![*at])
+            }
+            Value::Position { guards, at, extent } => {
+                let access = self.access(NO_INPUT, DType::U32, &self.nowhere(), guards);
+                let extent = *extent;
+                (Code::Position { access, extent }, of(*at), vec![*at])
             }
             Value::Random {
                 key,

@@ -12,13 +12,12 @@ use std::ops::Range;
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::exec::reference::gathered_place;
+use crate::exec::reference::checked_place;
 use crate::ir::Guard;
 use crate::ir::low_bits;
 
 use super::guard::held;
 use super::lanes::{LaneType, Stored};
-use super::loops::View;
 use super::machine::Machine;
 use super::program::{Access, Slot};
 use super::register::Destination;
@@ -167,22 +166,49 @@ impl Machine<'_> {
             let inside = inside(guards, &positions[1..], &strides[1..], lanes.len());
             lanes.fill(Stored::load(T::default()));
             for lane in inside {
-                let index = match index {
-                    View::Lanes(index) => index[first + lane],
-                    View::Uniform(index) => index,
-                };
-                let Some(place) = gathered_place(index.into_scalar(), extent) else {
-                    fault = Some(Error::IndexOutOfRange {
-                        index: index.into_scalar().to_f64(),
-                        extent,
-                    });
-                    continue;
+                let index = index.at(first + lane);
+                let place = match checked_place(index.into_scalar(), extent) {
+                    Ok(place) => place,
+                    Err(error) => {
+                        fault = Some(error);
+                        continue;
+                    }
                 };
                 let position = positions[0]
                     .wrapping_add(strides[0].wrapping_mul(lane.cast_signed()))
                     .wrapping_add(stride.wrapping_mul(place.cast_signed()));
                 let element = usize::try_from(position).ok().and_then(|at| data.get(at));
                 lanes[lane] = Stored::load(element.copied().unwrap_or_default());
+            }
+        });
+        fault
+    }
+
+    /// Writes the positions that the index operand names. Returns an error if an index is outside
+    /// the axis.
+    #[inline(never)]
+    pub(super) fn check_positions<I: LaneType + Element>(
+        &self,
+        access: usize,
+        at: Slot,
+        extent: usize,
+        words: &mut [u32],
+        len: usize,
+    ) -> Option<Error> {
+        let guards = &self.program.accesses[access].guards;
+        let index = self.view::<I>(at);
+        let mut fault = None;
+        self.runs(access, len, |run, positions, strides| {
+            let first = run.start;
+            let words = &mut words[run];
+            // Lanes outside the guards are zero, and their indices are not checked.
+            let inside = inside(guards, &positions[1..], &strides[1..], words.len());
+            words.fill(0);
+            for lane in inside {
+                match checked_place(index.at(first + lane).into_scalar(), extent) {
+                    Ok(place) => words[lane] = low_bits(place.cast_signed()),
+                    Err(error) => fault = Some(error),
+                }
             }
         });
         fault

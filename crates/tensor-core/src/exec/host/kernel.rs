@@ -11,6 +11,7 @@ use super::lanes::Stored;
 use super::moves::Moves;
 use super::product::Product;
 use super::scan::ScanLoops;
+use super::scatter::ScatterLoops;
 use super::sort::SortLoops;
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
@@ -48,12 +49,13 @@ enum Form {
     Product(Box<Product>),
     Scan(Box<ScanLoops>),
     Sort(SortLoops),
+    Scatter(Box<ScatterLoops>),
 }
 
 impl Kernel {
     /// Checks and compiles a nest. Returns [`Error::BadStep`] if it breaks a rule of the
     /// intermediate representation.
-    fn new(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
+    pub(super) fn new(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
         nest.check(inputs).map_err(|what| Error::BadStep { what })?;
         let form = if nest.output_len() == 0 {
             Form::Nothing
@@ -61,6 +63,8 @@ impl Kernel {
             Form::Scan(Box::new(scan))
         } else if let Some(sort) = SortLoops::new(nest) {
             Form::Sort(sort)
+        } else if let Some(scatter) = ScatterLoops::new(nest, inputs)? {
+            Form::Scatter(Box::new(scatter))
         } else if let Some(product) = Product::new(nest, inputs) {
             Form::Product(Box::new(product))
         } else if let Some(moves) = Moves::from_nest(nest) {
@@ -90,7 +94,8 @@ impl Kernel {
             Form::Scan(scan) => with_element!(self.nest.dtype(), T => {
                 scan.fill::<T>(inputs, out.elements_mut())?;
             }),
-            Form::Sort(sort) => sort.fill(inputs, &mut out)?,
+            Form::Sort(sort) => sort.fill(inputs, &mut out, pool)?,
+            Form::Scatter(scatter) => scatter.fill(inputs, &mut out, pool)?,
         }
         Ok(out)
     }
@@ -98,7 +103,7 @@ impl Kernel {
     /// Returns whether [`fill_span`](Self::fill_span) supports the kernel.
     pub(super) fn can_fill_spans(&self) -> bool {
         match &self.form {
-            Form::Nothing | Form::Product(_) | Form::Sort(_) => false,
+            Form::Nothing | Form::Product(_) | Form::Sort(_) | Form::Scatter(_) => false,
             Form::Moves(_) => true,
             Form::Loops(loops) => loops.can_fill_spans(),
             Form::Scan(scan) => scan.can_fill_spans(),
@@ -111,7 +116,7 @@ impl Kernel {
     /// As [`run`](Self::run).
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         match &self.form {
-            Form::Nothing | Form::Product(_) | Form::Sort(_) => {
+            Form::Nothing | Form::Product(_) | Form::Sort(_) | Form::Scatter(_) => {
                 unreachable!("`can_fill_spans` returned `false`")
             }
             Form::Moves(_) => {

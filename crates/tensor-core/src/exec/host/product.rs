@@ -10,8 +10,8 @@ use ndarray::{ArrayViewMut2, ShapeBuilder};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::around_fold::epilogue_of;
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
-use super::fold_parts::epilogue_of;
 use super::lanes::Stored;
 use super::split::Loops;
 use super::tiles::Tiles;
@@ -55,7 +55,7 @@ impl Product {
         let in_memory = strides.map(|strides| {
             let sums = IndexMap::in_order(&nest.domain);
             let epilogue = (pairs.folded != nest.result())
-                .then(|| Loops::in_place(&epilogue_of(nest, pairs.folded, &sums)));
+                .then(|| Loops::in_place(&epilogue_of(nest, &[pairs.folded], &sums)));
             (strides, epilogue)
         });
         let tiles = match in_memory {

@@ -43,6 +43,12 @@ pub(super) enum Code {
         stride: isize,
         extent: usize,
     },
+    /// Computes the positions that the first operand, an index in `-extent..extent`, names; 0 where
+    /// the guards of the access do not hold.
+    Position {
+        access: usize,
+        extent: usize,
+    },
     /// Computes the positions of an access.
     Index(usize),
     /// Computes whether the guards of an access hold.

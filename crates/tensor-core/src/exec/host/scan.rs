@@ -3,14 +3,15 @@
 //! Role: runs a nest with a [`Value::Scanned`](crate::ir::Value::Scanned), with the operations
 //! before and after the scan.
 //! Method: the interpreter computes the operand of a few thousand elements, the loops of `line`
-//! scan these elements, and the interpreter computes the rest of the nest from the results; all
-//! three stay in the caches of a core. A piece of the output consists of whole short lines, of some
-//! points of a line, or of some columns of one point if points are long. The pieces of a long line
-//! form chains, one for each range of columns: each piece of a chain continues from the results of
-//! the piece before. Chains run in parallel. If there are few chains and they are long, each chain
-//! is divided into parts: the parts are folded first, which yields the result before each part, and
-//! then scanned. The division depends on the nest alone, so the bits of the result do not depend on
-//! the number of threads.
+//! scan these elements, and the interpreter computes the rest of the nest from the results. The
+//! operand, the results of the scan and the output of these elements stay in the caches of a core.
+//! A piece of the output consists of whole short lines, of some points of a line, or of some
+//! columns of one point if points are long. The pieces of a long line form chains, one for each
+//! range of columns: each piece of a chain continues from the results of the piece before. Chains
+//! run in parallel. If there are few chains and they are long, each chain is divided into parts:
+//! the parts are folded first, which yields the result before each part, and then scanned. The
+//! division depends on the nest alone, so the bits of the result do not depend on the number of
+//! threads.
 //!
 //! ```text
 //! [ lines | axis of the scan | columns ]        one point: a row of neighbours
@@ -18,7 +19,7 @@
 
 use std::ops::Range;
 
-use super::fold_parts::{body_of, epilogue_of};
+use super::around_fold::{epilogue_of, operand_of};
 use super::kernel::Span;
 use super::lanes::{LaneType, Stored};
 use super::level::Level;
@@ -35,6 +36,7 @@ mod line;
 
 /// The maximum number of elements that are scanned at a time, a multiple of `line::GROUP`.
 const PIECE: usize = 1 << 12;
+const _: () = assert!(PIECE.is_multiple_of(line::GROUP));
 /// The minimum number of elements of a task of short lines, and of a part of a chain.
 const TASK: usize = 1 << 15;
 /// The number of tasks that keeps any machine busy. Fewer long chains are divided.
@@ -57,6 +59,8 @@ pub(super) struct ScanLoops {
     width: usize,
     /// The number of points that are scanned at a time.
     piece: usize,
+    /// The number of elements of a point that are scanned at a time, at most [`PIECE`].
+    columns: usize,
     /// The number of parts into which a chain is divided.
     n_parts: usize,
 }
@@ -76,14 +80,18 @@ impl ScanLoops {
         let (id, scan) = nest.scan()?;
         let operand = nest.values[id.0].operands().next()?;
         let in_order = IndexMap::in_order(&nest.domain);
-        let epilogue = (id != nest.result()).then(|| Loops::new(&epilogue_of(nest, id, &in_order)));
+        let epilogue =
+            (id != nest.result()).then(|| Loops::new(&epilogue_of(nest, &[id], &in_order)));
         let (n_points, width) = (
             nest.domain[scan.axis],
             nest.domain[scan.axis + 1..].iter().product::<usize>(),
         );
         let n_lines = nest.output_len() / (n_points * width);
-        let n_chains = n_lines * width.div_ceil(PIECE);
-        let n_long_parts = n_points * width.min(PIECE) / TASK;
+        // Columns of nearly equal width.
+        let n_column_chains = width.div_ceil(PIECE);
+        let columns = width.div_ceil(n_column_chains);
+        let n_chains = n_lines * n_column_chains;
+        let n_long_parts = n_points * columns / TASK;
         Some(Self {
             scan,
             dtype: nest.dtypes[id.0],
@@ -91,15 +99,21 @@ impl ScanLoops {
                 Value::Load { input, map, guards } if guards.is_empty() && *map == in_order => {
                     Operand::Input(*input)
                 }
-                _ => Operand::Computed(Box::new(Bytecode::compile(&body_of(nest, operand)))),
+                _ => {
+                    let axes: Vec<usize> = (0..nest.domain.len()).collect();
+                    let body = operand_of(nest, operand, &axes);
+                    Operand::Computed(Box::new(Bytecode::compile(&body)))
+                }
             },
             epilogue,
             n_lines,
             n_points,
             width,
-            // Pieces of single elements are whole groups, so the groups do not depend on them.
+            // For points of one element, a piece is a multiple of `line::GROUP`, so that pieces do
+            // not change the groups.
             piece: (PIECE / width).max(1),
-            n_parts: (ENOUGH_TASKS / n_chains).min(n_long_parts).max(1),
+            columns,
+            n_parts: ENOUGH_TASKS.div_ceil(n_chains).min(n_long_parts).max(1),
         })
     }
 
@@ -152,8 +166,8 @@ impl ScanLoops {
         out: &mut [T],
     ) -> Result<()> {
         let mut state = Task::<S>::new(self, span);
-        if self.lines_together().is_some() {
-            return state.fill_lines(span.first, out);
+        if let Some(together) = self.lines_together() {
+            return state.fill_lines(together, span.first, out);
         }
         let mut chains = self.chains(span.first, out).into_iter();
         chains.try_for_each(|chain| {
@@ -173,7 +187,7 @@ impl ScanLoops {
             return parallel::for_each(
                 out.chunks_mut(task).enumerate(),
                 state,
-                |state, (number, out)| state.fill_lines(number * task, out),
+                |state, (number, out)| state.fill_lines(together, number * task, out),
             );
         }
         let chains = self.chains(0, out);
@@ -221,7 +235,9 @@ impl ScanLoops {
     /// Divides whole long lines of the output, which begin with element `first`, into the pieces of
     /// each chain, in the order of the scan.
     fn chains<'o, T>(&self, first: usize, out: &'o mut [T]) -> Vec<Vec<Piece<'o, T>>> {
-        let n_columns = self.width.div_ceil(PIECE);
+        let n_columns = self.width.div_ceil(self.columns);
+        // Points that are longer than a piece are pieces of their own.
+        let together = if n_columns == 1 { PIECE } else { self.columns };
         let (points, mut first) = (self.piece * self.width, first);
         let mut chains = Vec::new();
         for line in out.chunks_mut(self.line_len()) {
@@ -235,7 +251,7 @@ impl ScanLoops {
             let mut own: Vec<Vec<Piece<'o, T>>> = Vec::new();
             own.resize_with(n_columns, Vec::new);
             for points in rest.chunks_mut(points).chain(line.chunks_mut(points)) {
-                for (chain, out) in own.iter_mut().zip(points.chunks_mut(PIECE)) {
+                for (chain, out) in own.iter_mut().zip(points.chunks_mut(together)) {
                     let len = out.len();
                     chain.push(Piece { first, out });
                     first += len;
@@ -251,7 +267,7 @@ impl ScanLoops {
 
     /// Returns the results before the first point of a chain.
     fn start<S: LaneType, T>(&self, chain: &[Piece<'_, T>]) -> Vec<S> {
-        // Points longer than a piece have pieces of one point.
+        // If a point is longer than a piece, each piece contains some columns of one point.
         let n_columns = match chain.first() {
             Some(piece) if self.width > PIECE => piece.out.len(),
             _ => self.width,
@@ -313,14 +329,19 @@ impl<'a, S: Stored<Lane = S> + LaneType> Task<'a, S> {
         }
     }
 
-    /// Computes whole short lines of the output, which begin with element `first`.
-    fn fill_lines<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
+    /// Computes whole short lines of the output, which begin with element `first`; `together`
+    /// elements are scanned at a time.
+    fn fill_lines<T: Stored>(
+        &mut self,
+        together: usize,
+        first: usize,
+        out: &mut [T],
+    ) -> Result<()> {
         let start = S::identity(self.loops.scan.op);
         let mut so_far = vec![start; self.loops.width];
-        let piece = self.loops.lines_together().unwrap_or(out.len());
-        for (number, out) in out.chunks_mut(piece).enumerate() {
+        for (number, out) in out.chunks_mut(together).enumerate() {
             so_far.fill(start);
-            self.fill_piece(first + number * piece, &mut so_far, out)?;
+            self.fill_piece(first + number * together, &mut so_far, out)?;
         }
         Ok(())
     }
@@ -415,6 +436,15 @@ mod tests {
         Tensor::from_vec(shape, (0..len).map(number).collect())
     }
 
+    /// Factors whose products stay small.
+    const FACTORS: [f32; 6] = [2.0, -1.0, 0.5, 1.0, -0.5, -2.0];
+
+    /// Returns a tensor whose elements depend on the position along the axis 1.
+    fn along_lines(shape: &[usize], element: impl Fn(usize) -> f32) -> Tensor {
+        let line = (0..shape[1]).map(element).collect();
+        Tensor::from_vec(&[shape[1], 1], line).broadcast_to(shape)
+    }
+
     fn scans() -> [ScanAxis; 4] {
         let along = ScanAxis::new(1);
         [
@@ -447,10 +477,17 @@ mod tests {
                 [1, n_points, 1],
                 [2, n_points / 3, 3],
                 [33, n_points / 33, 1],
+                [1, n_points.div_ceil(PIECE), PIECE + 1],
             ] {
                 for along in scans() {
                     let x = numbers(&shape);
                     check(&x.cumsum(along));
+                    // Neighbouring products differ, and extremes change to the end of each line.
+                    check(&along_lines(&shape, |at| FACTORS[at % FACTORS.len()]).cumprod(along));
+                    let [up, down] =
+                        [1.0, -1.0].map(|step| &x + along_lines(&shape, |at| step * at as f32));
+                    check(&up.cummax(along));
+                    check(&down.cummin(along));
                     // With an operand and an epilogue, whose type differs from the scan's.
                     check(&((&x + 1.0).cumsum(along).cast(DType::I32) * 2).cast(DType::F32));
                 }

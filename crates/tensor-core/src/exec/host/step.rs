@@ -187,6 +187,14 @@ impl Machine<'_> {
                 // The first fault is reported.
                 self.fault = self.fault.take().or(fault);
             }
+            Code::Position { access, extent } => {
+                let words = destination.lanes_mut();
+                let fault = match dtype {
+                    DType::I32 => self.check_positions::<i32>(*access, a, *extent, words, len),
+                    _ => self.check_positions::<u32>(*access, a, *extent, words, len),
+                };
+                self.fault = self.fault.take().or(fault);
+            }
         }
     }
 }

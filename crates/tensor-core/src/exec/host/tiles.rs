@@ -13,8 +13,8 @@
 
 use std::sync::Arc;
 
+use super::around_fold::epilogue_of;
 use super::factor::{len_of, set_index};
-use super::fold_parts::epilogue_of;
 use super::lanes::Stored;
 use super::level::Level;
 use super::machine::Machine;
@@ -106,10 +106,10 @@ impl Tiles {
         let layout = IndexMap::in_order(&nest.domain);
         let end = if nest.dtype() == nest.dtypes[sum.0] {
             let follows = sum != nest.result();
-            let epilogue = || Bytecode::in_place(&epilogue_of(nest, sum, &layout));
+            let epilogue = || Bytecode::in_place(&epilogue_of(nest, &[sum], &layout));
             End::InPlace(follows.then(epilogue))
         } else {
-            End::Rest(Bytecode::compile(&epilogue_of(nest, sum, &layout)))
+            End::Rest(Bytecode::compile(&epilogue_of(nest, &[sum], &layout)))
         };
         let fold = Fold::new(&sizes, n_domain, maps);
         Some(Self {

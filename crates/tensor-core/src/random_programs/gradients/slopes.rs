@@ -182,7 +182,7 @@ fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
             own.iter().enumerate().map(taken).collect()
         }
         Op::Sort(sort) => {
-            // Which element is at which place.
+            // The order of the elements is the decision.
             let order = node.inputs[0].sorted_by(Sort {
                 result: Sorted::Positions,
                 ..sort

@@ -74,9 +74,8 @@ pub(super) fn regions(nest: &LoopNest) -> Option<Vec<Region>> {
         return None;
     }
     // A gather reports an index out of range even where its element is not selected.
-    let is_gather = |(id, value): (usize, &Value)| {
-        matches!(value, Value::Gather { .. }) && id != nest.result().0
-    };
+    let is_gather =
+        |(id, value): (usize, &Value)| value.checked_index().is_some() && id != nest.result().0;
     if nest.values.iter().enumerate().any(is_gather) {
         return None;
     }

@@ -77,6 +77,12 @@ pub(super) fn fold<T: LaneType>(level: Level, scan: Scan, so_far: &mut [T], from
     level.dispatch(
         #[inline(always)]
         || {
+            if let ([so_far], Reduce::Prod) = (&mut *so_far, scan.op) {
+                // Only neighbours are multiplied: other products may overflow where no product of
+                // neighbours does.
+                *so_far = so_far.times(product_of_neighbours(from));
+                return;
+            }
             if let [so_far] = &mut *so_far {
                 let mut totals = [T::identity(scan.op); FOLDED_LANES];
                 let how = Fold::Together(from.len());
@@ -92,6 +98,22 @@ pub(super) fn fold<T: LaneType>(level: Level, scan: Scan, so_far: &mut [T], from
             }
         },
     );
+}
+
+/// Returns the product of all elements.
+#[inline(always)]
+fn product_of_neighbours<T: LaneType>(from: &[T]) -> T {
+    let (groups, rest) = from.as_chunks::<GROUP>();
+    let mut total = T::identity(Reduce::Prod);
+    for group in groups {
+        let pairs: [T; GROUP / 2] =
+            std::array::from_fn(|at| group[2 * at].times(group[2 * at + 1]));
+        let fours: [T; GROUP / 4] =
+            std::array::from_fn(|at| pairs[2 * at].times(pairs[2 * at + 1]));
+        let [a, b, c, d] = fours;
+        total = total.times(a.times(b).times(c.times(d)));
+    }
+    rest.iter().fold(total, |total, &x| total.times(x))
 }
 
 /// Returns the numbers of points in the order of a scan. An iterator that is reversed would have

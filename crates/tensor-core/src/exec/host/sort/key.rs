@@ -1,8 +1,10 @@
 //! The keys of elements: unsigned integers in the order of a sort.
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::dtype::Element;
 
-/// An element with a key.
+/// An element type whose values have sort keys.
 pub(super) trait Key: Element {
     /// The key of an element, without its position.
     type Alone: Item<Self>;
@@ -11,16 +13,16 @@ pub(super) trait Key: Element {
     /// The integer of the key.
     type Bits: Copy;
 
-    /// Returns the key. Equal elements have equal keys: those of -0.0 and 0.0, and of all NaNs.
+    /// Returns the key. -0.0 and 0.0 have equal keys, and so have all NaNs.
     fn key(self, descending: bool) -> Self::Bits;
 
-    /// Returns an element with a key.
+    /// Returns the element of a key: 0.0 for the key of zeros, and some NaN for the key of NaNs.
     fn from_key(key: Self::Bits, descending: bool) -> Self;
 
     fn is_nan(self) -> bool;
     fn is_zero(self) -> bool;
 
-    /// Returns whether another element with the same key has other bits: for NaN and -0.0.
+    /// Returns whether the element is -0.0 or NaN, so that `from_key` may return other bits.
     fn is_variant(self) -> bool;
 }
 
@@ -39,7 +41,7 @@ pub(super) trait Item<S: Key>: Radix {
 }
 
 /// A value that can be sorted by the bytes of its key.
-pub(super) trait Radix: Copy + Default + Ord + Send + Sync {
+pub(super) trait Radix: Pod + Ord + Send + Sync {
     /// The number of bytes of the key.
     const BYTES: usize;
 
@@ -65,7 +67,8 @@ impl Radix for u64 {
 }
 
 /// A key of 32 bits in the upper half, and a position in the lower half.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
 pub(super) struct Packed(u64);
 
 impl Radix for Packed {
@@ -76,18 +79,27 @@ impl Radix for Packed {
     }
 }
 
-impl Radix for (u64, u32) {
+/// A key of 64 bits and a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct WithPosition {
+    key: u64,
+    position: u32,
+    padding: u32,
+}
+
+impl Radix for WithPosition {
     const BYTES: usize = 8;
 
     fn byte(self, number: usize) -> usize {
-        self.0.byte(number)
+        self.key.byte(number)
     }
 }
 
 /// Converts a position on an axis of at most 2^32 elements.
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "the builder of a program limits the axis"
+    reason = "a checked nest has no longer axis"
 )]
 fn narrow(position: usize) -> u32 {
     position as u32
@@ -156,7 +168,7 @@ keys! {
         let bits = (x + 0.0).to_bits();
         if bits >> 31 == 1 { !bits } else { bits | (1 << 31) }
     }, |key| f32::from_bits(if key >> 31 == 1 { key ^ (1 << 31) } else { !key });
-    f64, u64, (u64, u32), |x| {
+    f64, u64, WithPosition, |x| {
         let bits = (x + 0.0).to_bits();
         if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
     }, |key| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
@@ -182,15 +194,19 @@ impl<S: Key<Bits = u32>> Item<S> for Packed {
     }
 }
 
-impl Item<f64> for (u64, u32) {
+impl Item<f64> for WithPosition {
     type Result = u32;
 
     fn new(key: u64, position: usize) -> Self {
-        (key, narrow(position))
+        Self {
+            key,
+            position: narrow(position),
+            padding: 0,
+        }
     }
 
     fn result(self, _descending: bool) -> u32 {
-        self.1
+        self.position
     }
 
     fn from_element(_element: f64) -> Option<u32> {

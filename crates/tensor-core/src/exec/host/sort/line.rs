@@ -12,8 +12,8 @@ const N_VALUES: usize = 256;
 /// The number of bytes of the longest key.
 const MAX_BYTES: usize = 8;
 
-/// Sorts items in ascending order; items with equal keys have ascending positions before and after.
-/// `spare` has at least as many items.
+/// Sorts items in ascending order. Items with equal keys must be in the order of their positions,
+/// and the sort keeps this order. `spare` has at least as many items.
 pub(super) fn sort<I: Radix>(items: &mut [I], spare: &mut [I]) {
     if items.len() <= SHORT {
         // Items with equal keys are equal, or differ in their positions, which are in order.
@@ -44,7 +44,8 @@ pub(super) fn sort<I: Radix>(items: &mut [I], spare: &mut [I]) {
     }
 }
 
-/// Copies items in the order of a byte; `counts` are the numbers of items with each value of it.
+/// Copies items to `to` in the order of byte `number`, stably; `counts[v]` is the number of items
+/// whose byte is `v`.
 fn distribute<I: Radix>(from: &[I], to: &mut [I], number: usize, counts: &[usize; N_VALUES]) {
     let mut places = [0; N_VALUES];
     let mut place = 0;

@@ -99,6 +99,7 @@ fn columns_and_many_lines_are_sorted() {
         [40, 600, 2],
         [1, 1, 40],
         [200, 130, 1],
+        [2, 2 * LEAST_RUN + 5, 1],
     ] {
         let words = words(shape.iter().product());
         let floats = words.iter().map(|word| f64::from(word % 1000) - 500.0);
@@ -126,6 +127,7 @@ fn zeros_and_nans_keep_their_bits_and_their_order() {
         let pick = |word: &u32| variants[*word as usize % variants.len()];
         check(&[n], 0, words[..n].iter().map(pick).collect());
         check(&[n, 2], 0, words.iter().map(pick).collect());
+        check(&[2, n], 1, words.iter().map(pick).collect());
         let wide = |word: &u32| f64::from(pick(word));
         check(&[n], 0, words[..n].iter().map(wide).collect());
     }
