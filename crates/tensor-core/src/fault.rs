@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     PlannedSort,
     /// The host moves each element of a scatter to the next position.
     ScatteredPosition,
+    /// The host does not fill the mirrored half of a symmetric matrix.
+    UnmirroredHalf,
     /// A step that reads other rows than its own joins a band.
     BandedRows,
     /// The cache of plans ignores the values of constants.

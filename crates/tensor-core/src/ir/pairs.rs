@@ -111,6 +111,38 @@ impl Pairs {
         is_repeated && is_reduced && nest.output_len() >= RESULTS
     }
 
+    /// Returns whether the result for a row and a column is that for the column and the row: both
+    /// factors read the same elements, and all functions of pairs are commutative.
+    pub(crate) fn is_symmetric(&self, nest: &LoopNest) -> bool {
+        let [&[row], &[col]] = self.own.each_ref().map(Vec::as_slice) else {
+            return false;
+        };
+        let [left, right] = self.factors.map(|factor| &nest.values[factor.0]);
+        let (
+            Value::Load { input, map, guards },
+            Value::Load {
+                input: other,
+                map: map_of_other,
+                guards: guards_of_other,
+            },
+        ) = (left, right)
+        else {
+            return false;
+        };
+        let exchanged = |axis: usize| match axis {
+            axis if axis == row => col,
+            axis if axis == col => row,
+            axis => axis,
+        };
+        let mut axes = 0..nest.domain.len() + nest.reduce.len();
+        input == other
+            && nest.domain[row] == nest.domain[col]
+            && map.offset == map_of_other.offset
+            && guards.is_empty()
+            && guards_of_other.is_empty()
+            && axes.all(|axis| map.stride(axis) == map_of_other.stride(exchanged(axis)))
+    }
+
     /// Returns whether the reduction is a sum of products of floats.
     pub(crate) fn is_float_product(&self) -> bool {
         let is_product = Reduction::Number(PairFunction::Product, Reduce::Sum);

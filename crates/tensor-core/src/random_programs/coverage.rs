@@ -5,7 +5,7 @@
 //! the executors' own thresholds.
 
 use crate::dtype::Scalar;
-use crate::ir::{Contract, IndexMap, LoopNest, Scatter, Value, ValueId};
+use crate::ir::{Contract, IndexMap, LoopNest, Pairs, Scatter, Value, ValueId};
 use crate::op::{Binary, Compare, Unary};
 
 /// The maximum number of lanes in a block.
@@ -55,6 +55,8 @@ pub(super) struct Coverage {
     pub(super) pairs_over_axes: usize,
     /// Pairs of which neighbouring rows of the output meet other lanes.
     pub(super) alternating_pairs: usize,
+    /// Pairs of elements of one array, whose result is a symmetric matrix.
+    pub(super) symmetric_pairs: usize,
     /// Products with an epilogue and at least [`PIECES`] multiplications, in several pieces.
     pub(super) cut_products: usize,
     /// Products of which a side has between [`NARROW`] and [`LARGE`] elements.
@@ -113,7 +115,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 36] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 37] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -125,6 +127,7 @@ impl Coverage {
             ("padded pairs", self.padded_pairs, 8),
             ("pairs over several axes", self.pairs_over_axes, 10),
             ("pairs with alternating lanes", self.alternating_pairs, 2),
+            ("symmetric pairs", self.symmetric_pairs, 4),
             ("cut products", self.cut_products, 4),
             ("narrow products", self.narrow_products, 20),
             ("long products", self.long_products, 4),
@@ -302,6 +305,8 @@ impl Coverage {
             self.padded_pairs += usize::from(pairs.is_padded);
             self.pairs_over_axes += usize::from(nest.reduce.len() > 1);
             self.alternating_pairs += usize::from(pairs.alternates);
+            let is_symmetric = Pairs::from_nest(nest).is_some_and(|it| it.is_symmetric(nest));
+            self.symmetric_pairs += usize::from(is_symmetric && last >= LARGE);
         }
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct Pairs {
     /// `[batch, inner, lanes]`.
     lanes: Input,
     backward: bool,
+    /// Whether the rows are the lanes, so that the result is symmetric.
+    with_itself: bool,
     /// The order of the result, and whether its batches are summed.
     batches: Batches,
 }
@@ -186,6 +188,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (1000, programs(parts().prop_map(Large::Parts))),
         (60, programs(pairs(numbers).prop_map(Large::Pairs))),
         (60, programs(pairs(compared).prop_map(Large::Pairs))),
+        (200, symmetric()),
         (50, programs(convolutions().prop_map(Large::Convolution))),
         (25, programs(gradients().prop_map(Large::Gradient))),
         (40, programs(products(layout).prop_map(Large::Product))),
@@ -202,6 +205,11 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
         (40, programs(sorts::sorts().prop_map(Large::Sorts))),
         (500, programs(sorts::runs().prop_map(Large::Sorts))),
     ]
+}
+
+/// Returns programs with a symmetric reduction over pairs each.
+pub(super) fn symmetric() -> BoxedStrategy<RandomProgram> {
+    programs(symmetric_pairs().prop_map(Large::Pairs))
 }
 
 /// Returns programs with a scatter each.
@@ -361,7 +369,35 @@ fn pairs(
                 turned,
                 lanes: Input::new(&shape([inner, lanes]), dtype, values, second),
                 backward,
+                with_itself: false,
                 batches,
+            }
+        },
+    )
+}
+
+/// Returns reductions over pairs of elements of one array, with enough terms for several tasks.
+fn symmetric_pairs() -> impl Strategy<Value = Pairs> {
+    let join = prop_oneof![
+        1 => Just(Join::With(Binary::Mul)),
+        1 => Just(Join::With(Binary::Add)),
+        2 => Just(Join::Distance),
+        1 => Just(Join::Ones(Binary::Xor)),
+    ];
+    let sizes = (1_usize..3, 150_usize..250, 64_usize..80);
+    (reduce(), join, sizes, number_type(), values(), any::<u16>()).prop_map(
+        |(op, join, (batch, inner, lanes), dtype, values, seed)| {
+            let lanes = Input::new(&[batch, inner, lanes], dtype, values, seed);
+            Pairs {
+                op,
+                join,
+                bound: None,
+                rows: lanes.clone(),
+                turned: false,
+                lanes,
+                backward: false,
+                with_itself: true,
+                batches: Batches::First,
             }
         },
     )
@@ -561,8 +597,25 @@ impl Fold {
 }
 
 impl Pairs {
+    /// Returns the comparison of the combined numbers, if the program has one.
+    fn compared(&self, joined: Tensor) -> Tensor {
+        match self.bound {
+            Some((op, bound)) => {
+                let bound = super::apply::constant(bound, joined.node().dtype);
+                Tensor::compared(op, joined, bound)
+            }
+            None => joined,
+        }
+    }
+
     fn tensor(&self) -> Tensor {
         let (rows, lanes) = (self.rows.tensor(), self.lanes.tensor());
+        if self.with_itself {
+            let joined = self
+                .join
+                .apply(&lanes.expand_dims(3), &lanes.expand_dims(2));
+            return folded(self.op, &self.compared(joined), &Axes::from(1));
+        }
         let rows = if self.turned {
             rows.permute(&[0, 2, 1])
         } else {
@@ -570,13 +623,7 @@ impl Pairs {
         };
         let [rows, lanes] = [rows, lanes].map(|x| if self.backward { x.flip(1) } else { x });
         let joined = self.join.apply(&rows.expand_dims(3), &lanes.expand_dims(2));
-        let joined = match self.bound {
-            Some((op, bound)) => {
-                let bound = super::apply::constant(bound, joined.node().dtype);
-                Tensor::compared(op, joined, bound)
-            }
-            None => joined,
-        };
+        let joined = self.compared(joined);
         // [batch, inner, rows, lanes]
         match self.batches {
             Batches::First => folded(self.op, &joined, &Axes::from(1)),

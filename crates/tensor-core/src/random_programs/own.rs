@@ -153,6 +153,11 @@ fn a_scatter_to_the_next_position_is_found() {
 }
 
 #[test]
+fn a_symmetric_matrix_without_its_mirrored_half_is_found() {
+    is_found_in(Fault::UnmirroredHalf, &large::symmetric());
+}
+
+#[test]
 fn a_difference_planned_with_swapped_operands_is_found() {
     is_found(Fault::PlannedOperands);
 }

@@ -8,6 +8,8 @@
 //! rows and lanes, so no windows are stored (`fold`). A factor that cannot be read in place is
 //! copied once (`operand`). The output is divided into pieces, one task each (`piece`), and the
 //! operations after the reduction are computed piece by piece.
+//! Symmetry: of a symmetric matrix, such as the distances of all pairs of points, the results on and
+//! right of the diagonal are computed, and then mirrored (`mirror`).
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
@@ -33,6 +35,7 @@ use vector::Vector;
 
 mod fold;
 mod kernel;
+mod mirror;
 mod operand;
 mod piece;
 mod reducer;
@@ -66,6 +69,8 @@ pub(super) struct Tiles {
     finite: Vec<usize>,
     level: Level,
     end: End,
+    /// Whether the output consists of symmetric matrices over the two own axes.
+    is_symmetric: bool,
 }
 
 /// The computation that follows the sums.
@@ -113,6 +118,7 @@ impl Tiles {
         };
         let fold = Fold::new(&sizes, n_domain, maps);
         Some(Self {
+            is_symmetric: matches!(end, End::InPlace(None)) && pairs.is_symmetric(nest),
             finite,
             packs: fold.crowds(pairs.dtype.bytes()),
             fold,
@@ -206,13 +212,19 @@ impl Tiles {
     ) -> Result<()> {
         match &self.end {
             End::InPlace(epilogue) => {
-                self.for_each_piece(out.elements_mut::<A>(), |first, place, out| {
+                let out = out.elements_mut::<A>();
+                self.for_each_piece(out, |first, place, out| {
                     reduce(place, out);
                     match epilogue {
                         Some(epilogue) => Machine::new(epilogue, inputs).fill(first, out),
                         None => Ok(()),
                     }
-                })
+                })?;
+                if self.is_mirrored() {
+                    let (axis, n) = self.cut;
+                    mirror::mirror(out, self.sizes[axis], n)?;
+                }
+                Ok(())
             }
             End::Rest(rest) => with_element!(nest.dtype(), R => {
                 self.for_each_piece(out.elements_mut::<R>(), |first, place, out| {
@@ -228,6 +240,12 @@ impl Tiles {
                 })
             }),
         }
+    }
+
+    /// Returns whether only the results on and right of the diagonal of the last two axes are
+    /// computed, and then mirrored.
+    fn is_mirrored(&self) -> bool {
+        self.is_symmetric && mirror::supports(&self.roles, &self.sizes[..self.n_domain], self.cut.0)
     }
 
     /// Calls `f` for each piece, on all threads, with the number of its first element, its place,
@@ -296,8 +314,16 @@ impl Tiles {
                 std::cmp::Ordering::Greater => {}
             }
         }
+        // Of a mirrored piece, the first lane is that of the diagonal.
+        let mut index = index.to_vec();
+        let mut first_lane = 0;
+        if self.is_mirrored() {
+            first_lane = index[cut];
+            index[cut + 1] = first_lane;
+            sizes[cut + 1] -= first_lane;
+        }
         let distances = |axes: &[usize]| points(axes.iter().copied(), &sizes, strides);
-        let [row_start, lane_start] = maps.map(|map| map.at(index));
+        let [row_start, lane_start] = maps.map(|map| map.at(&index));
         Piece {
             reducer,
             fold: &self.fold,
@@ -307,7 +333,10 @@ impl Tiles {
             batches: distances(&roles.batch),
             rows: distances(&roles.rows)
                 .iter()
-                .map(|[row, _, place]| [row.wrapping_add(row_start), *place])
+                .map(|[row, _, place]| {
+                    let place = place.wrapping_add(first_lane.cast_signed());
+                    [row.wrapping_add(row_start), place]
+                })
                 .collect(),
             runs: distances(&roles.runs)
                 .iter()

@@ -146,6 +146,50 @@ fn products_of_all_sizes_around_the_tiles_are_exact() {
     }
 }
 
+#[test]
+fn symmetric_results_of_all_sizes_are_those_of_the_whole() {
+    for dtype in [DType::F32, DType::F64, DType::U32] {
+        for n in [64, 65, 79, 97, 130] {
+            let x = whole(&[n, 5], 1, dtype);
+            let batches = whole(&[2, 5, n], 2, dtype);
+            let of = |x: &Tensor, y: &Tensor| (x * y).sum(-1);
+            let name = format!("{dtype}, {n}");
+            check(&name, &of(&x.expand_dims(1), &x));
+            check(&format!("{name}, maxima"), &(x.expand_dims(1) + &x).max(-1));
+            // The second factor is the first in another order, or has another first element.
+            check(
+                &format!("{name}, flipped"),
+                &of(&x.expand_dims(1), &x.flip(0)),
+            );
+            check(
+                &format!("{name}, terms flipped"),
+                &of(&x.expand_dims(1), &x.flip(1)),
+            );
+            let [front, back] = [x.slice(0, ..-1), x.slice(0, 1..)];
+            check(
+                &format!("{name}, shifted"),
+                &of(&front.expand_dims(1), &back),
+            );
+            check(
+                &format!("{name}, batches"),
+                &(batches.expand_dims(3) * batches.expand_dims(2)).sum(1),
+            );
+            check(
+                &format!("{name}, with more"),
+                &(of(&x.expand_dims(1), &x) * 2),
+            );
+        }
+    }
+    let x = whole(&[3, 100], 3, DType::F32);
+    let distance = (x.expand_dims(2) - x.expand_dims(1)).abs();
+    check("near", &distance.lt(2.0).count(0));
+    check("all near", &distance.lt(4.0).all(0));
+    check("distances", &distance.sum(0));
+    let words = whole(&[3, 100], 3, DType::U32);
+    let ones = (words.expand_dims(2) ^ words.expand_dims(1)).count_ones();
+    check("equal bits", &ones.sum(0));
+}
+
 /// The numbers of rows, lanes and terms around the sizes of tiles, vectors and chunks.
 const SIZES: [[usize; 3]; 7] = [
     [1, 64, 2],
