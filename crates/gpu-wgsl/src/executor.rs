@@ -92,7 +92,7 @@ pub enum FallbackReason {
 impl fmt::Display for FallbackReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::F64 => "the device does not support f64 and 64-bit integers",
+            Self::F64 => "the device does not support f64 (needs 64-bit floats and 64-bit integers in shaders)",
             Self::FunctionOfF64 => "WGSL does not have this function of f64",
             Self::Sort => "the device has no kernel for sorts",
             Self::TooLong => "positions exceed 31 bits",

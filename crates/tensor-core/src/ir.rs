@@ -235,6 +235,14 @@ impl IndexMap {
         self.strides.get(axis).copied().unwrap_or(0)
     }
 
+    /// Returns whether the position is the index along one axis.
+    pub(crate) fn is_coordinate(&self, axis: usize) -> bool {
+        let mut strides = self.strides.iter().enumerate();
+        self.offset == 0
+            && axis < self.strides.len()
+            && strides.all(|(of, &stride)| stride == isize::from(of == axis))
+    }
+
     /// Returns the smallest and the largest position over loops of the given sizes, none of which
     /// may be 0. Saturates at the limits of `isize`.
     #[must_use]
@@ -335,13 +343,22 @@ impl Value {
     }
 
     /// Returns the guards of the value for changes; `None` for values without any.
-    pub fn guards_mut(&mut self) -> Option<&mut Vec<Guard>> {
+    pub(crate) fn guards_mut(&mut self) -> Option<&mut Vec<Guard>> {
         match self {
             Self::Inside(guards)
             | Self::Load { guards, .. }
             | Self::Gather { guards, .. }
             | Self::Position { guards, .. } => Some(guards),
             _ => None,
+        }
+    }
+
+    /// Adds conditions to a value that is 0 where one of them fails. Other values do not change.
+    pub fn add_guards(&mut self, more: &[Guard]) {
+        if !matches!(self, Self::Inside(_))
+            && let Some(guards) = self.guards_mut()
+        {
+            guards.extend_from_slice(more);
         }
     }
 

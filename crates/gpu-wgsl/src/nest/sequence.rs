@@ -83,11 +83,7 @@ impl NestBuilder {
         if let Value::Load { input, .. } | Value::Gather { input, .. } = &mut value {
             *input = self.input(*input, nest.inputs[*input]);
         }
-        if !matches!(value, Value::Inside(_))
-            && let Some(guards) = value.guards_mut()
-        {
-            guards.extend_from_slice(more);
-        }
+        value.add_guards(more);
         self.push(value, nest.dtypes[id])
     }
 

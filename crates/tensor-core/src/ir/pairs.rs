@@ -9,7 +9,8 @@ use super::{LoopNest, Value, ValueId};
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Reduce, Unary};
 
-/// A function of an element `x` of the left factor and an element `y` of the right factor.
+/// A function of an element `x` of the left factor and an element `y` of the right factor. All
+/// functions are commutative, because symmetric results are mirrored ([`Pairs::is_symmetric`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PairFunction {
     /// `x * y`.
@@ -22,7 +23,7 @@ pub(crate) enum PairFunction {
     Dot4I8,
 }
 
-/// A function of the bits of two words.
+/// A function of the bits of two words, commutative as each [`PairFunction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BitFunction {
     And,
@@ -111,7 +112,7 @@ impl Pairs {
         is_repeated && is_reduced && nest.output_len() >= RESULTS
     }
 
-    /// Returns whether the result for a row and a column is that for the column and the row: both
+    /// Returns whether the result does not change if the row and the column are exchanged: both
     /// factors read the same elements, and all functions of pairs are commutative.
     pub(crate) fn is_symmetric(&self, nest: &LoopNest) -> bool {
         let [&[row], &[col]] = self.own.each_ref().map(Vec::as_slice) else {

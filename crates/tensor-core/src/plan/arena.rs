@@ -128,8 +128,9 @@ impl ExprArena {
 
     /// Returns the comparison of two values, folded if both are constant.
     pub(super) fn compare(&mut self, op: Compare, a: ValueId, b: ValueId) -> ValueId {
-        // Signed integers are equal if their bits are. Positions are `u32`s, so that a comparison
-        // with a position has one form.
+        // Signed integers are equal if their bits are. They are compared as `u32`, the type of
+        // positions, so that each comparison with a position has one form, which `term_at_index`
+        // and `Scatter` recognise.
         let is_signed_word = |id: ValueId| match *self.value(id) {
             Value::Cast(DType::I32, word) => self.dtype(word) == DType::U32,
             _ => false,
@@ -192,15 +193,23 @@ impl ExprArena {
         };
         let zero = Scalar::zero(self.dtype(term));
         let is_position = |id: ValueId| match self.value(id) {
-            Value::Index(map) => map.offset == 0 && map.strides == unit(axis + 1, axis),
+            Value::Index(map) => map.is_coordinate(axis),
             _ => false,
         };
         let at = if is_position(left) { right } else { left };
         let depends = |value: &Value| value.maps().any(|map| map.stride(axis) != 0);
-        let is_index = |id: ValueId| !self.reached(id).iter().any(|&id| depends(self.value(id)));
+        let is_constant_along =
+            |id: ValueId| !self.reached(id).iter().any(|&id| depends(self.value(id)));
+        // All indices of a gather are checked, whether their terms are zero or not.
+        let has_constant_indices = || {
+            let indices = self.reachable(term).into_iter();
+            let mut indices = indices.filter_map(|id| self.value(id).checked_index());
+            indices.all(|(at, _)| is_constant_along(at))
+        };
         let has_form = (is_position(left) || is_position(right))
             && self.as_constant(other) == Some(zero)
-            && is_index(at);
+            && is_constant_along(at)
+            && has_constant_indices();
         if !has_form {
             return None;
         }
@@ -240,7 +249,7 @@ impl ExprArena {
             let zero = self.constant(zero);
             sum = self.select(inside, term, zero);
         }
-        // A sum begins with 0.0, so that it is not -0.0.
+        // A sum begins with 0.0, so a term of -0.0 becomes 0.0.
         let zero = self.constant(zero);
         Some(self.binary(Binary::Add, sum, zero))
     }
@@ -464,11 +473,7 @@ impl ExprArena {
             for map in value.maps_mut() {
                 *map = moved_map(map, &rows, to.len());
             }
-            if !matches!(value, Value::Inside(_))
-                && let Some(own) = value.guards_mut()
-            {
-                own.extend(guards.iter().cloned());
-            }
+            value.add_guards(&guards);
             Some(())
         });
         let inner = guarded.unwrap_or(root);

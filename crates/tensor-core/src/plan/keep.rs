@@ -69,7 +69,8 @@ impl Lowering<'_> {
     /// storing the outermost node removes all evaluations of the others.
     pub(super) fn worth_keeping(&self, rates: &Rates) -> BTreeSet<usize> {
         let expensive = |(&node, &evaluations): (&usize, &f64)| {
-            let is_new = !self.kept.contains(&node) && !self.is_merged(node);
+            let is_new =
+                !self.kept.contains(&node) && !self.is_merged(node) && !self.is_plain(node);
             let is_expensive = self.is_expensive(node, evaluations, self.graph.len(node), rates);
             (is_new && is_expensive).then_some(node)
         };

@@ -189,10 +189,15 @@ impl<'g> Lowering<'g> {
             Op::Select => self.combined(node, inputs, |arena, ids| {
                 arena.select(ids[0], ids[1], ids[2])
             }),
-            // Positions as signed integers are as cheap as the positions themselves.
+            // Positions are computed, not loaded, so a cast of positions counts as plain and is
+            // never stored for its readers.
             Op::Cast if this.dtype.is_integer() && self.is_index(inputs[0]) => {
                 let positions = self.lowered[inputs[0]].value;
-                self.leaf(|arena| arena.cast(this.dtype, positions))
+                let leaf = self.leaf(|arena| arena.cast(this.dtype, positions));
+                Lowered {
+                    nodes: Nodes::joined([].into_iter(), node),
+                    ..leaf
+                }
             }
             Op::Cast => self.combined(node, inputs, |arena, ids| arena.cast(this.dtype, ids[0])),
             Op::View { rows, .. } => {
@@ -477,7 +482,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// Returns the computation of a gather. The table must be a plain array, and the index must not
-    /// contain a reduction.
+    /// contain a reduction. A table of positions becomes a [`Value::Position`] and needs no array.
     fn gather(
         &mut self,
         node: usize,
@@ -488,12 +493,8 @@ impl<'g> Lowering<'g> {
     ) -> Lowered {
         self.materialise_fold(index);
         // An element of a table of positions is its own position.
-        let is_position = |map: &IndexMap| {
-            let steps = |axis_of: usize| map.stride(axis_of) == isize::from(axis_of == axis);
-            map.offset == 0 && (0..self.shape(table).len()).all(steps)
-        };
         if let Value::Index(map) = self.arena.value(self.lowered[table].value)
-            && is_position(map)
+            && map.is_coordinate(axis)
         {
             let source = self.lowered[index].clone();
             let value = Value::Position {

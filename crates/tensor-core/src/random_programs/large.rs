@@ -385,13 +385,19 @@ fn symmetric_pairs() -> impl Strategy<Value = Pairs> {
         1 => Just(Join::Ones(Binary::Xor)),
     ];
     let sizes = (1_usize..3, 150_usize..250, 64_usize..80);
-    (reduce(), join, sizes, number_type(), values(), any::<u16>()).prop_map(
-        |(op, join, (batch, inner, lanes), dtype, values, seed)| {
+    let bound = prop::sample::select(vec![0.5, 2.0]).prop_map(|bound| (Compare::Lt, bound));
+    let hits = prop::sample::select(vec![Reduce::Sum, Reduce::All, Reduce::Any]);
+    let fold = prop_oneof![
+        2 => reduce().prop_map(|op| (op, None)),
+        1 => (hits, bound.prop_map(Some)),
+    ];
+    (fold, join, sizes, number_type(), values(), any::<u16>()).prop_map(
+        |((op, bound), join, (batch, inner, lanes), dtype, values, seed)| {
             let lanes = Input::new(&[batch, inner, lanes], dtype, values, seed);
             Pairs {
                 op,
                 join,
-                bound: None,
+                bound,
                 rows: lanes.clone(),
                 turned: false,
                 lanes,

@@ -167,7 +167,7 @@ fn ungathered(
     table: &[usize],
 ) -> Tensor {
     let size = table[axis];
-    // A position for each element and each index is never stored, also in an eager scope.
+    // The comparison of each index with each position is never stored, not even in an eager scope.
     let lazily = hook::pause();
     let positions = match checked_positions("grad", index, size) {
         Ok(positions) => positions,

@@ -148,8 +148,7 @@ impl Tensor {
     ///
     /// Returns an error node of [`Error::DTypeUnsupported`] for types other than `i32` and `u32`,
     /// of [`Error::TooLarge`] if `n` exceeds 2^32 (2^31 for `i32`), and of
-    /// [`Error::EmptyReduction`] if
-    /// `n` is 0, but this tensor is not empty.
+    /// [`Error::EmptyReduction`] if `n` is 0, but this tensor is not empty.
     ///
     /// # Examples
     /// ```
@@ -178,23 +177,24 @@ impl Tensor {
                 });
             }
             let _lazily = hook::pause();
-            checked_positions(operation, &self.cast(DType::U32), n)
+            Self::by_caller(|| checked_positions(operation, &self.cast(DType::U32), n))
         });
         let positions = or_error_node!(checked);
-        count(operation, &positions, n).composed(operation, &[self])
+        Self::by_caller(|| count(operation, &positions, n)).composed(operation, &[self])
     }
 
     /// Counts the elements of this tensor in each of `n_bins` intervals of equal width between
     /// `low` and `high`, as `numpy.histogram`. The result has shape `[n_bins]` and type `u32`.
     ///
     /// Bin `k` contains the elements with `edge(k) <= x < edge(k + 1)`, the last bin also those
-    /// that equal `high`. Here `edge(k) = low + k * ((high - low) / n_bins)`, computed in the type
-    /// of this tensor, and `edge(n_bins) = high`. Other elements and NaN are not counted.
+    /// that equal `high`. Here `edge(k) = low + k * width` and `edge(n_bins) = high`, computed in
+    /// the type of this tensor; `width`, which is `(high - low) / n_bins`, is computed in `f64` and
+    /// rounded to this type. Other elements and NaN are not counted.
     ///
     /// Returns an error node of [`Error::DTypeUnsupported`] for types other than `f32` and `f64`,
     /// and of [`Error::InvalidBins`] if `n_bins` is 0 or more than 2^20, if `low` is not less than
-    /// `high`, or if a bin is infinitely wide or narrower than four units in the last place of the
-    /// larger limit, in the type of this tensor.
+    /// `high`, if `high - low` is infinite in the type of this tensor, or if a bin is narrower than
+    /// four units in the last place of the larger limit.
     ///
     /// # Examples
     /// ```
@@ -222,10 +222,17 @@ impl Tensor {
                 high,
             });
         }
+        Self::by_caller(|| count(operation, &self.bin(n_bins, [low, high]), n_bins))
+            .composed(operation, &[self])
+    }
+
+    /// Returns the number of the bin of each element, as `u32`; a number after those of all bins
+    /// for elements outside.
+    fn bin(&self, n_bins: usize, [low, high]: [f64; 2]) -> Self {
         let width = (high - low) / n_bins as f64;
-        let constant = |value: f64| Self::constant(Scalar::F64(value).cast(dtype));
+        let constant = |value: f64| Self::constant(Scalar::F64(value).cast(self.0.dtype));
         let last = (n_bins - 1) as f64;
-        let lazily = hook::pause();
+        let _lazily = hook::pause();
         // The quotient is rounded, so that it may be off by one bin near an edge.
         let near = (self - constant(low)) / constant(width);
         let near = near.floor().maximum(constant(0.0)).minimum(constant(last));
@@ -238,11 +245,8 @@ impl Tensor {
         let is_inside = self
             .ge(constant(low))
             .select(self.le(constant(high)), false);
-        // Elements outside are assigned to a position after the last bin.
         let outside = Self::constant(Scalar::U32(u32::MAX));
-        let bin = is_inside.select(bin.cast(DType::U32), outside);
-        drop(lazily);
-        count(operation, &bin, n_bins).composed(operation, &[self])
+        is_inside.select(bin.cast(DType::U32), outside)
     }
 
     /// Returns the positions of a scatter whose index replaces the axis.

@@ -134,12 +134,16 @@ impl ScatterLoops {
         else {
             return Ok(None);
         };
-        #[cfg(test)]
-        let first = first.wrapping_sub(u32::from(fault::is_planted(Fault::ScatteredPosition)));
+        // The largest index of a position. The pass checks an index that belongs to no position.
+        let largest = first as usize + if is_flipped { 0 } else { nest.domain[axis] - 1 };
         let (at, extent) = match &nest.values[at.0] {
-            Value::Position { guards, at, extent } if guards.is_empty() => (*at, Some(*extent)),
+            Value::Position { guards, at, extent } if guards.is_empty() && largest < *extent => {
+                (*at, Some(*extent))
+            }
             _ => (at, None),
         };
+        #[cfg(test)]
+        let first = first.wrapping_sub(u32::from(fault::is_planted(Fault::ScatteredPosition)));
         // The conversion of a signed index changes no bits.
         let bits = match nest.values[at.0] {
             Value::Cast(DType::U32, from) if nest.dtypes[from.0] == DType::I32 => from,
@@ -247,9 +251,9 @@ impl ScatterLoops {
             array: array.as_ref(),
             pool,
         };
-        let is_wide = self.sizes.elements() >= MANY_TERMS * self.sizes.results();
+        let has_many_terms = self.sizes.elements() >= MANY_TERMS * self.sizes.results();
         match (fold.dtype, fold.op) {
-            (DType::F32, Reduce::Sum) if is_wide => run.fill::<f32, InF64>(out),
+            (DType::F32, Reduce::Sum) if has_many_terms => run.fill::<f32, InF64>(out),
             (DType::F32, _) => run.fill_by_op::<f32>(out),
             (DType::F64, _) => run.fill_by_op::<f64>(out),
             (DType::I32, _) => run.fill_by_op::<i32>(out),

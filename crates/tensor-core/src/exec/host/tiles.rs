@@ -8,8 +8,9 @@
 //! rows and lanes, so no windows are stored (`fold`). A factor that cannot be read in place is
 //! copied once (`operand`). The output is divided into pieces, one task each (`piece`), and the
 //! operations after the reduction are computed piece by piece.
-//! Symmetry: of a symmetric matrix, such as the distances of all pairs of points, the results on and
-//! right of the diagonal are computed, and then mirrored (`mirror`).
+//! Symmetry: if the result is a symmetric matrix, such as the distances of all pairs of points,
+//! only the elements on and right of the diagonal blocks are computed; the others are copied
+//! (`mirror`).
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
@@ -245,7 +246,7 @@ impl Tiles {
     /// Returns whether only the results on and right of the diagonal of the last two axes are
     /// computed, and then mirrored.
     fn is_mirrored(&self) -> bool {
-        self.is_symmetric && mirror::supports(&self.roles, &self.sizes[..self.n_domain], self.cut.0)
+        self.is_symmetric && mirror::supports(&self.roles, &self.sizes[..self.n_domain], self.cut)
     }
 
     /// Calls `f` for each piece, on all threads, with the number of its first element, its place,
@@ -314,11 +315,12 @@ impl Tiles {
                 std::cmp::Ordering::Greater => {}
             }
         }
-        // Of a mirrored piece, the first lane is that of the diagonal.
+        // The first lane of a mirrored piece is at the diagonal.
         let mut index = index.to_vec();
-        let mut first_lane = 0;
+        let (mut first_lane, mut row_len) = (0, out.len());
         if self.is_mirrored() {
             first_lane = index[cut];
+            row_len = sizes[cut + 1];
             index[cut + 1] = first_lane;
             sizes[cut + 1] -= first_lane;
         }
@@ -330,6 +332,8 @@ impl Tiles {
             packs: self.packs,
             rows_in,
             lanes_in,
+            row_len,
+            first_lane,
             batches: distances(&roles.batch),
             rows: distances(&roles.rows)
                 .iter()

@@ -1,8 +1,8 @@
-//! The other half of a symmetric matrix.
+//! Copies from one half of a symmetric matrix to the other half.
 //!
-//! Method: the pieces of a symmetric output have whole rows, of which the elements left of the
-//! piece's diagonal block are not computed. They are copied from the rows above, in blocks of rows
-//! and columns, so that each cache line is read and written few times.
+//! Method: a piece of a symmetric output consists of whole rows. The elements left of its diagonal
+//! block are copied from the rows above, in blocks of rows and columns, so that each cache line is
+//! read and written few times.
 //!
 //! ```text
 //! piece 0   a b c d e f        computed: all
@@ -22,17 +22,19 @@ const LEAST: usize = 64;
 /// The number of columns that are copied at a time.
 const COLUMNS: usize = 16;
 
-/// Returns whether an output is divided into pieces of whole rows whose last axis are the lanes, and
-/// has enough rows.
-pub(super) fn supports(roles: &Roles, domain: &[usize], cut: usize) -> bool {
+/// Returns whether each piece of the output, `n` indices of an axis, consists of some rows of a
+/// matrix of at least `LEAST` rows, and the lanes are the last axis.
+pub(super) fn supports(roles: &Roles, domain: &[usize], (cut, n): (usize, usize)) -> bool {
     cut + 2 == domain.len()
         && domain[cut] >= LEAST
+        && n < domain[cut]
         && roles.rows == [cut]
         && roles.lanes == [cut + 1]
         && roles.runs.is_empty()
 }
 
-/// Fills the elements of symmetric matrices of `n` rows that pieces of `piece` rows have left out.
+/// Copies the computed elements to their mirrored places, in matrices of `n` rows that were
+/// computed in pieces of `piece` rows.
 pub(super) fn mirror<T: Copy + Send + Sync>(out: &mut [T], n: usize, piece: usize) -> Result<()> {
     #[cfg(test)]
     if fault::is_planted(Fault::UnmirroredHalf) {

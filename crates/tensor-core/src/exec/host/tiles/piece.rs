@@ -35,6 +35,10 @@ pub(super) struct Piece<'a, F: Reducer> {
     /// The distance of each lane of a run in the output.
     pub(super) lanes: Vec<isize>,
     pub(super) out: &'a mut [F::Out],
+    /// The elements of the output that are computed: those of each `row_len` elements from
+    /// `first_lane` on.
+    pub(super) row_len: usize,
+    pub(super) first_lane: usize,
 }
 
 /// Some lanes of a run.
@@ -67,7 +71,8 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
         }
         for (number, block) in fold.blocks.iter().enumerate() {
             // A test of early results costs little, because it ends at the first that is not final.
-            let mut results = self.out.iter();
+            let rows = self.out.chunks(self.row_len.max(1));
+            let mut results = rows.flat_map(|row| &row[self.first_lane..]);
             if number > 0 && results.all(|&result| self.reducer.is_final(result)) {
                 break;
             }

@@ -180,6 +180,12 @@ fn symmetric_results_of_all_sizes_are_those_of_the_whole() {
             );
         }
     }
+    // Several blocks of terms, some of which decide results early.
+    let long = whole(&[1100, 70], 4, DType::F32);
+    let distance = (long.expand_dims(2) - long.expand_dims(1)).abs();
+    check("long sums", &distance.sum(0));
+    check("long any", &distance.lt(0.5).any(0));
+    check("long all", &distance.lt(6.5).all(0));
     let x = whole(&[3, 100], 3, DType::F32);
     let distance = (x.expand_dims(2) - x.expand_dims(1)).abs();
     check("near", &distance.lt(2.0).count(0));
