@@ -82,7 +82,8 @@ pub enum FallbackReason {
     FunctionOfF64,
     /// The step is a sort.
     Sort,
-    /// An array length, or a position in an array, exceeds 31 bits.
+    /// An array length, a position in an array, or the size of an axis that an index selects from
+    /// exceeds 31 bits.
     TooLong,
     /// The step exceeds a limit of the device even if its loops are divided: the size of a binding,
     /// the number of loop iterations, or the size of a workgroup.
@@ -95,7 +96,7 @@ impl fmt::Display for FallbackReason {
             Self::F64 => "the device does not support f64 (needs 64-bit floats and 64-bit integers in shaders)",
             Self::FunctionOfF64 => "WGSL does not have this function of f64",
             Self::Sort => "the device has no kernel for sorts",
-            Self::TooLong => "positions exceed 31 bits",
+            Self::TooLong => "positions or sizes exceed 31 bits",
             Self::Indivisible => {
                 "exceeds the device's limit on binding size, loop iterations or workgroup size"
             }

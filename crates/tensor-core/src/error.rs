@@ -357,7 +357,7 @@ pub enum Error {
         right: Vec<usize>,
     },
     /// An index is outside of its axis.
-    #[error("index {index} is out of range (the axis has {extent} elements)")]
+    #[error("run: index {index} is out of range (the axis has {extent} elements)")]
     IndexOutOfRange {
         /// The position.
         index: f64,

@@ -244,7 +244,8 @@ impl ExprArena {
             (!depends(value)).then_some(())
         })?;
         let mut sum = term;
-        if !is_inside {
+        // The index is checked even if the term is the same at every position.
+        if !(is_inside && self.reached(term).contains(&at)) {
             let inside = self.compare(Compare::Le, at, last);
             let zero = self.constant(zero);
             sum = self.select(inside, term, zero);

@@ -27,9 +27,8 @@ struct Spread {
 }
 
 impl Tensor {
-    /// Adds each element of `values` to the element of this tensor at the position that `index`
-    /// holds; the counterpart of [`gather`](Tensor::gather). The result has the shape of this
-    /// tensor.
+    /// Returns this tensor with each element of `values` added to the element at the position that
+    /// `index` holds; the counterpart of [`gather`](Tensor::gather).
     ///
     /// The shape of `values` is that of this tensor with the axis replaced by the shape of `index`;
     /// smaller shapes broadcast. Elements with equal positions are all added. Negative positions
@@ -86,9 +85,9 @@ impl Tensor {
         self.scattered("scatter_min", Reduce::Min, [index, values], spread)
     }
 
-    /// Adds each element of `values` to an element of this tensor; `index` holds the position of
-    /// this element along `axis`, and its other coordinates are those of the value. The counterpart
-    /// of [`take_along_axis`](Tensor::take_along_axis), and PyTorch's `scatter_add`.
+    /// Returns this tensor with each element of `values` added to an element. `index` holds the
+    /// position of this element along `axis`; the other coordinates are those of the value. The
+    /// counterpart of [`take_along_axis`](Tensor::take_along_axis), and PyTorch's `scatter_add`.
     ///
     /// `index` has the rank of this tensor, and its other axes broadcast. The shape of `values` is
     /// that of this tensor with the size of `index` on the axis; smaller shapes broadcast.

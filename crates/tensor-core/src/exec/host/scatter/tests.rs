@@ -464,7 +464,11 @@ fn a_comparison_with_positions_of_another_axis_checks_its_index() {
     let table = Tensor::full(&[10], 1.0_f32);
     let elements = table.gather(&all, 0);
     let selected = index.expand_dims(-1).eq(places(12)).select(elements, 0.0);
+    // The looked up element is the same at every position.
+    let hits = places(10).gather(&at, 0).expand_dims(-1).eq(places(10));
+    let ones = hits.select(Tensor::scalar(1_u32), 0).sum(-1);
     for program in [
+        ones,
         counts(20),
         counts(10),
         counts(9),
