@@ -19,6 +19,9 @@ pub(crate) enum Fault {
     PlannedScan,
     /// A sort in descending order sorts in ascending order in a planned nest.
     PlannedSort,
+    /// The host exchanges the operands of an operation of a chain whose second operand is the value
+    /// of the chain.
+    ChainedOperands,
     /// The host moves each element of a scatter to the next position.
     ScatteredPosition,
     /// The host does not fill the mirrored half of a symmetric matrix.

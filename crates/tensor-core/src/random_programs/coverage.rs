@@ -22,6 +22,10 @@ const NARROW: usize = 4;
 const LARGE: usize = 64;
 /// The minimum number of values of one block for which a reduction is split into parts.
 const PART_VALUES: usize = 1 << 20;
+/// The length of rows from which chains of operations run row by row.
+const CHAINED: usize = 64;
+/// The maximum length of a row that a chain folds as a whole.
+const CHAINED_IN_CHUNKS: usize = 1 << 16;
 /// The number of elements that the host scans at a time.
 const SCANNED: usize = 1 << 12;
 /// A line length above the limit for sorting by comparisons.
@@ -111,11 +115,17 @@ pub(super) struct Coverage {
     pub(super) scatters_of_columns: usize,
     /// Scatters whose elements are divided into parts.
     pub(super) scatters_in_parts: usize,
+    /// Chains of operations that the host computes row by row.
+    pub(super) chains: usize,
+    /// Chains of operations on rows, with a fold of each row.
+    pub(super) folded_chains: usize,
+    /// Chains that fold rows in several chunks.
+    pub(super) chains_in_chunks: usize,
 }
 
 impl Coverage {
     /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
-    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 37] {
+    pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 40] {
         [
             ("long folds", self.long_folds, 50),
             ("folds near a block", self.folds_near_a_block, 4),
@@ -158,6 +168,9 @@ impl Coverage {
             ("wide scatters", self.wide_scatters, 1),
             ("scatters of columns", self.scatters_of_columns, 5),
             ("scatters in parts", self.scatters_in_parts, 1),
+            ("chains", self.chains, 15),
+            ("folded chains", self.folded_chains, 10),
+            ("chains in chunks", self.chains_in_chunks, 1),
         ]
     }
 
@@ -177,6 +190,7 @@ impl Coverage {
         } else if !nest.reduce.is_empty() {
             self.count_fold(nest);
         } else {
+            self.chains += usize::from(is_chain(nest));
             self.count_move(nest);
         }
     }
@@ -297,6 +311,10 @@ impl Coverage {
         });
         self.stops_in_blocks += usize::from(may_stop && last < LANES && points > 2 * BLOCK);
         self.stops_in_points += usize::from(may_stop && last >= LANES && points >= 8);
+        if pairs(nest).is_none() && is_chain(nest) {
+            self.folded_chains += 1;
+            self.chains_in_chunks += usize::from(points > CHAINED_IN_CHUNKS);
+        }
         if let Some(pairs) = pairs(nest) {
             self.pairs += 1;
             self.wide_pairs += usize::from(last >= LANES);
@@ -397,4 +415,34 @@ fn pairs(nest: &LoopNest) -> Option<PairKind> {
         is_padded,
         alternates,
     })
+}
+
+/// Returns whether a nest is a chain of operations on floats, on rows of neighbours.
+fn is_chain(nest: &LoopNest) -> bool {
+    let sizes = nest.sizes();
+    let Some(last) = sizes.len().checked_sub(1) else {
+        return false;
+    };
+    let is_operation = |id: ValueId| {
+        let value = &nest.values[id.0];
+        matches!(value, Value::Unary(..) | Value::Binary(..))
+    };
+    let is_supported = |(id, value): (usize, &Value)| match value {
+        Value::Const(_) => true,
+        Value::Load { map, guards, .. } => guards.is_empty() && matches!(map.stride(last), 0 | 1),
+        Value::Unary(Unary::Exp | Unary::Neg | Unary::Abs | Unary::Tanh, _)
+        | Value::Binary(Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, ..) => {
+            let n_before = value.operands().filter(|&it| is_operation(it)).count();
+            nest.dtypes[id].is_float() && n_before <= 1
+        }
+        Value::Reduced(..) => true,
+        _ => false,
+    };
+    let has_operation = (0..nest.values.len()).any(|id| is_operation(ValueId(id)));
+    let n_folds = nest.values.iter().filter(|value| value.is_fold()).count();
+    sizes[last] >= CHAINED
+        && (has_operation || n_folds > 0)
+        && nest.reduce.len() <= 1
+        && n_folds == nest.reduce.len()
+        && nest.values.iter().enumerate().all(is_supported)
 }

@@ -186,6 +186,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
     vec![
         (100, programs(folds().prop_map(Large::Fold))),
         (1000, programs(parts().prop_map(Large::Parts))),
+        (500, programs(long_rows().prop_map(Large::Fold))),
         (60, programs(pairs(numbers).prop_map(Large::Pairs))),
         (60, programs(pairs(compared).prop_map(Large::Pairs))),
         (200, symmetric()),
@@ -316,6 +317,30 @@ fn parts() -> impl Strategy<Value = Fold> {
                 join,
                 axis,
             }
+        },
+    )
+}
+
+/// Returns exact reductions of floats along a few rows that are longer than a part.
+fn long_rows() -> impl Strategy<Value = Fold> {
+    let len = prop_oneof![65_530_usize..65_545, 131_070_usize..131_080];
+    let what = prop::sample::select(vec![
+        (Reduce::Sum, Binary::Add, DType::F32, Values::Dyadic),
+        (Reduce::Sum, Binary::Sub, DType::F64, Values::Dyadic),
+        (
+            Reduce::Max,
+            Binary::Add,
+            DType::F32,
+            Values::RarelyOne { one_in: 1 << 17 },
+        ),
+    ]);
+    (what, 1_usize..4, len, any::<u16>(), any::<u16>()).prop_map(
+        |((op, join, dtype, values), rows, len, first, second)| Fold {
+            op,
+            x: Input::new(&[rows, len], dtype, values, first),
+            y: Input::new(&[1, len], dtype, values, second),
+            join: Join::With(join),
+            axis: Some(1),
         },
     )
 }

@@ -148,6 +148,11 @@ fn a_sort_planned_in_the_other_direction_is_found() {
 }
 
 #[test]
+fn a_chain_with_exchanged_operands_is_found() {
+    is_found(Fault::ChainedOperands);
+}
+
+#[test]
 fn a_scatter_to_the_next_position_is_found() {
     is_found_in(Fault::ScatteredPosition, &large::scatters());
 }

@@ -2,13 +2,14 @@
 //!
 //! Method: a value that is equal in all lanes is computed once. A value that depends on no reduced
 //! axis is computed before the reduction begins (the setup phase). A register is reused after its
-//! last read, so that the live registers fit the first-level cache. Some pairs of operations that
-//! often follow each other are merged into one instruction.
+//! last read, so that the live registers fit the first-level cache. Operations on floats that
+//! follow each other are merged into one instruction (`chain`).
 
 use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
-use crate::op::{Binary, Reduce, Unary};
+use crate::op::{Reduce, Unary};
 
+use super::chain::{self, Chain, MAX_LINKS};
 use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
 use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT, Slot};
@@ -32,9 +33,8 @@ pub(super) struct Compiler<'n> {
     phases: Vec<Option<Phase>>,
     /// For each value, whether the value differs between lanes.
     varies: Vec<bool>,
-    /// For each value, whether the value is merged: the instruction of its only reader computes it,
-    /// too.
-    merged: Vec<bool>,
+    /// For each value that is merged, its only reader, whose instruction computes the value, too.
+    readers: Vec<Option<usize>>,
     /// The place of each value while it is live.
     places: Vec<Option<Slot>>,
     /// For each value, its last read: the phase and the number of the reading value. Later reads
@@ -102,7 +102,7 @@ impl<'n> Compiler<'n> {
             packed: nest.packed_flag(),
             phases: vec![None; n],
             varies: vec![false; n],
-            merged: vec![false; n],
+            readers: vec![None; n],
             places: vec![None; n],
             last_use: vec![(Phase::Setup, 0); n],
             free: Vec::new(),
@@ -122,6 +122,7 @@ impl<'n> Compiler<'n> {
     /// operands precede their readers.
     pub(super) fn compile(mut self) -> Bytecode {
         self.find_phases();
+        self.merge();
         self.find_uses();
         // Accumulators are reset before the setup, so they share no register with its values.
         self.make_accumulators();
@@ -188,64 +189,82 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Determines the last reader of each value, and the values that are merged into the
-    /// instruction of their only reader.
+    /// Determines the values that are merged into the instruction of their only reader.
+    fn merge(&mut self) {
+        let nest = self.nest;
+        let mut n_reads = vec![0; nest.values.len()];
+        n_reads[nest.result().0] = 1;
+        for value in &nest.values {
+            value.operands().for_each(|operand| n_reads[operand.0] += 1);
+        }
+        // The number of operations that the instruction of each value computes.
+        let mut n_links = vec![1; nest.values.len()];
+        for (id, value) in nest.values.iter().enumerate() {
+            let is_mergeable = |operand: ValueId, phase: Phase| {
+                let n_own = value.operands().filter(|&it| it == operand).count();
+                n_reads[operand.0] == n_own
+                    && self.phases[operand.0] == Some(phase)
+                    && self.varies[operand.0]
+            };
+            match *value {
+                // Flags that are packed are not folded.
+                Value::Reduced(op, operand) if self.packed.is_none() => {
+                    let is_compare = matches!(nest.values[operand.0], Value::Compare(..));
+                    let is_supported = op != Reduce::Prod && !self.program.lanes.reduced;
+                    if is_compare && is_supported && is_mergeable(operand, Phase::Body) {
+                        self.readers[operand.0] = Some(id);
+                    }
+                }
+                Value::Unary(..) | Value::Binary(..) if chain::is_arithmetic(nest, ValueId(id)) => {
+                    let Some(phase) = self.phases[id] else {
+                        continue;
+                    };
+                    let candidates = value.operands().filter(|&operand| {
+                        chain::is_arithmetic(nest, operand)
+                            && is_mergeable(operand, phase)
+                            && n_links[operand.0] < MAX_LINKS
+                    });
+                    if let Some(operand) = candidates.max_by_key(|operand| n_links[operand.0]) {
+                        self.readers[operand.0] = Some(id);
+                        n_links[id] = n_links[operand.0] + 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether a value is merged into the instruction of its reader.
+    fn is_merged(&self, id: ValueId) -> bool {
+        self.readers[id.0].is_some()
+    }
+
+    /// Determines the last reader of each value.
     fn find_uses(&mut self) {
         let nest = self.nest;
-        let mut uses = vec![0; nest.values.len()];
-        uses[nest.result().0] = 1;
-        for value in &nest.values {
-            value.operands().for_each(|operand| uses[operand.0] += 1);
+        let is_fold = |id: usize| matches!(nest.values[id], Value::Reduced(..));
+        // The number of the value whose instruction computes each value. A fold is emitted right
+        // after its operand, whatever the number of the fold is.
+        let mut ends: Vec<usize> = (0..nest.values.len()).collect();
+        for id in (0..nest.values.len()).rev() {
+            if let Some(reader) = self.readers[id].filter(|&reader| !is_fold(reader)) {
+                ends[id] = ends[reader];
+            }
         }
         for (id, value) in nest.values.iter().enumerate() {
             // A reduction counts as a reader in the body, whichever phase reads its result.
-            let (reader, phase) = match (value, self.phases[id]) {
-                (Value::Reduced(..), _) => (id, Phase::Body),
-                (_, Some(phase)) => (id, phase),
-                _ => continue,
+            let phase = match self.phases[id] {
+                _ if is_fold(id) => Phase::Body,
+                Some(phase) => phase,
+                None => continue,
             };
             // The fold of flags that are packed reads the flags, not their shifted conversion.
-            let packed = self.packed.filter(|_| matches!(value, Value::Reduced(..)));
+            let packed = self.packed.filter(|_| is_fold(id));
             let operands = packed.map_or_else(|| value.operands().collect(), |flag| vec![flag]);
             for operand in operands {
-                let at = operand.0;
-                // A fold is emitted right after its operand, whatever the fold's own number is.
-                // Therefore the read has the number of the operand, not of the fold.
-                let reader = if matches!(value, Value::Reduced(..)) {
-                    at
-                } else {
-                    reader
-                };
-                // An instruction has room for one merged operation: a value that contains a merged
-                // value cannot be merged itself.
-                let is_single = !nest.values[at].operands().any(|inner| self.merged[inner.0]);
-                let is_only_here =
-                    uses[at] == 1 && self.phases[at] == Some(phase) && packed.is_none();
-                let alone = is_single && is_only_here && self.varies[at];
-                self.merged[at] = alone
-                    // The supported pairs: |a - b|; a * b + c with the product on the left; a fold
-                    // of a comparison.
-                    && match (value, &nest.values[at]) {
-                        (Value::Unary(Unary::Abs, _), Value::Binary(Binary::Sub, ..)) => {
-                            nest.dtypes[at].is_float()
-                        }
-                        (
-                            Value::Binary(Binary::Add | Binary::Sub, first, second),
-                            Value::Binary(Binary::Mul, ..),
-                        ) => nest.dtypes[at].is_float() && first.0 == at && second.0 != at,
-                        (Value::Reduced(op, _), Value::Compare(..)) => {
-                            *op != Reduce::Prod && !self.program.lanes.reduced
-                        }
-                        _ => false,
-                    };
-                self.last_use[at] = self.last_use[at].max((phase, reader));
-                // The reader of a merged value reads the operands of that value, so they live until
-                // the reader. The operands of a comparison that is merged into a fold are read at
-                // the comparison's own number.
-                let at_reader = self.merged[at] && !matches!(value, Value::Reduced(..));
-                for read in nest.values[at].operands().filter(|_| at_reader) {
-                    self.last_use[read.0] = self.last_use[read.0].max((phase, reader));
-                }
+                let reader = if is_fold(id) { operand.0 } else { ends[id] };
+                let last_use = &mut self.last_use[operand.0];
+                *last_use = (*last_use).max((phase, reader));
             }
         }
         // The result is read after all values.
@@ -349,7 +368,7 @@ impl<'n> Compiler<'n> {
             }
             let (code, dtype, operands) = match nest.values[id] {
                 _ if self.packed.is_some() => (Code::Pack, DType::Bool, vec![ValueId(id)]),
-                Value::Compare(compare, a, b) if self.merged[id] => (
+                Value::Compare(compare, a, b) if self.is_merged(operand) => (
                     Code::AccumulateCompare(op, compare),
                     nest.dtypes[a.0],
                     vec![a, b],
@@ -390,11 +409,9 @@ impl<'n> Compiler<'n> {
 
     /// Emits a value and then the folds that read the value.
     fn emit(&mut self, id: usize, phase: Phase) {
-        let operands = if self.merged[id] {
-            self.nest.values[id].operands().collect()
-        } else {
-            self.emit_value(id)
-        };
+        if !self.is_merged(ValueId(id)) {
+            self.emit_value(id);
+        }
         if phase == Phase::Body {
             self.emit_folds(id);
             // The fold may have been the last reader.
@@ -402,7 +419,7 @@ impl<'n> Compiler<'n> {
                 self.release(id);
             }
         }
-        for operand in operands {
+        for operand in self.operands(id) {
             // Operands of earlier phases stay: the body runs again for the next point.
             let is_last = self.last_use[operand.0] <= (phase, id);
             if is_last && self.phases[operand.0] == Some(phase) {
@@ -411,16 +428,38 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the instruction of a value, unless no instruction is needed. Returns the operands that
-    /// the instruction reads.
-    fn emit_value(&mut self, id: usize) -> Vec<ValueId> {
+    /// Emits the instruction of a value, unless no instruction is needed.
+    fn emit_value(&mut self, id: usize) {
         let Some((code, dtype, operands)) = self.code(id) else {
-            return Vec::new();
+            return;
         };
         let destination = self.destination(id);
         let instruction = self.instruction(code, dtype, &operands, destination, !self.varies[id]);
         self.program.instructions.push(instruction);
+    }
+
+    /// Returns the operands of a value and of the values that are merged into its instruction.
+    fn operands(&self, id: usize) -> Vec<ValueId> {
+        let mut operands = Vec::new();
+        let mut open = vec![ValueId(id)];
+        while let Some(id) = open.pop() {
+            for operand in self.nest.values[id.0].operands() {
+                if self.is_merged(operand) {
+                    open.push(operand);
+                } else {
+                    operands.push(operand);
+                }
+            }
+        }
         operands
+    }
+
+    /// Returns the code of the chain that ends with a value.
+    fn chain(&self, id: usize) -> Code {
+        let is_merged = |id| self.is_merged(id);
+        let chain = Chain::new(self.nest, ValueId(id), is_merged, |id| Some(self.place(id)));
+        let chain = chain.unwrap_or_else(|| unreachable!("each value has a place"));
+        Code::Chain(Box::new(chain))
     }
 
     /// Returns a map for an access that reads no input.
@@ -436,10 +475,6 @@ impl<'n> Compiler<'n> {
     fn code(&mut self, id: usize) -> Option<(Code, DType, Vec<ValueId>)> {
         let nest = self.nest;
         let of = |value: ValueId| nest.dtypes[value.0];
-        let factors = |value: ValueId| match nest.values[value.0] {
-            Value::Binary(_, a, b) => (a, b),
-            _ => unreachable!("only operations of two operands are merged into others"),
-        };
         Some(match &nest.values[id] {
             Value::Const(scalar) => {
                 let register = self.register(true);
@@ -515,14 +550,10 @@ impl<'n> Compiler<'n> {
                 (code, DType::U32, operands)
             }
             Value::Unary(Unary::IsNan, a) => (Code::IsNan, of(*a), vec![*a]),
-            Value::Unary(Unary::Abs, a) if self.merged[a.0] => {
-                let (x, y) = factors(*a);
-                (Code::AbsDifference, of(*a), vec![x, y])
-            }
+            Value::Unary(_, a) if self.is_merged(*a) => (self.chain(id), of(*a), vec![]),
             Value::Unary(op, a) => (Code::Unary(*op), of(*a), vec![*a]),
-            Value::Binary(op, a, c) if self.merged[a.0] => {
-                let (x, y) = factors(*a);
-                (Code::MulAdd(*op), of(*a), vec![x, y, *c])
+            Value::Binary(_, a, b) if self.is_merged(*a) || self.is_merged(*b) => {
+                (self.chain(id), of(*a), vec![])
             }
             Value::Binary(op, a, b) => (Code::Binary(*op), of(*a), vec![*a, *b]),
             Value::Compare(op, a, b) => (Code::Compare(*op), of(*a), vec![*a, *b]),

@@ -13,6 +13,13 @@ use crate::Float;
 use crate::math::{CHUNK, Chunks};
 use crate::op::Unary;
 
+/// Returns whether an operation is an elementary function.
+#[inline(always)]
+pub(super) fn has(op: Unary) -> bool {
+    use Unary::{Cos, Erf, Erfc, Exp, Ln, Sigmoid, Sin, Tanh};
+    matches!(op, Cos | Erf | Erfc | Exp | Ln | Sigmoid | Sin | Tanh)
+}
+
 /// Computes `d[i] = op(a[i])` for an elementary function `op`.
 pub(super) fn unary<T: Chunks>(level: Level, op: Unary, d: &mut [T], a: &[T]) {
     /// Runs the loop over a function of `Math`.

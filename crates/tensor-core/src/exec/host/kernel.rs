@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::lanes::Stored;
 use super::moves::Moves;
 use super::product::Product;
+use super::rows::ChainRows;
 use super::scan::ScanLoops;
 use super::scatter::ScatterLoops;
 use super::sort::SortLoops;
@@ -45,6 +46,7 @@ pub(super) struct Span<'a> {
 enum Form {
     Nothing,
     Moves(Moves),
+    Rows(Box<ChainRows>),
     Loops(Box<Loops>),
     Product(Box<Product>),
     Scan(Box<ScanLoops>),
@@ -69,6 +71,8 @@ impl Kernel {
             Form::Product(Box::new(product))
         } else if let Some(moves) = Moves::from_nest(nest) {
             Form::Moves(moves)
+        } else if let Some(rows) = ChainRows::new(nest) {
+            Form::Rows(Box::new(rows))
         } else {
             Form::Loops(Box::new(Loops::new(nest)))
         };
@@ -87,6 +91,9 @@ impl Kernel {
             Form::Moves(moves) => with_element!(self.nest.dtype(), T => {
                 moves.fill::<T>(inputs, out.elements_mut())?;
             }),
+            Form::Rows(rows) => with_element!(self.nest.dtype(), T => {
+                rows.fill::<T>(inputs, out.elements_mut())?;
+            }),
             Form::Loops(loops) => with_element!(self.nest.dtype(), T => {
                 loops.fill::<T>(inputs, out.elements_mut())?;
             }),
@@ -104,7 +111,7 @@ impl Kernel {
     pub(super) fn can_fill_spans(&self) -> bool {
         match &self.form {
             Form::Nothing | Form::Product(_) | Form::Sort(_) | Form::Scatter(_) => false,
-            Form::Moves(_) => true,
+            Form::Moves(_) | Form::Rows(_) => true,
             Form::Loops(loops) => loops.can_fill_spans(),
             Form::Scan(scan) => scan.can_fill_spans(),
         }
@@ -123,6 +130,7 @@ impl Kernel {
                 let loops = self.loops_of_moves.get_or_init(|| Loops::new(&self.nest));
                 loops.fill_span(span, out)
             }
+            Form::Rows(rows) => rows.fill_span(span, out),
             Form::Loops(loops) => loops.fill_span(span, out),
             Form::Scan(scan) => scan.fill_span(span, out),
         }

@@ -80,6 +80,7 @@ pub(super) trait LaneType: bytemuck::Pod + Copy + PartialEq + PartialOrd {
 
 /// Folds the accumulators of a reduction into one. On flags, which are 0 or 1, `All` is the smaller
 /// and `Any` the larger operand.
+#[inline(always)]
 pub(super) fn total<T: LaneType>(op: Reduce, lanes: &[T; FOLDED_LANES]) -> T {
     match op {
         Reduce::Sum => halved(lanes, T::plus),

@@ -3,10 +3,6 @@
 //! Role: the inner loops of the host executor. Every function here is inlined into `step`, and
 //! `step` into the loop of `blocks`, which runs with the widest vector instructions of the CPU.
 
-use std::ops::{Add, Mul, Sub};
-
-use crate::op::Binary;
-
 /// An operand: one value per lane, or one value for all lanes.
 #[derive(Clone, Copy)]
 pub(super) enum View<'a, T> {
@@ -114,9 +110,17 @@ pub(super) fn folded<A: Copy, D: Copy>(
 /// lengths are constants, so that all accumulators stay in CPU registers.
 #[inline(always)]
 pub(super) fn halved<T: Copy>(lanes: &[T; FOLDED_LANES], join: impl Fn(T, T) -> T) -> T {
+    // This is a plain loop because the compiler does not always inline calls of `array::from_fn`.
     #[inline(always)]
-    fn half<T: Copy, const N: usize>(lanes: &[T], join: impl Fn(T, T) -> T) -> [T; N] {
-        std::array::from_fn(|lane| join(lanes[lane], lanes[lane + N]))
+    fn half<T: Copy, const N: usize, const HALF: usize>(
+        lanes: &[T; N],
+        join: impl Fn(T, T) -> T,
+    ) -> [T; HALF] {
+        let mut joined = [lanes[0]; HALF];
+        for (lane, joined) in joined.iter_mut().enumerate() {
+            *joined = join(lanes[lane], lanes[lane + HALF]);
+        }
+        joined
     }
     let lanes: [T; FOLDED_LANES / 2] = half(lanes, &join);
     let lanes: [T; FOLDED_LANES / 4] = half(&lanes, &join);
@@ -170,45 +174,6 @@ pub(super) fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl
     };
     for (at, d) in d.iter_mut().enumerate() {
         *d = f(of(a, at), of(b, at));
-    }
-}
-
-/// Computes `d[i] = a[i] * b[i] + c[i]` (or `- c[i]`), not fused: the product is rounded, then the
-/// sum.
-#[inline(always)]
-pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
-    op: Binary,
-    d: &mut [T],
-    a: View<'_, T>,
-    b: View<'_, T>,
-    c: View<'_, T>,
-) {
-    #[inline(always)]
-    fn with<T: Copy + Mul<Output = T>>(
-        d: &mut [T],
-        a: View<'_, T>,
-        b: View<'_, T>,
-        c: View<'_, T>,
-        f: impl Fn(T, T) -> T,
-    ) {
-        // Each of the first three arms captures a uniform operand in the closure and maps over the
-        // other two. Three uniform operands do not occur.
-        match (a, b, c) {
-            (View::Lanes(a), b, View::Uniform(c)) => map2(d, View::Lanes(a), b, |a, b| f(a * b, c)),
-            (a, View::Uniform(b), c) => map2(d, a, c, |a, c| f(a * b, c)),
-            (View::Uniform(a), b, c) => map2(d, b, c, |b, c| f(a * b, c)),
-            (View::Lanes(a), View::Lanes(b), View::Lanes(c)) => {
-                let terms = a.iter().zip(b).zip(c);
-                d.iter_mut()
-                    .zip(terms)
-                    .for_each(|(d, ((&a, &b), &c))| *d = f(a * b, c));
-            }
-        }
-    }
-    if op == Binary::Add {
-        with(d, a, b, c, |product, c| product + c);
-    } else {
-        with(d, a, b, c, |product, c| product - c);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ir::{Guard, LoopNest};
 use crate::op::{Binary, Compare, Reduce, Unary};
 
+use super::chain::Chain;
 use super::compile::Compiler;
 use super::lane_axes::LaneAxes;
 
@@ -66,10 +67,8 @@ pub(super) enum Code {
     Pack,
     /// Folds a comparison of the first two operands into the destination.
     AccumulateCompare(Reduce, Compare),
-    /// Computes `|a - b|`.
-    AbsDifference,
-    /// Computes `a * b + c` (or `- c`), not fused: the product is rounded, then the sum.
-    MulAdd(Binary),
+    /// Computes operations that follow each other, with operands of their own.
+    Chain(Box<Chain<Slot>>),
 }
 
 /// An operation on a block of lanes.

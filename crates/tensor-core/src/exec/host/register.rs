@@ -36,6 +36,15 @@ impl Register {
         Self(lines)
     }
 
+    /// Returns a register with room for `lanes` lanes of any type, 8 bytes each at most, that
+    /// contains unspecified numbers: clearing takes longer than the loops of a short row.
+    pub(super) fn scratch(lanes: usize) -> Self {
+        let n_lines = lanes.div_ceil(LANES_A_LINE);
+        let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        lines.resize(n_lines, CacheLine([0; 16]));
+        Self(lines)
+    }
+
     /// Returns an empty list with room for `n_lines` lines, from the cache if the latest entry is
     /// large enough.
     fn empty(n_lines: usize) -> Vec<CacheLine> {

@@ -6,14 +6,17 @@
 use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
 use crate::ir::WORD_BITS;
-use crate::op::{Compare, Reduce};
+use crate::op::{Compare, Reduce, Unary};
 
 use super::bits;
+use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand, Results, Rows};
 use super::lanes::{LaneType, compare, lanes_of};
-use super::loops::{View, choose, fold, map, map2, mul_add, update2};
+use super::loops::{View, choose, fold, map, update2};
 use super::machine::Machine;
 use super::program::{Code, Instruction, Slot};
 use super::register::{Destination, with_lane};
+use super::vector::FloatVector;
+use crate::math::Chunks;
 
 impl Machine<'_> {
     /// Returns an operand of the current block.
@@ -59,7 +62,7 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn step(&mut self, instruction: &Instruction, destination: &mut Destination<'_>) {
         let len = if instruction.uniform { 1 } else { self.len };
-        let [a, b, c] = instruction.operands;
+        let [a, b, _] = instruction.operands;
         let dtype = instruction.dtype;
         match &instruction.code {
             Code::Unary(op) => with_lane!(dtype, T => {
@@ -84,41 +87,9 @@ impl Machine<'_> {
             Code::Cast(to) => {
                 with_lane!(dtype, T => cast(*to, destination, self.lanes::<T>(a), len))
             }
-            Code::AbsDifference => match dtype {
-                DType::F64 => {
-                    let out = &mut destination.lanes_mut()[..len];
-                    map2(out, self.view::<f64>(a), self.view::<f64>(b), |a, b| {
-                        f64::abs(a - b)
-                    });
-                }
-                _ => {
-                    let out = &mut destination.lanes_mut()[..len];
-                    map2(out, self.view::<f32>(a), self.view::<f32>(b), |a, b| {
-                        f32::abs(a - b)
-                    });
-                }
-            },
-            Code::MulAdd(op) => match dtype {
-                DType::F64 => {
-                    let out = &mut destination.lanes_mut()[..len];
-                    mul_add(
-                        *op,
-                        out,
-                        self.view::<f64>(a),
-                        self.view::<f64>(b),
-                        self.view::<f64>(c),
-                    );
-                }
-                _ => {
-                    let out = &mut destination.lanes_mut()[..len];
-                    mul_add(
-                        *op,
-                        out,
-                        self.view::<f32>(a),
-                        self.view::<f32>(b),
-                        self.view::<f32>(c),
-                    );
-                }
+            Code::Chain(chain) => match dtype {
+                DType::F64 => self.run_chain::<f64>(chain, destination),
+                _ => self.run_chain::<f32>(chain, destination),
             },
             // A sum of `bool` counts in u32: operand and accumulator have different types.
             Code::Accumulate(op) if dtype == DType::Bool && *op == Reduce::Sum => {
@@ -196,6 +167,38 @@ impl Machine<'_> {
                 self.fault = self.fault.take().or(fault);
             }
         }
+    }
+}
+
+impl Machine<'_> {
+    /// Runs a chain on the current block.
+    #[inline(never)]
+    fn run_chain<T: FloatVector + Chunks>(
+        &self,
+        chain: &Chain<Slot>,
+        destination: &mut Destination<'_>,
+    ) {
+        let operand = |slot| match self.view::<T>(slot) {
+            View::Uniform(number) => Operand::Number(number),
+            View::Lanes(array) => Operand::Lanes(Elements {
+                array,
+                start: 0,
+                step: 0,
+            }),
+        };
+        let mut links = [Link::Unary(Unary::Abs); MAX_LINKS];
+        for (link, of_chain) in links.iter_mut().zip(&chain.links) {
+            *link = of_chain.map(operand);
+        }
+        self.level.run(Rows {
+            level: self.level,
+            first: operand(chain.first),
+            links: &links[..chain.links.len()],
+            n_rows: 1,
+            len: self.len,
+            scratch: [&mut [], &mut []],
+            results: Results::Lanes(&mut destination.lanes_mut()[..self.len]),
+        });
     }
 }
 

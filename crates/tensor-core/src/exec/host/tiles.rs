@@ -22,6 +22,7 @@ use super::lanes::Stored;
 use super::level::Level;
 use super::machine::Machine;
 use super::program::Bytecode;
+use super::vector::Vector;
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::Result;
 use crate::ir::{Guard, IndexMap, LoopNest, Pairs, Value, ValueId};
@@ -32,7 +33,6 @@ use operand::{Operand, Source};
 use piece::Piece;
 use reducer::{Reducer, WithReducer};
 use roles::{Limits, Roles};
-use vector::Vector;
 
 mod fold;
 mod kernel;
@@ -43,7 +43,6 @@ mod reducer;
 mod roles;
 #[cfg(test)]
 mod tests;
-mod vector;
 
 /// The maximum number of terms of a reduction: the table of its blocks takes at most 6 MB. An axis
 /// that is only repeated may be much longer than any array.

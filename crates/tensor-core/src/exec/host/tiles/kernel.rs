@@ -26,8 +26,8 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::lanes::LaneType;
+use super::super::vector::Vector;
 use super::reducer::Reducer;
-use super::vector::Vector;
 use crate::op::Reduce;
 
 /// The largest number of rows of a tile.

@@ -8,10 +8,10 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::lanes::LaneType;
+use super::super::vector::Vector;
 use super::fold::Fold;
 use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Terms, Tile};
 use super::reducer::Reducer;
-use super::vector::Vector;
 
 /// The number of rows from which packing the lanes pays.
 const PACKED_ROWS: usize = 8;

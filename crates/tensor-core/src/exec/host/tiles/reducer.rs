@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use pulp::Simd;
 
 use super::super::lanes::{Stored, larger, smaller};
-use super::vector::{FloatVector, Vector, bits_of, map};
+use super::super::vector::{FloatVector, Vector, bits_of, map};
 use crate::dtype::DType;
 use crate::ir::{BitFunction, PairFunction, Reduction};
 use crate::op::{Compare, Reduce};

@@ -3,12 +3,10 @@
 use bytemuck::Pod;
 use pulp::Simd;
 
-use super::super::lanes::{LaneType, Stored};
+use super::lanes::{LaneType, Stored};
 
 /// A number with vectors.
-pub(in crate::exec::host) trait Vector:
-    Stored<Lane = Self> + LaneType
-{
+pub(super) trait Vector: Stored<Lane = Self> + LaneType {
     /// A vector of the instruction set `S`. All types of 32 bits have equally many lanes.
     type Of<S: Simd>: Pod;
     /// Returns whether a number is neither infinite nor NaN.
@@ -35,6 +33,22 @@ pub(super) trait FloatVector: Vector {
     fn mul_add<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>, z: Self::Of<S>) -> Self::Of<S>;
     /// Returns `|x - y|`.
     fn distance<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `x - y`.
+    fn sub<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `x / y`.
+    fn div<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `-x`.
+    fn neg<S: Simd>(simd: S, x: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `|x|`.
+    fn abs<S: Simd>(simd: S, x: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the square root, rounded correctly.
+    fn sqrt<S: Simd>(simd: S, x: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `x` where it is NaN, and `y` elsewhere.
+    fn nan_or<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `y` where `y >= x`, and `x` elsewhere.
+    fn at_least<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns `y` where `y <= x`, and `x` elsewhere.
+    fn at_most<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
 }
 
 /// Implements [`Vector`] by the functions of `pulp`.
@@ -119,7 +133,13 @@ macro_rules! extreme_f64 {
 
 /// Implements [`FloatVector`] by the functions of `pulp`.
 macro_rules! float_vector {
-    ($float:ty, $of:ident, $mul_add:ident, $sub:ident, $abs:ident) => {
+    (
+        $float:ty,
+        $of:ident,
+        [$mul_add:ident, $sub:ident, $div:ident],
+        [$neg:ident, $abs:ident, $sqrt:ident],
+        [$select:ident, $equal:ident, $at_least:ident, $at_most:ident]
+    ) => {
         impl FloatVector for $float {
             #[inline(always)]
             fn mul_add<S: Simd>(simd: S, x: S::$of, y: S::$of, z: S::$of) -> S::$of {
@@ -129,6 +149,46 @@ macro_rules! float_vector {
             #[inline(always)]
             fn distance<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
                 simd.$abs(simd.$sub(x, y))
+            }
+
+            #[inline(always)]
+            fn sub<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$sub(x, y)
+            }
+
+            #[inline(always)]
+            fn div<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$div(x, y)
+            }
+
+            #[inline(always)]
+            fn neg<S: Simd>(simd: S, x: S::$of) -> S::$of {
+                simd.$neg(x)
+            }
+
+            #[inline(always)]
+            fn abs<S: Simd>(simd: S, x: S::$of) -> S::$of {
+                simd.$abs(x)
+            }
+
+            #[inline(always)]
+            fn sqrt<S: Simd>(simd: S, x: S::$of) -> S::$of {
+                simd.$sqrt(x)
+            }
+
+            #[inline(always)]
+            fn nan_or<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$select(simd.$equal(x, x), y, x)
+            }
+
+            #[inline(always)]
+            fn at_least<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$select(simd.$at_least(y, x), y, x)
+            }
+
+            #[inline(always)]
+            fn at_most<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$select(simd.$at_most(y, x), y, x)
             }
         }
     };
@@ -166,8 +226,30 @@ vector!(
     |_| true,
     extreme!(max_u32s, min_u32s)
 );
-float_vector!(f32, f32s, mul_add_e_f32s, sub_f32s, abs_f32s);
-float_vector!(f64, f64s, mul_add_e_f64s, sub_f64s, abs_f64s);
+float_vector!(
+    f32,
+    f32s,
+    [mul_add_e_f32s, sub_f32s, div_f32s],
+    [neg_f32s, abs_f32s, sqrt_f32s],
+    [
+        select_f32s,
+        equal_f32s,
+        greater_than_or_equal_f32s,
+        less_than_or_equal_f32s
+    ]
+);
+float_vector!(
+    f64,
+    f64s,
+    [mul_add_e_f64s, sub_f64s, div_f64s],
+    [neg_f64s, abs_f64s, sqrt_f64s],
+    [
+        select_f64s,
+        equal_f64s,
+        greater_than_or_equal_f64s,
+        less_than_or_equal_f64s
+    ]
+);
 
 /// Returns a vector with all bits set in the lanes where a mask is set, and zeros elsewhere.
 #[inline(always)]

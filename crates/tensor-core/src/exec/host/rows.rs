@@ -1,0 +1,407 @@
+//! Nests that are one chain of operations, computed row by row.
+//!
+//! Role: computes a nest if its loops are rows of neighbouring elements, with one chain of
+//! operations on each element and at most one fold along the row: the steps of softmax and of layer
+//! normalization, sums of rows, and chains over whole arrays. Other nests run in other loops
+//! (`kernel`).
+//! Method: `chain` computes all rows of a task in one call. The cost of starting a row is therefore
+//! small compared with the cost of its elements, and the CPU loads the next row while it computes
+//! one. An operand is a number for each lane of a row, a number for each row, or one number for the
+//! whole nest.
+//!
+//! ```text
+//! for each row i:                             first x[i, ..]
+//!     total[i] = sum of exp(x[i, j] - m[i])   links [- m[i], exp], fold: sum
+//!     out[i] = epilogue at i                  the interpreter, in place
+//! ```
+
+use super::around_fold::epilogue_of;
+use super::chain::{
+    Chain, Elements, GROUP, Link, MAX_LINKS, Operand, Results, Rows, is_arithmetic, needs_scratch,
+};
+use super::functions;
+use super::kernel::Span;
+use super::lane_axes::{LaneAxes, flat_stride};
+use super::lanes::Stored;
+use super::level::Level;
+use super::machine::Machine;
+use super::program::Bytecode;
+use super::register::Register;
+use super::vector::FloatVector;
+use crate::dtype::{DType, HostData, Scalar};
+use crate::error::Result;
+use crate::ir::{IndexMap, LoopNest, Value, ValueId};
+use crate::math::Chunks;
+use crate::op::{Reduce, Unary};
+use crate::parallel;
+
+#[cfg(test)]
+mod tests;
+
+/// The minimum number of elements of a row, if there are several rows. The interpreter computes
+/// many short rows at a time.
+const LEAST_LANES: usize = 64;
+/// The number of elements of a chunk of a long row. Each chunk is folded separately.
+const CHUNK: usize = 1 << 16;
+/// The maximum number of chunks of all rows. The number of elements of a repeated axis, and so the
+/// number of chunks, may exceed the memory.
+const MAX_CHUNKS: usize = 1 << 20;
+/// The minimum number of values that one task computes: some tens of microseconds.
+const TASK_VALUES: usize = 1 << 17;
+
+/// A compiled nest.
+#[derive(Debug)]
+pub(super) struct ChainRows {
+    chain: Chain<Source>,
+    fold: Option<Reduce>,
+    /// The program that computes the output in place from the folds; `None` if the folds themselves
+    /// are the output.
+    epilogue: Option<Bytecode>,
+    /// The sizes of the loops over rows.
+    sizes: Vec<usize>,
+    /// The number of elements of a row.
+    len: usize,
+    /// The number of output elements of a task.
+    task: usize,
+    level: Level,
+}
+
+/// The source of an operand.
+#[derive(Debug, Clone)]
+enum Source {
+    Number(Scalar),
+    /// An element of an input for each row. The map has a stride for each loop over rows.
+    Row(usize, IndexMap),
+    /// Consecutive elements of an input for each row; the map is that of the first element.
+    Lanes(usize, IndexMap),
+}
+
+/// Runs `$body` with `$out` defined as the same elements, which are floats, as elements of their
+/// own type.
+macro_rules! with_floats {
+    ($elements:expr, $out:ident => $body:expr) => {{
+        let dtype = element_type($elements);
+        let Some(bytes) = Stored::as_bytes_mut($elements) else {
+            unreachable!("the results of chains are floats, which are their own lanes");
+        };
+        match dtype {
+            DType::F64 => {
+                let $out: &mut [f64] = bytemuck::cast_slice_mut(bytes);
+                $body
+            }
+            _ => {
+                let $out: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+                $body
+            }
+        }
+    }};
+}
+
+/// Returns the type of elements.
+fn element_type<T: Stored>(_: &[T]) -> DType {
+    T::DTYPE
+}
+
+impl ChainRows {
+    /// Compiles a nest. Returns `None` if the nest is not a chain on rows, or if the interpreter is
+    /// faster.
+    pub(super) fn new(nest: &LoopNest) -> Option<Self> {
+        let n_domain = nest.domain.len();
+        let mut folds = nest.values.iter().enumerate().filter(|it| it.1.is_fold());
+        let (fold, last) = match (folds.next(), folds.next()) {
+            (None, _) => (None, nest.result()),
+            (Some((id, &Value::Reduced(op, operand))), None) => (Some((ValueId(id), op)), operand),
+            _ => return None,
+        };
+        let sizes = nest.sizes();
+        let (n_row_axes, end) = match fold {
+            Some(_) => (n_domain, sizes.len()),
+            None => (first_lane_axis(nest), n_domain),
+        };
+        let len = sizes[n_row_axes..end].iter().product::<usize>();
+        let n_rows = sizes[..n_row_axes].iter().product::<usize>();
+        let is_usual = len >= LEAST_LANES || (n_rows == 1 && fold.is_none());
+        let dtype = nest.dtypes[last.0];
+        if !is_usual || !dtype.is_float() || nest.dtype() != dtype {
+            return None;
+        }
+        // The interpreter folds many rows side by side if neighbouring rows are neighbours in the
+        // inputs, too.
+        let n_chunks = n_rows.saturating_mul(len.div_ceil(CHUNK));
+        if fold.is_some() && (n_chunks > MAX_CHUNKS || !LaneAxes::choose(nest).reduced) {
+            return None;
+        }
+        let chain = chain_of(nest, last, n_row_axes)?;
+        if fold.is_none() && chain.links.is_empty() {
+            return None;
+        }
+        let epilogue = fold.filter(|fold| fold.0 != nest.result()).map(|fold| {
+            let results = IndexMap::in_order(&nest.domain);
+            Bytecode::in_place(&epilogue_of(nest, &[fold.0], &results))
+        });
+        let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
+        let wish = TASK_VALUES.div_ceil(values_an_element);
+        let row = if fold.is_some() { 1 } else { len };
+        Some(Self {
+            chain,
+            fold: fold.map(|fold| fold.1),
+            epilogue,
+            sizes: sizes[..n_row_axes].to_vec(),
+            len,
+            // Whole rows; or whole groups, so that the vectors of each task are aligned.
+            task: wish.next_multiple_of(if row <= 2 * wish { row } else { GROUP }),
+            level: Level::best(),
+        })
+    }
+
+    /// Computes all output elements.
+    pub(super) fn fill<T: Stored>(&self, inputs: &[&HostData], out: &mut [T]) -> Result<()> {
+        let starts = vec![0; inputs.len()];
+        let span = |first| Span {
+            inputs,
+            starts: &starts,
+            first,
+        };
+        if self.has_long_folds() {
+            let in_parallel = out.len() > self.task || self.len > 2 * CHUNK;
+            with_floats!(out, out => self.fold_long_rows(&span(0), out, in_parallel)?);
+            return self.run_epilogue(&span(0), out);
+        }
+        if out.len() <= self.task {
+            return self.fill_span(&span(0), out);
+        }
+        parallel::for_each(
+            out.chunks_mut(self.task).enumerate(),
+            || (),
+            |(), (task, out)| self.fill_span(&span(task * self.task), out),
+        )
+    }
+
+    /// Computes consecutive elements of the output on the calling thread.
+    pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
+        if self.has_long_folds() {
+            with_floats!(out, out => self.fold_long_rows(span, out, false)?);
+        } else {
+            with_floats!(out, out => self.fill_rows(span, out));
+        }
+        self.run_epilogue(span, out)
+    }
+
+    /// Computes the output from the folds, in place.
+    fn run_epilogue<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
+        let Some(epilogue) = &self.epilogue else {
+            return Ok(());
+        };
+        let mut machine = Machine::new(epilogue, span.inputs);
+        for (input, start) in span.starts.iter().enumerate() {
+            machine.shift_input(input, -start.cast_signed());
+        }
+        machine.fill(span.first, out)
+    }
+
+    /// Returns whether rows are folded in chunks.
+    fn has_long_folds(&self) -> bool {
+        self.fold.is_some() && self.len > CHUNK
+    }
+
+    /// Computes the folds of rows: first the folds of the chunks of each row, then the folds of
+    /// these results.
+    fn fold_long_rows<T: FloatVector + Chunks>(
+        &self,
+        span: &Span<'_>,
+        out: &mut [T],
+        in_parallel: bool,
+    ) -> Result<()> {
+        let n_chunks = self.len.div_ceil(CHUNK);
+        let mut totals = vec![T::ZERO; out.len() * n_chunks];
+        let fold = |(chunk, total): (usize, &mut T)| {
+            let (row, lane) = (span.first + chunk / n_chunks, chunk % n_chunks * CHUNK);
+            let len = CHUNK.min(self.len - lane);
+            self.run_chain(span, (row, lane), [1, len], std::slice::from_mut(total));
+            Ok(())
+        };
+        let mut chunks = totals.iter_mut().enumerate();
+        if in_parallel {
+            parallel::for_each(chunks, || (), |(), chunk| fold(chunk))?;
+        } else {
+            chunks.try_for_each(fold)?;
+        }
+        let chunks = Elements {
+            array: &totals,
+            start: 0,
+            step: n_chunks.cast_signed(),
+        };
+        self.run_rows(Operand::Lanes(chunks), &[], [out.len(), n_chunks], out);
+        Ok(())
+    }
+
+    /// Computes consecutive results of the chain.
+    fn fill_rows<T: FloatVector + Chunks>(&self, span: &Span<'_>, out: &mut [T]) {
+        // The number of output elements of a row.
+        let n_outputs = if self.fold.is_some() { 1 } else { self.len };
+        // Rows along the last loop over rows have equal distances.
+        let n_together = self.sizes.last().copied().unwrap_or(1);
+        let mut done = 0;
+        while done < out.len() {
+            let element = span.first + done;
+            let (row, lane) = (element / n_outputs, element % n_outputs);
+            let rest = out.len() - done;
+            let (shape, n) = if lane == 0 && rest >= n_outputs {
+                let n_rows = (rest / n_outputs).min(n_together - row % n_together);
+                ([n_rows, self.len], n_rows * n_outputs)
+            } else {
+                // The end or the start of a row.
+                let len = rest.min(n_outputs - lane);
+                ([1, len], len)
+            };
+            self.run_chain(span, (row, lane), shape, &mut out[done..done + n]);
+            done += n;
+        }
+    }
+
+    /// Computes the results of the chain for some rows of lanes, from a lane of a row on.
+    fn run_chain<T: FloatVector + Chunks>(
+        &self,
+        span: &Span<'_>,
+        start: (usize, usize),
+        shape: [usize; 2],
+        out: &mut [T],
+    ) {
+        let operand = |source: &Source| self.operand(span, source, start);
+        let mut links = [Link::Unary(Unary::Abs); MAX_LINKS];
+        for (link, of_chain) in links.iter_mut().zip(&self.chain.links) {
+            *link = of_chain.as_ref().map(operand);
+        }
+        let links = &links[..self.chain.links.len()];
+        self.run_rows(operand(&self.chain.first), links, shape, out);
+    }
+
+    /// Computes a chain on rows of lanes.
+    fn run_rows<T: FloatVector + Chunks>(
+        &self,
+        first: Operand<'_, T>,
+        links: &[Link<Operand<'_, T>>],
+        [n_rows, len]: [usize; 2],
+        out: &mut [T],
+    ) {
+        let mut scratch = match needs_scratch(&first, links, self.fold) {
+            true => [(); 2].map(|()| Register::scratch(len.min(GROUP))),
+            false => Default::default(),
+        };
+        self.level.run(Rows {
+            level: self.level,
+            first,
+            links,
+            n_rows,
+            len,
+            scratch: scratch.each_mut().map(Register::lanes_mut),
+            results: match self.fold {
+                Some(op) => Results::Totals(op, out),
+                None => Results::Lanes(out),
+            },
+        });
+    }
+
+    /// Returns an operand from a lane of a row on.
+    fn operand<'a, T: FloatVector>(
+        &self,
+        span: &Span<'a>,
+        source: &Source,
+        (row, lane): (usize, usize),
+    ) -> Operand<'a, T> {
+        let elements = |input: usize, map: &IndexMap, lane: usize| {
+            let mut start = map.offset.wrapping_add(lane.cast_signed());
+            let mut row = row;
+            for (&size, &stride) in self.sizes.iter().zip(&map.strides).rev() {
+                start = start.wrapping_add(stride.wrapping_mul((row % size).cast_signed()));
+                row /= size;
+            }
+            Elements {
+                array: T::slice(span.inputs[input]).unwrap_or_default(),
+                start: start.wrapping_sub(span.starts[input].cast_signed()),
+                step: map.strides.last().copied().unwrap_or(0),
+            }
+        };
+        match source {
+            Source::Number(number) => Operand::Number(T::from_scalar(*number).unwrap_or_default()),
+            Source::Row(input, map) => Operand::Row(elements(*input, map, 0)),
+            Source::Lanes(input, map) => Operand::Lanes(elements(*input, map, lane)),
+        }
+    }
+}
+
+/// Returns the first of the last axes along which the elements of each input are neighbours, or the
+/// same element.
+fn first_lane_axis(nest: &LoopNest) -> usize {
+    let n_domain = nest.domain.len();
+    let is_even = |&first: &usize| {
+        let mut maps = nest.values.iter().flat_map(Value::maps);
+        maps.all(|map| lane_stride(map, first, &nest.domain[first..]).is_some())
+    };
+    let firsts = (0..n_domain).rev().take_while(is_even);
+    firsts.last().unwrap_or(n_domain)
+}
+
+/// Returns 1 if neighbouring lanes are neighbours in an input, 0 if they are the same element, and
+/// `None` otherwise. Lanes run along the axes from `first` on, which have these sizes.
+fn lane_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
+    if map.strides[first..first + sizes.len()]
+        .iter()
+        .all(|&stride| stride == 0)
+    {
+        return Some(0);
+    }
+    flat_stride(map, first, sizes).filter(|&stride| stride == 1)
+}
+
+/// Returns whether a value is an operation of chains on rows.
+fn is_link(nest: &LoopNest, id: ValueId) -> bool {
+    let is_function = match nest.values[id.0] {
+        Value::Unary(op, _) => functions::has(op) && nest.dtypes[id.0].is_float(),
+        _ => false,
+    };
+    is_function || is_arithmetic(nest, id)
+}
+
+/// Returns the chain that ends with a value of a nest, if the value is one. Lanes run along the
+/// axes from `first_lane` on.
+fn chain_of(nest: &LoopNest, last: ValueId, first_lane: usize) -> Option<Chain<Source>> {
+    let sizes = nest.sizes();
+    let mut readers = vec![0; nest.values.len()];
+    for value in &nest.values {
+        let [a, b] = [value.operands().next(), value.operands().nth(1)];
+        // A value that reads another twice is one reader.
+        for operand in value.operands().take(if a == b { 1 } else { usize::MAX }) {
+            readers[operand.0] += 1;
+        }
+    }
+    let is_merged = |id: ValueId| readers[id.0] == 1 && is_link(nest, id);
+    let source = |id: ValueId| match &nest.values[id.0] {
+        Value::Const(number) => Some(Source::Number(*number)),
+        Value::Load { input, map, guards } if guards.is_empty() => {
+            let end = if nest.reduce.is_empty() {
+                nest.domain.len()
+            } else {
+                sizes.len()
+            };
+            let stride = lane_stride(map, first_lane, &sizes[first_lane..end])?;
+            let of_rows = IndexMap {
+                offset: map.offset,
+                strides: map.strides[..first_lane].to_vec(),
+            };
+            Some(match stride {
+                0 => Source::Row(*input, of_rows),
+                _ => Source::Lanes(*input, of_rows),
+            })
+        }
+        _ => None,
+    };
+    if is_link(nest, last) {
+        let chain = Chain::new(nest, last, is_merged, source)?;
+        return (chain.links.len() <= MAX_LINKS).then_some(chain);
+    }
+    Some(Chain {
+        first: source(last)?,
+        links: Vec::new(),
+    })
+}
