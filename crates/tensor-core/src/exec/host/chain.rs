@@ -488,28 +488,27 @@ fn load<S: Simd, T: FloatVector, const N: usize>(
     at: usize,
 ) -> [T::Of<S>; N] {
     let width = T::n_lanes::<S>();
-    match operand {
-        View::Uniform(x) => [T::splat(simd, x); N],
-        View::Lanes(lanes) if lanes.len() >= N * width => {
-            let lanes = &lanes[at..][..N * width];
-            std::array::from_fn(
-                #[inline(always)]
-                |number| {
-                    let lanes = &lanes[number * width..][..width];
-                    bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes))
-                },
-            )
+    let lanes = match operand {
+        View::Uniform(x) => return [T::splat(simd, x); N],
+        View::Lanes(lanes) => lanes,
+    };
+    // These are plain loops because the compiler does not always inline calls of `array::from_fn`.
+    let mut vectors = [T::splat(simd, T::identity(Reduce::Sum)); N];
+    if lanes.len() >= N * width {
+        let lanes = &lanes[at..][..N * width];
+        for (number, vector) in vectors.iter_mut().enumerate() {
+            let lanes = &lanes[number * width..][..width];
+            *vector = bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes));
         }
+    } else {
         // Fewer lanes than the vectors have: the others are 0.
-        View::Lanes(lanes) => std::array::from_fn(
-            #[inline(always)]
-            |number| {
-                let start = lanes.len().min(number * width);
-                let end = lanes.len().min(start + width);
-                <T as Vector>::load(simd, &lanes[start..end])
-            },
-        ),
+        for (number, vector) in vectors.iter_mut().enumerate() {
+            let start = lanes.len().min(number * width);
+            let end = lanes.len().min(start + width);
+            *vector = <T as Vector>::load(simd, &lanes[start..end]);
+        }
     }
+    vectors
 }
 
 /// Applies all operations to `N` vectors of lanes.
