@@ -109,7 +109,7 @@ impl<O> Chain<O> {
     /// operation may be such a value.
     ///
     /// # Panics
-    /// If a value of the chain is no operation.
+    /// If a value of the chain is not an operation.
     pub(super) fn new(
         nest: &LoopNest,
         mut last: ValueId,
