@@ -4,10 +4,10 @@
 //! operations on each element and at most one fold along the row: the steps of softmax and of layer
 //! normalization, sums of rows, and chains over whole arrays. Other nests run in other loops
 //! (`kernel`).
-//! Method: `chain` computes all rows of a task in one call. The cost of starting a row is therefore
-//! small compared with the cost of its elements, and the CPU loads the next row while it computes
-//! one. An operand is a number for each lane of a row, a number for each row, or one number for the
-//! whole nest.
+//! Method: `chain_loops` computes all rows of a task in one call. The cost of starting a row is
+//! therefore small compared with the cost of its elements, and the CPU loads the next row while it
+//! computes one. An operand is a number for each lane of a row, a number for each row, or one
+//! number for the whole nest.
 //!
 //! ```text
 //! for each row i:                             first x[i, ..]
@@ -16,9 +16,8 @@
 //! ```
 
 use super::around_fold::epilogue_of;
-use super::chain::{
-    Chain, Elements, GROUP, Link, MAX_LINKS, Operand, Results, Rows, is_arithmetic, needs_scratch,
-};
+use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand, is_arithmetic, needs_scratch};
+use super::chain_loops::{GROUP, Results, Rows};
 use super::functions;
 use super::kernel::Span;
 use super::lane_axes::{LaneAxes, flat_stride};

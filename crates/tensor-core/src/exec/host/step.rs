@@ -9,7 +9,8 @@ use crate::ir::WORD_BITS;
 use crate::op::{Compare, Reduce, Unary};
 
 use super::bits;
-use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand, Results, Rows};
+use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand};
+use super::chain_loops::{Results, Rows};
 use super::lanes::{LaneType, compare, lanes_of};
 use super::loops::{View, choose, fold, map, update2};
 use super::machine::Machine;
