@@ -52,17 +52,17 @@ impl<O> Link<O> {
         }
     }
 
-    /// Returns two flags: whether the operation is an elementary function, and whether the function
-    /// always needs a separate loop.
+    /// Returns whether the operation is an elementary function.
     #[inline(always)]
-    pub(super) fn is_function(&self) -> [bool; 2] {
+    pub(super) fn is_function(&self) -> bool {
+        matches!(self, Self::Unary(op) if functions::has(*op))
+    }
+
+    /// Returns whether the operation is an elementary function that always needs a separate loop.
+    #[inline(always)]
+    pub(super) fn needs_own_loop(&self) -> bool {
         use Unary::{Exp, Ln, Sigmoid, Tanh};
-        match self {
-            Self::Unary(op) if functions::has(*op) => {
-                [true, !matches!(op, Exp | Ln | Sigmoid | Tanh)]
-            }
-            _ => [false; 2],
-        }
+        self.is_function() && !matches!(self, Self::Unary(Exp | Ln | Sigmoid | Tanh))
     }
 
     /// Returns the operation with another operand.
@@ -191,5 +191,5 @@ pub(super) fn needs_scratch<T>(
     fold: Option<Reduce>,
 ) -> bool {
     let is_array = links.is_empty() && matches!(first, Operand::Lanes(_));
-    links.iter().any(|link| link.is_function()[0]) || (fold.is_some() && !is_array)
+    links.iter().any(|link| link.is_function()) || (fold.is_some() && !is_array)
 }

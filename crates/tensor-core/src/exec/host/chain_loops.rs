@@ -135,10 +135,7 @@ impl<'a, T: FloatVector + Chunks> Group<'a, T> {
         loop {
             let n_before = links.iter().position(
                 #[inline(always)]
-                |link| {
-                    let [is_function, has_own_loop] = link.is_function();
-                    has_own_loop || (is_function && is_alone)
-                },
+                |link| link.needs_own_loop() || (is_alone && link.is_function()),
             );
             let (arithmetic, rest) = links.split_at(n_before.unwrap_or(links.len()));
             let is_uniform = matches!(first, Some(View::Uniform(_)));
