@@ -47,6 +47,7 @@ pub(super) struct Machine<'p> {
 }
 
 impl<'p> Machine<'p> {
+    /// Creates a machine for inputs that begin with their first elements.
     pub(super) fn new(program: &'p Bytecode, inputs: &'p [&'p HostData]) -> Self {
         let block = program.register_lanes().next_multiple_of(FOLDED_LANES);
         let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
@@ -64,6 +65,20 @@ impl<'p> Machine<'p> {
         };
         for &(register, scalar) in &program.constants {
             machine.set_uniform(register, scalar);
+        }
+        machine
+    }
+
+    /// Creates a machine for inputs that begin with later elements: `starts` contains the number of
+    /// the array's element with which each input begins.
+    pub(super) fn with_starts(
+        program: &'p Bytecode,
+        inputs: &'p [&'p HostData],
+        starts: &[usize],
+    ) -> Self {
+        let mut machine = Self::new(program, inputs);
+        for (input, start) in starts.iter().enumerate() {
+            machine.shift_input(input, -start.cast_signed());
         }
         machine
     }

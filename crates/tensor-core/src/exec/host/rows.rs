@@ -191,11 +191,7 @@ impl ChainRows {
         let Some(epilogue) = &self.epilogue else {
             return Ok(());
         };
-        let mut machine = Machine::new(epilogue, span.inputs);
-        for (input, start) in span.starts.iter().enumerate() {
-            machine.shift_input(input, -start.cast_signed());
-        }
-        machine.fill(span.first, out)
+        Machine::with_starts(epilogue, span.inputs, span.starts).fill(span.first, out)
     }
 
     /// Returns whether rows are folded in chunks.

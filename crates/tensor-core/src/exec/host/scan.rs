@@ -311,11 +311,7 @@ impl<'a, S: Stored<Lane = S> + LaneType> Task<'a, S> {
         let machine = match &loops.operand {
             Operand::Input(_) => None,
             Operand::Computed(program) => {
-                let mut machine = Machine::new(program, span.inputs);
-                for (input, start) in span.starts.iter().enumerate() {
-                    machine.shift_input(input, -start.cast_signed());
-                }
-                Some(machine)
+                Some(Machine::with_starts(program, span.inputs, span.starts))
             }
         };
         let zeros = |is_needed: bool| vec![S::zeroed(); if is_needed { len } else { 0 }];

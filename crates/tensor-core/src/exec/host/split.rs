@@ -86,11 +86,7 @@ impl Loops {
     /// Computes consecutive elements of the output on the calling thread. The machine is a new one
     /// each time, because it borrows the inputs, which change from piece to piece.
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
-        let mut machine = Machine::new(&self.program, span.inputs);
-        for (input, start) in span.starts.iter().enumerate() {
-            machine.shift_input(input, -start.cast_signed());
-        }
-        machine.fill(span.first, out)
+        Machine::with_starts(&self.program, span.inputs, span.starts).fill(span.first, out)
     }
 }
 
