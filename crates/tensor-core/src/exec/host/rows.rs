@@ -26,6 +26,7 @@ use super::level::Level;
 use super::machine::Machine;
 use super::program::Bytecode;
 use super::register::Register;
+use super::split::TASK_VALUES;
 use super::vector::FloatVector;
 use crate::dtype::{DType, HostData, Scalar};
 use crate::error::Result;
@@ -45,8 +46,6 @@ const CHUNK: usize = 1 << 16;
 /// The maximum number of chunks of all rows. The number of elements of a repeated axis, and so the
 /// number of chunks, may exceed the memory.
 const MAX_CHUNKS: usize = 1 << 20;
-/// The minimum number of values that one task computes: some tens of microseconds.
-const TASK_VALUES: usize = 1 << 17;
 
 /// A compiled nest.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::ir::LoopNest;
 use crate::parallel;
 
 /// The minimum number of values that one task computes: some tens of microseconds.
-const TASK_VALUES: usize = 1 << 17;
+pub(super) const TASK_VALUES: usize = 1 << 17;
 /// The number of tasks that keeps any machine busy. With fewer tasks the reduction may be split,
 /// too.
 const ENOUGH_TASKS: usize = 32;
