@@ -112,15 +112,15 @@ fn bench(options: &Options) -> Result<ExitCode> {
         options.only.is_empty() || patterns.any(|pattern| id.contains(pattern))
     };
     tasks.retain(|task| is_chosen(&task.id.to_string()));
-    if options.list {
-        let ids = tasks.iter().map(|task| format!("{}\n", task.id));
-        print(ids.collect::<String>())?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
         eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
         return Ok(ExitCode::from(USAGE));
+    }
+    if options.list {
+        let ids = tasks.iter().map(|task| format!("{}\n", task.id));
+        print(ids.collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
