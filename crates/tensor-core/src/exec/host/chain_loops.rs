@@ -207,7 +207,10 @@ fn fill<S: Simd, T: FloatVector + Chunks, const N: usize>(
     }
 }
 
-/// Folds lanes into accumulators, as [`LaneType::accumulate`] does with [`Fold::Together`].
+/// Folds lanes into accumulators, as [`LaneType::accumulate`](super::lanes::LaneType::accumulate)
+/// does with [`Fold::Together`]. The results have the same bits, except that the sign of an extreme
+/// 0 and the bits of an extreme NaN may differ: the last of equal lanes is the extreme here, the
+/// first there, and the lanes of an overlapping group belong to other accumulators.
 ///
 /// A row has few lanes, so the time for the lanes at its end counts. Loops in plain Rust fold these
 /// lanes one by one, in memory. Here the last lanes of a sum are loaded as one group that is padded
