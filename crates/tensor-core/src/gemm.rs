@@ -24,7 +24,8 @@
 //! [`Tolerance`](crate::compare::Tolerance) contains the derivation; tests use the form
 //! `Tolerance::relative(inner / 2 + 1)` scaled by [`magnitudes`](Oracle::magnitudes). NaN and
 //! infinity propagate as in IEEE arithmetic: `0 · ∞` is NaN. The threads split rows and columns,
-//! never a sum, so their number does not change the bits.
+//! never a sum, and sums are added in blocks whose lengths depend on `inner` alone. The number of
+//! threads therefore does not change the bits.
 
 pub use oracle::{Oracle, oracle};
 
@@ -105,7 +106,8 @@ pub(crate) fn multiply_into<T: Float>(
 ///
 /// The library divides large products itself and packs each factor once for all threads. It enters
 /// rayon's pool for that, so smaller products, for which entering takes too long, are divided here.
-/// The bits of the result are equal in each case: the order of a sum depends on `inner` alone.
+/// The bits of the result are equal in each case: the order of a sum depends on `inner` alone, and
+/// on whether the product is a single row or column.
 fn multiply_on_threads<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -116,8 +118,8 @@ fn multiply_on_threads<T: Float>(
     /// The number of multiply-adds of one thread from which on the library divides the product:
     /// about a millisecond.
     const MANY: usize = 1 << 26;
-    /// The minimum number of rows or columns of one thread. The library computes single rows and
-    /// columns with other kernels, whose sums have another order.
+    /// The minimum number of rows or columns of one thread. At least 2, because the sums of single
+    /// rows and columns have another order.
     const MIN_SIDE: usize = 32;
     let (rows, cols) = c.dim();
     let n_products = rows.saturating_mul(cols).saturating_mul(a.ncols());
@@ -262,6 +264,9 @@ mod tests {
             [900, 2, 900],
             [4099, 64, 40],
             [33, 4096, 2001],
+            [100, 20_000, 50],
+            [130, 1000, 40],
+            [40, 1025, 300],
             [1024, 1024, 1024],
         ] {
             let (a, b) = (random(rows, inner, 0), random(inner, cols, 1));
