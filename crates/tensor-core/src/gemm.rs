@@ -30,7 +30,7 @@
 pub use oracle::{Oracle, oracle};
 
 use crate::{Error, Float, Result, parallel, shape};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Slice, s};
 
 mod library;
 mod oracle;
@@ -102,6 +102,34 @@ pub(crate) fn multiply_into<T: Float>(
     Ok(())
 }
 
+/// Computes some rows or columns of a product into `c` on the current thread. The bits are those of
+/// the whole product, whose numbers of rows and columns are `whole`. A product with a single row or
+/// column must be computed as a whole.
+///
+/// # Errors
+/// As [`matmul_into`].
+pub(crate) fn multiply_part_into<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut c: ArrayViewMut2<'_, T>,
+    whole: [usize; 2],
+) -> Result<()> {
+    let (rows, cols) = c.dim();
+    if whole.contains(&1) || (rows > 1 && cols > 1) {
+        return multiply_into(a, b, c, false);
+    }
+    // The sums of a single row or column have another order, so it is computed twice.
+    let mut results = Array2::from_elem((rows.max(2), cols.max(2)), T::ZERO);
+    let a = a.broadcast((results.nrows(), a.ncols()));
+    let b = b.broadcast((b.nrows(), results.ncols()));
+    // Both broadcasts repeat an axis of length 1, or none.
+    if let (Some(a), Some(b)) = (a, b) {
+        multiply_into(a, b, results.view_mut(), false)?;
+    }
+    c.assign(&results.slice(s![..rows, ..cols]));
+    Ok(())
+}
+
 /// Computes `a · b` into `c` on all threads. The matrices must not be empty.
 ///
 /// The library divides large products itself and packs each factor once for all threads. It enters
@@ -159,7 +187,7 @@ mod tests {
     use super::*;
     use crate::compare::{Tolerance, assert_close};
     use crate::rng::Philox;
-    use ndarray::{Array, Array1, Axis, s};
+    use ndarray::{Array, Array1, Axis};
 
     fn random(rows: usize, cols: usize, stream: u64) -> Array2<f32> {
         let random = Philox::new(3).stream(stream);
@@ -283,6 +311,37 @@ mod tests {
             for other in others {
                 assert_close(&one.0, other.0, Tolerance::bits());
                 assert_close(&one.1, other.1, Tolerance::bits());
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_product_have_the_bits_of_the_whole() {
+        for [rows, inner, cols] in [
+            [130, 1000, 40],
+            [40, 513, 130],
+            [70, 64, 70],
+            [5, 1, 5],
+            [9, 2, 3],
+            [3, 5000, 2],
+        ] {
+            let (a, b) = (random(rows, inner, 0), random(inner, cols, 1));
+            let whole = matmul(a.view(), b.view()).unwrap();
+            for step in [1, 2, 33, 64, 65] {
+                let mut by_rows = Array2::from_elem((rows, cols), f32::NAN);
+                for first in (0..rows).step_by(step) {
+                    let range = s![first..rows.min(first + step), ..];
+                    let c = by_rows.slice_mut(range);
+                    multiply_part_into(a.slice(range), b.view(), c, [rows, cols]).unwrap();
+                }
+                assert_close(&by_rows, &whole, Tolerance::bits());
+                let mut by_cols = Array2::from_elem((rows, cols), f32::NAN);
+                for first in (0..cols).step_by(step) {
+                    let range = s![.., first..cols.min(first + step)];
+                    let c = by_cols.slice_mut(range);
+                    multiply_part_into(a.view(), b.slice(range), c, [rows, cols]).unwrap();
+                }
+                assert_close(&by_cols, &whole, Tolerance::bits());
             }
         }
     }

@@ -43,10 +43,12 @@
 //! each position of an output axis; an executor may recognise this form and write the elements to
 //! their positions instead.
 
+mod matrices;
 mod packing;
 mod pairs;
 mod scatter;
 
+pub(crate) use matrices::Matrices;
 pub(crate) use packing::WORD_BITS;
 pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
 pub(crate) use scatter::{Scatter, ScatterFold};

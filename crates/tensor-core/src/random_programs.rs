@@ -72,6 +72,8 @@ pub struct Tally {
     products: usize,
     /// The number of steps that run in bands.
     banded_steps: usize,
+    /// The number of products that run in bands.
+    banded_products: usize,
     /// The number of arrays of which only one piece of a band exists at a time.
     scratch_arrays: usize,
 }
@@ -97,6 +99,7 @@ impl Sum for Tally {
             steps: a.steps + b.steps,
             products: a.products + b.products,
             banded_steps: a.banded_steps + b.banded_steps,
+            banded_products: a.banded_products + b.banded_products,
             scratch_arrays: a.scratch_arrays + b.scratch_arrays,
         })
     }
@@ -217,6 +220,9 @@ impl On<'_> {
             tally.products += products.count();
             for band in plan.bands.iter() {
                 tally.banded_steps += band.steps.len();
+                let steps = band.steps.iter().map(|&at| &plan.steps[at]);
+                let products = steps.filter(|step| step.nest.contract.is_some());
+                tally.banded_products += products.count();
                 tally.scratch_arrays += band.steps.len() - band.outputs.len();
             }
             seen(&plan);

@@ -22,6 +22,13 @@ fn layer_norm(x: &Tensor) -> Tensor {
     centered / (variance + 1e-5).sqrt()
 }
 
+/// Returns `softmax(q · kᵀ / √width) · v` for each index of the first axis.
+fn attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
+    let width = q.shape().unwrap()[2] as f64;
+    let scores = q.matmul(&k.swap_axes(1, 2)) / width.sqrt();
+    scores.softmax(2).matmul(v)
+}
+
 /// Returns a plan for the host in which bands of any size are worth it.
 fn planned(tensors: &[&Tensor]) -> (Plan, Vec<Arc<dyn Storage>>) {
     let target = Target {
@@ -64,6 +71,40 @@ fn softmax_and_layer_norm_are_one_band_without_temporaries() {
         assert_eq!(plan.peak_bytes(), 0);
         let pieces = band.n_rows.div_ceil(band.piece_rows);
         assert!(pieces >= 32, "{pieces} pieces");
+    }
+}
+
+#[test]
+fn attention_is_one_band_and_holds_no_scores() {
+    for [batch, length, width] in [[16, 256, 64], [2, 1000, 64], [1, 2048, 16], [1, 4096, 64]] {
+        let [q, k, v] = [0, 1, 2].map(|_| random(&[batch, length, width]));
+        let (plan, data) = Plan::new(&[&attention(&q, &k, &v)], &Host::new().target()).unwrap();
+        let band = band(&plan);
+        assert_eq!(band.steps.len(), plan.steps.len(), "{}", plan.explain());
+        assert_eq!(plan.peak_bytes(), 0);
+        let host = Host::new();
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(2);
+        let threads = threads.build().unwrap();
+        threads.install(|| run(&host, &plan, &data));
+        let (scores, result) = (4 * batch * length * length, 4 * batch * length * width);
+        let extra = host.peak_bytes() - result;
+        // Two arrays of the scores of a piece for each thread, at most 2 MiB.
+        assert!(
+            extra <= 4 << 20 && extra < scores / 2,
+            "{extra} bytes beyond the result, scores of {scores} bytes"
+        );
+    }
+}
+
+#[test]
+fn products_stay_outside_if_their_pieces_would_have_few_rows() {
+    // Products of few rows, with a factor of 8 MB, and with a factor of 1 MB.
+    for [rows, inner, is_banded] in [[40, 256, 0], [1024, 2048, 0], [1024, 256, 1]] {
+        let product = random(&[rows, inner]).matmul(&random(&[inner, 1024]));
+        let (plan, _) = planned(&[&product.softmax(1)]);
+        let in_band = plan.bands.iter().flat_map(|band| &band.steps);
+        let products = in_band.filter(|&&at| plan.steps[at].nest.contract.is_some());
+        assert_eq!(products.count(), is_banded, "{}", plan.explain());
     }
 }
 
@@ -122,6 +163,19 @@ fn programs() -> Vec<(&'static str, Vec<Tensor>)> {
     let table = random(&[7]);
     let at = x.argmax(2).cast(DType::I32) % 7;
     programs.push(("gather", vec![table.gather(&at, 0).sum(1)]));
+    // Products with operations on rows between them: the last piece has one row, or pieces consist
+    // of a part of a product, or of whole products. Sums have one block or several.
+    for [batch, length, width] in [[1, 993, 16], [3, 300, 20], [40, 48, 64], [1, 700, 70]] {
+        let [q, k, v] = [0, 1, 2].map(|_| random(&[batch, length, width]));
+        programs.push(("attention", vec![attention(&q, &k, &v)]));
+        // The columns of the last product are the outer side of its result.
+        let scores = q.matmul(&k.swap_axes(1, 2)).softmax(2);
+        let turned = v.swap_axes(1, 2).matmul(&scores.swap_axes(1, 2));
+        programs.push(("turned attention", vec![turned * 2.0]));
+    }
+    let wide = random(&[300, 40]).cast(DType::F64);
+    let product = wide.matmul(&random(&[40, 60]).cast(DType::F64));
+    programs.push(("f64", vec![product.softmax(1), product.max(1)]));
     // Positions, comparisons and other types.
     let even = (Tensor::arange(50) % 2).eq(0);
     let counted = (x.gt(x.mean(Axes::keepdims(2))) & even).count(2);
@@ -358,9 +412,10 @@ fn a_large_band_begins_within_a_small_one() {
 
 #[test]
 fn a_plan_has_no_bands_if_waiting_for_an_input_raises_the_peak() {
-    let (x, narrow) = (random(&[256, 8]), random(&[8, 4096]));
+    // The products have too few rows to join bands.
+    let (x, narrow) = (random(&[200, 8]), random(&[8, 4096]));
     // A band reads a large array, which was computed early, and the maxima of the columns of a
-    // chain of products. In the meantime the chain needs an array of 256 rows of `len`.
+    // chain of products. In the meantime the chain needs an array of 200 rows of `len`.
     let planned = |len: usize, min_band: Option<usize>| {
         let early = x.matmul(&narrow);
         let large = x.matmul(&random(&[8, 4096])).matmul(&random(&[4096, 8]));

@@ -7,8 +7,10 @@
 //! Method: the result of each step of a band is divided into the same number of rows. To compute a
 //! row of one result, a step reads the same row of other results of the band, and any elements of
 //! arrays from outside. Both are decided by arithmetic on index maps. Steps join a band in the
-//! order of the plan, as long as there are enough rows and a row is small enough. A step stays
-//! outside if the band would then hold large outputs that single steps have freed by that time.
+//! order of the plan, as long as there are enough rows and a row is small enough. A product of
+//! matrices joins if each piece has enough rows of the product, because the other factor is read
+//! for each piece. A step stays outside if the band would then hold large outputs that single steps
+//! have freed by that time.
 //!
 //! ```text
 //!             step 0: maximum   step 1: sum of exp   step 2: division
@@ -22,10 +24,10 @@ use std::ops::Range;
 use super::guards::gcd;
 use super::{Buffer, BufferId, Kind, Step};
 use crate::hash::HashMap;
-use crate::ir::{IndexMap, LoopNest, Pairs, Scatter, Value};
+use crate::ir::{IndexMap, LoopNest, Matrices, Pairs, Scatter, Value};
 
-/// The maximum number of bytes that the steps of a band read and write for one piece: half of a
-/// second-level cache of 1 MiB.
+/// The maximum number of bytes that the steps of a band without products read and write for one
+/// piece: half of a second-level cache of 1 MiB.
 pub(super) const PIECE_BYTES: usize = 1 << 19;
 /// The maximum number of bytes of outputs that a band may hold after single steps would have freed
 /// them.
@@ -34,6 +36,16 @@ const HELD_BYTES: usize = PIECE_BYTES / 8;
 const ENOUGH_PIECES: usize = 32;
 /// The minimum number of bytes of a piece if there are fewer than [`ENOUGH_PIECES`].
 const LEAST_PIECE_BYTES: usize = 1 << 14;
+
+/// The maximum number of bytes of a piece if the band contains products of matrices, and of the
+/// factor that all pieces read: a share of a third-level cache. A product packs this factor for
+/// each piece, so larger pieces are faster than those that fit into a second-level cache.
+const PRODUCT_PIECE_BYTES: usize = 1 << 21;
+/// The minimum number of lines of a product in a piece. The packing of the other factor then takes
+/// a small share of the time.
+const PRODUCT_LINES: usize = 32;
+/// The minimum number of pieces of a band with products, unless smaller arrays need fewer.
+const PRODUCT_PIECES: usize = 8;
 
 /// The maximum distance of the steps of a band in a plan, which limits the time to find it.
 const MAX_STEPS: usize = 64;
@@ -309,13 +321,18 @@ impl Steps<'_> {
     /// Returns the maximum number of rows of a band that consists of one step; `None` if the step
     /// cannot belong to a band.
     fn n_rows_alone(self, at: usize) -> Option<usize> {
-        let step = &self.steps[at];
-        // The host computes these reductions by separate code, which reads whole arrays.
-        let is_pairs = || Pairs::from_nest(&step.nest).is_some_and(|it| it.is_large(&step.nest));
-        let is_scatter = || Scatter::from_nest(&step.nest).is_some();
-        let n_rows = step.nest.output_len();
-        let is_apart = || step.nest.contract.is_some() || is_pairs() || is_scatter();
-        (n_rows > 1 && !is_apart()).then_some(n_rows)
+        let nest = &self.steps[at].nest;
+        let n_rows = if nest.contract.is_some() {
+            matrices(nest)?.n_lines()
+        } else {
+            // The host computes these reductions by separate code, which reads whole arrays.
+            let is_pairs = Pairs::from_nest(nest).is_some_and(|pairs| pairs.is_large(nest));
+            if is_pairs || Scatter::from_nest(nest).is_some() {
+                return None;
+            }
+            nest.output_len()
+        };
+        (n_rows > 1).then_some(n_rows)
     }
 
     /// Returns the largest number of rows into which all members can be divided, if all but the
@@ -348,8 +365,53 @@ impl Steps<'_> {
             fewer.dedup();
             fewer.into_iter().find(is_divided)?
         };
-        let row_bytes = self.row_bytes(members, places, n_rows);
-        (row_bytes <= PIECE_BYTES && n_rows >= n_pieces(n_rows, row_bytes)).then_some(n_rows)
+        self.piece_rows(members, places, n_rows)
+            .is_some()
+            .then_some(n_rows)
+    }
+
+    /// Returns the number of rows of a piece of a band. Returns `None` if a row is too large, if
+    /// there are too few rows, or if a piece has too few lines of a product.
+    fn piece_rows(self, members: &[usize], places: &Places, n_rows: usize) -> Option<usize> {
+        let row_bytes = self.row_bytes(members, places, n_rows).max(1);
+        let n_pieces = n_pieces(n_rows, row_bytes);
+        let product = |&at: &usize| Some((at, matrices(&self.steps[at].nest)?));
+        let products: Vec<(usize, Matrices)> = members.iter().filter_map(product).collect();
+        if products.is_empty() {
+            let piece = (n_rows / n_pieces).min(PIECE_BYTES / row_bytes);
+            return (piece > 0).then_some(piece);
+        }
+        let most = PRODUCT_PIECE_BYTES / row_bytes;
+        let mut piece = (n_rows / n_pieces).min(most);
+        for (at, product) in products {
+            // A row consists of whole products, or of some lines of one.
+            if product.n_batches.is_multiple_of(n_rows) {
+                continue;
+            }
+            let rows_of_a_product = n_rows / product.n_batches;
+            let factor_bytes = product.n_terms * product.line_len() * self.element_bytes(at);
+            if !n_rows.is_multiple_of(product.n_batches) || factor_bytes > PRODUCT_PIECE_BYTES {
+                return None;
+            }
+            let least = PRODUCT_LINES.div_ceil(product.n_lines() / n_rows);
+            let least = least.min(rows_of_a_product);
+            piece = piece.max(least);
+            // Each product is divided into pieces of nearly equal length.
+            piece = match rows_of_a_product / piece {
+                0 => piece / rows_of_a_product * rows_of_a_product,
+                _ => rows_of_a_product.div_ceil(rows_of_a_product.div_ceil(piece)),
+            };
+            if piece < least {
+                return None;
+            }
+        }
+        let is_enough = n_rows.div_ceil(piece.max(1)) >= n_pieces.min(PRODUCT_PIECES);
+        (piece > 0 && piece <= most && is_enough).then_some(piece)
+    }
+
+    /// Returns the number of bytes of an element of a step's result.
+    fn element_bytes(self, at: usize) -> usize {
+        self.buffers[self.steps[at].output.0].dtype.bytes()
     }
 
     /// Returns whether a step can be divided into rows: each row reads only the same row of results
@@ -419,8 +481,7 @@ impl Band {
         if members.is_empty() || !members.iter().all(is_divided) {
             return None;
         }
-        let row_bytes = all.row_bytes(&members, &places, n_rows).max(1);
-        let fits = PIECE_BYTES / row_bytes;
+        let piece_rows = all.piece_rows(&members, &places, n_rows)?;
         let read: Vec<BufferId> = members
             .iter()
             .flat_map(|&at| steps[at].inputs.iter().copied())
@@ -438,7 +499,7 @@ impl Band {
             outputs: outputs.filter(is_output).collect(),
             inputs,
             n_rows,
-            piece_rows: fits.min(n_rows / n_pieces(n_rows, row_bytes)).max(1),
+            piece_rows,
             steps: members,
         })
     }
@@ -448,6 +509,11 @@ impl Band {
         let written = self.steps.iter().map(|&at| steps[at].output);
         written.filter(|id| !self.outputs.contains(id))
     }
+}
+
+/// Returns the matrices of a product if a matrix library can compute some of its lines alone.
+fn matrices(nest: &LoopNest) -> Option<Matrices> {
+    Matrices::from_nest(nest, &Pairs::from_nest(nest)?).filter(Matrices::has_lines)
 }
 
 /// Returns the minimum number of pieces of a band, so that all threads have work.

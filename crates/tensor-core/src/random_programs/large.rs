@@ -12,11 +12,13 @@ use super::program::{Instruction, RandomProgram, target};
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::{Axes, Tensor, einsum, grad};
+use layers::Layers;
 use moves::Moves;
 use scans::Scans;
 use scatters::Scatters;
 use sorts::Sorts;
 
+mod layers;
 mod moves;
 mod scans;
 mod scatters;
@@ -32,6 +34,7 @@ pub(super) enum Large {
     Gradient(Gradient),
     Product(Product),
     Flags(Flags),
+    Layers(Layers),
     Moves(Moves),
     Scans(Scans),
     Scatters(Scatters),
@@ -198,6 +201,7 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
             programs(products(Just(Layout::Between)).prop_map(Large::Product)),
         ),
         (50, programs(flags().prop_map(Large::Flags))),
+        (40, layers()),
         (20, programs(moves::moves().prop_map(Large::Moves))),
         (40, programs(scans::scans().prop_map(Large::Scans))),
         (500, programs(scans::parts().prop_map(Large::Scans))),
@@ -211,6 +215,11 @@ pub(super) fn families() -> Vec<(u32, BoxedStrategy<RandomProgram>)> {
 /// Returns programs with a symmetric reduction over pairs each.
 pub(super) fn symmetric() -> BoxedStrategy<RandomProgram> {
     programs(symmetric_pairs().prop_map(Large::Pairs))
+}
+
+/// Returns programs with two products each, and operations on rows between them.
+pub(super) fn layers() -> BoxedStrategy<RandomProgram> {
+    programs(layers::layers().prop_map(Large::Layers))
 }
 
 /// Returns programs with a scatter each.
@@ -582,6 +591,7 @@ impl Large {
             Self::Moves(moves) => moves.tensor(),
             Self::Scans(scans) => scans.tensor(),
             Self::Scatters(scatters) => scatters.tensor(),
+            Self::Layers(layers) => layers.tensor(),
             Self::Sorts(sorts) => sorts.tensor(),
         }
     }

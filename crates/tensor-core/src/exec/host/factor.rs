@@ -7,6 +7,8 @@ use crate::ir::{IndexMap, LoopNest, Value, ValueId};
 
 /// A factor that is loaded from an input.
 pub(super) struct Factor<'a, T> {
+    /// The number of the input.
+    pub(super) input: usize,
     pub(super) elements: &'a [T],
     pub(super) map: &'a IndexMap,
 }
@@ -18,29 +20,11 @@ impl<'a, T: Element> Factor<'a, T> {
             unreachable!("the factors of `Pairs` are loads");
         };
         Self {
+            input: *input,
             elements: T::slice(inputs[*input]).unwrap_or_default(),
             map,
         }
     }
-}
-
-/// Returns the distance between consecutive positions of a map if the given loop axes advance in
-/// row-major order, the last given axis fastest. Returns `None` if the distance varies or is
-/// negative.
-pub(super) fn stride_over(map: &IndexMap, axes: &[usize], sizes: &[usize]) -> Option<usize> {
-    let Some(&last) = axes.last() else {
-        return Some(0);
-    };
-    let stride = map.strides[last];
-    let mut expected = stride;
-    // Each axis, from the last, must step over the whole extent of the axes after it.
-    for &axis in axes.iter().rev() {
-        if map.strides[axis] != expected {
-            return None;
-        }
-        expected = expected.wrapping_mul(sizes[axis].cast_signed());
-    }
-    usize::try_from(stride).ok()
 }
 
 /// Returns the product of the sizes of some axes.

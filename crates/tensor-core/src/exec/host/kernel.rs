@@ -110,20 +110,22 @@ impl Kernel {
     /// Returns whether [`fill_span`](Self::fill_span) supports the kernel.
     pub(super) fn can_fill_spans(&self) -> bool {
         match &self.form {
-            Form::Nothing | Form::Product(_) | Form::Sort(_) | Form::Scatter(_) => false,
+            Form::Nothing | Form::Sort(_) | Form::Scatter(_) => false,
             Form::Moves(_) | Form::Rows(_) => true,
+            Form::Product(product) => product.can_fill_spans(),
             Form::Loops(loops) => loops.can_fill_spans(),
             Form::Scan(scan) => scan.can_fill_spans(),
         }
     }
 
-    /// Computes consecutive elements of the output on the calling thread.
+    /// Computes consecutive elements of the output on the calling thread. The elements of a product
+    /// must be whole lines ([`Matrices`](crate::ir::Matrices)).
     ///
     /// # Errors
     /// As [`run`](Self::run).
     pub(super) fn fill_span<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
         match &self.form {
-            Form::Nothing | Form::Product(_) | Form::Sort(_) | Form::Scatter(_) => {
+            Form::Nothing | Form::Sort(_) | Form::Scatter(_) => {
                 unreachable!("`can_fill_spans` returned `false`")
             }
             Form::Moves(_) => {
@@ -131,6 +133,7 @@ impl Kernel {
                 loops.fill_span(span, out)
             }
             Form::Rows(rows) => rows.fill_span(span, out),
+            Form::Product(product) => product.fill_span(&self.nest, span, out),
             Form::Loops(loops) => loops.fill_span(span, out),
             Form::Scan(scan) => scan.fill_span(span, out),
         }

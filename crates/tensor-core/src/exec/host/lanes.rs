@@ -429,6 +429,33 @@ pub(super) trait Stored: Element {
     fn as_bytes_mut(data: &mut [Self]) -> Option<&mut [u8]>;
 }
 
+/// Runs `$body` with `$out` defined as the same elements, which are floats, as elements of their
+/// own type.
+macro_rules! with_floats {
+    ($elements:expr, $out:ident => $body:expr) => {{
+        let dtype = crate::exec::host::lanes::element_type($elements);
+        let Some(bytes) = crate::exec::host::lanes::Stored::as_bytes_mut($elements) else {
+            unreachable!("f32 and f64 are their own lanes");
+        };
+        match dtype {
+            crate::DType::F64 => {
+                let $out: &mut [f64] = bytemuck::cast_slice_mut(bytes);
+                $body
+            }
+            _ => {
+                let $out: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+                $body
+            }
+        }
+    }};
+}
+pub(super) use with_floats;
+
+/// Returns the type of elements.
+pub(super) fn element_type<T: Stored>(_: &[T]) -> DType {
+    T::DTYPE
+}
+
 /// Implements [`Stored`] for types whose elements are their own lanes.
 macro_rules! stored_as_is {
     ($($type:ident)*) => {$(

@@ -1,9 +1,9 @@
 //! Products of matrices, and other reductions over pairs.
 //!
 //! Role: runs a nest that is a reduction over pairs ([`Pairs`]), with its epilogue.
-//! Method: if both factors and the result are large matrices in memory, the GEMM library multiplies
-//! directly into the output, and the epilogue is then computed there in place. All other
-//! reductions run in `tiles`.
+//! Method: if both factors and the result are large matrices in memory ([`Matrices`]), the GEMM
+//! library multiplies directly into the output, and the epilogue is then computed there in place.
+//! Some lines of such an output can be computed alone. All other reductions run in `tiles`.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -11,15 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::around_fold::epilogue_of;
-use super::factor::{Factor, len_of, matrix, set_index, stride_over};
-use super::lanes::Stored;
+use super::factor::{Factor, matrix, set_index};
+use super::kernel::Span;
+use super::lanes::{Stored, with_floats};
 use super::split::Loops;
 use super::tiles::Tiles;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
 use crate::float::Float;
 use crate::gemm;
-use crate::ir::{IndexMap, LoopNest, Pairs, Value, ValueId};
+use crate::ir::{IndexMap, LoopNest, Matrices, Pairs};
 use crate::parallel;
 use crate::storage::{HostStorage, Pool};
 
@@ -27,9 +28,8 @@ use crate::storage::{HostStorage, Pool};
 #[derive(Debug)]
 pub(super) struct Product {
     pairs: Pairs,
-    /// Set if the GEMM library computes the nest: a product whose factors and result are large
-    /// matrices in memory. The strides of rows and columns of all three, and the optional epilogue.
-    in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
+    /// Set if the GEMM library computes the nest: the matrices, and the optional epilogue.
+    in_memory: Option<(Matrices, Option<Loops>)>,
     /// The tiles of all other reductions; `None` if these do not support the guards of the factors.
     tiles: Option<Tiles>,
     /// The loops of the nest, the fallback. Few products need them, so the first that does compiles
@@ -48,15 +48,11 @@ impl Product {
         if nest.contract.is_none() && !pairs.is_large(nest) {
             return None;
         }
-        // The library writes sums in the type of the factors, so the output must have this type.
-        let is_plain = nest.contract.is_some() && nest.dtype() == pairs.dtype;
-        let strides = strides_in_memory(nest, &pairs)
-            .filter(|_| is_plain && is_for_the_library(nest, &pairs));
-        let in_memory = strides.map(|strides| {
+        let in_memory = Matrices::from_nest(nest, &pairs).map(|matrices| {
             let sums = IndexMap::in_order(&nest.domain);
             let epilogue = (pairs.folded != nest.result())
                 .then(|| Loops::in_place(&epilogue_of(nest, &[pairs.folded], &sums)));
-            (strides, epilogue)
+            (matrices, epilogue)
         });
         let tiles = match in_memory {
             Some(_) => None,
@@ -99,6 +95,34 @@ impl Product {
         with_element!(nest.dtype(), R => loops.fill::<R>(inputs, out.elements_mut()))
     }
 
+    /// Returns whether [`fill_span`](Self::fill_span) supports the reduction.
+    pub(super) fn can_fill_spans(&self) -> bool {
+        let in_memory = self.in_memory.as_ref();
+        in_memory.is_some_and(|(matrices, _)| matrices.has_lines())
+    }
+
+    /// Computes consecutive lines of the output on the calling thread.
+    pub(super) fn fill_span<T: Stored>(
+        &self,
+        nest: &LoopNest,
+        span: &Span<'_>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let Some((matrices, epilogue)) = &self.in_memory else {
+            unreachable!("`can_fill_spans` returned `false`");
+        };
+        let products = Products::new(nest, &self.pairs, matrices);
+        let fit = with_floats!(out, out => products.multiply_lines(span, out)?);
+        if !fit {
+            let loops = self.loops.get_or_init(|| Loops::new(nest));
+            return loops.fill_span(span, out);
+        }
+        match epilogue {
+            Some(epilogue) => epilogue.fill_span(span, out),
+            None => Ok(()),
+        }
+    }
+
     /// Computes the nest with the GEMM library. Returns `false` if the library does not compute it.
     fn multiply_in_memory<T: Float + Stored<Lane = T>>(
         &self,
@@ -106,11 +130,12 @@ impl Product {
         inputs: &[&HostData],
         out: &mut HostStorage,
     ) -> Result<bool> {
-        let Some((strides, epilogue)) = &self.in_memory else {
+        let Some((matrices, epilogue)) = &self.in_memory else {
             return Ok(false);
         };
         let out = out.elements_mut::<T>();
-        if !multiply_in_memory(nest, &self.pairs, *strides, inputs, out)? {
+        let products = Products::new(nest, &self.pairs, matrices);
+        if !products.multiply(inputs, out)? {
             return Ok(false);
         }
         if let Some(epilogue) = epilogue {
@@ -129,95 +154,116 @@ fn is_worth_copies(nest: &LoopNest, tiles: &Tiles) -> bool {
     tiles.copy_len().saturating_mul(TERMS) <= n_terms
 }
 
-/// Returns whether the library multiplies matrices of these sizes faster than tiles do: products of
-/// a matrix and a few vectors, and products that are so long that the cost of a call to the library
-/// does not matter.
-fn is_for_the_library(nest: &LoopNest, pairs: &Pairs) -> bool {
-    /// The smallest number of multiplications of a long product.
-    const LONG: usize = 1 << 17;
-    /// The largest number of vectors.
-    const FEW: usize = 3;
-    let sides = [0, 1].map(|number| len_of(&pairs.own[number], &nest.domain));
-    let multiplications = sides[0]
-        .saturating_mul(sides[1])
-        .saturating_mul(nest.reduce_len());
-    sides[0].min(sides[1]) <= FEW || multiplications >= LONG
+/// The products that the GEMM library computes.
+#[derive(Clone, Copy)]
+struct Products<'a> {
+    nest: &'a LoopNest,
+    pairs: &'a Pairs,
+    matrices: &'a Matrices,
 }
 
-/// Returns the strides of rows and columns of both factors and of the product in the output, or
-/// `None` if one of the three is not a matrix in memory.
-fn strides_in_memory(nest: &LoopNest, pairs: &Pairs) -> Option<[[usize; 2]; 3]> {
-    let sizes = nest.sizes();
-    let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
-    // The batch axes must come first in the output, so that the product of each batch index is one
-    // contiguous chunk.
-    if (0..pairs.batch.len()).any(|axis| !pairs.batch.contains(&axis)) {
-        return None;
+impl<'a> Products<'a> {
+    fn new(nest: &'a LoopNest, pairs: &'a Pairs, matrices: &'a Matrices) -> Self {
+        Self {
+            nest,
+            pairs,
+            matrices,
+        }
     }
-    // Padding has guards, which strides cannot express.
-    let map_of = |factor: ValueId| match &nest.values[factor.0] {
-        Value::Load { map, guards, .. } if guards.is_empty() => Some(map),
-        _ => None,
-    };
-    let (lhs, rhs) = (map_of(pairs.factors[0])?, map_of(pairs.factors[1])?);
-    let layout = IndexMap::in_order(&nest.domain);
-    let [rows, cols] = &pairs.own;
-    let of = |map: &IndexMap, axes: &[usize]| stride_over(map, axes, &sizes);
-    Some([
-        [of(lhs, rows)?, of(lhs, &inner)?],
-        [of(rhs, &inner)?, of(rhs, cols)?],
-        [of(&layout, rows)?, of(&layout, cols)?],
-    ])
-}
 
-/// Multiplies directly into the output. Returns `false` if a factor does not fit within its input;
-/// the output then contains unspecified values.
-fn multiply_in_memory<T: Float + Stored<Lane = T>>(
-    nest: &LoopNest,
-    pairs: &Pairs,
-    [a_strides, b_strides, c_strides]: [[usize; 2]; 3],
-    inputs: &[&HostData],
-    out: &mut [T],
-) -> Result<bool> {
-    let sizes = nest.sizes();
-    let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
-    let batch: Vec<usize> = (0..pairs.batch.len()).collect();
-    let (lhs, rhs) = (
-        Factor::<T>::new(nest, pairs.factors[0], inputs),
-        Factor::<T>::new(nest, pairs.factors[1], inputs),
-    );
-    let [rows, cols] = &pairs.own;
-    let [m, k, n] = [
-        len_of(rows, &sizes),
-        len_of(&inner, &sizes),
-        len_of(cols, &sizes),
-    ];
-    // One large product uses all threads itself; many small products use one thread each.
-    let parallel_inside = len_of(&batch, &sizes) == 1;
-    let one = |(number, out): (usize, &mut [T])| -> Result<bool> {
+    /// Multiplies directly into the output, on all threads. Returns `false` if a factor does not
+    /// fit within its input; the output then contains unspecified values.
+    fn multiply<T: Float + Stored<Lane = T>>(
+        self,
+        inputs: &[&HostData],
+        out: &mut [T],
+    ) -> Result<bool> {
+        let starts = vec![0; inputs.len()];
+        let span = |first| Span {
+            inputs,
+            starts: &starts,
+            first,
+        };
+        // One large product uses all threads itself; many small products use one thread each.
+        if self.matrices.n_batches == 1 {
+            return self.multiply_one(&span(0), out, true);
+        }
+        let len = self.matrices.sides[0] * self.matrices.sides[1];
+        let fit = AtomicBool::new(true);
+        let products = out.chunks_mut(len).enumerate();
+        parallel::for_each(
+            products,
+            || (),
+            |(), (number, out)| {
+                let fits = self.multiply_one(&span(number * len), out, false)?;
+                fit.fetch_and(fits, Ordering::Relaxed);
+                Ok(())
+            },
+        )?;
+        Ok(fit.into_inner())
+    }
+
+    /// Multiplies directly into consecutive lines of the output, on the calling thread. Returns
+    /// `false` as [`multiply`](Self::multiply).
+    fn multiply_lines<T: Float + Stored<Lane = T>>(
+        self,
+        span: &Span<'_>,
+        mut out: &mut [T],
+    ) -> Result<bool> {
+        let len = self.matrices.sides[0] * self.matrices.sides[1];
+        let mut first = span.first;
+        // The lines of each batch index are those of another product.
+        while !out.is_empty() {
+            let (lines, rest) = out.split_at_mut(out.len().min(len - first % len));
+            let span = Span { first, ..*span };
+            if !self.multiply_one(&span, lines, false)? {
+                return Ok(false);
+            }
+            first += lines.len();
+            out = rest;
+        }
+        Ok(true)
+    }
+
+    /// Computes consecutive lines of one product.
+    fn multiply_one<T: Float + Stored<Lane = T>>(
+        self,
+        span: &Span<'_>,
+        out: &mut [T],
+        in_parallel: bool,
+    ) -> Result<bool> {
+        let Matrices {
+            strides: [a_strides, b_strides, c_strides],
+            sides,
+            n_terms,
+            outer,
+            n_outer_axes,
+            ..
+        } = *self.matrices;
+        let sizes = self.nest.sizes();
         let mut index = vec![0; sizes.len()];
-        set_index(&mut index, &batch, &sizes, number);
-        let a = matrix(lhs.elements, lhs.map.at(&index), [m, k], a_strides);
-        let b = matrix(rhs.elements, rhs.map.at(&index), [k, n], b_strides);
+        let axes: Vec<usize> = (0..n_outer_axes).collect();
+        let line_len = self.matrices.line_len();
+        set_index(&mut index, &axes, &sizes, span.first / line_len);
+        let mut part = sides;
+        part[outer] = out.len() / line_len;
+        let [m, n] = part;
+        let [lhs, rhs] = self.pairs.factors.map(|factor| {
+            let factor = Factor::<T>::new(self.nest, factor, span.inputs);
+            let start = span.starts[factor.input].cast_signed();
+            (factor.elements, factor.map.at(&index).wrapping_sub(start))
+        });
+        let a = matrix(lhs.0, lhs.1, [m, n_terms], a_strides);
+        let b = matrix(rhs.0, rhs.1, [n_terms, n], b_strides);
         let c = ArrayViewMut2::from_shape([m, n].strides(c_strides), out).ok();
         let (Some(a), Some(b), Some(c)) = (a, b, c) else {
             return Ok(false);
         };
-        gemm::multiply_into(a, b, c, parallel_inside)?;
+        if in_parallel {
+            gemm::multiply_into(a, b, c, true)?;
+        } else {
+            gemm::multiply_part_into(a, b, c, sides)?;
+        }
         Ok(true)
-    };
-    if parallel_inside {
-        return one((0, out));
     }
-    let fit = AtomicBool::new(true);
-    let products = out.chunks_mut(m * n).enumerate();
-    parallel::for_each(
-        products,
-        || (),
-        |(), product| {
-            fit.fetch_and(one(product)?, Ordering::Relaxed);
-            Ok(())
-        },
-    )?;
-    Ok(fit.into_inner())
 }

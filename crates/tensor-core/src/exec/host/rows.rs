@@ -21,14 +21,14 @@ use super::chain_loops::{GROUP, Results, Rows};
 use super::functions;
 use super::kernel::Span;
 use super::lane_axes::{LaneAxes, flat_stride};
-use super::lanes::Stored;
+use super::lanes::{Stored, with_floats};
 use super::level::Level;
 use super::machine::Machine;
 use super::program::Bytecode;
 use super::register::Register;
 use super::split::TASK_VALUES;
 use super::vector::FloatVector;
-use crate::dtype::{DType, HostData, Scalar};
+use crate::dtype::{HostData, Scalar};
 use crate::error::Result;
 use crate::ir::{IndexMap, LoopNest, Value, ValueId};
 use crate::math::Chunks;
@@ -72,32 +72,6 @@ enum Source {
     Row(usize, IndexMap),
     /// Consecutive elements of an input for each row; the map is that of the first element.
     Lanes(usize, IndexMap),
-}
-
-/// Runs `$body` with `$out` defined as the same elements, which are floats, as elements of their
-/// own type.
-macro_rules! with_floats {
-    ($elements:expr, $out:ident => $body:expr) => {{
-        let dtype = element_type($elements);
-        let Some(bytes) = Stored::as_bytes_mut($elements) else {
-            unreachable!("the results of chains are floats, which are their own lanes");
-        };
-        match dtype {
-            DType::F64 => {
-                let $out: &mut [f64] = bytemuck::cast_slice_mut(bytes);
-                $body
-            }
-            _ => {
-                let $out: &mut [f32] = bytemuck::cast_slice_mut(bytes);
-                $body
-            }
-        }
-    }};
-}
-
-/// Returns the type of elements.
-fn element_type<T: Stored>(_: &[T]) -> DType {
-    T::DTYPE
 }
 
 impl ChainRows {
