@@ -524,7 +524,7 @@ fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Prod
         // A few vectors.
         1 => (513_usize..600, 2_usize..5, 2_usize..4),
         // Several pieces.
-        1 => (60_usize..65, 140_usize..150, 32_usize..36),
+        2 => (60_usize..65, 140_usize..150, 32_usize..36),
         // Tiles of all shapes.
         2 => (2_usize..40, 2_usize..20, 4_usize..40),
         // Several blocks of terms.
