@@ -24,13 +24,13 @@
 //! [`Tolerance`](crate::compare::Tolerance) contains the derivation; tests use the form
 //! `Tolerance::relative(inner / 2 + 1)` scaled by [`magnitudes`](Oracle::magnitudes). NaN and
 //! infinity propagate as in IEEE arithmetic: `0 · ∞` is NaN. The threads split rows and columns,
-//! never a sum, and sums are added in blocks whose lengths depend on `inner` alone. The number of
-//! threads therefore does not change the bits.
+//! never a sum. The order of a sum depends on the shape and the strides of the whole product, not
+//! on the part that a thread computes. The number of threads therefore does not change the bits.
 
 pub use oracle::{Oracle, oracle};
 
 use crate::{Error, Float, Result, parallel, shape};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Slice, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, ShapeBuilder, Slice, s};
 
 mod library;
 mod oracle;
@@ -114,17 +114,29 @@ pub(crate) fn multiply_part_into<T: Float>(
     mut c: ArrayViewMut2<'_, T>,
     whole: [usize; 2],
 ) -> Result<()> {
+    let are_terms_consecutive = a.strides()[1] == 1 && b.strides()[0] == 1;
+    let are_dots = |[rows, cols]: [usize; 2]| {
+        are_terms_consecutive && rows.saturating_mul(cols) <= library::MAX_DOTS
+    };
     let (rows, cols) = c.dim();
-    if whole.contains(&1) || (rows > 1 && cols > 1) {
+    let is_special = |sides: [usize; 2]| sides.contains(&1) || are_dots(sides);
+    if whole.contains(&1) || !is_special([rows, cols]) {
         return multiply_into(a, b, c, false);
     }
-    // The sums of a single row or column have another order, so it is computed twice.
+    // The library may add the sums of this part in another order than those of the whole. So a
+    // single row or column is computed twice, and the terms are consecutive in a copy of `b` only
+    // if the whole consists of dot products.
     let mut results = Array2::from_elem((rows.max(2), cols.max(2)), T::ZERO);
-    let a = a.broadcast((results.nrows(), a.ncols()));
-    let b = b.broadcast((b.nrows(), results.ncols()));
+    let layout = (b.nrows(), results.ncols()).set_f(are_dots(whole));
+    let mut copied = Array2::from_elem(layout, T::ZERO);
+    let repeated = (
+        a.broadcast((results.nrows(), a.ncols())),
+        b.broadcast(copied.dim()),
+    );
     // Both broadcasts repeat an axis of length 1, or none.
-    if let (Some(a), Some(b)) = (a, b) {
-        multiply_into(a, b, results.view_mut(), false)?;
+    if let (Some(a), Some(b)) = repeated {
+        copied.assign(&b);
+        multiply_into(a, copied.view(), results.view_mut(), false)?;
     }
     c.assign(&results.slice(s![..rows, ..cols]));
     Ok(())
@@ -134,8 +146,8 @@ pub(crate) fn multiply_part_into<T: Float>(
 ///
 /// The library divides large products itself and packs each factor once for all threads. It enters
 /// rayon's pool for that, so smaller products, for which entering takes too long, are divided here.
-/// The bits of the result are equal in each case: the order of a sum depends on `inner` alone, and
-/// on whether the product is a single row or column.
+/// The bits of the result are equal in each case, because the order of a sum does not depend on the
+/// part of the product that a thread computes.
 fn multiply_on_threads<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -146,10 +158,13 @@ fn multiply_on_threads<T: Float>(
     /// The number of multiply-adds of one thread from which on the library divides the product:
     /// about a millisecond.
     const MANY: usize = 1 << 26;
-    /// The minimum number of rows or columns of one thread. At least 2, because the sums of single
-    /// rows and columns have another order.
-    const MIN_SIDE: usize = 32;
+    /// The number of rows or columns that the library's kernels compute at a time, or a multiple.
+    const TILE: usize = 16;
     let (rows, cols) = c.dim();
+    // The minimum number of rows or columns of one thread. At `TILE` fewer, a part still has
+    // several rows and columns and more than `MAX_DOTS` elements, so it runs the kernels of the
+    // whole.
+    let min_side = 2 * TILE + library::MAX_DOTS / rows.min(cols);
     let n_products = rows.saturating_mul(cols).saturating_mul(a.ncols());
     let n_threads = rayon::current_num_threads();
     if n_threads > 1 && n_products / n_threads >= MANY {
@@ -158,9 +173,8 @@ fn multiply_on_threads<T: Float>(
     }
     let axis = if rows >= cols { Axis(0) } else { Axis(1) };
     let side = c.len_of(axis);
-    let n_parts = n_threads.min(n_products / FEW).min(side / MIN_SIDE).max(1);
-    // The kernels of the library compute 16 or more rows or columns at a time.
-    let cut = |part: usize| side * part / n_parts / 16 * 16;
+    let n_parts = n_threads.min(n_products / FEW).min(side / min_side).max(1);
+    let cut = |part: usize| side * part / n_parts / TILE * TILE;
     let mut parts = Vec::with_capacity(n_parts);
     for part in (1..n_parts).rev() {
         let (before, last) = c.split_at(axis, cut(part));
@@ -295,54 +309,77 @@ mod tests {
             [100, 20_000, 50],
             [130, 1000, 40],
             [40, 1025, 300],
+            [64, 20_000, 5],
+            [400, 20_000, 1],
             [1024, 1024, 1024],
         ] {
-            let (a, b) = (random(rows, inner, 0), random(inner, cols, 1));
-            let (a64, b64) = (a.mapv(f64::from), b.mapv(f64::from));
-            let [one, others @ ..] = pools.each_ref().map(|pool| {
-                let both = || {
-                    (
-                        matmul(a.view(), b.view()).unwrap(),
-                        matmul(a64.view(), b64.view()).unwrap(),
-                    )
-                };
-                pool.install(both)
-            });
-            for other in others {
-                assert_close(&one.0, other.0, Tolerance::bits());
-                assert_close(&one.1, other.1, Tolerance::bits());
+            for [a, b] in in_all_layouts([rows, inner, cols]) {
+                let (a64, b64) = (a.mapv(f64::from), b.mapv(f64::from));
+                let [one, others @ ..] = pools.each_ref().map(|pool| {
+                    let both = || {
+                        (
+                            matmul(a.view(), b.view()).unwrap(),
+                            matmul(a64.view(), b64.view()).unwrap(),
+                        )
+                    };
+                    pool.install(both)
+                });
+                for other in others {
+                    assert_close(&one.0, other.0, Tolerance::bits());
+                    assert_close(&one.1, other.1, Tolerance::bits());
+                }
             }
         }
     }
 
+    /// Returns factors of the product with the given rows, inner dimension and columns, once for
+    /// each combination of row-major and column-major factors.
+    fn in_all_layouts([rows, inner, cols]: [usize; 3]) -> [[Array2<f32>; 2]; 4] {
+        let factor = |[rows, cols]: [usize; 2], stream, is_row_major| match is_row_major {
+            true => random(rows, cols, stream),
+            false => random(cols, rows, stream).reversed_axes(),
+        };
+        [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(a, b)| [factor([rows, inner], 0, a), factor([inner, cols], 1, b)])
+    }
+
     #[test]
     fn parts_of_a_product_have_the_bits_of_the_whole() {
-        for [rows, inner, cols] in [
+        for shape in [
             [130, 1000, 40],
             [40, 513, 130],
             [70, 64, 70],
+            [280, 600, 5],
             [5, 1, 5],
+            [90, 2, 30],
             [9, 2, 3],
             [3, 5000, 2],
         ] {
-            let (a, b) = (random(rows, inner, 0), random(inner, cols, 1));
-            let whole = matmul(a.view(), b.view()).unwrap();
-            for step in [1, 2, 33, 64, 65] {
-                let mut by_rows = Array2::from_elem((rows, cols), f32::NAN);
-                for first in (0..rows).step_by(step) {
-                    let range = s![first..rows.min(first + step), ..];
-                    let c = by_rows.slice_mut(range);
-                    multiply_part_into(a.slice(range), b.view(), c, [rows, cols]).unwrap();
-                }
-                assert_close(&by_rows, &whole, Tolerance::bits());
-                let mut by_cols = Array2::from_elem((rows, cols), f32::NAN);
-                for first in (0..cols).step_by(step) {
-                    let range = s![.., first..cols.min(first + step)];
-                    let c = by_cols.slice_mut(range);
-                    multiply_part_into(a.view(), b.slice(range), c, [rows, cols]).unwrap();
-                }
-                assert_close(&by_cols, &whole, Tolerance::bits());
+            for [a, b] in in_all_layouts(shape) {
+                has_the_bits_of_its_parts(a.view(), b.view());
             }
+        }
+    }
+
+    #[track_caller]
+    fn has_the_bits_of_its_parts(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) {
+        let [rows, cols] = [a.nrows(), b.ncols()];
+        let whole = matmul(a, b).unwrap();
+        for step in [1, 2, 33, 64, 65] {
+            let mut by_rows = Array2::from_elem((rows, cols), f32::NAN);
+            for first in (0..rows).step_by(step) {
+                let range = s![first..rows.min(first + step), ..];
+                let c = by_rows.slice_mut(range);
+                multiply_part_into(a.slice(range), b, c, [rows, cols]).unwrap();
+            }
+            assert_close(&by_rows, &whole, Tolerance::bits());
+            let mut by_cols = Array2::from_elem((rows, cols), f32::NAN);
+            for first in (0..cols).step_by(step) {
+                let range = s![.., first..cols.min(first + step)];
+                let c = by_cols.slice_mut(range);
+                multiply_part_into(a, b.slice(range), c, [rows, cols]).unwrap();
+            }
+            assert_close(&by_cols, &whole, Tolerance::bits());
         }
     }
 

@@ -15,10 +15,16 @@ use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 /// bits. It never divides 512 terms.
 const MAX_TERMS: usize = 512;
 
+/// The maximum number of elements that the library computes as separate dot products if the terms
+/// of each element are consecutive in both factors. The lanes of a vector then add the terms of one
+/// element.
+pub(super) const MAX_DOTS: usize = 256;
+
 /// Computes `a · b` into `c` and overwrites the old contents of `c`. No dimension may be zero.
 ///
-/// The order of a sum depends on the number of its terms, and on whether `c` is a single row or
-/// column: the library then has kernels that never divide the sums.
+/// The order of a sum depends on the number of its terms, and on the kind of the kernel. The
+/// library has kernels of their own for single rows and columns, which never divide the sums, and
+/// for [`MAX_DOTS`] or fewer dot products.
 ///
 /// # Panics
 /// If the shapes do not match or a dimension is zero.
