@@ -1,11 +1,11 @@
 //! Deliberate faults for tests: each must be detected by the checks of this crate.
 //!
 //! Role: the list of faults, and the switch that enables one on a thread. The effect of each fault
-//! is implemented where it applies, in `plan/fault` and `tensor/fault`.
+//! is implemented where it applies: in `plan/fault`, `tensor/fault`, and the code of the host.
 
 use std::cell::Cell;
 
-/// A deliberate fault in the planner or in the gradient.
+/// A deliberate fault in the planner, in the gradient or on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Views with a step read consecutive elements in a planned nest.
@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     UnmirroredHalf,
     /// A step that reads other rows than its own joins a band.
     BandedRows,
+    /// The host begins each piece of a product in a band with the line before the piece.
+    BandedLines,
     /// The cache of plans ignores the values of constants.
     CachedConstant,
     /// The gradient of overlapping windows adds the elements of the wrong positions within the

@@ -134,6 +134,11 @@ fn a_step_that_joins_a_band_but_reads_other_rows_is_found() {
 }
 
 #[test]
+fn a_piece_of_a_product_that_begins_a_line_early_is_found() {
+    is_found_in(Fault::BandedLines, &large::layers());
+}
+
+#[test]
 fn a_reduction_planned_without_its_epilogue_is_found() {
     is_found(Fault::PlannedEpilogue);
 }

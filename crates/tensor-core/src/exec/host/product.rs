@@ -18,6 +18,8 @@ use super::split::Loops;
 use super::tiles::Tiles;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
+#[cfg(test)]
+use crate::fault::{self, Fault};
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{IndexMap, LoopNest, Matrices, Pairs};
@@ -212,6 +214,10 @@ impl<'a> Products<'a> {
     ) -> Result<bool> {
         let len = self.matrices.sides[0] * self.matrices.sides[1];
         let mut first = span.first;
+        #[cfg(test)]
+        if fault::is_planted(Fault::BandedLines) {
+            first = first.saturating_sub(self.matrices.line_len());
+        }
         // The lines of each batch index are those of another product.
         while !out.is_empty() {
             let (lines, rest) = out.split_at_mut(out.len().min(len - first % len));
