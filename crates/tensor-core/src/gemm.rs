@@ -6,7 +6,7 @@
 //! of the CPU, on rayon's threads. It was the fastest of the measured libraries on square and on
 //! tall, narrow products; only on tiny products was its predecessor faster. GFLOP/s on 2 cores of
 //! an AMD EPYC (Zen 5), two threads, from one run of `MATMUL_NUM_THREADS=2 cargo bench -p benches
-//! --features libraries --bench gemm_libraries`:
+//! --features libraries --bench gemm_libraries`, before long sums were added in blocks:
 //!
 //! | | 512³ | 1024³ | 2048³ | 50000×784×10 | 5×784×10 |
 //! |---|---|---|---|---|---|
@@ -119,8 +119,9 @@ pub(crate) fn multiply_part_into<T: Float>(
         are_terms_consecutive && rows.saturating_mul(cols) <= library::MAX_DOTS
     };
     let (rows, cols) = c.dim();
-    let is_special = |sides: [usize; 2]| sides.contains(&1) || are_dots(sides);
-    if whole.contains(&1) || !is_special([rows, cols]) {
+    let is_single = rows == 1 || cols == 1;
+    let becomes_dots = are_dots([rows, cols]) && !are_dots(whole);
+    if [rows, cols] == whole || !(is_single || becomes_dots) {
         return multiply_into(a, b, c, false);
     }
     // The library may add the sums of this part in another order than those of the whole. So a
