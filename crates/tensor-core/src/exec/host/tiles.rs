@@ -41,6 +41,7 @@ mod operand;
 mod piece;
 mod reducer;
 mod roles;
+mod terms;
 #[cfg(test)]
 mod tests;
 

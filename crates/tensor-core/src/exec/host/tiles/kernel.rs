@@ -28,6 +28,7 @@ use pulp::{Simd, WithSimd};
 use super::super::lanes::LaneType;
 use super::super::vector::Vector;
 use super::reducer::Reducer;
+use super::terms::Terms;
 use crate::op::Reduce;
 
 /// The largest number of rows of a tile.
@@ -38,53 +39,15 @@ pub(super) const MAX_LANES: usize = 32;
 /// The sums of a tile: row `r` begins at `r * n_lanes`.
 pub(super) type Sums<T> = [T; MAX_ROWS * MAX_LANES];
 
-/// The terms of a sum: the distance of each from the start of a row, and from the start of the
-/// lanes.
-#[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
-    distances: &'a [[isize; 2]],
-    /// The lowest and the highest distance in both operands.
-    reach: [[isize; 2]; 2],
-}
-
-impl<'a> Terms<'a> {
-    pub(super) fn new(distances: &'a [[isize; 2]]) -> Self {
-        let mut reach = [[0; 2]; 2];
-        for (operand, reach) in reach.iter_mut().enumerate() {
-            let all = || distances.iter().map(|distance| distance[operand]);
-            *reach = [all().min().unwrap_or(0), all().max().unwrap_or(0)];
-        }
-        Self { distances, reach }
-    }
-
-    /// Returns the distances of the terms.
-    #[inline(always)]
-    pub(super) fn distances(self) -> &'a [[isize; 2]] {
-        self.distances
-    }
-
-    /// Returns whether `n` lanes from a start are inside an operand of `len` elements, at all
-    /// terms.
-    #[inline(always)]
-    pub(super) fn lanes_fit(self, start: isize, n: usize, len: usize) -> bool {
-        is_inside(start, self.reach[1], n, len)
-    }
-}
-
-/// Returns whether `n` elements from a start are inside an operand of `len` elements, at the lowest
-/// and at the highest distance.
-#[inline(always)]
-fn is_inside(start: isize, [low, high]: [isize; 2], n: usize, len: usize) -> bool {
-    start.saturating_add(low) >= 0
-        && usize::try_from(start.saturating_add(high))
-            .is_ok_and(|last| last.saturating_add(n) <= len)
-}
-
-/// `R` rows and `V` vectors of lanes; with `PARTIAL`, the last vector ends after `n_lanes` lanes.
+/// A tile of `R` rows and `V` vectors of lanes. With `PARTIAL`, the last vector may be loaded
+/// partially at the terms of `ends`.
 pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize, const PARTIAL: bool> {
     pub(super) simd: S,
     pub(super) reducer: F,
-    pub(super) terms: Terms<'a>,
+    /// The terms for which whole vectors are loaded.
+    pub(super) terms: &'a Terms<'a>,
+    /// With `PARTIAL`, the terms after these, for which the last vector ends after `n_lanes` lanes.
+    pub(super) ends: &'a Terms<'a>,
     pub(super) rows: &'a [F::In],
     pub(super) lanes: &'a [F::In],
     /// The position of each row's first element.
@@ -112,34 +75,21 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> W
     #[inline(always)]
     fn with_simd<S2: Simd>(self, _: S2) {
         let width = F::In::n_lanes::<S>();
-        let row_reach = self.terms.reach[0];
-        let row_is_inside = |&start: &isize| is_inside(start, row_reach, 1, self.rows.len());
-        let n_loaded = if PARTIAL { self.n_lanes } else { V * width };
-        let fills_all_but_the_last = n_loaded > (V - 1) * width && n_loaded <= V * width;
+        let fills_all_but_the_last = self.n_lanes > (V - 1) * width && self.n_lanes <= V * width;
+        let fits = |terms: &Terms<'_>, n_loaded| {
+            terms.rows_fit(&self.row_starts, self.rows.len())
+                && terms.lanes_fit(self.lane_start, n_loaded, self.lanes.len())
+        };
         assert!(
             fills_all_but_the_last
-                && self.row_starts.iter().all(row_is_inside)
-                && self
-                    .terms
-                    .lanes_fit(self.lane_start, n_loaded, self.lanes.len()),
+                && fits(self.terms, V * width)
+                && (!PARTIAL || fits(self.ends, self.n_lanes)),
             "the positions of a checked nest are inside its inputs"
         );
-        let start = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
-        let distances = self.terms.distances();
-        let mut sums = start;
-        if F::CHUNK == usize::MAX {
-            self.add_terms(distances, &mut sums);
-        } else {
-            for distances in distances.chunks(F::CHUNK) {
-                let mut chunk = start;
-                self.add_terms(distances, &mut chunk);
-                for (sums, chunk) in sums.as_flattened_mut().iter_mut().zip(chunk.as_flattened()) {
-                    *sums = self.reducer.join(self.simd, *sums, *chunk);
-                }
-                if self.reducer.are_decided(self.simd, sums.as_flattened()) {
-                    break;
-                }
-            }
+        let mut sums = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
+        self.add_chunks::<false>(self.terms, &mut sums);
+        if PARTIAL {
+            self.add_chunks::<true>(self.ends, &mut sums);
         }
         for (out, sums) in self.sums.chunks_mut(V * width).zip(&sums) {
             out.copy_from_slice(bytemuck::cast_slice(sums));
@@ -150,9 +100,33 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> W
 impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
     Tile<'_, F, S, R, V, PARTIAL>
 {
+    /// Adds terms to accumulators, chunk by chunk. The positions of the terms were checked, with
+    /// `ENDS` for a last vector that ends after `n_lanes` lanes.
+    #[inline(always)]
+    fn add_chunks<const ENDS: bool>(&self, terms: &Terms<'_>, sums: &mut Accumulators<F, S, R, V>) {
+        let distances = terms.distances();
+        if F::CHUNK == usize::MAX {
+            return self.add_terms::<ENDS>(distances, sums);
+        }
+        for distances in distances.chunks(F::CHUNK) {
+            let mut chunk = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
+            self.add_terms::<ENDS>(distances, &mut chunk);
+            for (sums, chunk) in sums.as_flattened_mut().iter_mut().zip(chunk.as_flattened()) {
+                *sums = self.reducer.join(self.simd, *sums, *chunk);
+            }
+            if self.reducer.are_decided(self.simd, sums.as_flattened()) {
+                break;
+            }
+        }
+    }
+
     /// Adds terms to accumulators. The terms are some of those whose positions were checked.
     #[inline(always)]
-    fn add_terms(&self, distances: &[[isize; 2]], sums: &mut Accumulators<F, S, R, V>) {
+    fn add_terms<const ENDS: bool>(
+        &self,
+        distances: &[[isize; 2]],
+        sums: &mut Accumulators<F, S, R, V>,
+    ) {
         let simd = self.simd;
         let width = F::In::n_lanes::<S>();
         let rows = self
@@ -164,7 +138,7 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
             let from = lanes.wrapping_offset(lane_distance);
             let mut y = [F::In::splat(simd, F::In::identity(Reduce::Sum)); V];
             for (number, y) in y.iter_mut().enumerate() {
-                if PARTIAL && number + 1 == V {
+                if ENDS && number + 1 == V {
                     let start = self.lane_start.wrapping_add(lane_distance).cast_unsigned();
                     let lanes = &self.lanes[start + number * width..start + self.n_lanes];
                     *y = F::In::load(simd, lanes);

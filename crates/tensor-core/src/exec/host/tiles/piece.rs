@@ -10,8 +10,9 @@ use pulp::{Simd, WithSimd};
 use super::super::lanes::LaneType;
 use super::super::vector::Vector;
 use super::fold::Fold;
-use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Terms, Tile};
+use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Tile};
 use super::reducer::Reducer;
+use super::terms::Terms;
 
 /// The number of rows from which packing the lanes pays.
 const PACKED_ROWS: usize = 8;
@@ -76,10 +77,12 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
             if number > 0 && results.all(|&result| self.reducer.is_final(result)) {
                 break;
             }
+            let terms = Terms::new(&fold.table[..block.len]);
+            let packed_terms = packs.then(|| Terms::new(&packed.table[..block.len]));
             let mut step = Step {
                 simd,
-                terms: Terms::new(&fold.table[..block.len]),
-                packed_terms: packs.then(|| Terms::new(&packed.table[..block.len])),
+                terms: &terms,
+                packed_terms: packed_terms.as_ref(),
                 packed: &mut packed.lanes,
                 combines: number > 0,
                 row_shift: 0,
@@ -134,9 +137,9 @@ impl<T: LaneType> Packed<T> {
 /// The tiles of one block of terms.
 struct Step<'s, 'a, F: Reducer, S> {
     simd: S,
-    terms: Terms<'a>,
+    terms: &'s Terms<'a>,
     /// The terms of packed lanes; `None` if lanes are read in place.
-    packed_terms: Option<Terms<'s>>,
+    packed_terms: Option<&'s Terms<'s>>,
     packed: &'s mut Vec<F::In>,
     /// Whether the results are combined with those of earlier blocks.
     combines: bool,
@@ -150,26 +153,29 @@ struct Step<'s, 'a, F: Reducer, S> {
 /// given, tiles have 4 rows. If two or three rows are left, the last tile overlaps the tile before,
 /// because a tile of 4 rows takes about as long as two single rows.
 macro_rules! tiles {
-    ($step:ident, $lanes:ident, $vectors:literal, $partial:literal) => {{
+    ($step:ident, $lanes:ident, $terms:ident, $vectors:literal, $partial:literal) => {{
         let n_rows = $step.piece.rows.len();
         let mut row = 0;
         while n_rows - row >= 4 {
-            $step.tile::<4, $vectors, $partial>(row, 0, $lanes);
+            $step.tile::<4, $vectors, $partial>(row, 0, $lanes, $terms);
             row += 4;
         }
         if row > 0 && n_rows - row >= 2 {
-            $step.tile::<4, $vectors, $partial>(n_rows - 4, row + 4 - n_rows, $lanes);
+            $step.tile::<4, $vectors, $partial>(n_rows - 4, row + 4 - n_rows, $lanes, $terms);
             row = n_rows;
         }
         for row in row..n_rows {
-            $step.tile::<1, $vectors, $partial>(row, 0, $lanes);
+            $step.tile::<1, $vectors, $partial>(row, 0, $lanes, $terms);
         }
     }};
-    ($step:ident, $lanes:ident, $vectors:literal, $partial:literal, [$($n_rows:literal)*]) => {{
+    (
+        $step:ident, $lanes:ident, $terms:ident, $vectors:literal, $partial:literal,
+        [$($n_rows:literal)*]
+    ) => {{
         let mut row = 0;
         $(
             while $step.piece.rows.len() - row >= $n_rows {
-                $step.tile::<$n_rows, $vectors, $partial>(row, 0, $lanes);
+                $step.tile::<$n_rows, $vectors, $partial>(row, 0, $lanes, $terms);
                 row += $n_rows;
             }
         )*
@@ -184,21 +190,29 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     fn all_rows(&mut self, lanes: &Lanes) {
         let width = F::In::n_lanes::<S>();
         let n_loaded = lanes.n.next_multiple_of(width);
-        if self.packed_terms.is_some() {
-            self.pack(lanes);
-        }
-        let are_whole = self.packed_terms.is_some()
-            || self
-                .terms
-                .lanes_fit(lanes.start, n_loaded, self.piece.lanes_in.len());
+        let (terms, lane_start, lanes_len) = match self.packed_terms {
+            Some(terms) => {
+                self.pack(lanes);
+                (terms, 0, self.packed.len())
+            }
+            None => (self.terms, lanes.start, self.piece.lanes_in.len()),
+        };
+        let are_whole = terms.lanes_fit(lane_start, n_loaded, lanes_len);
+        let parts;
+        let terms = if are_whole {
+            [terms, const { &Terms::EMPTY }]
+        } else {
+            parts = terms.split(lane_start, n_loaded, lanes_len);
+            [&parts[0], &parts[1]]
+        };
         match (n_loaded > width, are_whole, F::HAS_MANY_SHAPES) {
-            (true, true, true) => tiles!(self, lanes, 2, false, [6 4 2 1]),
-            (true, false, true) => tiles!(self, lanes, 2, true, [6 4 2 1]),
-            (false, true, true) => tiles!(self, lanes, 1, false, [8 4 2 1]),
-            (false, false, true) => tiles!(self, lanes, 1, true, [8 4 2 1]),
-            (true, true, false) => tiles!(self, lanes, 2, false),
-            (true, false, false) => tiles!(self, lanes, 2, true),
-            (false, _, false) => tiles!(self, lanes, 1, true),
+            (true, true, true) => tiles!(self, lanes, terms, 2, false, [6 4 2 1]),
+            (true, false, true) => tiles!(self, lanes, terms, 2, true, [6 4 2 1]),
+            (false, true, true) => tiles!(self, lanes, terms, 1, false, [8 4 2 1]),
+            (false, false, true) => tiles!(self, lanes, terms, 1, true, [8 4 2 1]),
+            (true, true, false) => tiles!(self, lanes, terms, 2, false),
+            (true, false, false) => tiles!(self, lanes, terms, 2, true),
+            (false, _, false) => tiles!(self, lanes, terms, 1, true),
         }
     }
 
@@ -221,19 +235,21 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         row: usize,
         n_skipped: usize,
         lanes: &Lanes,
+        [terms, ends]: [&Terms<'_>; 2],
     ) {
         let piece = &mut *self.piece;
         let Some(rows) = piece.rows[row..].first_chunk::<R>() else {
             return;
         };
-        let (terms, lanes_in, lane_start) = match self.packed_terms {
-            Some(terms) => (terms, &self.packed[..], 0),
-            None => (self.terms, piece.lanes_in, lanes.start),
+        let (lanes_in, lane_start) = match self.packed_terms {
+            Some(_) => (&self.packed[..], 0),
+            None => (piece.lanes_in, lanes.start),
         };
         let tile: Tile<'_, F, S, R, V, PARTIAL> = Tile {
             simd: self.simd,
             reducer: piece.reducer,
             terms,
+            ends,
             rows: piece.rows_in,
             lanes: lanes_in,
             row_starts: rows.map(|[start, _]| start.wrapping_add(self.row_shift)),

@@ -230,7 +230,7 @@ impl Case<'_> {
         let n_terms = self.nest.reduce_len() as f64;
         let products = len(&roles.batch) * len(&roles.rows) * len(&roles.runs) * vectors * n_terms;
         let copies: usize = roles.operands.iter().map(Operand::copy_len).sum();
-        // The last lanes of an array are loaded one by one if they fill no vector.
+        // If the last lanes fill no vector, those at the end of an array are loaded one by one.
         let is_copy = roles.operands[1].copy.is_some();
         let ends = if rest == 0 || is_copy { 1.0 } else { 1.5 };
         // Lanes that are not neighbours in the output are stored one by one.
