@@ -104,7 +104,7 @@ pub(crate) fn multiply_into<T: Float>(
 
 /// Computes some rows or columns of a product into `c` on the current thread. The bits are those of
 /// the whole product, whose numbers of rows and columns are `whole`. A product with a single row or
-/// column must be computed as a whole.
+/// column must be computed as a whole, and the strides of the terms must not be negative.
 ///
 /// # Errors
 /// As [`matmul_into`].
@@ -114,10 +114,9 @@ pub(crate) fn multiply_part_into<T: Float>(
     mut c: ArrayViewMut2<'_, T>,
     whole: [usize; 2],
 ) -> Result<()> {
-    let are_terms_consecutive = a.strides()[1] == 1 && b.strides()[0] == 1;
-    let are_dots = |[rows, cols]: [usize; 2]| {
-        are_terms_consecutive && rows.saturating_mul(cols) <= library::MAX_DOTS
-    };
+    let could_be_dots = are_terms_consecutive(a, b);
+    let are_dots =
+        |[rows, cols]: [usize; 2]| could_be_dots && rows.saturating_mul(cols) <= library::MAX_DOTS;
     let (rows, cols) = c.dim();
     let is_single = rows == 1 || cols == 1;
     let becomes_dots = are_dots([rows, cols]) && !are_dots(whole);
@@ -143,6 +142,13 @@ pub(crate) fn multiply_part_into<T: Float>(
     Ok(())
 }
 
+/// Returns whether the terms of each sum are neighbours in both factors, in the same direction. The
+/// library then computes up to [`library::MAX_DOTS`] elements as separate dot products.
+fn are_terms_consecutive<T>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> bool {
+    let stride = a.strides()[1];
+    stride.abs() == 1 && b.strides()[0] == stride
+}
+
 /// Computes `a · b` into `c` on all threads. The matrices must not be empty.
 ///
 /// The library divides large products itself and packs each factor once for all threads. It enters
@@ -154,18 +160,27 @@ fn multiply_on_threads<T: Float>(
     b: ArrayView2<'_, T>,
     mut c: ArrayViewMut2<'_, T>,
 ) -> Result<()> {
-    /// The number of multiply-adds of one thread that are worth waking it: tens of microseconds.
-    const FEW: usize = 1 << 21;
+    /// The minimum number of multiply-adds of each thread. They take a few microseconds, longer
+    /// than waking the thread.
+    const FEW: usize = 1 << 18;
     /// The number of multiply-adds of one thread from which on the library divides the product:
     /// about a millisecond.
     const MANY: usize = 1 << 26;
     /// The number of rows or columns that the library's kernels compute at a time, or a multiple.
     const TILE: usize = 16;
     let (rows, cols) = c.dim();
-    // The minimum number of rows or columns of one thread. At `TILE` fewer, a part still has
-    // several rows and columns and more than `MAX_DOTS` elements, so it runs the kernels of the
-    // whole.
-    let min_side = 2 * TILE + library::MAX_DOTS / rows.min(cols);
+    // The minimum number of rows or columns of one thread. A cut at a multiple of `TILE` makes a
+    // part up to `TILE` shorter. The part must still run the kernels of the whole: it needs several
+    // rows and columns, and more elements than the library computes as dot products. The same limit
+    // serves a single row or column, whose sums the library divides in another way if it has up to
+    // 64 elements that are not neighbours.
+    let is_single = rows == 1 || cols == 1;
+    let n_others = if is_single || are_terms_consecutive(a, b) {
+        library::MAX_DOTS
+    } else {
+        0
+    };
+    let min_side = 2 * TILE + n_others / rows.min(cols);
     let n_products = rows.saturating_mul(cols).saturating_mul(a.ncols());
     let n_threads = rayon::current_num_threads();
     if n_threads > 1 && n_products / n_threads >= MANY {
@@ -311,10 +326,15 @@ mod tests {
             [130, 1000, 40],
             [40, 1025, 300],
             [64, 20_000, 5],
+            [100, 784, 10],
+            [784, 100, 10],
+            [40, 4000, 9],
             [400, 20_000, 1],
-            [1024, 1024, 1024],
+            [520, 1000, 1100],
         ] {
-            for [a, b] in in_all_layouts([rows, inner, cols]) {
+            let layouts = in_all_layouts([rows, inner, cols]);
+            let rows_by_rows = layouts[1].clone();
+            for [a, b] in layouts.into_iter().chain([reversed(rows_by_rows)]) {
                 let (a64, b64) = (a.mapv(f64::from), b.mapv(f64::from));
                 let [one, others @ ..] = pools.each_ref().map(|pool| {
                     let both = || {
@@ -342,6 +362,32 @@ mod tests {
         };
         [(true, true), (true, false), (false, true), (false, false)]
             .map(|(a, b)| [factor([rows, inner], 0, a), factor([inner, cols], 1, b)])
+    }
+
+    /// The library's kernels for vectors do not support these strides.
+    #[test]
+    fn the_number_of_threads_does_not_change_the_bits_of_products_by_a_strided_vector() {
+        let matrix = random(96, 9000, 0);
+        let vectors = random(9000, 8, 1);
+        let column = vectors.slice(s![.., 3..4]);
+        let [one, others @ ..] = [1, 2, 3, 8].map(|n_threads| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(n_threads);
+            builder.build().unwrap().install(|| {
+                let product = matmul(matrix.view(), column).unwrap();
+                (product, matmul(column.t(), matrix.t()).unwrap())
+            })
+        });
+        for other in others {
+            assert_close(&one.0, other.0, Tolerance::bits());
+            assert_close(&one.1, other.1, Tolerance::bits());
+        }
+    }
+
+    /// Returns the factors with their terms in reversed order, by negative strides.
+    fn reversed([mut a, mut b]: [Array2<f32>; 2]) -> [Array2<f32>; 2] {
+        a.invert_axis(Axis(1));
+        b.invert_axis(Axis(0));
+        [a, b]
     }
 
     #[test]

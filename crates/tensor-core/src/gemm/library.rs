@@ -23,8 +23,10 @@ pub(super) const MAX_DOTS: usize = 256;
 /// Computes `a · b` into `c` and overwrites the old contents of `c`. No dimension may be zero.
 ///
 /// The order of a sum depends on the number of its terms, and on the kind of the kernel. The
-/// library has kernels of their own for single rows and columns, which never divide the sums, and
-/// for [`MAX_DOTS`] or fewer dot products.
+/// library has kernels of their own for [`MAX_DOTS`] or fewer dot products, and for single rows and
+/// columns. The latter never divide the sums, but require that the elements of the vector are
+/// neighbours. A vector with other strides runs the general kernel, which divides its sums in
+/// another way if the result has at most 64 elements.
 ///
 /// # Panics
 /// If the shapes do not match or a dimension is zero.
