@@ -7,9 +7,9 @@
 //! selects the vector instructions of all loops. `product` hands large matrix products to the GEMM
 //! library, and computes other reductions over pairs of elements in `tiles`. `moves` runs the nests
 //! that only move elements, `scan` those with a running fold, and `sort` those that sort. `rows`
-//! runs nests that are one chain of operations on rows. `chain` defines the form of a chain, and
-//! `chain_loops` contains the loops over chains. `split` splits the work over threads, and `band`
-//! runs several steps on a few rows at a time.
+//! runs nests that are one chain of operations on rows, alone or several of a band together.
+//! `chain` defines the form of a chain, and `chain_loops` contains the loops over chains. `split`
+//! splits the work over threads, and `band` runs several steps on a few rows at a time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and

@@ -1,7 +1,8 @@
 //! The nests before and after the fold of a nest.
 //!
 //! Role: builds the nests of the values before and after a fold, for kernels whose fold has loops
-//! of its own: products, scans and scatters. The interpreter runs these nests.
+//! of its own: products, rows, scans and scatters. The interpreter runs these nests, except for
+//! those that are chains on rows.
 
 use crate::dtype::DType;
 use crate::ir::{IndexMap, LoopNest, Value, ValueId};

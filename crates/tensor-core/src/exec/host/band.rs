@@ -6,17 +6,29 @@
 //! Method: each step fills the rows of the piece by the code that fills its whole output otherwise
 //! (`kernel`), so the results have the same bits. The scratch memory of a step contains the rows of
 //! the piece alone; steps that read it subtract the position of the first of these rows.
+//! Consecutive steps that are chains on the same rows run together, row by row (`rows::together`).
+//! A result that only these steps read needs scratch memory for one row.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::chain::Results;
 use super::kernel::{Kernel, Kernels, Span};
 use super::lanes::Stored;
+use super::rows::RowInput;
+use super::rows::together::{self, Member};
+use super::vector::FloatVector;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
+#[cfg(test)]
+use crate::fault::{self, Fault};
+use crate::math::Chunks;
 use crate::parallel;
 use crate::plan::{Band, BufferId, Plan, Step};
 use crate::storage::{HostStorage, Pool};
+
+#[cfg(test)]
+mod tests;
 
 /// A step of a band.
 struct Stage<'a> {
@@ -29,8 +41,26 @@ struct Stage<'a> {
     row_len: usize,
     /// The number of the result among the outputs of the band; `None` if it is no output.
     output: Option<usize>,
-    /// Whether a later step of the band reads the result.
-    is_read: bool,
+    /// The number in the band of the last step that reads the result.
+    last_reader: Option<usize>,
+}
+
+impl Stage<'_> {
+    /// Returns whether a step of the band after a group reads the result.
+    fn is_read_after(&self, group: &Range<usize>) -> bool {
+        self.last_reader.is_some_and(|reader| reader >= group.end)
+    }
+
+    /// Returns the number of elements of scratch memory for the result of a step of a group, if it
+    /// needs any. If only the group reads the result, each of its rows replaces the row before.
+    fn scratch_len(&self, group: &Range<usize>, piece_rows: usize) -> Option<usize> {
+        let is_own = group.len() > 1 && !self.is_read_after(group);
+        match self.kernel.rows().filter(|_| is_own) {
+            Some(_) if self.output.is_some() => None,
+            Some(rows) => Some(rows.row_len()),
+            None => self.last_reader.map(|_| piece_rows * self.row_len),
+        }
+    }
 }
 
 /// The source of an input of a step.
@@ -48,6 +78,8 @@ trait OutputRows: Send {
     fn fill(&mut self, kernel: &Kernel, span: &Span<'_>) -> Result<()>;
     /// Copies the rows from the start of an array.
     fn copy_from(&mut self, data: &HostData);
+    /// Returns the bytes of the elements, or `None` if the elements must be converted to lanes.
+    fn bytes(&mut self) -> Option<&mut [u8]>;
 }
 
 impl<T: Stored> OutputRows for &mut [T] {
@@ -60,6 +92,10 @@ impl<T: Stored> OutputRows for &mut [T] {
         self.iter_mut()
             .zip(elements)
             .for_each(|(to, &from)| *to = from);
+    }
+
+    fn bytes(&mut self) -> Option<&mut [u8]> {
+        T::as_bytes_mut(self)
     }
 }
 
@@ -78,22 +114,33 @@ pub(super) fn run(
     let outputs = band.outputs.iter().map(|output| &plan.buffers[output.0]);
     let arrays = outputs.map(|buffer| pool.take(buffer.dtype, buffer.len()));
     let mut arrays = arrays.collect::<Result<Vec<HostStorage>>>()?;
+    let groups = groups(&stages, band.n_rows);
     let scratch = || -> Result<Vec<Option<HostStorage>>> {
-        let arrays = stages.iter().map(|stage| {
-            let len = band.piece_rows * stage.row_len;
-            stage
-                .is_read
-                .then(|| pool.take(stage.dtype, len))
-                .transpose()
-        });
-        arrays.collect()
+        let of_group = |group: &Range<usize>| {
+            let stages = stages[group.clone()].iter();
+            let lens = stages.map(|stage| stage.scratch_len(group, band.piece_rows));
+            lens.collect::<Vec<Option<usize>>>()
+        };
+        let arrays = groups.iter().flat_map(of_group).zip(&stages);
+        let arrays = arrays.map(|(len, stage)| len.map(|len| pool.take(stage.dtype, len)));
+        arrays.map(Option::transpose).collect()
     };
     let pieces = pieces(band, &mut arrays).into_iter().enumerate();
     parallel::for_each(pieces, scratch, |scratch, (piece, outputs)| {
         let first = piece * band.piece_rows;
         let rows = first..band.n_rows.min(first + band.piece_rows);
         match scratch {
-            Ok(scratch) => run_piece(&stages, data, scratch, outputs, rows),
+            Ok(scratch) => {
+                let mut piece = Piece {
+                    stages: &stages,
+                    n_rows: band.n_rows,
+                    data,
+                    scratch,
+                    outputs,
+                    rows,
+                };
+                groups.iter().try_for_each(|group| piece.run(group.clone()))
+            }
             Err(error) => Err(error.clone()),
         }
     })?;
@@ -116,6 +163,7 @@ fn stages<'a>(kernels: &Kernels, plan: &'a Plan, band: &Band) -> Result<Vec<Stag
             None => Source::Input(band.inputs.binary_search(input).unwrap_or_default()),
         };
         let is_same = |output: &BufferId| *output == step.output;
+        let is_reader = |reader: &&Step| reader.inputs.iter().any(is_same);
         let buffer = &plan.buffers[step.output.0];
         stages.push(Stage {
             step,
@@ -126,7 +174,7 @@ fn stages<'a>(kernels: &Kernels, plan: &'a Plan, band: &Band) -> Result<Vec<Stag
             inputs: step.inputs.iter().map(source).collect(),
             row_len: buffer.len() / band.n_rows,
             output: band.outputs.iter().position(is_same),
-            is_read: steps.iter().any(|reader| reader.inputs.iter().any(is_same)),
+            last_reader: steps.iter().rposition(is_reader),
         });
     }
     Ok(stages)
@@ -148,20 +196,77 @@ fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn Out
     pieces
 }
 
-/// Runs all steps on the rows of one piece.
-fn run_piece(
-    stages: &[Stage<'_>],
-    data: &[&HostData],
-    scratch: &mut [Option<HostStorage>],
-    mut outputs: Vec<Box<dyn OutputRows + '_>>,
+/// Divides the steps of a band into groups of consecutive steps. The steps of a group with several
+/// steps run together, row by row.
+fn groups(stages: &[Stage<'_>], n_rows: usize) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for number in 0..stages.len() {
+        match groups.last_mut() {
+            Some(group) if joins(stages, group, number, n_rows) => group.end = number + 1,
+            _ => groups.push(number..number + 1),
+        }
+    }
+    groups
+}
+
+/// Returns whether a step runs together with the steps of a group before it.
+fn joins(stages: &[Stage<'_>], group: &Range<usize>, number: usize, n_rows: usize) -> bool {
+    let rows = |number: usize| {
+        let rows = stages[number].kernel.rows();
+        rows.filter(|rows| rows.can_join() && rows.n_rows().is_multiple_of(n_rows))
+    };
+    let (Some(first), Some(own)) = (rows(group.start), rows(number)) else {
+        return false;
+    };
+    let stage = &stages[number];
+    #[cfg(test)]
+    if fault::is_planted(Fault::RowsTogether) {
+        return true;
+    }
+    let mut inputs = stage.inputs.iter().enumerate();
+    first.n_rows() == own.n_rows()
+        && stages[group.start].dtype == stage.dtype
+        && inputs.all(|(input, source)| match *source {
+            Source::Stage(earlier) if earlier >= group.start => {
+                rows(earlier).is_some_and(|rows| own.stays_in_rows(input, rows.row_len()))
+            }
+            _ => true,
+        })
+}
+
+/// The rows of a band that are computed by one task.
+struct Piece<'p, 'a> {
+    stages: &'p [Stage<'a>],
+    /// The number of rows of the band.
+    n_rows: usize,
+    /// The inputs of the band.
+    data: &'p [&'p HostData],
+    scratch: &'p mut [Option<HostStorage>],
+    outputs: Vec<Box<dyn OutputRows + 'p>>,
     rows: Range<usize>,
-) -> Result<()> {
-    for (number, stage) in stages.iter().enumerate() {
-        let (before, own) = scratch.split_at_mut(number);
+}
+
+impl Piece<'_, '_> {
+    /// Runs a group of steps.
+    fn run(&mut self, group: Range<usize>) -> Result<()> {
+        if group.len() == 1 {
+            return self.run_step(group.start);
+        }
+        match self.stages[group.start].dtype {
+            DType::F64 => self.run_together::<f64>(group),
+            _ => self.run_together::<f32>(group),
+        }
+        Ok(())
+    }
+
+    /// Runs one step.
+    fn run_step(&mut self, number: usize) -> Result<()> {
+        let stage = &self.stages[number];
+        let (before, own) = self.scratch.split_at_mut(number);
         let source = |source: &Source| match *source {
-            Source::Input(number) => Some((data[number], 0)),
+            Source::Input(number) => Some((self.data[number], 0)),
             Source::Stage(number) => {
-                let start = rows.start * stages[number].row_len;
+                let start = self.rows.start * self.stages[number].row_len;
                 before[number].as_ref().map(|rows| (rows.data(), start))
             }
         };
@@ -170,12 +275,12 @@ fn run_piece(
         let span = Span {
             inputs: &inputs,
             starts: &starts,
-            first: rows.start * stage.row_len,
+            first: self.rows.start * stage.row_len,
         };
-        let output = stage.output.map(|output| &mut outputs[output]);
+        let output = stage.output.map(|output| &mut self.outputs[output]);
         let result = match (&mut own[0], output) {
             (Some(own), output) => {
-                let len = rows.len() * stage.row_len;
+                let len = self.rows.len() * stage.row_len;
                 let filled = with_element!(stage.dtype, T => {
                     stage.kernel.fill_span(&span, &mut own.elements_mut::<T>()[..len])
                 });
@@ -187,7 +292,62 @@ fn run_piece(
             (None, Some(output)) => output.fill(&stage.kernel, &span),
             (None, None) => Ok(()),
         };
-        result.map_err(|error| stage.step.locate(error))?;
+        result.map_err(|error| stage.step.locate(error))
     }
-    Ok(())
+
+    /// Runs a group of several steps, row by row.
+    fn run_together<T: Stored + FloatVector + Chunks>(&mut self, group: Range<usize>) {
+        let (before, own) = self.scratch.split_at_mut(group.start);
+        let stages = &self.stages[group.clone()];
+        let source = |source: &Source| match *source {
+            Source::Input(number) => Some(RowInput::Array(self.data[number], 0)),
+            Source::Stage(number) if number >= group.start => {
+                Some(RowInput::Nest(number - group.start))
+            }
+            Source::Stage(number) => {
+                let start = self.rows.start * self.stages[number].row_len;
+                let rows = before[number].as_ref();
+                rows.map(|rows| RowInput::Array(rows.data(), start))
+            }
+        };
+        let mut outputs: Vec<_> = self.outputs.iter_mut().map(Some).collect();
+        let (mut members, mut results) = (Vec::new(), Vec::new());
+        for (stage, scratch) in stages.iter().zip(&mut *own) {
+            let Some(nest) = stage.kernel.rows() else {
+                unreachable!("`joins` returned `true`");
+            };
+            members.push(Member {
+                nest,
+                inputs: stage.inputs.iter().filter_map(source).collect(),
+            });
+            let output = stage.output.and_then(|output| outputs[output].take());
+            let row_len = nest.row_len();
+            results.push(match (scratch.as_mut(), output) {
+                (Some(scratch), _) => {
+                    let step = if stage.is_read_after(&group) {
+                        row_len
+                    } else {
+                        0
+                    };
+                    Results::new(scratch.elements_mut::<T>(), step)
+                }
+                (None, Some(output)) => {
+                    let Some(bytes) = output.bytes() else {
+                        unreachable!("f32 and f64 are their own lanes");
+                    };
+                    Results::new(bytemuck::cast_slice_mut(bytes), row_len)
+                }
+                (None, None) => Results::new(&mut [], 0),
+            });
+        }
+        let nest_rows_per_row = members[0].nest.n_rows() / self.n_rows;
+        let rows = self.rows.start * nest_rows_per_row..self.rows.end * nest_rows_per_row;
+        together::fill(&members, &mut results, rows);
+        drop(results);
+        for (stage, scratch) in stages.iter().zip(own) {
+            if let (Some(scratch), Some(output)) = (scratch, stage.output) {
+                self.outputs[output].copy_from(scratch.data());
+            }
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Chains: operations on floats that follow each other.
 //!
-//! Role: the form of a chain, its operands, and the operations that chains support. `chain_loops`
-//! computes chains. Nests that are one chain run row by row (`rows`); chains within other nests are
-//! instructions of the interpreter.
+//! Role: the form of a chain, its operands and results, and the operations that chains support.
+//! `chain_loops` computes chains. Nests that are one chain run row by row (`rows`); chains within
+//! other nests are instructions of the interpreter.
 //!
 //! ```text
 //! (x - mean) / deviation * scale:    first x, links [- mean, / deviation, * scale]
@@ -13,10 +13,11 @@ use std::ops::Range;
 use super::functions;
 use super::loops::View;
 use super::vector::Vector;
+use crate::dtype::Scalar;
 #[cfg(test)]
 use crate::fault::{self, Fault};
-use crate::ir::{LoopNest, Value, ValueId};
-use crate::op::{Binary, Reduce, Unary};
+use crate::ir::{IndexMap, LoopNest, Value, ValueId};
+use crate::op::{Binary, Unary};
 
 /// The maximum number of operations of a chain.
 pub(super) const MAX_LINKS: usize = 12;
@@ -49,6 +50,14 @@ impl<O> Link<O> {
             Self::Binary(op, operand) => Link::Binary(*op, operand),
             Self::Swapped(op, operand) => Link::Swapped(*op, operand),
             Self::Twice(op) => Link::Twice(*op),
+        }
+    }
+
+    /// Returns the operand, if there is one besides the value of the chain.
+    pub(super) fn operand(&self) -> Option<&O> {
+        match self {
+            Self::Binary(_, operand) | Self::Swapped(_, operand) => Some(operand),
+            Self::Unary(_) | Self::Twice(_) => None,
         }
     }
 
@@ -90,6 +99,12 @@ pub(super) fn is_arithmetic(nest: &LoopNest, id: ValueId) -> bool {
 }
 
 impl<O> Chain<O> {
+    /// Returns the operands.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &O> {
+        let of_links = self.links.iter().filter_map(Link::operand);
+        std::iter::once(&self.first).chain(of_links)
+    }
+
     /// Returns the chain that ends with an operation, or `None` if `operand` returns no operand.
     /// `is_merged` returns whether a value is computed by the chain. At most one operand of each
     /// operation may be such a value.
@@ -134,6 +149,16 @@ impl<O> Chain<O> {
     }
 }
 
+/// The source of an operand.
+#[derive(Debug, Clone)]
+pub(super) enum OperandSource {
+    Number(Scalar),
+    /// An element of an input for each row. The map has a stride for each loop over rows.
+    Row(usize, IndexMap),
+    /// Consecutive elements of an input for each row; the map is that of the first element.
+    Lanes(usize, IndexMap),
+}
+
 /// An operand of a chain on rows of lanes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand<'a, T> {
@@ -143,6 +168,61 @@ pub(super) enum Operand<'a, T> {
     Row(Elements<'a, T>),
     /// A number for each lane: consecutive elements in each row.
     Lanes(Elements<'a, T>),
+    /// A number for each row: the element with this number in the row of an earlier chain's
+    /// results.
+    ResultNumber(ResultPosition),
+    /// A number for each lane: consecutive elements in the row of an earlier chain's results.
+    ResultLanes(ResultPosition),
+}
+
+/// A position in the results of an earlier chain on the same rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ResultPosition {
+    /// The number of the earlier chain.
+    pub(super) chain: usize,
+    /// The number of the element in each row of the results.
+    pub(super) start: usize,
+}
+
+/// The results of a chain on rows of lanes.
+#[derive(Debug)]
+pub(super) struct Results<'a, T> {
+    pub(super) elements: &'a mut [T],
+    /// The distance from a row to the next; 0 if each row replaces the row before.
+    pub(super) step: usize,
+}
+
+impl<'a, T: Vector> Results<'a, T> {
+    /// Returns results whose rows have this distance.
+    pub(super) fn new(elements: &'a mut [T], step: usize) -> Self {
+        Self { elements, step }
+    }
+
+    /// Returns the results from a row on.
+    pub(super) fn skip_rows(&mut self, row: usize) -> Results<'_, T> {
+        Results {
+            elements: self.elements.get_mut(self.step * row..).unwrap_or_default(),
+            step: self.step,
+        }
+    }
+
+    /// Returns some results of a row. An invalid range yields an empty slice.
+    #[inline(always)]
+    fn row(&self, row: usize, lanes: Range<usize>) -> &[T] {
+        let start = self.step * row;
+        self.elements
+            .get(start + lanes.start..start + lanes.end)
+            .unwrap_or_default()
+    }
+
+    /// Returns some results of a row for writing. An invalid range yields an empty slice.
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, row: usize, lanes: Range<usize>) -> &mut [T] {
+        let start = self.step * row;
+        self.elements
+            .get_mut(start + lanes.start..start + lanes.end)
+            .unwrap_or_default()
+    }
 }
 
 /// The position of an operand in an array.
@@ -169,27 +249,36 @@ impl<'a, T: Vector> Elements<'a, T> {
 }
 
 impl<'a, T: Vector> Operand<'a, T> {
-    /// Returns some lanes of a row.
+    /// Returns some lanes of a row. `results` are those of the earlier chains.
     #[inline(always)]
-    pub(super) fn view(self, row: usize, lanes: Range<usize>) -> View<'a, T> {
+    pub(super) fn view<'v>(
+        self,
+        row: usize,
+        lanes: Range<usize>,
+        results: &'v [Results<'_, T>],
+    ) -> View<'v, T>
+    where
+        'a: 'v,
+    {
         match self {
             Self::Number(number) => View::Uniform(number),
-            Self::Row(elements) => match elements.row(row, 0..1) {
-                [number, ..] => View::Uniform(*number),
-                [] => View::Lanes(&[]),
-            },
+            Self::Row(elements) => number_of(elements.row(row, 0..1)),
             Self::Lanes(elements) => View::Lanes(elements.row(row, lanes)),
+            Self::ResultNumber(ResultPosition { chain, start }) => {
+                number_of(results[chain].row(row, start..start + 1))
+            }
+            Self::ResultLanes(ResultPosition { chain, start }) => {
+                View::Lanes(results[chain].row(row, start + lanes.start..start + lanes.end))
+            }
         }
     }
 }
 
-/// Returns whether values of a chain pass through memory: before a fold, and between functions with
-/// loops of their own.
-pub(super) fn needs_scratch<T>(
-    first: &Operand<'_, T>,
-    links: &[Link<Operand<'_, T>>],
-    fold: Option<Reduce>,
-) -> bool {
-    let is_array = links.is_empty() && matches!(first, Operand::Lanes(_));
-    links.iter().any(|link| link.is_function()) || (fold.is_some() && !is_array)
+/// Returns the number for all lanes, or an empty view if the slice is empty.
+#[inline(always)]
+fn number_of<T: Vector>(number: &[T]) -> View<'_, T> {
+    match number {
+        [number, ..] => View::Uniform(*number),
+        [] => View::Lanes(&[]),
+    }
 }

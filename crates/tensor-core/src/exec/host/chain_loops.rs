@@ -1,6 +1,6 @@
 //! The loops over chains, on vectors in CPU registers.
 //!
-//! Role: computes a chain on rows of lanes, for `rows` and for the interpreter.
+//! Role: computes chains on rows of lanes, for `rows` and for the interpreter.
 //! Method: an interpreter of vectors. A few vectors are loaded, all operations of the chain are
 //! applied to them, and the results are stored; then the next vectors follow. Between the
 //! operations the values stay in CPU registers, except that some functions, and folds, read them
@@ -9,9 +9,11 @@
 //! Accuracy: each operation rounds its result, as it would in a separate loop. Results are folded
 //! in groups of a constant number of lanes, so the bits depend on no instruction set.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
-use super::chain::{Link, MAX_LINKS, Operand};
+use super::chain::{Link, MAX_LINKS, Operand, Results};
 use super::functions;
 use super::lanes::{larger, smaller, total};
 use super::level::Level;
@@ -23,36 +25,112 @@ use crate::op::{Binary, Reduce, Unary};
 /// The number of results that are folded at a time, a multiple of the lanes of all vectors.
 pub(super) const GROUP: usize = 1024;
 
-/// The destination of the results of a chain.
-pub(super) enum Results<'a, T> {
-    /// All results, row by row.
-    Lanes(&'a mut [T]),
-    /// The fold of the results of each row.
-    Totals(Reduce, &'a mut [T]),
-}
-
-/// A chain on rows of lanes.
-pub(super) struct Rows<'a, T> {
-    pub(super) level: Level,
+/// A chain that is computed for each row.
+#[derive(Debug)]
+pub(super) struct RowChain<'a, T> {
     pub(super) first: Operand<'a, T>,
-    pub(super) links: &'a [Link<Operand<'a, T>>],
-    pub(super) n_rows: usize,
+    pub(super) links: Links<'a, T>,
     /// The number of lanes of a row.
     pub(super) len: usize,
-    /// Memory for the lanes of a row, at most [`GROUP`] (see
-    /// [`needs_scratch`](super::chain::needs_scratch)).
-    pub(super) scratch: [&'a mut [T]; 2],
-    pub(super) results: Results<'a, T>,
+    /// The fold of the lanes of a row into one result, and the operations on this result; `None` if
+    /// each lane is a result. None of these operations is a function with a loop of its own.
+    pub(super) fold: Option<(Reduce, Links<'a, T>)>,
 }
 
-impl<T: FloatVector + Chunks> WithSimd for Rows<'_, T> {
+impl<T> RowChain<'_, T> {
+    /// Returns whether values of the chain pass through memory: before a fold, and between
+    /// functions with loops of their own.
+    pub(super) fn needs_scratch(&self) -> bool {
+        let links = self.links.as_slice();
+        let is_array = matches!(self.first, Operand::Lanes(_) | Operand::ResultLanes(_));
+        let is_array = is_array && links.is_empty();
+        links.iter().any(Link::is_function) || (self.fold.is_some() && !is_array)
+    }
+}
+
+/// The operations of a chain on rows.
+#[derive(Debug)]
+pub(super) struct Links<'a, T> {
+    /// The operations, and unused elements after the last operation.
+    links: [Link<Operand<'a, T>>; MAX_LINKS],
+    n_links: usize,
+}
+
+impl<'a, T: Vector> Links<'a, T> {
+    /// Returns operations with the operand of each source.
+    #[inline(always)]
+    pub(super) fn new<O>(links: &[Link<O>], operand: impl Fn(&O) -> Operand<'a, T>) -> Self {
+        let mut operands = [Link::Unary(Unary::Abs); MAX_LINKS];
+        for (to, link) in operands.iter_mut().zip(links) {
+            *to = link.as_ref().map(&operand);
+        }
+        Self {
+            links: operands,
+            n_links: links.len(),
+        }
+    }
+
+    /// Returns the operations on some lanes of a row, in the memory of `views`.
+    #[inline(always)]
+    fn on_row<'m, 'v>(
+        &self,
+        row: usize,
+        lanes: &Range<usize>,
+        results: &'v [Results<'_, T>],
+        views: &'m mut [Link<View<'v, T>>; MAX_LINKS],
+    ) -> &'m [Link<View<'v, T>>]
+    where
+        'a: 'v,
+    {
+        for (view, link) in views.iter_mut().zip(self.as_slice()) {
+            *view = link.map(
+                #[inline(always)]
+                |operand| operand.view(row, lanes.clone(), results),
+            );
+        }
+        &views[..self.n_links]
+    }
+}
+
+impl<T> Default for Links<'_, T> {
+    /// Returns no operations.
+    fn default() -> Self {
+        Self {
+            links: [(); MAX_LINKS].map(|()| Link::Unary(Unary::Abs)),
+            n_links: 0,
+        }
+    }
+}
+
+impl<'a, T> Links<'a, T> {
+    /// Returns the operations.
+    #[inline(always)]
+    fn as_slice(&self) -> &[Link<Operand<'a, T>>] {
+        &self.links[..self.n_links]
+    }
+}
+
+/// Chains on the same rows. All chains of a row are computed before those of the next row.
+pub(super) struct Rows<'r, 'a, T> {
+    pub(super) level: Level,
+    pub(super) chains: &'r [RowChain<'r, T>],
+    /// The results of each chain.
+    pub(super) results: &'r mut [Results<'a, T>],
+    pub(super) n_rows: usize,
+    /// Memory for the lanes of a row, at most [`GROUP`], if a chain needs it (see
+    /// [`RowChain::needs_scratch`]).
+    pub(super) scratch: [&'r mut [T]; 2],
+}
+
+impl<T: FloatVector + Chunks> WithSimd for Rows<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // The vectors of the value and of an operand stay in the registers of the CPU, and a row
-        // fills these vectors.
-        if S::REGISTER_COUNT < 32 || self.len < 8 * T::n_lanes::<S>() {
+        let is_short = |chain: &RowChain<'_, T>| chain.len < 8 * T::n_lanes::<S>();
+        // The vectors of the value stay in the registers of the CPU, with those that a function
+        // needs, and a row fills these vectors.
+        if S::REGISTER_COUNT < 32 || self.chains.iter().any(is_short) {
             self.run::<S, 4>(simd);
         } else {
             self.run::<S, 8>(simd);
@@ -60,46 +138,61 @@ impl<T: FloatVector + Chunks> WithSimd for Rows<'_, T> {
     }
 }
 
-impl<T: FloatVector + Chunks> Rows<'_, T> {
+impl<T: FloatVector + Chunks> Rows<'_, '_, T> {
     /// Computes all rows, in chunks of `N` vectors.
     #[inline(always)]
     fn run<S: Simd, const N: usize>(mut self, simd: S) {
-        let mut links = [Link::Unary(Unary::Abs); MAX_LINKS];
-        let links = &mut links[..self.links.len()];
-        let len = self.len;
-        for number in 0..self.n_rows {
-            let mut accumulators = match self.results {
-                Results::Totals(op, _) => [T::identity(op); FOLDED_LANES],
-                _ => [T::ZERO; FOLDED_LANES],
+        // A single chain runs on all rows at once, so that its setup is not repeated for each row.
+        let n_rows = if self.chains.len() == 1 {
+            self.n_rows.max(1)
+        } else {
+            1
+        };
+        for first in (0..self.n_rows).step_by(n_rows) {
+            for number in 0..self.chains.len() {
+                self.run_chain::<S, N>(simd, first..first + n_rows, number);
+            }
+        }
+    }
+
+    /// Computes a chain on some rows.
+    #[inline(always)]
+    fn run_chain<S: Simd, const N: usize>(&mut self, simd: S, rows: Range<usize>, number: usize) {
+        let chain = &self.chains[number];
+        let (earlier, own) = self.results.split_at_mut(number);
+        let (earlier, own) = (&*earlier, &mut own[0]);
+        let mut views = [Link::Unary(Unary::Abs); MAX_LINKS];
+        for row in rows {
+            let mut accumulators = match chain.fold {
+                Some((op, _)) => [T::identity(op); FOLDED_LANES],
+                None => [T::ZERO; FOLDED_LANES],
             };
-            for start in (0..len).step_by(GROUP) {
-                let lanes = start..len.min(start + GROUP);
-                let n = lanes.len();
-                for (link, of_rows) in links.iter_mut().zip(self.links) {
-                    *link = of_rows.map(
-                        #[inline(always)]
-                        |operand| operand.view(number, lanes.clone()),
-                    );
-                }
-                let first = self.first.view(number, lanes.clone());
-                let out = match &mut self.results {
-                    Results::Lanes(out) => Some(&mut out[number * len..][lanes.clone()]),
-                    _ => None,
-                };
+            for start in (0..chain.len).step_by(GROUP) {
+                let lanes = start..chain.len.min(start + GROUP);
                 let group = Group {
                     level: self.level,
-                    first,
-                    links,
-                    n,
+                    first: chain.first.view(row, lanes.clone(), earlier),
+                    links: chain.links.on_row(row, &lanes, earlier, &mut views),
+                    n: lanes.len(),
                 };
                 let scratch = self.scratch.each_mut().map(|scratch| &mut **scratch);
+                let out = match chain.fold {
+                    Some(_) => None,
+                    None => Some(own.row_mut(row, lanes)),
+                };
                 let results = group.compute::<S, N>(simd, scratch, out);
-                if let Results::Totals(op, _) = self.results {
+                if let Some((op, _)) = chain.fold {
                     accumulate::<S, T>(simd, op, results, &mut accumulators);
                 }
             }
-            if let Results::Totals(op, totals) = &mut self.results {
-                totals[number] = total(*op, &accumulators);
+            if let Some((op, after)) = &chain.fold {
+                let mut result = total(*op, &accumulators);
+                if !after.as_slice().is_empty() {
+                    let links = after.on_row(row, &(0..1), earlier, &mut views);
+                    let [results] = chunk::<S, T, 1>(simd, View::Uniform(result), links, 0);
+                    result = lanes_of::<S, T>(&results)[0];
+                }
+                own.row_mut(row, 0..1).fill(result);
             }
         }
     }
@@ -234,47 +327,52 @@ fn accumulate_in<S: Simd, T: FloatVector, const K: usize>(
     lanes: &[T],
     accumulators: &mut [T],
 ) {
-    let (n_whole, n_rest) = (lanes.len() / FOLDED_LANES, lanes.len() % FOLDED_LANES);
-    let group = |at: usize| load::<S, T, K>(simd, View::Lanes(lanes), at);
+    let (groups, rest) = lanes.as_chunks::<FOLDED_LANES>();
     let mut totals = [T::splat(simd, T::identity(op)); K];
     macro_rules! fold {
-        ($group:expr, |$total:ident, $x:ident| $folded:expr) => {
-            for ($total, $x) in totals.iter_mut().zip($group) {
+        ($vectors:expr, |$total:ident, $x:ident| $folded:expr) => {
+            for ($total, $x) in totals.iter_mut().zip($vectors) {
                 *$total = $folded;
             }
         };
     }
-    match op {
-        Reduce::Sum => {
-            for number in 0..n_whole {
-                fold!(group(number * FOLDED_LANES), |total, x| {
+    macro_rules! fold_extremes {
+        ($groups:expr, $extreme:ident) => {{
+            // NaN, if there was one: comparisons with NaN fail, so the extremes do not have it.
+            let mut nans = totals;
+            for group in $groups {
+                let vectors = load::<S, T, K>(simd, group, 0);
+                for (nan, &x) in nans.iter_mut().zip(&vectors) {
+                    *nan = T::nan_or(simd, x, *nan);
+                }
+                fold!(vectors, |total, x| T::$extreme(simd, *total, x));
+            }
+            fold!(nans, |total, nan| T::nan_or(simd, nan, *total));
+        }};
+    }
+    match (op, lanes.last_chunk::<FOLDED_LANES>()) {
+        (Reduce::Sum, _) => {
+            for group in groups {
+                fold!(load::<S, T, K>(simd, group, 0), |total, x| {
                     <T as Vector>::add(simd, *total, x)
                 });
             }
-            if n_rest > 0 {
+            if !rest.is_empty() {
                 // The lanes after the end are 0.
-                let rest = View::Lanes(&lanes[n_whole * FOLDED_LANES..]);
                 fold!(load::<S, T, K>(simd, rest, 0), |total, x| {
                     <T as Vector>::add(simd, *total, x)
                 });
             }
         }
-        Reduce::Max | Reduce::Min if n_whole > 0 => {
-            // NaN, if there was one: comparisons with NaN fail, so the extremes do not have it.
-            let mut nans = totals;
-            for number in 0..lanes.len().div_ceil(FOLDED_LANES) {
-                // The last group contains some lanes of the group before, which changes no extreme.
-                let at = (number * FOLDED_LANES).min(lanes.len() - FOLDED_LANES);
-                let group = group(at);
-                for (nan, &x) in nans.iter_mut().zip(&group) {
-                    *nan = T::nan_or(simd, x, *nan);
-                }
-                match op {
-                    Reduce::Max => fold!(group, |total, x| T::at_least(simd, *total, x)),
-                    _ => fold!(group, |total, x| T::at_most(simd, *total, x)),
-                }
-            }
-            fold!(nans, |total, nan| T::nan_or(simd, nan, *total));
+        // If lanes remain, a last group contains these lanes and some of the group before, which
+        // changes no extreme.
+        (Reduce::Max, Some(last)) => {
+            let last = (!rest.is_empty()).then_some(last);
+            fold_extremes!(groups.iter().chain(last), at_least);
+        }
+        (Reduce::Min, Some(last)) => {
+            let last = (!rest.is_empty()).then_some(last);
+            fold_extremes!(groups.iter().chain(last), at_most);
         }
         _ => {
             let how = Fold::Together(lanes.len());
@@ -296,35 +394,52 @@ fn lanes_of<S: Simd, T: FloatVector>(vector: &T::Of<S>) -> &[T] {
     bytemuck::cast_slice(std::slice::from_ref(vector))
 }
 
-/// Returns `N` vectors of an operand.
+/// Returns `N` vectors of lanes, with zeros after the end of the lanes.
 #[inline(always)]
-fn load<S: Simd, T: FloatVector, const N: usize>(
-    simd: S,
-    operand: View<'_, T>,
-    at: usize,
-) -> [T::Of<S>; N] {
+fn load<S: Simd, T: FloatVector, const N: usize>(simd: S, lanes: &[T], at: usize) -> [T::Of<S>; N] {
     let width = T::n_lanes::<S>();
-    let lanes = match operand {
-        View::Uniform(x) => return [T::splat(simd, x); N],
-        View::Lanes(lanes) => lanes,
-    };
     // These are plain loops because the compiler does not always inline calls of `array::from_fn`.
     let mut vectors = [T::splat(simd, T::identity(Reduce::Sum)); N];
-    if lanes.len() >= N * width {
-        let lanes = &lanes[at..][..N * width];
+    if lanes.len() >= at + N * width {
         for (number, vector) in vectors.iter_mut().enumerate() {
-            let lanes = &lanes[number * width..][..width];
-            *vector = bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes));
+            *vector = vector_at::<S, T>(&lanes[at..][..N * width], number);
         }
     } else {
-        // Fewer lanes than the vectors have: the others are 0.
         for (number, vector) in vectors.iter_mut().enumerate() {
-            let start = lanes.len().min(number * width);
-            let end = lanes.len().min(start + width);
-            *vector = <T as Vector>::load(simd, &lanes[start..end]);
+            let start = lanes.len().min(at + number * width);
+            let lanes = &lanes[start..lanes.len().min(start + width)];
+            *vector = match lanes.len() == width {
+                true => vector_at::<S, T>(lanes, 0),
+                false => <T as Vector>::load(simd, lanes),
+            };
         }
     }
     vectors
+}
+
+/// Returns the vector of lanes with this number.
+#[inline(always)]
+fn vector_at<S: Simd, T: FloatVector>(lanes: &[T], number: usize) -> T::Of<S> {
+    let width = T::n_lanes::<S>();
+    let lanes = &lanes[number * width..][..width];
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes))
+}
+
+/// Evaluates to an operand from a lane on, with `N` vectors of lanes: if the operand has fewer, a
+/// copy with zeros after its end. The copy is a variable of the caller that has no value before, so
+/// that nothing is written for other operands.
+macro_rules! whole {
+    ($simd:ident, $operand:expr, $at:expr, $copy:ident) => {{
+        let n = N * T::n_lanes::<S>();
+        match $operand {
+            View::Uniform(x) => View::Uniform(x),
+            View::Lanes(lanes) if lanes.len() >= $at + n => View::Lanes(&lanes[$at..$at + n]),
+            View::Lanes(lanes) => {
+                $copy = load::<S, T, N>($simd, lanes, $at);
+                View::Lanes(bytemuck::cast_slice(&$copy))
+            }
+        }
+    }};
 }
 
 /// Applies all operations to `N` vectors of lanes.
@@ -335,16 +450,32 @@ fn chunk<S: Simd, T: FloatVector + Chunks, const N: usize>(
     links: &[Link<View<'_, T>>],
     at: usize,
 ) -> [T::Of<S>; N] {
-    let mut x = load::<S, T, N>(simd, value, at);
+    let mut x = match value {
+        View::Uniform(x) => [T::splat(simd, x); N],
+        View::Lanes(lanes) => load::<S, T, N>(simd, lanes, at),
+    };
     macro_rules! each {
         (|$x:ident| $result:expr) => {
             for $x in &mut x {
                 *$x = $result;
             }
         };
+        // A number takes one CPU register. Vectors of lanes are loaded one by one.
         (|$x:ident, $y:ident| $result:expr, $operand:expr) => {
-            for ($x, $y) in x.iter_mut().zip($operand) {
-                *$x = $result;
+            match $operand {
+                View::Uniform(number) => {
+                    let $y = T::splat(simd, number);
+                    for $x in &mut x {
+                        *$x = $result;
+                    }
+                }
+                View::Lanes(lanes) => {
+                    let lanes = &lanes[..N * T::n_lanes::<S>()];
+                    for (number, $x) in x.iter_mut().enumerate() {
+                        let $y = vector_at::<S, T>(lanes, number);
+                        *$x = $result;
+                    }
+                }
             }
         };
     }
@@ -376,7 +507,8 @@ fn chunk<S: Simd, T: FloatVector + Chunks, const N: usize>(
                 _ => unreachable!("{op:?} has a loop of its own"),
             },
             Link::Binary(op, operand) => {
-                let y = load::<S, T, N>(simd, operand, at);
+                let copy: [T::Of<S>; N];
+                let y = whole!(simd, operand, at, copy);
                 match op {
                     Binary::Add => each!(|x, y| <T as Vector>::add(simd, *x, y), y),
                     Binary::Sub => each!(|x, y| <T as FloatVector>::sub(simd, *x, y), y),
@@ -395,7 +527,8 @@ fn chunk<S: Simd, T: FloatVector + Chunks, const N: usize>(
                 }
             }
             Link::Swapped(op, operand) => {
-                let y = load::<S, T, N>(simd, operand, at);
+                let copy: [T::Of<S>; N];
+                let y = whole!(simd, operand, at, copy);
                 match op {
                     Binary::Add => each!(|x, y| <T as Vector>::add(simd, y, *x), y),
                     Binary::Sub => each!(|x, y| <T as FloatVector>::sub(simd, y, *x), y),

@@ -118,6 +118,14 @@ impl Kernel {
         }
     }
 
+    /// Returns the loops of a nest that is a chain on rows, and `None` for any other nest.
+    pub(super) fn rows(&self) -> Option<&ChainRows> {
+        match &self.form {
+            Form::Rows(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
     /// Computes consecutive elements of the output on the calling thread. The elements of a product
     /// must be whole lines ([`Matrices`](crate::ir::Matrices)).
     ///

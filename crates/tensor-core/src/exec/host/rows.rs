@@ -7,17 +7,22 @@
 //! Method: `chain_loops` computes all rows of a task in one call. The cost of starting a row is
 //! therefore small compared with the cost of its elements, and the CPU loads the next row while it
 //! computes one. An operand is a number for each lane of a row, a number for each row, or one
-//! number for the whole nest.
+//! number for the whole nest. Operations after a fold that form a chain are applied to the result
+//! of each row; the interpreter runs other epilogues after all rows. Several nests of a band run
+//! together (`together`).
 //!
 //! ```text
 //! for each row i:                             first x[i, ..]
 //!     total[i] = sum of exp(x[i, j] - m[i])   links [- m[i], exp], fold: sum
-//!     out[i] = epilogue at i                  the interpreter, in place
+//!     out[i] = ln(total[i])                   epilogue [ln]
 //! ```
 
 use super::around_fold::epilogue_of;
-use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand, is_arithmetic, needs_scratch};
-use super::chain_loops::{GROUP, Results, Rows};
+use super::chain::{
+    Chain, Elements, Link, MAX_LINKS, Operand, OperandSource, ResultPosition, Results,
+    is_arithmetic,
+};
+use super::chain_loops::{GROUP, Links, RowChain, Rows};
 use super::functions;
 use super::kernel::Span;
 use super::lane_axes::{LaneAxes, flat_stride};
@@ -28,12 +33,14 @@ use super::program::Bytecode;
 use super::register::Register;
 use super::split::TASK_VALUES;
 use super::vector::FloatVector;
-use crate::dtype::{HostData, Scalar};
+use crate::dtype::HostData;
 use crate::error::Result;
 use crate::ir::{IndexMap, LoopNest, Value, ValueId};
 use crate::math::Chunks;
-use crate::op::{Reduce, Unary};
+use crate::op::Reduce;
 use crate::parallel;
+
+pub(super) mod together;
 
 #[cfg(test)]
 mod tests;
@@ -50,11 +57,9 @@ const MAX_CHUNKS: usize = 1 << 20;
 /// A compiled nest.
 #[derive(Debug)]
 pub(super) struct ChainRows {
-    chain: Chain<Source>,
+    chain: Chain<OperandSource>,
     fold: Option<Reduce>,
-    /// The program that computes the output in place from the folds; `None` if the folds themselves
-    /// are the output.
-    epilogue: Option<Bytecode>,
+    epilogue: Epilogue,
     /// The sizes of the loops over rows.
     sizes: Vec<usize>,
     /// The number of elements of a row.
@@ -64,14 +69,22 @@ pub(super) struct ChainRows {
     level: Level,
 }
 
-/// The source of an operand.
-#[derive(Debug, Clone)]
-enum Source {
-    Number(Scalar),
-    /// An element of an input for each row. The map has a stride for each loop over rows.
-    Row(usize, IndexMap),
-    /// Consecutive elements of an input for each row; the map is that of the first element.
-    Lanes(usize, IndexMap),
+/// The operations on the folds.
+#[derive(Debug)]
+enum Epilogue {
+    /// Operations on the fold of each row.
+    Links(Vec<Link<OperandSource>>),
+    /// A program of the interpreter that computes the output in place from the folds.
+    Program(Box<Bytecode>),
+}
+
+/// The elements that an input of a nest reads.
+#[derive(Clone, Copy)]
+pub(super) enum RowInput<'a> {
+    /// An array that begins with the element of this number.
+    Array(&'a HostData, usize),
+    /// The results of an earlier nest on the same rows, with its number.
+    Nest(usize),
 }
 
 impl ChainRows {
@@ -107,10 +120,10 @@ impl ChainRows {
         if fold.is_none() && chain.links.is_empty() {
             return None;
         }
-        let epilogue = fold.filter(|fold| fold.0 != nest.result()).map(|fold| {
-            let results = IndexMap::in_order(&nest.domain);
-            Bytecode::in_place(&epilogue_of(nest, &[fold.0], &results))
-        });
+        let epilogue = match fold {
+            Some((fold, _)) if fold != nest.result() => Epilogue::new(nest, fold),
+            _ => Epilogue::Links(Vec::new()),
+        };
         let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
         let wish = TASK_VALUES.div_ceil(values_an_element);
         let row = if fold.is_some() { 1 } else { len };
@@ -137,7 +150,7 @@ impl ChainRows {
         if self.has_long_folds() {
             let in_parallel = out.len() > self.task || self.len > 2 * CHUNK;
             with_floats!(out, out => self.fold_long_rows(&span(0), out, in_parallel)?);
-            return self.run_epilogue(&span(0), out);
+            return self.run_program(&span(0), out);
         }
         if out.len() <= self.task {
             return self.fill_span(&span(0), out);
@@ -156,15 +169,15 @@ impl ChainRows {
         } else {
             with_floats!(out, out => self.fill_rows(span, out));
         }
-        self.run_epilogue(span, out)
+        self.run_program(span, out)
     }
 
-    /// Computes the output from the folds, in place.
-    fn run_epilogue<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
-        let Some(epilogue) = &self.epilogue else {
+    /// Runs the program of the epilogue on the folds, in place.
+    fn run_program<T: Stored>(&self, span: &Span<'_>, out: &mut [T]) -> Result<()> {
+        let Epilogue::Program(program) = &self.epilogue else {
             return Ok(());
         };
-        Machine::with_starts(epilogue, span.inputs, span.starts).fill(span.first, out)
+        Machine::with_starts(program, span.inputs, span.starts).fill(span.first, out)
     }
 
     /// Returns whether rows are folded in chunks.
@@ -182,10 +195,15 @@ impl ChainRows {
     ) -> Result<()> {
         let n_chunks = self.len.div_ceil(CHUNK);
         let mut totals = vec![T::ZERO; out.len() * n_chunks];
+        let input = |input: usize| RowInput::of_span(span, input);
         let fold = |(chunk, total): (usize, &mut T)| {
-            let (row, lane) = (span.first + chunk / n_chunks, chunk % n_chunks * CHUNK);
-            let len = CHUNK.min(self.len - lane);
-            self.run_chain(span, (row, lane), [1, len], std::slice::from_mut(total));
+            let at = (span.first + chunk / n_chunks, chunk % n_chunks * CHUNK);
+            let mut chain = self.row_chain(at, CHUNK.min(self.len - at.1), &input);
+            if let Some((_, epilogue)) = &mut chain.fold {
+                *epilogue = Links::default();
+            }
+            let total = Results::new(std::slice::from_mut(total), 0);
+            run_rows(self.level, &[chain], &mut [total], 1);
             Ok(())
         };
         let mut chunks = totals.iter_mut().enumerate();
@@ -194,90 +212,68 @@ impl ChainRows {
         } else {
             chunks.try_for_each(fold)?;
         }
-        let chunks = Elements {
-            array: &totals,
-            start: 0,
-            step: n_chunks.cast_signed(),
-        };
-        self.run_rows(Operand::Lanes(chunks), &[], [out.len(), n_chunks], out);
+        let mut done = 0;
+        while done < out.len() {
+            let row = span.first + done;
+            let n_rows = (out.len() - done).min(self.n_together(row));
+            let chain = RowChain {
+                first: Operand::Lanes(Elements {
+                    array: &totals[n_chunks * done..],
+                    start: 0,
+                    step: n_chunks.cast_signed(),
+                }),
+                links: Links::default(),
+                ..self.row_chain((row, 0), n_chunks, &input)
+            };
+            let results = Results::new(&mut out[done..], 1);
+            run_rows(self.level, &[chain], &mut [results], n_rows);
+            done += n_rows;
+        }
         Ok(())
     }
 
     /// Computes consecutive results of the chain.
     fn fill_rows<T: FloatVector + Chunks>(&self, span: &Span<'_>, out: &mut [T]) {
-        // The number of output elements of a row.
-        let n_outputs = if self.fold.is_some() { 1 } else { self.len };
-        // Rows along the last loop over rows have equal distances.
-        let n_together = self.sizes.last().copied().unwrap_or(1);
+        let n_outputs = self.row_len();
+        let input = |input: usize| RowInput::of_span(span, input);
         let mut done = 0;
         while done < out.len() {
             let element = span.first + done;
             let (row, lane) = (element / n_outputs, element % n_outputs);
             let rest = out.len() - done;
-            let (shape, n) = if lane == 0 && rest >= n_outputs {
-                let n_rows = (rest / n_outputs).min(n_together - row % n_together);
-                ([n_rows, self.len], n_rows * n_outputs)
+            // Whole rows if possible, otherwise the end or the start of a row.
+            let (n_rows, len) = if lane == 0 && rest >= n_outputs {
+                ((rest / n_outputs).min(self.n_together(row)), self.len)
             } else {
-                // The end or the start of a row.
-                let len = rest.min(n_outputs - lane);
-                ([1, len], len)
+                (1, rest.min(n_outputs - lane))
             };
-            self.run_chain(span, (row, lane), shape, &mut out[done..done + n]);
-            done += n;
+            let row_len = n_outputs.min(len);
+            let chain = self.row_chain((row, lane), len, &input);
+            let results = Results::new(&mut out[done..], row_len);
+            run_rows(self.level, &[chain], &mut [results], n_rows);
+            done += n_rows * row_len;
         }
     }
 
-    /// Computes the results of the chain for some rows of lanes, from a lane of a row on.
-    fn run_chain<T: FloatVector + Chunks>(
-        &self,
-        span: &Span<'_>,
-        start: (usize, usize),
-        shape: [usize; 2],
-        out: &mut [T],
-    ) {
-        let operand = |source: &Source| self.operand(span, source, start);
-        let mut links = [Link::Unary(Unary::Abs); MAX_LINKS];
-        for (link, of_chain) in links.iter_mut().zip(&self.chain.links) {
-            *link = of_chain.as_ref().map(operand);
-        }
-        let links = &links[..self.chain.links.len()];
-        self.run_rows(operand(&self.chain.first), links, shape, out);
+    /// Returns the number of rows from a row on that have equal distances in each input.
+    fn n_together(&self, row: usize) -> usize {
+        let size = self.sizes.last().copied().unwrap_or(1);
+        size - row % size
     }
 
-    /// Computes a chain on rows of lanes.
-    fn run_rows<T: FloatVector + Chunks>(
-        &self,
-        first: Operand<'_, T>,
-        links: &[Link<Operand<'_, T>>],
-        [n_rows, len]: [usize; 2],
-        out: &mut [T],
-    ) {
-        let mut scratch = match needs_scratch(&first, links, self.fold) {
-            true => [(); 2].map(|()| Register::scratch(len.min(GROUP))),
-            false => Default::default(),
-        };
-        self.level.run(Rows {
-            level: self.level,
-            first,
-            links,
-            n_rows,
-            len,
-            scratch: scratch.each_mut().map(Register::lanes_mut),
-            results: match self.fold {
-                Some(op) => Results::Totals(op, out),
-                None => Results::Lanes(out),
-            },
-        });
+    /// Returns the number of output elements of a row.
+    pub(super) fn row_len(&self) -> usize {
+        if self.fold.is_some() { 1 } else { self.len }
     }
 
-    /// Returns an operand from a lane of a row on.
-    fn operand<'a, T: FloatVector>(
+    /// Returns the chain on `len` lanes, from a lane of a row on.
+    fn row_chain<'a, T: FloatVector>(
         &self,
-        span: &Span<'a>,
-        source: &Source,
         (row, lane): (usize, usize),
-    ) -> Operand<'a, T> {
-        let elements = |input: usize, map: &IndexMap, lane: usize| {
+        len: usize,
+        input: &impl Fn(usize) -> RowInput<'a>,
+    ) -> RowChain<'a, T> {
+        let elements = |data: &'a HostData, first: usize, map: &IndexMap, lane: usize| {
             let mut start = map.offset.wrapping_add(lane.cast_signed());
             let mut row = row;
             for (&size, &stride) in self.sizes.iter().zip(&map.strides).rev() {
@@ -285,17 +281,103 @@ impl ChainRows {
                 row /= size;
             }
             Elements {
-                array: T::slice(span.inputs[input]).unwrap_or_default(),
-                start: start.wrapping_sub(span.starts[input].cast_signed()),
+                array: T::slice(data).unwrap_or_default(),
+                start: start.wrapping_sub(first.cast_signed()),
                 step: map.strides.last().copied().unwrap_or(0),
             }
         };
-        match source {
-            Source::Number(number) => Operand::Number(T::from_scalar(*number).unwrap_or_default()),
-            Source::Row(input, map) => Operand::Row(elements(*input, map, 0)),
-            Source::Lanes(input, map) => Operand::Lanes(elements(*input, map, lane)),
+        let place = |nest: usize, map: &IndexMap, lane: usize| ResultPosition {
+            chain: nest,
+            start: map.offset.unsigned_abs() + lane,
+        };
+        let operand = |source: &OperandSource| match source {
+            OperandSource::Number(number) => {
+                Operand::Number(T::from_scalar(*number).unwrap_or_default())
+            }
+            OperandSource::Row(number, map) => match input(*number) {
+                RowInput::Array(data, first) => Operand::Row(elements(data, first, map, 0)),
+                RowInput::Nest(nest) => Operand::ResultNumber(place(nest, map, 0)),
+            },
+            OperandSource::Lanes(number, map) => match input(*number) {
+                RowInput::Array(data, first) => Operand::Lanes(elements(data, first, map, lane)),
+                RowInput::Nest(nest) => Operand::ResultLanes(place(nest, map, lane)),
+            },
+        };
+        let epilogue = self.epilogue.links();
+        RowChain {
+            first: operand(&self.chain.first),
+            links: Links::new(&self.chain.links, operand),
+            len,
+            fold: self.fold.map(|op| (op, Links::new(epilogue, operand))),
         }
     }
+}
+
+impl Epilogue {
+    /// Returns the operations on the fold of each row.
+    fn links(&self) -> &[Link<OperandSource>] {
+        match self {
+            Self::Links(links) => links,
+            Self::Program(_) => &[],
+        }
+    }
+
+    /// Compiles the epilogue of a fold.
+    fn new(nest: &LoopNest, fold: ValueId) -> Self {
+        let totals = IndexMap::in_order(&nest.domain);
+        let epilogue = epilogue_of(nest, &[fold], &totals);
+        // The input with the folds follows those of the nest.
+        let n_inputs = nest.inputs.len();
+        let is_total = |source: &OperandSource| match source {
+            OperandSource::Row(input, _) => *input == n_inputs,
+            _ => false,
+        };
+        let has_one_type = epilogue.dtypes.iter().all(|dtype| *dtype == nest.dtype());
+        let chain = chain_of(&epilogue, epilogue.result(), nest.domain.len());
+        if let Some(mut chain) = chain.filter(|_| has_one_type) {
+            // The fold becomes the first operand of the chain.
+            if let Some(Link::Binary(op, operand)) = chain.links.first()
+                && is_total(operand)
+            {
+                let first = std::mem::replace(&mut chain.first, operand.clone());
+                chain.links[0] = Link::Swapped(*op, first);
+            }
+            let n_totals = chain.operands().filter(|source| is_total(source)).count();
+            let runs_alone = chain.links.iter().any(Link::needs_own_loop);
+            if is_total(&chain.first) && n_totals == 1 && !runs_alone {
+                return Self::Links(chain.links);
+            }
+        }
+        Self::Program(Box::new(Bytecode::in_place(&epilogue)))
+    }
+}
+
+impl<'a> RowInput<'a> {
+    /// Returns an input of a span.
+    fn of_span(span: &Span<'a>, input: usize) -> Self {
+        Self::Array(span.inputs[input], span.starts[input])
+    }
+}
+
+/// Computes chains on rows of lanes.
+fn run_rows<T: FloatVector + Chunks>(
+    level: Level,
+    chains: &[RowChain<'_, T>],
+    results: &mut [Results<'_, T>],
+    n_rows: usize,
+) {
+    let len = chains.iter().map(|chain| chain.len).max().unwrap_or(0);
+    let mut scratch = match chains.iter().any(RowChain::needs_scratch) {
+        true => [(); 2].map(|()| Register::scratch(len.min(GROUP))),
+        false => Default::default(),
+    };
+    level.run(Rows {
+        level,
+        chains,
+        results,
+        n_rows,
+        scratch: scratch.each_mut().map(Register::lanes_mut),
+    });
 }
 
 /// Returns the first of the last axes along which the elements of each input are neighbours, or the
@@ -333,7 +415,7 @@ fn is_link(nest: &LoopNest, id: ValueId) -> bool {
 
 /// Returns the chain that ends with a value of a nest, if the value is one. Lanes run along the
 /// axes from `first_lane` on.
-fn chain_of(nest: &LoopNest, last: ValueId, first_lane: usize) -> Option<Chain<Source>> {
+fn chain_of(nest: &LoopNest, last: ValueId, first_lane: usize) -> Option<Chain<OperandSource>> {
     let sizes = nest.sizes();
     let mut readers = vec![0; nest.values.len()];
     for value in &nest.values {
@@ -345,7 +427,7 @@ fn chain_of(nest: &LoopNest, last: ValueId, first_lane: usize) -> Option<Chain<S
     }
     let is_merged = |id: ValueId| readers[id.0] == 1 && is_link(nest, id);
     let source = |id: ValueId| match &nest.values[id.0] {
-        Value::Const(number) => Some(Source::Number(*number)),
+        Value::Const(number) => Some(OperandSource::Number(*number)),
         Value::Load { input, map, guards } if guards.is_empty() => {
             let end = if nest.reduce.is_empty() {
                 nest.domain.len()
@@ -358,8 +440,8 @@ fn chain_of(nest: &LoopNest, last: ValueId, first_lane: usize) -> Option<Chain<S
                 strides: map.strides[..first_lane].to_vec(),
             };
             Some(match stride {
-                0 => Source::Row(*input, of_rows),
-                _ => Source::Lanes(*input, of_rows),
+                0 => OperandSource::Row(*input, of_rows),
+                _ => OperandSource::Lanes(*input, of_rows),
             })
         }
         _ => None,

@@ -6,11 +6,11 @@
 use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
 use crate::ir::WORD_BITS;
-use crate::op::{Compare, Reduce, Unary};
+use crate::op::{Compare, Reduce};
 
 use super::bits;
-use super::chain::{Chain, Elements, Link, MAX_LINKS, Operand};
-use super::chain_loops::{Results, Rows};
+use super::chain::{Chain, Elements, Operand, Results};
+use super::chain_loops::{Links, RowChain, Rows};
 use super::lanes::{LaneType, compare, lanes_of};
 use super::loops::{View, choose, fold, map, update2};
 use super::machine::Machine;
@@ -179,7 +179,7 @@ impl Machine<'_> {
         chain: &Chain<Slot>,
         destination: &mut Destination<'_>,
     ) {
-        let operand = |slot| match self.view::<T>(slot) {
+        let operand = |&slot: &Slot| match self.view::<T>(slot) {
             View::Uniform(number) => Operand::Number(number),
             View::Lanes(array) => Operand::Lanes(Elements {
                 array,
@@ -187,18 +187,17 @@ impl Machine<'_> {
                 step: 0,
             }),
         };
-        let mut links = [Link::Unary(Unary::Abs); MAX_LINKS];
-        for (link, of_chain) in links.iter_mut().zip(&chain.links) {
-            *link = of_chain.map(operand);
-        }
         self.level.run(Rows {
             level: self.level,
-            first: operand(chain.first),
-            links: &links[..chain.links.len()],
+            chains: &[RowChain {
+                first: operand(&chain.first),
+                links: Links::new(&chain.links, operand),
+                len: self.len,
+                fold: None,
+            }],
+            results: &mut [Results::new(&mut destination.lanes_mut()[..self.len], 0)],
             n_rows: 1,
-            len: self.len,
             scratch: [&mut [], &mut []],
-            results: Results::Lanes(&mut destination.lanes_mut()[..self.len]),
         });
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::exec::Executor;
 use crate::exec::host::lanes::{LaneType, total};
 use crate::exec::host::loops::{FOLDED_LANES, View};
-use crate::op::Binary;
+use crate::op::{Binary, Unary};
 use crate::plan::Plan;
 use crate::tensor::Tensor;
 use crate::{Host, Reference};
@@ -130,20 +130,22 @@ fn run<T: FloatVector + Chunks>(
     let mut out = vec![sentinel; n_rows * if fold.is_some() { 1 } else { len }];
     let mut scratch = [[sentinel; GROUP]; 2];
     let (a, b) = scratch.split_at_mut(1);
-    let is_needed = needs_scratch(&first, links, fold);
+    let chain = RowChain {
+        first,
+        links: links_of(links),
+        len,
+        fold: fold.map(|op| (op, Links::default())),
+    };
+    let is_needed = chain.needs_scratch();
+    let row_len = if fold.is_some() { 1 } else { len };
     level.run(Rows {
         level,
-        first,
-        links,
+        chains: &[chain],
+        results: &mut [Results::new(&mut out, row_len)],
         n_rows,
-        len,
         scratch: match is_needed {
             true => [&mut a[0], &mut b[0]],
             false => [&mut [], &mut []],
-        },
-        results: match fold {
-            Some(op) => Results::Totals(op, &mut out),
-            None => Results::Lanes(&mut out),
         },
     });
     out
@@ -161,6 +163,75 @@ fn assert_equal<T: LaneType>(actual: &[T], expected: &[T], zeros: bool, case: &s
     }
 }
 
+fn links_of<'a, T: FloatVector>(links: &[Link<Operand<'a, T>>]) -> Links<'a, T> {
+    Links::new(links, |operand| *operand)
+}
+
+/// Checks three chains on the same rows: a fold with operations after it, a chain that reads the
+/// result of the fold, and a fold of both. The rows of the second chain are stored apart, or each
+/// row replaces the row before.
+fn check_together<T: FloatVector + Chunks>(level: Level, from_f64: fn(f64) -> T, len: usize) {
+    use Binary::{Add, Mul, Sub};
+    let sentinel = from_f64(-7.25e22);
+    let array = numbers(from_f64, N_ROWS * len, 1, usize::MAX);
+    let [half, three] = [0.5, 3.0].map(from_f64);
+    let lanes = Operand::Lanes(Elements {
+        array: &array,
+        start: 0,
+        step: len.cast_signed(),
+    });
+    let position = |chain: usize| ResultPosition { chain, start: 0 };
+    let number = |number: T| Operand::Number(number);
+    for op in [Reduce::Sum, Reduce::Prod, Reduce::Max, Reduce::Min] {
+        let mut expected: [Vec<T>; 3] = Default::default();
+        for row in array.chunks(len) {
+            let total = applied(level, Link::Binary(Mul, half), folded(op, row));
+            let total = applied(level, Link::Swapped(Sub, three), total);
+            let scaled = |&x: &T| applied(level, Link::Binary(Mul, total), x);
+            let scaled: Vec<T> = row.iter().map(scaled).collect();
+            let moved = scaled
+                .iter()
+                .map(|&x| applied(level, Link::Binary(Add, total), x));
+            expected[2].push(folded(op, &moved.collect::<Vec<T>>()));
+            expected[1].extend(scaled);
+            expected[0].push(total);
+        }
+        for step in [0, len] {
+            let after = [
+                Link::Binary(Mul, number(half)),
+                Link::Swapped(Sub, number(three)),
+            ];
+            let total = Operand::ResultNumber(position(0));
+            let chains = [
+                (lanes, links_of(&[]), Some((op, links_of(&after)))),
+                (lanes, links_of(&[Link::Binary(Mul, total)]), None),
+                (
+                    Operand::ResultLanes(position(1)),
+                    links_of(&[Link::Binary(Add, total)]),
+                    Some((op, Links::default())),
+                ),
+            ];
+            let chains = chains.map(|(first, links, fold)| RowChain {
+                first,
+                links,
+                len,
+                fold,
+            });
+            let mut out = [N_ROWS, if step == 0 { len } else { N_ROWS * len }, N_ROWS]
+                .map(|len| vec![sentinel; len]);
+            let [first, second, third] = &mut out;
+            let results = &mut [(first, 1), (second, step), (third, 1)]
+                .map(|(elements, step)| Results::new(elements, step));
+            run_rows(level, &chains, results, N_ROWS);
+            let case = format!("{op:?}, {len} lanes, step {step}");
+            assert_equal(&out[0], &expected[0], false, &case);
+            let stored = expected[1].len() - out[1].len();
+            assert_equal(&out[1], &expected[1][stored..], false, &case);
+            assert_equal(&out[2], &expected[2], false, &case);
+        }
+    }
+}
+
 fn check_all<T: FloatVector + Chunks>(from_f64: fn(f64) -> T) {
     let sentinel = from_f64(-7.25e22);
     let levels: Vec<(&str, Level)> = Level::all()
@@ -168,6 +239,9 @@ fn check_all<T: FloatVector + Chunks>(from_f64: fn(f64) -> T) {
         .filter_map(|(name, level)| Some((name, level?)))
         .collect();
     for &len in &LENS {
+        for &(_, level) in &levels {
+            check_together(level, from_f64, len);
+        }
         for first_special in [len / 2, usize::MAX] {
             let n = N_ROWS * (len + 3);
             let arrays = [1, 2].map(|seed| numbers(from_f64, n, seed, first_special));
@@ -303,6 +377,7 @@ fn rows_of_all_lengths_are_those_of_the_reference() {
             &x * 2.0 - &row,
             (&column - &x).abs() * &row + &column,
             (&x - &column).sum(1),
+            (1.0 - (&x * 2.0).sum(1) * &column.reshape(&[rows])).relu(),
             (&x * &x).max(1) + &column.reshape(&[rows]) * 3.0,
             (1.0 - &x).min(..),
             (&x * 0.5).relu().sum(..),
@@ -423,6 +498,13 @@ fn spans_have_the_bits_of_the_whole_output() {
     let inputs = [&x, &row, &column];
     check_spans(&((&x - &column).exp() * &row), 6, &inputs);
     check_spans(&((&x - &column).sum(1) / column.reshape(&[6])), 6, &inputs);
+    // The interpreter runs this epilogue, which has two chains.
+    let two = (&x - &column).sum(1) + column.reshape(&[6]) * 3.0;
+    assert!(matches!(
+        chains_of(&two)[0].0.epilogue,
+        Epilogue::Program(_)
+    ));
+    check_spans(&two, 6, &inputs);
     let long = matrix(3, CHUNK + 100);
     let column = matrix(3, 1);
     check_spans(
