@@ -28,7 +28,7 @@
 //! 2.8 ms. The CPU's own prefetchers follow the blocks. Only plain sums on two threads were slower
 //! without (1.8 and 2.2 ms).
 //!
-//! On two threads of an AMD EPYC (Zen 4), the benchmark `chain` over 4096² takes 4.5 ms with the
+//! On two threads of an AMD EPYC (Zen 4), the benchmark `chain` over 4096² takes 4.1 ms with the
 //! chains of the module `chain`. It took 5.6 ms with instructions of two operations.
 //!
 //! An interpreter cannot keep an accumulator for each output element in CPU registers. The most

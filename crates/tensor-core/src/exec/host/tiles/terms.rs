@@ -16,6 +16,7 @@ impl<'a> Terms<'a> {
         reach: [[0; 2]; 2],
     };
 
+    /// Creates terms from their distances.
     pub(super) fn new(distances: &'a [[isize; 2]]) -> Self {
         let mut reach = [[0; 2]; 2];
         for (operand, reach) in reach.iter_mut().enumerate() {
