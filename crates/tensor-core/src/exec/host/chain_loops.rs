@@ -15,7 +15,6 @@ use pulp::{Simd, WithSimd};
 
 use super::chain::{Link, MAX_LINKS, Operand, Results};
 use super::functions;
-use super::lanes::{larger, smaller, total};
 use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
 use super::vector::{FloatVector, Vector};
@@ -126,22 +125,7 @@ impl<T: FloatVector + Chunks> WithSimd for Rows<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let is_short = |chain: &RowChain<'_, T>| chain.len < 8 * T::n_lanes::<S>();
-        // The vectors of the value stay in the registers of the CPU, with those that a function
-        // needs, and a row fills these vectors.
-        if S::REGISTER_COUNT < 32 || self.chains.iter().any(is_short) {
-            self.run::<S, 4>(simd);
-        } else {
-            self.run::<S, 8>(simd);
-        }
-    }
-}
-
-impl<T: FloatVector + Chunks> Rows<'_, '_, T> {
-    /// Computes all rows, in chunks of `N` vectors.
-    #[inline(always)]
-    fn run<S: Simd, const N: usize>(mut self, simd: S) {
+    fn with_simd<S: Simd>(mut self, simd: S) {
         // A single chain runs on all rows at once, so that its setup is not repeated for each row.
         let n_rows = if self.chains.len() == 1 {
             self.n_rows.max(1)
@@ -150,23 +134,27 @@ impl<T: FloatVector + Chunks> Rows<'_, '_, T> {
         };
         for first in (0..self.n_rows).step_by(n_rows) {
             for number in 0..self.chains.len() {
-                self.run_chain::<S, N>(simd, first..first + n_rows, number);
+                self.run_chain(simd, first..first + n_rows, number);
             }
         }
     }
+}
 
+impl<T: FloatVector + Chunks> Rows<'_, '_, T> {
     /// Computes a chain on some rows.
     #[inline(always)]
-    fn run_chain<S: Simd, const N: usize>(&mut self, simd: S, rows: Range<usize>, number: usize) {
+    fn run_chain<S: Simd>(&mut self, simd: S, rows: Range<usize>, number: usize) {
         let chain = &self.chains[number];
         let (earlier, own) = self.results.split_at_mut(number);
         let (earlier, own) = (&*earlier, &mut own[0]);
         let mut views = [Link::Unary(Unary::Abs); MAX_LINKS];
         for row in rows {
-            let mut accumulators = match chain.fold {
-                Some((op, _)) => [T::identity(op); FOLDED_LANES],
-                None => [T::ZERO; FOLDED_LANES],
-            };
+            let identity = chain
+                .fold
+                .as_ref()
+                .map_or(T::ZERO, |fold| T::identity(fold.0));
+            let mut accumulators = [identity; FOLDED_LANES];
+            let mut total = identity;
             for start in (0..chain.len).step_by(GROUP) {
                 let lanes = start..chain.len.min(start + GROUP);
                 let group = Group {
@@ -180,19 +168,25 @@ impl<T: FloatVector + Chunks> Rows<'_, '_, T> {
                     Some(_) => None,
                     None => Some(own.row_mut(row, lanes)),
                 };
-                let results = group.compute::<S, N>(simd, scratch, out);
+                let results = group.compute(simd, scratch, out);
                 if let Some((op, _)) = chain.fold {
-                    accumulate::<S, T>(simd, op, results, &mut accumulators);
+                    total = simd.vectorize(Accumulate {
+                        op,
+                        lanes: results,
+                        accumulators: &mut accumulators,
+                    });
                 }
             }
-            if let Some((op, after)) = &chain.fold {
-                let mut result = total(*op, &accumulators);
+            if let Some((_, after)) = &chain.fold {
+                let out = own.row_mut(row, 0..1);
+                out.fill(total);
                 if !after.as_slice().is_empty() {
-                    let links = after.on_row(row, &(0..1), earlier, &mut views);
-                    let [results] = chunk::<S, T, 1>(simd, View::Uniform(result), links, 0);
-                    result = lanes_of::<S, T>(&results)[0];
+                    simd.vectorize(Fill {
+                        value: View::Uniform(total),
+                        links: after.on_row(row, &(0..1), earlier, &mut views),
+                        out,
+                    });
                 }
-                own.row_mut(row, 0..1).fill(result);
             }
         }
     }
@@ -214,7 +208,7 @@ impl<'a, T: FloatVector + Chunks> Group<'a, T> {
     /// because the function is the only operation: then its constants fit the CPU registers. The
     /// operations before such a function run first, on all lanes of the group.
     #[inline(always)]
-    fn compute<S: Simd, const N: usize>(
+    fn compute<S: Simd>(
         self,
         simd: S,
         [mut now, mut next]: [&'a mut [T]; 2],
@@ -238,7 +232,11 @@ impl<'a, T: FloatVector + Chunks> Group<'a, T> {
                     Some(out) if rest.is_empty() => out,
                     _ => &mut next[..n],
                 };
-                fill::<S, T, N>(simd, value, arithmetic, to);
+                simd.vectorize(Fill {
+                    value,
+                    links: arithmetic,
+                    out: to,
+                });
                 std::mem::swap(&mut now, &mut next);
                 first = None;
             }
@@ -269,122 +267,187 @@ impl<'a, T: FloatVector + Chunks> Group<'a, T> {
     }
 }
 
-/// Computes operations on the lanes of `value`.
-#[inline(always)]
-fn fill<S: Simd, T: FloatVector + Chunks, const N: usize>(
-    simd: S,
-    value: View<'_, T>,
-    links: &[Link<View<'_, T>>],
-    out: &mut [T],
-) {
-    let width = T::n_lanes::<S>();
-    let n = out.len();
-    let mut done = 0;
-    while done < n {
-        // The last chunk ends with the last lane. It computes some lanes again, which is faster
-        // than vectors that are not full.
-        let at = n.saturating_sub(N * width).min(done);
-        let x = chunk::<S, T, N>(simd, value, links, at);
-        if n >= N * width {
-            let to = &mut out[at..][..N * width];
-            for (to, x) in to.chunks_exact_mut(width).zip(x) {
-                to.copy_from_slice(lanes_of::<S, T>(&x));
-            }
-        } else {
-            // The copy keeps `x` itself in CPU registers.
-            let copy = x;
-            let lanes: &[T] = bytemuck::cast_slice(&copy);
-            out.copy_from_slice(&lanes[..n]);
+/// Operations on the lanes of `value`.
+struct Fill<'a, T> {
+    value: View<'a, T>,
+    links: &'a [Link<View<'a, T>>],
+    out: &'a mut [T],
+}
+
+impl<T: FloatVector + Chunks> WithSimd for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // The vectors of the value stay in the registers of the CPU, with those that a function
+        // needs, and the lanes fill these vectors.
+        match self.out.len() / T::n_lanes::<S>() {
+            0 => self.run::<S, 1>(simd),
+            8.. if S::REGISTER_COUNT >= 32 => self.run::<S, 8>(simd),
+            _ => self.run::<S, 4>(simd),
         }
-        done = at + N * width;
     }
 }
 
-/// Folds lanes into accumulators, as [`LaneType::accumulate`](super::lanes::LaneType::accumulate)
+impl<T: FloatVector + Chunks> Fill<'_, T> {
+    /// Computes all lanes, in chunks of `N` vectors.
+    #[inline(always)]
+    fn run<S: Simd, const N: usize>(self, simd: S) {
+        let Self { value, links, out } = self;
+        let width = T::n_lanes::<S>();
+        let n = out.len();
+        let mut done = 0;
+        while done < n {
+            // The last chunk ends with the last lane. It computes some lanes again, which is faster
+            // than vectors that are not full.
+            let at = n.saturating_sub(N * width).min(done);
+            let x = chunk::<S, T, N>(simd, value, links, at);
+            if n >= N * width {
+                let to = &mut out[at..][..N * width];
+                for (to, x) in to.chunks_exact_mut(width).zip(x) {
+                    to.copy_from_slice(lanes_of::<S, T>(&x));
+                }
+            } else {
+                // The copy keeps `x` itself in CPU registers.
+                let copy = x;
+                let lanes: &[T] = bytemuck::cast_slice(&copy);
+                out.copy_from_slice(&lanes[..n]);
+            }
+            done = at + N * width;
+        }
+    }
+}
+
+/// A fold of lanes into accumulators, as [`LaneType::accumulate`](super::lanes::LaneType::accumulate)
 /// does with [`Fold::Together`]. The results have the same bits, except that the sign of an extreme
 /// 0 and the bits of an extreme NaN may differ: the last of equal lanes is the extreme here, the
 /// first there, and the lanes of an overlapping group belong to other accumulators.
 ///
 /// A row has few lanes, so the time for the lanes at its end counts. Loops in plain Rust fold these
-/// lanes one by one, in memory. Here the last lanes of a sum are loaded as one group that is padded
-/// with zeros. For extremes, the last group overlaps the group before.
-#[inline(always)]
-fn accumulate<S: Simd, T: FloatVector>(simd: S, op: Reduce, lanes: &[T], accumulators: &mut [T]) {
-    match FOLDED_LANES / T::n_lanes::<S>() {
-        2 => accumulate_in::<S, T, 2>(simd, op, lanes, accumulators),
-        4 => accumulate_in::<S, T, 4>(simd, op, lanes, accumulators),
-        8 => accumulate_in::<S, T, 8>(simd, op, lanes, accumulators),
-        16 => accumulate_in::<S, T, 16>(simd, op, lanes, accumulators),
-        _ => accumulate_in::<S, T, FOLDED_LANES>(simd, op, lanes, accumulators),
+/// lanes one by one, in memory. Here the last lanes of a sum are loaded as vectors, the last of them
+/// padded with zeros. For extremes, the last group overlaps the group before.
+struct Accumulate<'a, T> {
+    op: Reduce,
+    lanes: &'a [T],
+    accumulators: &'a mut [T; FOLDED_LANES],
+}
+
+impl<T: FloatVector> WithSimd for Accumulate<'_, T> {
+    type Output = T;
+
+    /// Returns the fold of all accumulators.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> T {
+        match FOLDED_LANES / T::n_lanes::<S>() {
+            2 => self.run::<S, 2>(simd),
+            4 => self.run::<S, 4>(simd),
+            8 => self.run::<S, 8>(simd),
+            16 => self.run::<S, 16>(simd),
+            _ => self.run::<S, FOLDED_LANES>(simd),
+        }
     }
 }
 
-/// Folds lanes into `K` vectors of accumulators.
+impl<T: FloatVector> Accumulate<'_, T> {
+    /// Folds the lanes with `K` vectors of accumulators.
+    #[inline(always)]
+    fn run<S: Simd, const K: usize>(self, simd: S) -> T {
+        let Self { op, lanes, .. } = self;
+        let mut accumulators = load::<S, T, K>(simd, self.accumulators, 0);
+        let width = T::n_lanes::<S>();
+        let (groups, rest) = lanes.as_chunks::<FOLDED_LANES>();
+        let mut totals = [T::splat(simd, T::identity(op)); K];
+        macro_rules! fold_extremes {
+            ($groups:expr, $extreme:ident) => {{
+                // NaN, if there was one: the extremes of NaN and numbers are not specified.
+                let mut nans = totals;
+                for group in $groups {
+                    for number in 0..K {
+                        let x = vector_at::<S, T>(group, number);
+                        nans[number] = T::nan_or(simd, x, nans[number]);
+                        totals[number] = T::$extreme(simd, totals[number], x);
+                    }
+                }
+                for (total, nan) in totals.iter_mut().zip(nans) {
+                    *total = T::nan_or(simd, nan, *total);
+                }
+            }};
+        }
+        match (op, lanes.last_chunk::<FOLDED_LANES>()) {
+            (Reduce::Sum, _) => {
+                for group in groups {
+                    for (number, total) in totals.iter_mut().enumerate() {
+                        *total = <T as Vector>::add(simd, *total, vector_at::<S, T>(group, number));
+                    }
+                }
+                for (number, total) in totals.iter_mut().enumerate() {
+                    let lanes = &rest[rest.len().min(number * width)..];
+                    if lanes.len() >= width {
+                        *total = <T as Vector>::add(simd, *total, vector_at::<S, T>(lanes, 0));
+                    } else if !lanes.is_empty() {
+                        *total = <T as Vector>::add(simd, *total, <T as Vector>::load(simd, lanes));
+                    }
+                }
+            }
+            // If lanes remain, a last group contains these lanes and some of the group before, which
+            // changes no extreme.
+            (Reduce::Max, Some(last)) => {
+                let last = (!rest.is_empty()).then_some(last);
+                fold_extremes!(groups.iter().chain(last), max);
+            }
+            (Reduce::Min, Some(last)) => {
+                let last = (!rest.is_empty()).then_some(last);
+                fold_extremes!(groups.iter().chain(last), min);
+            }
+            _ => {
+                let mut in_memory = [T::identity(op); FOLDED_LANES];
+                let how = Fold::Together(lanes.len());
+                T::accumulate(op, how, &mut in_memory, View::Lanes(lanes));
+                totals = load::<S, T, K>(simd, &in_memory, 0);
+            }
+        }
+        for (accumulator, total) in accumulators.iter_mut().zip(totals) {
+            *accumulator = join::<S, T>(simd, op, *accumulator, total);
+        }
+        self.accumulators
+            .copy_from_slice(bytemuck::cast_slice(&accumulators));
+        total::<S, T, K>(simd, op, accumulators)
+    }
+}
+
+/// Folds all lanes of accumulators into one number, by halves, as
+/// [`lanes::total`](super::lanes::total) does.
 #[inline(always)]
-fn accumulate_in<S: Simd, T: FloatVector, const K: usize>(
+fn total<S: Simd, T: FloatVector, const K: usize>(
     simd: S,
     op: Reduce,
-    lanes: &[T],
-    accumulators: &mut [T],
-) {
-    let (groups, rest) = lanes.as_chunks::<FOLDED_LANES>();
-    let mut totals = [T::splat(simd, T::identity(op)); K];
-    macro_rules! fold {
-        ($vectors:expr, |$total:ident, $x:ident| $folded:expr) => {
-            for ($total, $x) in totals.iter_mut().zip($vectors) {
-                *$total = $folded;
-            }
-        };
-    }
-    macro_rules! fold_extremes {
-        ($groups:expr, $extreme:ident) => {{
-            // NaN, if there was one: comparisons with NaN fail, so the extremes do not have it.
-            let mut nans = totals;
-            for group in $groups {
-                let vectors = load::<S, T, K>(simd, group, 0);
-                for (nan, &x) in nans.iter_mut().zip(&vectors) {
-                    *nan = T::nan_or(simd, x, *nan);
-                }
-                fold!(vectors, |total, x| T::$extreme(simd, *total, x));
-            }
-            fold!(nans, |total, nan| T::nan_or(simd, nan, *total));
-        }};
-    }
-    match (op, lanes.last_chunk::<FOLDED_LANES>()) {
-        (Reduce::Sum, _) => {
-            for group in groups {
-                fold!(load::<S, T, K>(simd, group, 0), |total, x| {
-                    <T as Vector>::add(simd, *total, x)
-                });
-            }
-            if !rest.is_empty() {
-                // The lanes after the end are 0.
-                fold!(load::<S, T, K>(simd, rest, 0), |total, x| {
-                    <T as Vector>::add(simd, *total, x)
-                });
-            }
-        }
-        // If lanes remain, a last group contains these lanes and some of the group before, which
-        // changes no extreme.
-        (Reduce::Max, Some(last)) => {
-            let last = (!rest.is_empty()).then_some(last);
-            fold_extremes!(groups.iter().chain(last), at_least);
-        }
-        (Reduce::Min, Some(last)) => {
-            let last = (!rest.is_empty()).then_some(last);
-            fold_extremes!(groups.iter().chain(last), at_most);
-        }
-        _ => {
-            let how = Fold::Together(lanes.len());
-            return T::accumulate(op, how, accumulators, View::Lanes(lanes));
+    mut accumulators: [T::Of<S>; K],
+) -> T {
+    let mut n = K;
+    while n > 1 {
+        n /= 2;
+        for number in 0..n {
+            let other = accumulators[number + n];
+            accumulators[number] = join::<S, T>(simd, op, accumulators[number], other);
         }
     }
-    let totals: &[T] = bytemuck::cast_slice(&totals);
-    let pairs = accumulators.iter_mut().zip(totals);
+    let mut first = accumulators[0];
+    let mut n = T::n_lanes::<S>();
+    while n > 1 {
+        n /= 2;
+        first = join::<S, T>(simd, op, first, T::rotate(simd, first, n));
+    }
+    lanes_of::<S, T>(&first)[0]
+}
+
+/// Folds the lanes of two vectors in pairs.
+#[inline(always)]
+fn join<S: Simd, T: FloatVector>(simd: S, op: Reduce, a: T::Of<S>, b: T::Of<S>) -> T::Of<S> {
     match op {
-        Reduce::Sum => pairs.for_each(|(d, &total)| *d = d.plus(total)),
-        Reduce::Max => pairs.for_each(|(d, &total)| *d = larger(total, *d)),
-        _ => pairs.for_each(|(d, &total)| *d = smaller(total, *d)),
+        Reduce::Sum => <T as Vector>::add(simd, a, b),
+        Reduce::Prod => <T as Vector>::mul(simd, a, b),
+        Reduce::Max | Reduce::Any => T::larger(simd, b, a),
+        Reduce::Min | Reduce::All => T::smaller(simd, b, a),
     }
 }
 

@@ -45,6 +45,12 @@ pub(super) trait FloatVector: Vector {
     fn sqrt<S: Simd>(simd: S, x: Self::Of<S>) -> Self::Of<S>;
     /// Returns `x` where it is NaN, and `y` elsewhere.
     fn nan_or<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the lanes of `x` from the lane `n` on, then the first `n` lanes.
+    fn rotate<S: Simd>(simd: S, x: Self::Of<S>, n: usize) -> Self::Of<S>;
+    /// Returns the larger operand; any number or NaN if an operand is NaN.
+    fn max<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the smaller operand; any number or NaN if an operand is NaN.
+    fn min<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
     /// Returns `y` where `y >= x`, and `x` elsewhere.
     fn at_least<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
     /// Returns `y` where `y <= x`, and `x` elsewhere.
@@ -138,6 +144,8 @@ macro_rules! float_vector {
         $of:ident,
         [$mul_add:ident, $sub:ident, $div:ident],
         [$neg:ident, $abs:ident, $sqrt:ident],
+        [$max:ident, $min:ident],
+        [$to_bits:ident, $rotate:ident, $from_bits:ident],
         [$select:ident, $equal:ident, $at_least:ident, $at_most:ident]
     ) => {
         impl FloatVector for $float {
@@ -179,6 +187,21 @@ macro_rules! float_vector {
             #[inline(always)]
             fn nan_or<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
                 simd.$select(simd.$equal(x, x), y, x)
+            }
+
+            #[inline(always)]
+            fn rotate<S: Simd>(simd: S, x: S::$of, n: usize) -> S::$of {
+                simd.$from_bits(simd.$rotate(simd.$to_bits(x), n))
+            }
+
+            #[inline(always)]
+            fn max<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$max(x, y)
+            }
+
+            #[inline(always)]
+            fn min<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+                simd.$min(x, y)
             }
 
             #[inline(always)]
@@ -231,6 +254,8 @@ float_vector!(
     f32s,
     [mul_add_e_f32s, sub_f32s, div_f32s],
     [neg_f32s, abs_f32s, sqrt_f32s],
+    [max_f32s, min_f32s],
+    [transmute_u32s_f32s, rotate_left_u32s, transmute_f32s_u32s],
     [
         select_f32s,
         equal_f32s,
@@ -243,6 +268,8 @@ float_vector!(
     f64s,
     [mul_add_e_f64s, sub_f64s, div_f64s],
     [neg_f64s, abs_f64s, sqrt_f64s],
+    [max_f64s, min_f64s],
+    [transmute_u64s_f64s, rotate_left_u64s, transmute_f64s_u64s],
     [
         select_f64s,
         equal_f64s,
