@@ -6,8 +6,8 @@
 //! Method: each step fills the rows of the piece by the code that fills its whole output otherwise
 //! (`kernel`), so the results have the same bits. The scratch memory of a step contains the rows of
 //! the piece alone; steps that read it subtract the position of the first of these rows.
-//! Consecutive steps that are chains on the same rows run together, row by row (`rows::together`).
-//! A result that only these steps read needs scratch memory for one row.
+//! Consecutive steps that are chains on the same rows run together, on some rows at once
+//! (`rows::together`). A result that only these steps read needs scratch memory for these rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,12 +52,18 @@ impl Stage<'_> {
     }
 
     /// Returns the number of elements of scratch memory for the result of a step of a group, if it
-    /// needs any. If only the group reads the result, each of its rows replaces the row before.
-    fn scratch_len(&self, group: &Range<usize>, piece_rows: usize) -> Option<usize> {
+    /// needs any. A result that only the group reads needs memory for the rows that are computed at
+    /// once.
+    fn scratch_len(
+        &self,
+        group: &Range<usize>,
+        n_rows_at_once: usize,
+        piece_rows: usize,
+    ) -> Option<usize> {
         let is_own = group.len() > 1 && !self.is_read_after(group);
         match self.kernel.rows().filter(|_| is_own) {
             Some(_) if self.output.is_some() => None,
-            Some(rows) => Some(rows.row_len()),
+            Some(rows) => Some(n_rows_at_once * rows.row_len()),
             None => self.last_reader.map(|_| piece_rows * self.row_len),
         }
     }
@@ -117,8 +123,10 @@ pub(super) fn run(
     let groups = groups(&stages, band.n_rows);
     let scratch = || -> Result<Vec<Option<HostStorage>>> {
         let of_group = |group: &Range<usize>| {
-            let stages = stages[group.clone()].iter();
-            let lens = stages.map(|stage| stage.scratch_len(group, band.piece_rows));
+            let stages = &stages[group.clone()];
+            let at_once = n_rows_at_once(stages);
+            let lens = stages.iter();
+            let lens = lens.map(|stage| stage.scratch_len(group, at_once, band.piece_rows));
             lens.collect::<Vec<Option<usize>>>()
         };
         let arrays = groups.iter().flat_map(of_group).zip(&stages);
@@ -145,6 +153,11 @@ pub(super) fn run(
         }
     })?;
     Ok(Some(arrays))
+}
+
+/// Returns the number of rows that the steps of a group compute at once.
+fn n_rows_at_once(group: &[Stage<'_>]) -> usize {
+    together::n_rows_at_once(group.iter().filter_map(|stage| stage.kernel.rows()))
 }
 
 /// Returns the steps of a band with their kernels.
@@ -197,7 +210,7 @@ fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn Out
 }
 
 /// Divides the steps of a band into groups of consecutive steps. The steps of a group with several
-/// steps run together, row by row.
+/// steps run together, on some rows at once.
 fn groups(stages: &[Stage<'_>], n_rows: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for number in 0..stages.len() {
@@ -295,7 +308,7 @@ impl Piece<'_, '_> {
         result.map_err(|error| stage.step.locate(error))
     }
 
-    /// Runs a group of several steps, row by row.
+    /// Runs a group of several steps, on some rows at once.
     fn run_together<T: Stored + FloatVector + Chunks>(&mut self, group: Range<usize>) {
         let (before, own) = self.scratch.split_at_mut(group.start);
         let stages = &self.stages[group.clone()];
@@ -324,12 +337,11 @@ impl Piece<'_, '_> {
             let row_len = nest.row_len();
             results.push(match (scratch.as_mut(), output) {
                 (Some(scratch), _) => {
-                    let step = if stage.is_read_after(&group) {
-                        row_len
-                    } else {
-                        0
-                    };
-                    Results::new(scratch.elements_mut::<T>(), step)
+                    let elements = scratch.elements_mut::<T>();
+                    match stage.is_read_after(&group) {
+                        true => Results::new(elements, row_len),
+                        false => Results::of_last_rows(elements, row_len, n_rows_at_once(stages)),
+                    }
                 }
                 (None, Some(output)) => {
                     let Some(bytes) = output.bytes() else {

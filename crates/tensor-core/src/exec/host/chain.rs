@@ -188,28 +188,49 @@ pub(super) struct ResultPosition {
 #[derive(Debug)]
 pub(super) struct Results<'a, T> {
     pub(super) elements: &'a mut [T],
-    /// The distance from a row to the next; 0 if each row replaces the row before.
-    pub(super) step: usize,
+    /// The distance from a row to the next.
+    step: usize,
+    /// The bits of a row's number that select its position in memory: all bits, or the lower bits
+    /// if only the last rows are in memory.
+    row_bits: usize,
 }
 
 impl<'a, T: Vector> Results<'a, T> {
     /// Returns results whose rows have this distance.
     pub(super) fn new(elements: &'a mut [T], step: usize) -> Self {
-        Self { elements, step }
+        Self {
+            elements,
+            step,
+            row_bits: usize::MAX,
+        }
+    }
+
+    /// Returns results of which the last `n_rows` rows are in memory, a power of 2: each row
+    /// replaces the row `n_rows` before.
+    pub(super) fn of_last_rows(elements: &'a mut [T], step: usize, n_rows: usize) -> Self {
+        Self {
+            elements,
+            step,
+            row_bits: n_rows - 1,
+        }
     }
 
     /// Returns the results from a row on.
     pub(super) fn skip_rows(&mut self, row: usize) -> Results<'_, T> {
+        let start = match self.row_bits {
+            usize::MAX => self.step * row,
+            _ => 0,
+        };
         Results {
-            elements: self.elements.get_mut(self.step * row..).unwrap_or_default(),
-            step: self.step,
+            elements: self.elements.get_mut(start..).unwrap_or_default(),
+            ..*self
         }
     }
 
     /// Returns some results of a row. An invalid range yields an empty slice.
     #[inline(always)]
     fn row(&self, row: usize, lanes: Range<usize>) -> &[T] {
-        let start = self.step * row;
+        let start = self.step * (row & self.row_bits);
         self.elements
             .get(start + lanes.start..start + lanes.end)
             .unwrap_or_default()
@@ -218,7 +239,7 @@ impl<'a, T: Vector> Results<'a, T> {
     /// Returns some results of a row for writing. An invalid range yields an empty slice.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, row: usize, lanes: Range<usize>) -> &mut [T] {
-        let start = self.step * row;
+        let start = self.step * (row & self.row_bits);
         self.elements
             .get_mut(start + lanes.start..start + lanes.end)
             .unwrap_or_default()

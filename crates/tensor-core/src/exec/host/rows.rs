@@ -54,6 +54,10 @@ const CHUNK: usize = 1 << 16;
 /// number of chunks, may exceed the memory.
 const MAX_CHUNKS: usize = 1 << 20;
 
+/// The number of elements of the rows on which each of several chains is computed before the next
+/// chain: half of a first-level cache contains as many elements of two arrays of `f32`.
+const LANES_AT_ONCE: usize = 1 << 10;
+
 /// A compiled nest.
 #[derive(Debug)]
 pub(super) struct ChainRows {
@@ -376,8 +380,20 @@ fn run_rows<T: FloatVector + Chunks>(
         chains,
         results,
         n_rows,
+        // The setup of a single chain is not repeated.
+        n_rows_at_once: match chains {
+            [_] => n_rows,
+            _ => n_rows_at_once(chains.iter().map(|chain| chain.len)),
+        },
         scratch: scratch.each_mut().map(Register::lanes_mut),
     });
+}
+
+/// Returns the number of rows on which each of several chains is computed before the next chain, a
+/// power of 2. The rows of the chains have these numbers of elements.
+fn n_rows_at_once(lens: impl Iterator<Item = usize>) -> usize {
+    let n_rows = LANES_AT_ONCE / lens.fold(1, usize::max);
+    1 << n_rows.max(1).ilog2()
 }
 
 /// Returns the first of the last axes along which the elements of each input are neighbours, or the

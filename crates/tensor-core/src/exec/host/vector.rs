@@ -4,6 +4,7 @@ use bytemuck::Pod;
 use pulp::Simd;
 
 use super::lanes::{LaneType, Stored};
+use crate::op::Reduce;
 
 /// A number with vectors.
 pub(super) trait Vector: Stored<Lane = Self> + LaneType {
@@ -277,6 +278,47 @@ float_vector!(
         less_than_or_equal_f64s
     ]
 );
+
+/// Returns the lanes of a vector.
+#[inline(always)]
+pub(super) fn lanes_of<S: Simd, T: FloatVector>(vector: &T::Of<S>) -> &[T] {
+    bytemuck::cast_slice(std::slice::from_ref(vector))
+}
+
+/// Returns `N` vectors of lanes, with zeros after the end of the lanes.
+#[inline(always)]
+pub(super) fn load<S: Simd, T: FloatVector, const N: usize>(
+    simd: S,
+    lanes: &[T],
+    at: usize,
+) -> [T::Of<S>; N] {
+    let width = T::n_lanes::<S>();
+    // These are plain loops because the compiler does not always inline calls of `array::from_fn`.
+    let mut vectors = [T::splat(simd, T::identity(Reduce::Sum)); N];
+    if lanes.len() >= at + N * width {
+        for (number, vector) in vectors.iter_mut().enumerate() {
+            *vector = vector_at::<S, T>(&lanes[at..][..N * width], number);
+        }
+    } else {
+        for (number, vector) in vectors.iter_mut().enumerate() {
+            let start = lanes.len().min(at + number * width);
+            let lanes = &lanes[start..lanes.len().min(start + width)];
+            *vector = match lanes.len() == width {
+                true => vector_at::<S, T>(lanes, 0),
+                false => <T as Vector>::load(simd, lanes),
+            };
+        }
+    }
+    vectors
+}
+
+/// Returns the vector of lanes with this number.
+#[inline(always)]
+pub(super) fn vector_at<S: Simd, T: FloatVector>(lanes: &[T], number: usize) -> T::Of<S> {
+    let width = T::n_lanes::<S>();
+    let lanes = &lanes[number * width..][..width];
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes))
+}
 
 /// Returns a vector with all bits set in the lanes where a mask is set, and zeros elsewhere.
 #[inline(always)]

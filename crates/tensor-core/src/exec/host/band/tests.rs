@@ -1,4 +1,4 @@
-//! Tests of the steps of a band that run together, row by row.
+//! Tests of the steps of a band that run together, on some rows at once.
 
 use super::*;
 use crate::exec::{self, Executor, Storage};

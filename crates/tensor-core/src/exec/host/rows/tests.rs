@@ -12,9 +12,10 @@ use crate::tensor::Tensor;
 use crate::{Host, Reference};
 
 /// Lengths of rows around those of vectors, of all vectors of a chunk, and of a group.
-const LENS: [usize; 16] = [
-    1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 1025,
+const LENS: [usize; 17] = [
+    1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 400, 1000, 1025,
 ];
+/// More rows than are computed at once from 400 lanes on.
 const N_ROWS: usize = 3;
 
 /// Returns numbers of both signs, with special ones among them from `first_special` on.
@@ -143,6 +144,7 @@ fn run<T: FloatVector + Chunks>(
         chains: &[chain],
         results: &mut [Results::new(&mut out, row_len)],
         n_rows,
+        n_rows_at_once: n_rows,
         scratch: match is_needed {
             true => [&mut a[0], &mut b[0]],
             false => [&mut [], &mut []],
@@ -196,7 +198,8 @@ fn check_together<T: FloatVector + Chunks>(level: Level, from_f64: fn(f64) -> T,
             expected[1].extend(scaled);
             expected[0].push(total);
         }
-        for step in [0, len] {
+        let n_kept = n_rows_at_once([len].into_iter());
+        for keeps_all in [false, true] {
             let after = [
                 Link::Binary(Mul, number(half)),
                 Link::Swapped(Sub, number(three)),
@@ -217,17 +220,25 @@ fn check_together<T: FloatVector + Chunks>(level: Level, from_f64: fn(f64) -> T,
                 len,
                 fold,
             });
-            let mut out = [N_ROWS, if step == 0 { len } else { N_ROWS * len }, N_ROWS]
-                .map(|len| vec![sentinel; len]);
+            let n_stored = if keeps_all { N_ROWS } else { n_kept };
+            let mut out = [N_ROWS, n_stored * len, N_ROWS].map(|len| vec![sentinel; len]);
             let [first, second, third] = &mut out;
-            let results = &mut [(first, 1), (second, step), (third, 1)]
-                .map(|(elements, step)| Results::new(elements, step));
+            let second = match keeps_all {
+                true => Results::new(second, len),
+                false => Results::of_last_rows(second, len, n_kept),
+            };
+            let results = &mut [Results::new(first, 1), second, Results::new(third, 1)];
             run_rows(level, &chains, results, N_ROWS);
-            let case = format!("{op:?}, {len} lanes, step {step}");
+            let case = format!("{op:?}, {len} lanes, all rows are stored: {keeps_all}");
             assert_equal(&out[0], &expected[0], false, &case);
-            let stored = expected[1].len() - out[1].len();
-            assert_equal(&out[1], &expected[1][stored..], false, &case);
             assert_equal(&out[2], &expected[2], false, &case);
+            for (row, expected) in expected[1].chunks(len.max(1)).enumerate() {
+                let is_replaced = !keeps_all && row + n_kept < N_ROWS;
+                if !is_replaced {
+                    let stored = &out[1][row % n_stored * len..][..len];
+                    assert_equal(stored, expected, false, &case);
+                }
+            }
         }
     }
 }

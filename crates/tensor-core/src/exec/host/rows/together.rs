@@ -2,10 +2,11 @@
 //!
 //! Role: runs consecutive steps of a band if each of them is a chain on rows, such as the four
 //! steps of a softmax.
-//! Method: all nests are computed for one row, then for the next row. A row of a few thousand
-//! elements stays in the first-level cache, and a result that only these nests read takes the
-//! memory of one row. Each row of each nest is computed by the code that computes the nest alone,
-//! so the results have the same bits.
+//! Method: all nests are computed for some rows, then for the next rows. Rows of a few thousand
+//! elements stay in the first-level cache, and a result that only these nests read takes the memory
+//! of these rows. With several rows, the CPU begins one row while it waits for the last results of
+//! the row before. Each row of each nest is computed by the code that computes the nest alone, so
+//! the results have the same bits.
 
 use std::ops::Range;
 
@@ -54,6 +55,13 @@ impl ChainRows {
             is_in_order && start.saturating_add(len) <= row_len
         })
     }
+}
+
+/// Returns the number of rows that are computed at once, a power of 2.
+pub(in crate::exec::host) fn n_rows_at_once<'a>(
+    nests: impl Iterator<Item = &'a ChainRows>,
+) -> usize {
+    super::n_rows_at_once(nests.map(|nest| nest.len))
 }
 
 /// Computes consecutive rows of several nests on the calling thread. The nests have equally many
