@@ -12,7 +12,7 @@ use super::lower::{Lowered, Lowering};
 use super::{BufferId, Kind, Step};
 use crate::dtype::DType;
 use crate::hash::HashMap;
-use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Contract, IndexMap, LoopNest, Matrices, Pairs, Value, ValueId};
 use crate::op::{Binary, Reduce, Scan, Sort};
 
 /// Adds the step that computes an array, and returns the step's buffer.
@@ -35,6 +35,10 @@ pub(super) fn step(draft: &mut Lowering<'_>, lowered: &Lowered, shape: &[usize])
         lowered.value = with_factor_in_memory(draft, &lowered, shape, factor);
         (nest, order, inputs) = nest_of(draft, &lowered, shape);
     }
+    let reads_once = reads_input_once(draft, &nest, &inputs);
+    if let Some(contract) = &mut nest.contract {
+        contract.reads_once = reads_once;
+    }
     let origins = draft.origins(&lowered);
     let output = draft.buffer(Kind::Temporary, nest.dtype(), shape);
     draft.steps.push(Step {
@@ -50,6 +54,22 @@ pub(super) fn step(draft: &mut Lowering<'_>, lowered: &Lowered, shape: &[usize])
 /// Returns `true` if an array would be computed as a matrix product.
 pub(super) fn is_product(draft: &Lowering<'_>, lowered: &Lowered, shape: &[usize]) -> bool {
     nest_of(draft, lowered, shape).0.contract.is_some()
+}
+
+/// Returns whether an input of the program is a factor that is read once
+/// ([`Contract::reads_once`]). A factor that other steps compute is not: in a band, only some of its
+/// rows are in memory at a time, in a cache.
+fn reads_input_once(draft: &Lowering<'_>, nest: &LoopNest, inputs: &[BufferId]) -> bool {
+    let pairs = Pairs::from_nest(nest);
+    let matrices = pairs.and_then(|pairs| Some((Matrices::from_nest(nest, &pairs)?, pairs)));
+    matrices.is_some_and(|(matrices, pairs)| {
+        let is_input = |factor: ValueId| match nest.values[factor.0] {
+            Value::Load { input, .. } => draft.buffers[inputs[input].0].kind == Kind::Input,
+            _ => false,
+        };
+        let large = matrices.factor_read_once(pairs.dtype);
+        large.is_some_and(|side| is_input(pairs.factors[side]))
+    })
 }
 
 /// Returns the nest of a computation, the arena's id of each of its values, and the buffers of its
@@ -222,6 +242,7 @@ fn find_contract(nest: &LoopNest, shares_guards: bool) -> Option<Contract> {
         lhs,
         rhs,
         sum: ValueId(sum),
+        reads_once: false,
     })
 }
 
