@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     BandedRows,
     /// The host begins each piece of a product in a band with the line before the piece.
     BandedLines,
-    /// A step that reads other rows than its own runs together with the steps before, row by row.
+    /// A step that reads other rows than its own runs together with the steps before it.
     RowsTogether,
     /// The cache of plans ignores the values of constants.
     CachedConstant,

@@ -6,8 +6,8 @@
 //! Method: each step fills the rows of the piece by the code that fills its whole output otherwise
 //! (`kernel`), so the results have the same bits. The scratch memory of a step contains the rows of
 //! the piece alone; steps that read it subtract the position of the first of these rows.
-//! Consecutive steps that are chains on the same rows run together, on some rows at once
-//! (`rows::together`). A result that only these steps read needs scratch memory for these rows.
+//! Consecutive steps that are chains on the same rows run together, on blocks of rows
+//! (`rows::together`). A result that only these steps read needs scratch memory for one block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,26 +47,29 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// Returns whether a step of the band after a group reads the result.
-    fn is_read_after(&self, group: &Range<usize>) -> bool {
-        self.last_reader.is_some_and(|reader| reader >= group.end)
+    fn is_read_after(&self, group: &Group) -> bool {
+        self.last_reader
+            .is_some_and(|reader| reader >= group.steps.end)
     }
 
     /// Returns the number of elements of scratch memory for the result of a step of a group, if it
-    /// needs any. A result that only the group reads needs memory for the rows that are computed at
-    /// once.
-    fn scratch_len(
-        &self,
-        group: &Range<usize>,
-        n_rows_at_once: usize,
-        piece_rows: usize,
-    ) -> Option<usize> {
-        let is_own = group.len() > 1 && !self.is_read_after(group);
+    /// needs any. A result that only the group reads needs memory for one block of rows.
+    fn scratch_len(&self, group: &Group, piece_rows: usize) -> Option<usize> {
+        let is_own = group.steps.len() > 1 && !self.is_read_after(group);
         match self.kernel.rows().filter(|_| is_own) {
             Some(_) if self.output.is_some() => None,
-            Some(rows) => Some(n_rows_at_once * rows.row_len()),
+            Some(rows) => Some(group.n_block_rows * rows.row_len()),
             None => self.last_reader.map(|_| piece_rows * self.row_len),
         }
     }
+}
+
+/// Consecutive steps of a band. Several steps run together, on blocks of rows.
+struct Group {
+    /// The numbers of the steps in the band.
+    steps: Range<usize>,
+    /// The number of rows of a block.
+    n_block_rows: usize,
 }
 
 /// The source of an input of a step.
@@ -122,11 +125,9 @@ pub(super) fn run(
     let mut arrays = arrays.collect::<Result<Vec<HostStorage>>>()?;
     let groups = groups(&stages, band.n_rows);
     let scratch = || -> Result<Vec<Option<HostStorage>>> {
-        let of_group = |group: &Range<usize>| {
-            let stages = &stages[group.clone()];
-            let at_once = n_rows_at_once(stages);
-            let lens = stages.iter();
-            let lens = lens.map(|stage| stage.scratch_len(group, at_once, band.piece_rows));
+        let of_group = |group: &Group| {
+            let stages = stages[group.steps.clone()].iter();
+            let lens = stages.map(|stage| stage.scratch_len(group, band.piece_rows));
             lens.collect::<Vec<Option<usize>>>()
         };
         let arrays = groups.iter().flat_map(of_group).zip(&stages);
@@ -147,17 +148,12 @@ pub(super) fn run(
                     outputs,
                     rows,
                 };
-                groups.iter().try_for_each(|group| piece.run(group.clone()))
+                groups.iter().try_for_each(|group| piece.run(group))
             }
             Err(error) => Err(error.clone()),
         }
     })?;
     Ok(Some(arrays))
-}
-
-/// Returns the number of rows that the steps of a group compute at once.
-fn n_rows_at_once(group: &[Stage<'_>]) -> usize {
-    together::n_rows_at_once(group.iter().filter_map(|stage| stage.kernel.rows()))
 }
 
 /// Returns the steps of a band with their kernels.
@@ -209,9 +205,8 @@ fn pieces<'a>(band: &Band, arrays: &'a mut [HostStorage]) -> Vec<Vec<Box<dyn Out
     pieces
 }
 
-/// Divides the steps of a band into groups of consecutive steps. The steps of a group with several
-/// steps run together, on some rows at once.
-fn groups(stages: &[Stage<'_>], n_rows: usize) -> Vec<Range<usize>> {
+/// Divides the steps of a band into groups.
+fn groups(stages: &[Stage<'_>], n_rows: usize) -> Vec<Group> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for number in 0..stages.len() {
         match groups.last_mut() {
@@ -219,7 +214,15 @@ fn groups(stages: &[Stage<'_>], n_rows: usize) -> Vec<Range<usize>> {
             _ => groups.push(number..number + 1),
         }
     }
-    groups
+    let group = |steps: Range<usize>| {
+        let nests = stages[steps.clone()].iter();
+        let nests = nests.filter_map(|stage| stage.kernel.rows());
+        Group {
+            n_block_rows: together::n_block_rows(nests),
+            steps,
+        }
+    };
+    groups.into_iter().map(group).collect()
 }
 
 /// Returns whether a step runs together with the steps of a group before it.
@@ -261,11 +264,11 @@ struct Piece<'p, 'a> {
 
 impl Piece<'_, '_> {
     /// Runs a group of steps.
-    fn run(&mut self, group: Range<usize>) -> Result<()> {
-        if group.len() == 1 {
-            return self.run_step(group.start);
+    fn run(&mut self, group: &Group) -> Result<()> {
+        if group.steps.len() == 1 {
+            return self.run_step(group.steps.start);
         }
-        match self.stages[group.start].dtype {
+        match self.stages[group.steps.start].dtype {
             DType::F64 => self.run_together::<f64>(group),
             _ => self.run_together::<f32>(group),
         }
@@ -308,19 +311,18 @@ impl Piece<'_, '_> {
         result.map_err(|error| stage.step.locate(error))
     }
 
-    /// Runs a group of several steps, on some rows at once.
-    fn run_together<T: Stored + FloatVector + Chunks>(&mut self, group: Range<usize>) {
-        let (before, own) = self.scratch.split_at_mut(group.start);
-        let stages = &self.stages[group.clone()];
+    /// Runs a group of several steps, on blocks of rows.
+    fn run_together<T: Stored + FloatVector + Chunks>(&mut self, group: &Group) {
+        let start = group.steps.start;
+        let (before, own) = self.scratch.split_at_mut(start);
+        let stages = &self.stages[group.steps.clone()];
         let source = |source: &Source| match *source {
             Source::Input(number) => Some(RowInput::Array(self.data[number], 0)),
-            Source::Stage(number) if number >= group.start => {
-                Some(RowInput::Nest(number - group.start))
-            }
+            Source::Stage(number) if number >= start => Some(RowInput::Nest(number - start)),
             Source::Stage(number) => {
-                let start = self.rows.start * self.stages[number].row_len;
+                let first = self.rows.start * self.stages[number].row_len;
                 let rows = before[number].as_ref();
-                rows.map(|rows| RowInput::Array(rows.data(), start))
+                rows.map(|rows| RowInput::Array(rows.data(), first))
             }
         };
         let mut outputs: Vec<_> = self.outputs.iter_mut().map(Some).collect();
@@ -338,9 +340,9 @@ impl Piece<'_, '_> {
             results.push(match (scratch.as_mut(), output) {
                 (Some(scratch), _) => {
                     let elements = scratch.elements_mut::<T>();
-                    match stage.is_read_after(&group) {
+                    match stage.is_read_after(group) {
                         true => Results::new(elements, row_len),
-                        false => Results::of_last_rows(elements, row_len, n_rows_at_once(stages)),
+                        false => Results::with_last_rows(elements, row_len, group.n_block_rows),
                     }
                 }
                 (None, Some(output)) => {
@@ -354,7 +356,7 @@ impl Piece<'_, '_> {
         }
         let nest_rows_per_row = members[0].nest.n_rows() / self.n_rows;
         let rows = self.rows.start * nest_rows_per_row..self.rows.end * nest_rows_per_row;
-        together::fill(&members, &mut results, rows);
+        together::fill(&members, &mut results, rows, group.n_block_rows);
         drop(results);
         for (stage, scratch) in stages.iter().zip(own) {
             if let (Some(scratch), Some(output)) = (scratch, stage.output) {

@@ -190,9 +190,9 @@ pub(super) struct Results<'a, T> {
     pub(super) elements: &'a mut [T],
     /// The distance from a row to the next.
     step: usize,
-    /// The bits of a row's number that select its position in memory: all bits, or the lower bits
-    /// if only the last rows are in memory.
-    row_bits: usize,
+    /// The number of the last rows that are in memory, a power of 2; `None` if all rows are in
+    /// memory. Row `i` is at the position of row `i % n`.
+    n_last_rows: Option<usize>,
 }
 
 impl<'a, T: Vector> Results<'a, T> {
@@ -201,25 +201,35 @@ impl<'a, T: Vector> Results<'a, T> {
         Self {
             elements,
             step,
-            row_bits: usize::MAX,
+            n_last_rows: None,
         }
     }
 
-    /// Returns results of which the last `n_rows` rows are in memory, a power of 2: each row
-    /// replaces the row `n_rows` before.
-    pub(super) fn of_last_rows(elements: &'a mut [T], step: usize, n_rows: usize) -> Self {
+    /// Returns results of which only the last `n_rows` rows are in memory: each row replaces the
+    /// row `n_rows` before. `n_rows` must be a power of 2.
+    pub(super) fn with_last_rows(elements: &'a mut [T], step: usize, n_rows: usize) -> Self {
+        debug_assert!(n_rows.is_power_of_two());
         Self {
             elements,
             step,
-            row_bits: n_rows - 1,
+            n_last_rows: Some(n_rows),
+        }
+    }
+
+    /// Returns the position of the first element of a row.
+    #[inline(always)]
+    fn start(&self, row: usize) -> usize {
+        match self.n_last_rows {
+            Some(n_rows) => self.step * (row & (n_rows - 1)),
+            None => self.step * row,
         }
     }
 
     /// Returns the results from a row on.
     pub(super) fn skip_rows(&mut self, row: usize) -> Results<'_, T> {
-        let start = match self.row_bits {
-            usize::MAX => self.step * row,
-            _ => 0,
+        let start = match self.n_last_rows {
+            Some(_) => 0,
+            None => self.start(row),
         };
         Results {
             elements: self.elements.get_mut(start..).unwrap_or_default(),
@@ -230,7 +240,7 @@ impl<'a, T: Vector> Results<'a, T> {
     /// Returns some results of a row. An invalid range yields an empty slice.
     #[inline(always)]
     fn row(&self, row: usize, lanes: Range<usize>) -> &[T] {
-        let start = self.step * (row & self.row_bits);
+        let start = self.start(row);
         self.elements
             .get(start + lanes.start..start + lanes.end)
             .unwrap_or_default()
@@ -239,7 +249,7 @@ impl<'a, T: Vector> Results<'a, T> {
     /// Returns some results of a row for writing. An invalid range yields an empty slice.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, row: usize, lanes: Range<usize>) -> &mut [T] {
-        let start = self.step * (row & self.row_bits);
+        let start = self.start(row);
         self.elements
             .get_mut(start + lanes.start..start + lanes.end)
             .unwrap_or_default()

@@ -1,15 +1,16 @@
 //! The loops over chains, on vectors in CPU registers.
 //!
 //! Role: computes chains on rows of lanes, for `rows` and for the interpreter.
-//! Method: an interpreter of vectors (`fill`). A few vectors are loaded, all operations of the chain
-//! are applied to them, and the results are stored; then the next vectors follow. Between the
-//! operations the values stay in CPU registers, except that some functions, and folds
+//! Method: an interpreter of vectors (`fill`). A few vectors are loaded, all operations of the
+//! chain are applied to them, and the results are stored; then the next vectors follow. Between
+//! the operations the values stay in CPU registers, except that some functions, and folds
 //! (`accumulate`), read them from a buffer. A branch selects each operation for a few hundred bytes
 //! of lanes. The branches are the same each time, so the CPU predicts them, and loads vectors while
-//! it computes others. The loops of `fill` and `accumulate` are compiled as functions of their own:
-//! in one large function, the compiler chooses by chance which vectors stay in CPU registers.
+//! it computes others. The loops of `fill` and `accumulate` may be compiled as separate functions:
+//! in one large function, small changes of the code decided which vectors stayed in CPU registers.
 //! Accuracy: each operation rounds its result, as it would in a separate loop. Results are folded
-//! in groups of a constant number of lanes, so the bits depend on no instruction set.
+//! in groups of a constant number of lanes, so the bits depend on no instruction set, except for
+//! the sign of an extreme 0 and the bits of an extreme NaN.
 
 use std::ops::Range;
 
@@ -116,15 +117,16 @@ impl<'a, T> Links<'a, T> {
     }
 }
 
-/// Chains on the same rows. All chains are computed on some rows, then on the next rows.
+/// Chains on the same rows. All chains are computed on a block of rows, then on the next block.
 pub(super) struct Rows<'r, 'a, T> {
     pub(super) level: Level,
     pub(super) chains: &'r [RowChain<'r, T>],
     /// The results of each chain.
     pub(super) results: &'r mut [Results<'a, T>],
     pub(super) n_rows: usize,
-    /// The number of rows on which each chain is computed before the next chain.
-    pub(super) n_rows_at_once: usize,
+    /// The number of rows of a block: each chain is computed on all rows of a block before the next
+    /// chain.
+    pub(super) n_block_rows: usize,
     /// Memory for the lanes of a row, at most [`GROUP`], if a chain needs it (see
     /// [`RowChain::needs_scratch`]).
     pub(super) scratch: [&'r mut [T]; 2],
@@ -135,8 +137,9 @@ impl<T: FloatVector + Chunks> WithSimd for Rows<'_, '_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        for first in (0..self.n_rows).step_by(self.n_rows_at_once.max(1)) {
-            let rows = first..self.n_rows.min(first + self.n_rows_at_once);
+        let n_block_rows = self.n_block_rows.max(1);
+        for first in (0..self.n_rows).step_by(n_block_rows) {
+            let rows = first..self.n_rows.min(first + n_block_rows);
             for number in 0..self.chains.len() {
                 self.run_chain(simd, rows.clone(), number);
             }

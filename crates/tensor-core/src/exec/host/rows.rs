@@ -54,9 +54,10 @@ const CHUNK: usize = 1 << 16;
 /// number of chunks, may exceed the memory.
 const MAX_CHUNKS: usize = 1 << 20;
 
-/// The number of elements of the rows on which each of several chains is computed before the next
-/// chain: half of a first-level cache contains as many elements of two arrays of `f32`.
-const LANES_AT_ONCE: usize = 1 << 10;
+/// The number of elements of a block of rows. Several chains are computed on one block, then on the
+/// next block. The blocks of an operand and of a result of `f32` take 8 KiB, so they stay in a
+/// first-level cache. With twice as many elements, a softmax of rows of 1000 elements took longer.
+const BLOCK_LANES: usize = 1 << 10;
 
 /// A compiled nest.
 #[derive(Debug)]
@@ -207,7 +208,7 @@ impl ChainRows {
                 *epilogue = Links::default();
             }
             let total = Results::new(std::slice::from_mut(total), 0);
-            run_rows(self.level, &[chain], &mut [total], 1);
+            run_rows(self.level, &[chain], &mut [total], [1, 1]);
             Ok(())
         };
         let mut chunks = totals.iter_mut().enumerate();
@@ -230,7 +231,7 @@ impl ChainRows {
                 ..self.row_chain((row, 0), n_chunks, &input)
             };
             let results = Results::new(&mut out[done..], 1);
-            run_rows(self.level, &[chain], &mut [results], n_rows);
+            run_rows(self.level, &[chain], &mut [results], [n_rows; 2]);
             done += n_rows;
         }
         Ok(())
@@ -254,7 +255,7 @@ impl ChainRows {
             let row_len = n_outputs.min(len);
             let chain = self.row_chain((row, lane), len, &input);
             let results = Results::new(&mut out[done..], row_len);
-            run_rows(self.level, &[chain], &mut [results], n_rows);
+            run_rows(self.level, &[chain], &mut [results], [n_rows; 2]);
             done += n_rows * row_len;
         }
     }
@@ -363,12 +364,12 @@ impl<'a> RowInput<'a> {
     }
 }
 
-/// Computes chains on rows of lanes.
+/// Computes chains on rows of lanes, in blocks of rows. A single chain needs no blocks.
 fn run_rows<T: FloatVector + Chunks>(
     level: Level,
     chains: &[RowChain<'_, T>],
     results: &mut [Results<'_, T>],
-    n_rows: usize,
+    [n_rows, n_block_rows]: [usize; 2],
 ) {
     let len = chains.iter().map(|chain| chain.len).max().unwrap_or(0);
     let mut scratch = match chains.iter().any(RowChain::needs_scratch) {
@@ -380,20 +381,9 @@ fn run_rows<T: FloatVector + Chunks>(
         chains,
         results,
         n_rows,
-        // The setup of a single chain is not repeated.
-        n_rows_at_once: match chains {
-            [_] => n_rows,
-            _ => n_rows_at_once(chains.iter().map(|chain| chain.len)),
-        },
+        n_block_rows,
         scratch: scratch.each_mut().map(Register::lanes_mut),
     });
-}
-
-/// Returns the number of rows on which each of several chains is computed before the next chain, a
-/// power of 2. The rows of the chains have these numbers of elements.
-fn n_rows_at_once(lens: impl Iterator<Item = usize>) -> usize {
-    let n_rows = LANES_AT_ONCE / lens.fold(1, usize::max);
-    1 << n_rows.max(1).ilog2()
 }
 
 /// Returns the first of the last axes along which the elements of each input are neighbours, or the

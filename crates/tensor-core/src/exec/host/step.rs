@@ -197,7 +197,7 @@ impl Machine<'_> {
             }],
             results: &mut [Results::new(&mut destination.lanes_mut()[..self.len], 0)],
             n_rows: 1,
-            n_rows_at_once: 1,
+            n_block_rows: 1,
             scratch: [&mut [], &mut []],
         });
     }

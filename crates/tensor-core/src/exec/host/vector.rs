@@ -48,10 +48,12 @@ pub(super) trait FloatVector: Vector {
     fn nan_or<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
     /// Returns the lanes of `x` from the lane `n` on, then the first `n` lanes.
     fn rotate<S: Simd>(simd: S, x: Self::Of<S>, n: usize) -> Self::Of<S>;
-    /// Returns the larger operand; any number or NaN if an operand is NaN.
-    fn max<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
-    /// Returns the smaller operand; any number or NaN if an operand is NaN.
-    fn min<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the larger operand. If an operand is NaN, the result is one of the operands; of two
+    /// zeros, the result has either sign.
+    fn max_of_numbers<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
+    /// Returns the smaller operand, with the exceptions of
+    /// [`max_of_numbers`](Self::max_of_numbers).
+    fn min_of_numbers<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
     /// Returns `y` where `y >= x`, and `x` elsewhere.
     fn at_least<S: Simd>(simd: S, x: Self::Of<S>, y: Self::Of<S>) -> Self::Of<S>;
     /// Returns `y` where `y <= x`, and `x` elsewhere.
@@ -196,12 +198,12 @@ macro_rules! float_vector {
             }
 
             #[inline(always)]
-            fn max<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+            fn max_of_numbers<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
                 simd.$max(x, y)
             }
 
             #[inline(always)]
-            fn min<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
+            fn min_of_numbers<S: Simd>(simd: S, x: S::$of, y: S::$of) -> S::$of {
                 simd.$min(x, y)
             }
 
@@ -281,13 +283,13 @@ float_vector!(
 
 /// Returns the lanes of a vector.
 #[inline(always)]
-pub(super) fn lanes_of<S: Simd, T: FloatVector>(vector: &T::Of<S>) -> &[T] {
+pub(super) fn vector_lanes<S: Simd, T: FloatVector>(vector: &T::Of<S>) -> &[T] {
     bytemuck::cast_slice(std::slice::from_ref(vector))
 }
 
 /// Returns `N` vectors of lanes, with zeros after the end of the lanes.
 #[inline(always)]
-pub(super) fn load<S: Simd, T: FloatVector, const N: usize>(
+pub(super) fn load_vectors<S: Simd, T: FloatVector, const N: usize>(
     simd: S,
     lanes: &[T],
     at: usize,

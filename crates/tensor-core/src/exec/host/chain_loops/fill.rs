@@ -2,13 +2,13 @@
 //!
 //! Role: computes the operations of a chain that need no loop of their own.
 //! Method: see `chain_loops`. The number of vectors in CPU registers depends on the instruction
-//! set and on the number of lanes.
+//! set and on the number of lanes. `chunk` is long because it has a branch for each operation.
 
 use pulp::{Simd, WithSimd};
 
 use crate::exec::host::chain::Link;
 use crate::exec::host::loops::View;
-use crate::exec::host::vector::{FloatVector, Vector, lanes_of, load, vector_at};
+use crate::exec::host::vector::{FloatVector, Vector, load_vectors, vector_at, vector_lanes};
 use crate::math::Chunks;
 use crate::op::{Binary, Reduce, Unary};
 
@@ -67,7 +67,7 @@ impl<T: FloatVector + Chunks, const FUNCTIONS: bool> Fill<'_, T, FUNCTIONS> {
             if n >= N * width {
                 let to = &mut out[at..][..N * width];
                 for (to, x) in to.chunks_exact_mut(width).zip(x) {
-                    to.copy_from_slice(lanes_of::<S, T>(&x));
+                    to.copy_from_slice(vector_lanes::<S, T>(&x));
                 }
             } else {
                 // The copy keeps `x` itself in CPU registers.
@@ -90,7 +90,7 @@ macro_rules! whole {
             View::Uniform(x) => View::Uniform(x),
             View::Lanes(lanes) if lanes.len() >= $at + n => View::Lanes(&lanes[$at..$at + n]),
             View::Lanes(lanes) => {
-                $copy = load::<S, T, N>($simd, lanes, $at);
+                $copy = load_vectors::<S, T, N>($simd, lanes, $at);
                 View::Lanes(bytemuck::cast_slice(&$copy))
             }
         }
@@ -107,7 +107,7 @@ fn chunk<S: Simd, T: FloatVector + Chunks, const N: usize, const FUNCTIONS: bool
 ) -> [T::Of<S>; N] {
     let mut x = match value {
         View::Uniform(x) => [T::splat(simd, x); N],
-        View::Lanes(lanes) => load::<S, T, N>(simd, lanes, at),
+        View::Lanes(lanes) => load_vectors::<S, T, N>(simd, lanes, at),
     };
     macro_rules! each {
         (|$x:ident| $result:expr) => {

@@ -2,15 +2,15 @@
 //!
 //! Role: runs consecutive steps of a band if each of them is a chain on rows, such as the four
 //! steps of a softmax.
-//! Method: all nests are computed for some rows, then for the next rows. Rows of a few thousand
-//! elements stay in the first-level cache, and a result that only these nests read takes the memory
-//! of these rows. With several rows, the CPU begins one row while it waits for the last results of
+//! Method: all nests are computed for a block of rows, then for the next block. The rows stay in
+//! the first-level cache, and a result that only these nests read takes the memory of one block.
+//! In a block of several short rows, the CPU begins a row while it waits for the last results of
 //! the row before. Each row of each nest is computed by the code that computes the nest alone, so
 //! the results have the same bits.
 
 use std::ops::Range;
 
-use super::{ChainRows, Epilogue, RowInput, run_rows};
+use super::{BLOCK_LANES, ChainRows, Epilogue, RowInput, run_rows};
 use crate::exec::host::chain::{Link, OperandSource, Results};
 use crate::exec::host::chain_loops::RowChain;
 use crate::exec::host::vector::FloatVector;
@@ -57,20 +57,21 @@ impl ChainRows {
     }
 }
 
-/// Returns the number of rows that are computed at once, a power of 2.
-pub(in crate::exec::host) fn n_rows_at_once<'a>(
-    nests: impl Iterator<Item = &'a ChainRows>,
-) -> usize {
-    super::n_rows_at_once(nests.map(|nest| nest.len))
+/// Returns the number of rows of a block, a power of 2, for nests that are computed together.
+pub(in crate::exec::host) fn n_block_rows<'a>(nests: impl Iterator<Item = &'a ChainRows>) -> usize {
+    let len = nests.map(|nest| nest.len).fold(1, usize::max);
+    let n_rows = (BLOCK_LANES / len).max(1);
+    1 << n_rows.ilog2()
 }
 
-/// Computes consecutive rows of several nests on the calling thread. The nests have equally many
-/// rows, and an input that is the result of an earlier nest is read row by row
+/// Computes consecutive rows of several nests on the calling thread, in blocks of rows. The nests
+/// have equally many rows, and an input that is the result of an earlier nest is read row by row
 /// ([`ChainRows::stays_in_rows`]).
 pub(in crate::exec::host) fn fill<'a, T: FloatVector + Chunks>(
     members: &[Member<'a>],
     results: &mut [Results<'_, T>],
     rows: Range<usize>,
+    n_block_rows: usize,
 ) {
     let Some(level) = members.first().map(|member| member.nest.level) else {
         return;
@@ -86,7 +87,7 @@ pub(in crate::exec::host) fn fill<'a, T: FloatVector + Chunks>(
         let chains: Vec<RowChain<'a, T>> = members.iter().map(chain).collect();
         let rest = |results| Results::skip_rows(results, row - rows.start);
         let mut rest: Vec<Results<'_, T>> = results.iter_mut().map(rest).collect();
-        run_rows(level, &chains, &mut rest, n_rows);
+        run_rows(level, &chains, &mut rest, [n_rows, n_block_rows]);
         row += n_rows;
     }
 }
