@@ -211,8 +211,8 @@ pub struct Contract {
     pub rhs: ValueId,
     /// The sum of their products.
     pub sum: ValueId,
-    /// Whether one factor is a large input of the program that meets only few vectors. A copy of
-    /// this factor, as GEMM libraries create, takes as long as the product.
+    /// Whether one factor is a large input of the program, and the other factor has few vectors, so
+    /// that a copy of the large factor, as GEMM libraries create, takes as long as the product.
     pub reads_once: bool,
 }
 

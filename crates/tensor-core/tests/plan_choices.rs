@@ -470,6 +470,74 @@ fn a_sum_over_results_of_a_product_is_one_product() {
     assert!(plan.steps.len() > 1, "{}", plan.explain());
 }
 
+/// Returns an array of zeros in memory.
+fn zeros(shape: &[usize]) -> Tensor {
+    Tensor::from_vec(shape, vec![0.0_f32; shape.iter().product()])
+}
+
+/// The number of elements of a large input: 32 MiB of `f32`.
+const LARGE_LEN: usize = 8 << 20;
+
+#[test]
+fn a_product_with_few_columns_reads_a_large_input_once() {
+    let check = |case: &str, product: &Tensor, expected: bool| {
+        let plan = planned(&[product]);
+        let mut contracts = plan.steps.iter().filter_map(|it| it.nest.contract.as_ref());
+        let contract = contracts.next().unwrap();
+        assert_eq!(contract.reads_once, expected, "{case}: {}", plan.explain());
+    };
+    // A matrix with just as many elements as a large input has, or one row fewer.
+    for (terms, cols, missing_rows, expected) in [
+        (256, 4, 0, true),
+        (256, 16, 0, true),
+        (256, 3, 0, false),
+        (256, 17, 0, false),
+        (256, 10, 1, false),
+        (199, 10, 0, false),
+        (200, 10, 0, true),
+        (1 << 16, 10, 0, true),
+        ((1 << 16) + 1, 10, 0, false),
+    ] {
+        let rows = LARGE_LEN.div_ceil(terms) - missing_rows;
+        let (a, b) = (zeros(&[rows, terms]), zeros(&[terms, cols]));
+        let case = format!("{rows} x {terms} x {cols}");
+        check(&case, &a.matmul(&b), expected);
+        check(&case, &b.t().matmul(&a.t()), expected);
+        check(&case, &(a.matmul(&b) * 2.0).maximum(0.0), expected);
+    }
+    let rows = LARGE_LEN / 256;
+    let (a, b) = (zeros(&[rows, 256]), zeros(&[256, 10]));
+    check("computed factor", &a.exp().matmul(&b), false);
+    check("terms apart", &zeros(&[256, rows]).t().matmul(&b), false);
+    check(
+        "equal rows",
+        &zeros(&[1, 256]).broadcast_to(&[rows, 256]).matmul(&b),
+        false,
+    );
+    check(
+        "rows apart",
+        &zeros(&[rows, 300]).slice(1, 30..286).matmul(&b),
+        true,
+    );
+    let batches = zeros(&[2, rows, 256]).matmul(&zeros(&[2, 256, 10]));
+    check("batches", &batches, false);
+    let doubles = [zeros(&[rows / 2, 256]), b].map(|x| x.cast(DType::F64).realize(&Host::new()));
+    let [a, b] = doubles.map(Result::unwrap);
+    check("doubles", &a.matmul(&b), true);
+}
+
+#[test]
+fn a_large_input_that_is_read_once_has_the_bits_of_smaller_inputs() {
+    let rows = LARGE_LEN / 256;
+    let (a, b) = (numbers(&[rows, 256]), numbers(&[256, 10]));
+    let program = |a: &Tensor| (a.matmul(&b) / 1000.0).softmax(1);
+    let parts = [0..rows / 2, rows / 2..rows].map(|range| program(&a.slice(0, range)));
+    let parts = Tensor::concat(&parts.each_ref(), 0);
+    let host = Host::new();
+    let [whole, parts] = [program(&a), parts].map(|x| x.eval::<f32>(&host).unwrap());
+    assert_close(&whole, &parts, Tolerance::exact());
+}
+
 #[test]
 fn a_chain_of_views_of_a_reduction_may_be_deeper_than_the_stack() {
     let mut view = numbers(&[6, 7]).sum(0);

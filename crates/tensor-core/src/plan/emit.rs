@@ -56,20 +56,21 @@ pub(super) fn is_product(draft: &Lowering<'_>, lowered: &Lowered, shape: &[usize
     nest_of(draft, lowered, shape).0.contract.is_some()
 }
 
-/// Returns whether an input of the program is a factor that is read once
-/// ([`Contract::reads_once`]). A factor that other steps compute is not: in a band, only some of its
-/// rows are in memory at a time, in a cache.
+/// Returns whether a product should read an input of the program once
+/// ([`Contract::reads_once`]). A factor that another step computes is not marked, because in a band
+/// only some of its rows are in memory at a time, in a cache.
 fn reads_input_once(draft: &Lowering<'_>, nest: &LoopNest, inputs: &[BufferId]) -> bool {
-    let pairs = Pairs::from_nest(nest);
-    let matrices = pairs.and_then(|pairs| Some((Matrices::from_nest(nest, &pairs)?, pairs)));
-    matrices.is_some_and(|(matrices, pairs)| {
-        let is_input = |factor: ValueId| match nest.values[factor.0] {
-            Value::Load { input, .. } => draft.buffers[inputs[input].0].kind == Kind::Input,
-            _ => false,
-        };
-        let large = matrices.factor_read_once(pairs.dtype);
-        large.is_some_and(|side| is_input(pairs.factors[side]))
-    })
+    let large_factor = || {
+        nest.contract.as_ref()?;
+        let pairs = Pairs::from_nest(nest)?;
+        let side = Matrices::from_nest(nest, &pairs)?.factor_read_once(pairs.dtype)?;
+        Some(pairs.factors[side])
+    };
+    let is_input = |factor: ValueId| match nest.values[factor.0] {
+        Value::Load { input, .. } => draft.buffers[inputs[input].0].kind == Kind::Input,
+        _ => false,
+    };
+    large_factor().is_some_and(is_input)
 }
 
 /// Returns the nest of a computation, the arena's id of each of its values, and the buffers of its

@@ -107,8 +107,17 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     if let Some(contract) = &nest.contract {
         writeln!(
             f,
-            "    product of {} and {}: batch axes {:?}, rows {:?}, columns {:?}",
-            contract.lhs, contract.rhs, contract.batch, contract.rows, contract.cols
+            "    product of {} and {}: batch axes {:?}, rows {:?}, columns {:?}{}",
+            contract.lhs,
+            contract.rhs,
+            contract.batch,
+            contract.rows,
+            contract.cols,
+            if contract.reads_once {
+                ", read once"
+            } else {
+                ""
+            }
         )?;
     }
     let lines: Vec<String> = step

@@ -3,7 +3,9 @@
 //! Role: runs a nest that is a reduction over pairs ([`Pairs`]), with its epilogue.
 //! Method: if both factors and the result are large matrices in memory ([`Matrices`]), the GEMM
 //! library multiplies directly into the output, and the epilogue is then computed there in place.
-//! Some lines of such an output can be computed alone. All other reductions run in `tiles`.
+//! Some lines of such an output can be computed alone. All other reductions run in `tiles`, and so
+//! do products that read a large input once
+//! ([`Contract::reads_once`](crate::ir::Contract::reads_once)).
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
