@@ -171,8 +171,8 @@ fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f
         .to_vec()
 }
 
-/// Writes each size above the points of those variants that do the whole work. Up to three lanes
-/// keep labels from overlapping.
+/// Writes each size above the points of those variants that do the whole work. Sizes whose points
+/// share a column share a label, and up to three lanes keep labels from overlapping.
 fn sizes(
     canvas: &Canvas<'_>,
     comparisons: &[&Comparison],
@@ -194,8 +194,8 @@ fn sizes(
         })
         .collect();
     headed.sort_unstable();
-    for (x, size) in headed {
-        let half = i32::try_from(size.chars().count()).unwrap_or(0) * LETTER / 2;
+    for (x, label) in shared_labels(&headed) {
+        let half = i32::try_from(label.chars().count()).unwrap_or(0) * LETTER / 2;
         let lane = lanes
             .iter()
             .position(|end| *end < x - half - LETTER)
@@ -204,13 +204,24 @@ fn sizes(
         let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
         let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);
         canvas
-            .draw(&Text::new(size.to_owned(), (x, y), style))
+            .draw(&Text::new(label, (x, y), style))
             .map_err(drawing)?;
         canvas
             .draw(&PathElement::new([(x, y), (x, top)], Ink::Grid.line(1)))
             .map_err(drawing)?;
     }
     Ok(())
+}
+
+/// Returns a label for each column of sizes, which are ordered by column.
+fn shared_labels(sizes: &[(i32, &str)]) -> Vec<(i32, String)> {
+    let columns = sizes.chunk_by(|one, next| next.0 - one.0 <= RADIUS);
+    let labels = columns.filter_map(|column| match column {
+        [] => None,
+        [(x, size)] => Some((*x, (*size).to_owned())),
+        [(x, size), others @ ..] => Some((*x, format!("{size} and {} more", others.len()))),
+    });
+    labels.collect()
 }
 
 /// Draws a point and its number. A rival's point is a ring that is wide enough to be visible around
@@ -299,6 +310,14 @@ mod tests {
         assert_eq!(labels[4], (200 + LABEL_SHIFT, 100));
         assert_eq!(labels[3], (12 + LABEL_SHIFT, 300));
         assert_eq!([2, 0, 1].map(|idx: usize| labels[idx].1), [87, 100, 113]);
+    }
+
+    #[test]
+    fn sizes_in_one_column_share_a_label() {
+        let labels = shared_labels(&[(10, "a"), (12, "b"), (15, "c"), (40, "d")]);
+        let expected = [(10, "a and 2 more"), (40, "d")];
+        assert_eq!(labels, expected.map(|(x, label)| (x, label.to_owned())));
+        assert!(shared_labels(&[]).is_empty());
     }
 
     #[test]
