@@ -15,13 +15,13 @@ const LONG: usize = 1 << 17;
 /// The largest number of vectors with which the library multiplies a matrix faster than tiles do.
 const FEW: usize = 3;
 /// The largest number of vectors for which tiles multiply a large matrix faster than the library.
-/// This limit and the next two were measured on an AMD EPYC (Zen 4) with a third-level cache of 32
-/// MiB.
+/// This limit, the next, and the smallest number of terms were measured on an AMD EPYC (Zen 4) with
+/// a third-level cache of 32 MiB.
 const NARROW: usize = 16;
 /// The smallest size of a large matrix, in bytes.
 const LARGE_BYTES: usize = 32 << 20;
-/// The numbers of neighbouring terms for which tiles are faster: rows that are long, but fit into a
-/// second-level cache.
+/// The numbers of neighbouring terms for which tiles are faster. A row of the largest number of
+/// `f32` takes 256 KiB, which fits into a second-level cache; longer rows were not measured.
 const TERMS_IN_PLACE: RangeInclusive<usize> = 200..=1 << 16;
 
 /// The matrices of a (batched) product whose factors and result are matrices in memory.
@@ -94,7 +94,7 @@ impl Matrices {
     /// Returns the side of a large factor that tiles multiply faster than the library, because the
     /// other factor has few vectors: 0 for the left factor, 1 for the right factor. The library
     /// copies this factor; tiles read it once, in place. With 784 terms and 10 vectors, tiles take
-    /// 0.65 of the time (workload `matmul/50000x784x10`).
+    /// 0.67 of the time (workload `matmul/50000x784x10`).
     pub(crate) fn factor_read_once(&self, dtype: DType) -> Option<usize> {
         let [[row, left_term], [right_term, col], _] = self.strides;
         let steps = [[row, left_term], [col, right_term]];

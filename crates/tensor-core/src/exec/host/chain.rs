@@ -187,7 +187,7 @@ pub(super) struct ResultPosition {
 /// The results of a chain on rows of lanes.
 #[derive(Debug)]
 pub(super) struct Results<'a, T> {
-    pub(super) elements: &'a mut [T],
+    elements: &'a mut [T],
     /// The distance from a row to the next.
     step: usize,
     /// The number of the last rows that are in memory, a power of 2; `None` if all rows are in
