@@ -91,10 +91,9 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         // Every node in the list depends on a tensor of `wrt`, so an error in its cotangent would
         // be an error in that gradient.
         cotangent.check()?;
-        let inputs = &tensor.node().inputs;
-        for (input, share) in inputs.iter().zip(tensor.handed_on(&cotangent)) {
-            let is_wanted = is_continuous(input.node().dtype) && nodes.contains(input);
-            if let (Some(share), true) = (share, is_wanted) {
+        let is_inner = |view: &Tensor| nodes.n_uses(view) == 1;
+        for (input, share) in tensor.handed_on(&cotangent, is_inner) {
+            if is_continuous(input.node().dtype) && nodes.contains(input) {
                 let total = match cotangents.remove(&input.address()) {
                     Some(sum) => {
                         #[cfg(test)]
@@ -163,6 +162,8 @@ struct Nodes<'t> {
     order: Vec<&'t Tensor>,
     /// For each visited node, whether it depends on one of the start tensors.
     depends: HashMap<usize, bool>,
+    /// The number of operands that a node is, plus 1 for a start tensor.
+    uses: HashMap<usize, usize>,
 }
 
 impl<'t> Nodes<'t> {
@@ -172,6 +173,10 @@ impl<'t> Nodes<'t> {
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = &&'t Tensor> {
         self.order.iter()
+    }
+
+    fn n_uses(&self, tensor: &Tensor) -> usize {
+        self.uses.get(&tensor.address()).copied().unwrap_or(0)
     }
 }
 
@@ -196,6 +201,9 @@ fn between<'t>(from: &[&'t Tensor], to: &'t Tensor) -> Nodes<'t> {
         nodes.depends.insert(tensor.address(), depends);
         if depends {
             nodes.order.push(tensor);
+            for used in inputs.iter().chain(is_one.then_some(tensor)) {
+                *nodes.uses.entry(used.address()).or_default() += 1;
+            }
         }
     }
     nodes

@@ -234,6 +234,30 @@ impl IndexMap {
         })
     }
 
+    /// Returns the map composed with a view: coordinate `a` of the array is `rows[a]` applied to
+    /// the view's index of `rank` axes. Axes after the array's own axes stay unchanged.
+    pub(crate) fn through_view(&self, rows: &[Self], rank: usize) -> Self {
+        let mut composed = Self {
+            offset: self.offset,
+            strides: vec![0; rank],
+        };
+        // Positions that guards exclude may overflow, so the arithmetic wraps; positions that are
+        // read never overflow.
+        for (axis, row) in rows.iter().enumerate() {
+            let stride = self.stride(axis);
+            composed.offset = composed
+                .offset
+                .wrapping_add(stride.wrapping_mul(row.offset));
+            for (sum, &step) in composed.strides.iter_mut().zip(&row.strides) {
+                *sum = sum.wrapping_add(stride.wrapping_mul(step));
+            }
+        }
+        composed
+            .strides
+            .extend(self.strides.iter().skip(rows.len()));
+        composed
+    }
+
     /// Returns the stride on an axis; 0 for an axis past the end of `strides`.
     #[must_use]
     pub fn stride(&self, axis: usize) -> isize {

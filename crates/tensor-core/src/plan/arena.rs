@@ -532,24 +532,9 @@ fn is_right_identity(op: Binary, b: Scalar) -> bool {
     }
 }
 
-/// Returns `map` composed with a view: coordinate `a` of the array is `rows[a]` applied to the
-/// view's index. Axes after the array's own axes stay unchanged.
+/// Returns a map composed with a view, as [`IndexMap::through_view`].
 pub(super) fn moved_map(map: &IndexMap, rows: &[IndexMap], rank: usize) -> IndexMap {
-    let mut moved = IndexMap {
-        offset: map.offset,
-        strides: vec![0; rank],
-    };
-    // Positions that guards exclude may overflow, so the arithmetic wraps; positions that are read
-    // never overflow.
-    for (axis, row) in rows.iter().enumerate() {
-        let stride = map.stride(axis);
-        moved.offset = moved.offset.wrapping_add(stride.wrapping_mul(row.offset));
-        for (sum, &step) in moved.strides.iter_mut().zip(&row.strides) {
-            #[cfg(test)]
-            let step = super::fault::step(step);
-            *sum = sum.wrapping_add(stride.wrapping_mul(step));
-        }
-    }
-    moved.strides.extend(map.strides.iter().skip(rows.len()));
-    moved
+    #[cfg(test)]
+    let rows = &super::fault::rows(rows)[..];
+    map.through_view(rows, rank)
 }

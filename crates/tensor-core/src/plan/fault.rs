@@ -2,17 +2,19 @@
 
 use super::arena::ExprArena;
 use crate::fault::{Fault, is_planted};
-use crate::ir::{Value, ValueId};
+use crate::ir::{IndexMap, Value, ValueId};
 use crate::op::{Binary, Scan, Sort};
 
-/// Returns the step of a view along an axis. Returns only the sign of the step if the fault
-/// `PlannedStride` is active.
-pub(super) fn step(step: isize) -> isize {
+/// Returns the maps of a view. Replaces each stride by its sign if the fault `PlannedStride` is
+/// active.
+pub(super) fn rows(rows: &[IndexMap]) -> Vec<IndexMap> {
+    let mut rows = rows.to_vec();
     if is_planted(Fault::PlannedStride) {
-        step.signum()
-    } else {
-        step
+        for stride in rows.iter_mut().flat_map(|row| &mut row.strides) {
+            *stride = stride.signum();
+        }
     }
+    rows
 }
 
 /// Returns the operands of an operation. Swaps the operands of a subtraction if the fault

@@ -6,8 +6,10 @@
 use super::graph::Graph;
 use super::keep::MEMORY;
 use crate::dtype::Scalar;
+use crate::ir::IndexMap;
 use crate::op::{Binary, Reduce};
 use crate::tensor::Op;
+use crate::view::reshaped_strides;
 
 /// The reads of all nodes of a graph.
 pub(super) struct Reads {
@@ -175,8 +177,35 @@ impl Graph<'_> {
         (node, share)
     }
 
+    /// Finds the reshapes that have to copy the array that they view, because strides cannot
+    /// express their result.
+    fn copies(&self) -> Vec<bool> {
+        let mut is_copy = vec![false; self.nodes.len()];
+        // The position of each element of a node in the array that the node views.
+        let mut maps: Vec<IndexMap> = Vec::with_capacity(self.nodes.len());
+        for (node, viewed) in self.nodes.iter().enumerate() {
+            let of_input = |place: usize| &maps[self.inputs[node][place]];
+            let map = match &viewed.op {
+                Op::View { rows, .. } => Some(of_input(0).through_view(rows, viewed.shape.len())),
+                // Padding leaves the distances of the elements as they are.
+                Op::Pad { .. } => Some(of_input(0).clone()),
+                Op::Reshape => {
+                    let from = &self.nodes[self.inputs[node][0]].shape;
+                    let strides = reshaped_strides(from, &of_input(0).strides, &viewed.shape);
+                    is_copy[node] = strides.is_none();
+                    let offset = of_input(0).offset;
+                    strides.map(|strides| IndexMap { offset, strides })
+                }
+                _ => None,
+            };
+            maps.push(map.unwrap_or_else(|| IndexMap::in_order(&viewed.shape)));
+        }
+        is_copy
+    }
+
     /// Computes the number of reads of each node, from the outputs to the inputs.
     fn demands(&self) -> Vec<Demand> {
+        let is_copy = self.copies();
         let mut demands = vec![Demand::default(); self.nodes.len()];
         // The number of elements of each node that operations read without a view.
         let mut direct = vec![0.0; self.nodes.len()];
@@ -192,7 +221,9 @@ impl Graph<'_> {
             }
             let demand = demands[node];
             for &input in &self.inputs[node] {
-                if self.is_view(node) {
+                if is_copy[node] {
+                    direct[input] += self.len(input);
+                } else if self.is_view(node) {
                     demands[input].reads += demand.reads;
                     demands[input].fetches += demand.fetches * self.distinct_share(node);
                     demands[input].views += demand.views;

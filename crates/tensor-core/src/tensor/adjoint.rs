@@ -70,12 +70,56 @@ impl Tensor {
         Self::constant(Scalar::F64(value).cast(self.0.dtype)).broadcast_to(&self.0.shape)
     }
 
-    /// Returns the cotangent of each input, given the cotangent of this node; `None` for an input
-    /// whose derivative is 0 everywhere.
+    /// Returns the tensors of which this node is a function, each with its cotangent, given the
+    /// cotangent of this node. A tensor without an entry has the derivative 0 everywhere.
+    ///
+    /// These tensors are the node's inputs, but for a view of other views it is the source of a
+    /// chain of views, each of which `is_inner` accepts. The chain is inverted at once, because
+    /// each inversion may have to store its result.
     ///
     /// The new nodes record the source line of this node.
-    pub(crate) fn handed_on(&self, cotangent: &Self) -> Vec<Option<Self>> {
-        Self::on_behalf_of(self.node().location, || self.shares(cotangent))
+    pub(crate) fn handed_on(
+        &self,
+        cotangent: &Self,
+        is_inner: impl Fn(&Self) -> bool,
+    ) -> Vec<(&Self, Self)> {
+        Self::on_behalf_of(self.node().location, || {
+            if let Some((source, rows)) = self.chain_of_views(cotangent, is_inner) {
+                return vec![(source, unmoved(cotangent, &rows, &source.0.shape))];
+            }
+            let shares = self.node().inputs.iter().zip(self.shares(cotangent));
+            let shares = shares.filter_map(|(input, share)| Some((input, share?)));
+            shares.collect()
+        })
+    }
+
+    /// Returns the source of the longest chain of views that starts at this node and whose inverse
+    /// needs no comparison of coordinates, with the maps of the composed view. Returns `None` if
+    /// the node is no view of an accepted view.
+    fn chain_of_views(
+        &self,
+        cotangent: &Self,
+        is_inner: impl Fn(&Self) -> bool,
+    ) -> Option<(&Self, Vec<IndexMap>)> {
+        let mut chain = None;
+        let (mut outer, mut composed) = match &self.node().op {
+            Op::View { rows, .. } => (&self.node().inputs[0], rows.clone()),
+            _ => return None,
+        };
+        while let (Op::View { rows, .. }, true) = (&outer.node().op, is_inner(outer)) {
+            let rank = self.0.shape.len();
+            composed = rows
+                .iter()
+                .map(|row| row.through_view(&composed, rank))
+                .collect();
+            outer = &outer.node().inputs[0];
+            let undone = Undone::new(cotangent, &composed, &outer.0.shape);
+            if !undone.diagonals().is_empty() {
+                break;
+            }
+            chain = Some((outer, composed.clone()));
+        }
+        chain
     }
 
     fn shares(&self, cotangent: &Self) -> Vec<Option<Self>> {
@@ -208,10 +252,11 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
         let mut undone = Undone::new(cotangent, rows, to);
         undone.sum_repeated_axes()?;
         undone.separate_diagonals()?;
-        for axis in 0..to.len() {
-            undone.restore(axis)?;
+        undone.sort_axes()?;
+        for source in 0..to.len() {
+            undone.restore(source)?;
         }
-        Ok(undone.in_order())
+        Ok(undone.tensor)
     };
     undone().unwrap_or_else(Tensor::error)
 }
@@ -302,16 +347,7 @@ impl<'a> Undone<'a> {
     /// the first one. The new axis is an axis of the source; elements are 0 where the position on
     /// this axis differs from the coordinate.
     fn separate_diagonals(&mut self) -> Result<()> {
-        let mut taken: Vec<usize> = Vec::new();
-        let mut apart = Vec::new();
-        for source in 0..self.to.len() {
-            let walked = self.walked(source);
-            if self.is_simple(source) && walked.iter().all(|axis| !taken.contains(axis)) {
-                taken.extend(walked);
-            } else {
-                apart.push((source, walked));
-            }
-        }
+        let apart = self.diagonals();
         for (source, walked) in &apart {
             let row = &self.rows[*source];
             // Compute the coordinate at each element of the view, and compare it with every
@@ -330,12 +366,30 @@ impl<'a> Undone<'a> {
             self.tensor = agree.select(self.tensor.expand_dims(-1), 0.0);
             self.axes.push(Axis::Source(*source));
         }
+        let simple = (0..self.to.len()).filter(|source| apart.iter().all(|(of, _)| of != source));
+        let taken: Vec<usize> = simple.flat_map(|source| self.walked(source)).collect();
         // No coordinate depends any more on the axes that only diagonals used, so they can be
         // summed.
         let left = |axis: &Axis| matches!(axis, Axis::View(axis) if !taken.contains(axis));
         let places = (0..self.axes.len()).filter(|&place| left(&self.axes[place]));
         let places: Vec<usize> = places.collect();
         self.sum_places(&places)
+    }
+
+    /// Returns the axes of the source whose coordinates [`Self::restore`] cannot invert, each with
+    /// the axes of the view on which it depends.
+    fn diagonals(&self) -> Vec<(usize, Vec<usize>)> {
+        let mut taken: Vec<usize> = Vec::new();
+        let mut diagonals = Vec::new();
+        for source in 0..self.to.len() {
+            let walked = self.walked(source);
+            if self.is_simple(source) && walked.iter().all(|axis| !taken.contains(axis)) {
+                taken.extend(walked);
+            } else {
+                diagonals.push((source, walked));
+            }
+        }
+        diagonals
     }
 
     /// Returns whether `restore` can invert a coordinate: it is constant, or depends on one axis,
@@ -349,22 +403,52 @@ impl<'a> Undone<'a> {
         }
     }
 
+    /// Permutes the axes into the order of the source; the inner positions of windows follow the
+    /// starts. Results that must be stored on the way are then stored in the order in which they
+    /// are read, with the longest runs of neighbours.
+    fn sort_axes(&mut self) -> Result<()> {
+        let mut order = Vec::with_capacity(self.axes.len());
+        for source in 0..self.to.len() {
+            if let Some(place) = self.separated(source) {
+                order.push(place);
+            } else {
+                let walked = self.walked(source).into_iter();
+                order.extend(walked.map(|axis| self.place(Axis::View(axis))));
+            }
+        }
+        self.axes = order.iter().map(|&place| self.axes[place]).collect();
+        let order: Vec<isize> = order.into_iter().map(usize::cast_signed).collect();
+        self.tensor = self.tensor.permute(&order);
+        self.tensor.shape().map(drop)
+    }
+
+    /// Returns the position of an axis of the source that `separate_diagonals` added.
+    fn separated(&self, source: usize) -> Option<usize> {
+        self.axes
+            .iter()
+            .position(|&own| own == Axis::Source(source))
+    }
+
     /// Merges the axes of the gradient that step along one axis of the source into that axis, of
-    /// the source's length; elements that no step reaches are 0.
+    /// the source's length; elements that no step reaches are 0. The axes are sorted and the axes
+    /// of the source before this one are restored, so the result is at position `source`.
     fn restore(&mut self, source: usize) -> Result<()> {
-        if self.axes.contains(&Axis::Source(source)) {
+        if self.separated(source).is_some() {
             return Ok(());
         }
         let row = self.rows[source].clone();
-        let (place, backwards) = match self.walked(source)[..] {
+        let mut backwards = false;
+        match self.walked(source)[..] {
             [] => {
-                self.tensor = self.tensor.expand_dims(-1);
-                self.axes.push(Axis::Source(source));
-                (self.axes.len() - 1, false)
+                self.tensor = self.tensor.expand_dims(source.cast_signed());
+                self.axes.insert(source, Axis::Source(source));
             }
-            [axis] => (self.restore_line(source, axis)?, row.strides[axis] < 0),
-            [starts, inside, ..] => (self.restore_windows(source, starts, inside)?, false),
-        };
+            [axis] => {
+                self.restore_line(source, row.strides[axis].unsigned_abs())?;
+                backwards = row.strides[axis] < 0;
+            }
+            [starts, ..] => self.restore_windows(source, row.strides[starts].unsigned_abs())?,
+        }
         // The elements occupy coordinates from the first one upwards, or downwards if the axis is
         // reversed; a step leaves zeros at the end, which are cut off. The other coordinates are
         // padded.
@@ -376,35 +460,31 @@ impl<'a> Undone<'a> {
         } else {
             self.to[source] - first
         };
-        let len = self.tensor.shape()?[place].min(room);
-        let line = kept(&self.tensor, place, 0, len);
+        let len = self.tensor.shape()?[source].min(room);
+        let line = kept(&self.tensor, source, 0, len);
         self.tensor = if backwards {
-            let turned = line.flip(place.cast_signed());
-            padded(&turned, place, room - len, self.to[source] - room)
+            let turned = line.flip(source.cast_signed());
+            padded(&turned, source, room - len, self.to[source] - room)
         } else {
-            padded(&line, place, first, room - len)
+            padded(&line, source, first, room - len)
         };
         Ok(())
     }
 
-    /// Converts an axis with a step: inserts zeros between its elements. Returns the position of
-    /// the axis.
-    fn restore_line(&mut self, source: usize, axis: usize) -> Result<usize> {
-        let place = self.place(Axis::View(axis));
-        let step = self.rows[source].strides[axis].unsigned_abs();
+    /// Converts the axis at `source`, which has a step: inserts zeros between its elements.
+    fn restore_line(&mut self, source: usize, step: usize) -> Result<()> {
         if step > 1 {
             let mut shape = self.tensor.shape()?.to_vec();
             // At most the size of the source axis plus one step, so this product does not overflow.
-            shape[place] *= step;
-            let apart = self.tensor.expand_dims(place.cast_signed() + 1);
-            self.tensor = padded(&apart, place + 1, 0, step - 1).reshape(&shape);
+            shape[source] *= step;
+            let apart = self.tensor.expand_dims(source.cast_signed() + 1);
+            self.tensor = padded(&apart, source + 1, 0, step - 1).reshape(&shape);
         }
-        self.axes[place] = Axis::Source(source);
-        Ok(place)
+        self.axes[source] = Axis::Source(source);
+        Ok(())
     }
 
-    /// Converts the two axes of overlapping windows, and returns the position of the resulting
-    /// axis.
+    /// Converts the starts of windows at position `source` and the inner positions after it.
     ///
     /// Position `step * u + v` of the source, with `v < step`, is read by window `u - m` at its
     /// inner position `v + step * m`, for each `m`. Therefore both axes are padded, read along
@@ -414,73 +494,55 @@ impl<'a> Undone<'a> {
     /// window 0         inner position    0   1   2
     /// window 1         inner position        0   1   2
     /// ```
-    fn restore_windows(&mut self, source: usize, starts: usize, inside: usize) -> Result<usize> {
-        let (at, within) = (
-            self.place(Axis::View(starts)),
-            self.place(Axis::View(inside)),
-        );
-        let step = self.rows[source].strides[starts].unsigned_abs();
+    /// A position is in at most one window if the size is at most the step; there is no sum then.
+    fn restore_windows(&mut self, source: usize, step: usize) -> Result<()> {
+        let within = source + 1;
         let shape = self.tensor.shape()?;
-        let (n, size) = (shape[at], shape[within]);
+        let (n, size) = (shape[source], shape[within]);
         let overlap = size.div_ceil(step);
         // Up to `overlap` windows read a position. Pad the starts on both sides, so that `u - m` is
         // always valid, and the inner positions up to a multiple of the step.
-        let wide = padded(&self.tensor, at, overlap - 1, overlap - 1);
+        let wide = padded(&self.tensor, source, overlap - 1, overlap - 1);
         let wide = padded(&wide, within, 0, overlap * step - size);
-        // The axes of the new view: u replaces the starts, v replaces the inner positions, m is the
-        // last axis, and all others are unchanged.
-        let rank = self.axes.len();
-        let apart = step.cast_signed();
-        #[cfg(test)]
-        let apart = super::fault::step(apart);
-        let rows = (0..rank).map(|axis| {
-            let mut row = IndexMap {
-                offset: 0,
-                strides: vec![0; rank + 1],
-            };
-            row.strides[axis] = 1;
-            if axis == at {
-                row.strides[rank] = -1;
-                row.offset = overlap.cast_signed() - 1;
-            }
-            if axis == within {
-                row.strides[rank] = apart;
-            }
-            row
-        });
-        let mut shape = wide.shape()?.to_vec();
-        shape[at] = n + overlap - 1;
-        shape[within] = step;
-        shape.push(overlap);
-        element_count("grad", &shape)?;
-        let (dtype, rows) = (wide.0.dtype, rows.collect());
-        let name = "window";
-        let summed = Tensor::new(Op::View { name, rows }, vec![wide], shape, dtype).sum(-1);
-        // Move v next to u, then merge both into one axis.
-        let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != within).collect();
-        let place = at - usize::from(within < at);
-        order.insert(place + 1, within);
-        let order: Vec<isize> = order.into_iter().map(usize::cast_signed).collect();
-        let ordered = summed.permute(&order);
-        let mut merged = ordered.shape()?.to_vec();
-        let inner = if merged.len() > place + 1 {
-            merged.remove(place + 1)
+        let summed = if overlap == 1 {
+            wide
         } else {
-            1
+            // In the new view, u replaces the starts, v replaces the inner positions, m is the last
+            // axis, and all others are unchanged.
+            let rank = self.axes.len();
+            let apart = step.cast_signed();
+            #[cfg(test)]
+            let apart = super::fault::step(apart);
+            let rows = (0..rank).map(|axis| {
+                let mut row = IndexMap {
+                    offset: 0,
+                    strides: vec![0; rank + 1],
+                };
+                row.strides[axis] = 1;
+                if axis == source {
+                    row.strides[rank] = -1;
+                    row.offset = overlap.cast_signed() - 1;
+                }
+                if axis == within {
+                    row.strides[rank] = apart;
+                }
+                row
+            });
+            let mut shape = wide.shape()?.to_vec();
+            shape[source] = n + overlap - 1;
+            shape[within] = step;
+            shape.push(overlap);
+            element_count("grad", &shape)?;
+            let (dtype, rows) = (wide.0.dtype, rows.collect());
+            let name = "window";
+            Tensor::new(Op::View { name, rows }, vec![wide], shape, dtype).sum(-1)
         };
-        merged[place] *= inner;
-        self.tensor = ordered.reshape(&merged);
+        let mut merged = summed.shape()?.to_vec();
+        merged[source] *= merged.remove(within);
+        self.tensor = summed.reshape(&merged);
         self.axes.remove(within);
-        self.axes[place] = Axis::Source(source);
-        Ok(place)
-    }
-
-    /// Permutes the axes into the order of the source.
-    fn in_order(self) -> Tensor {
-        let places =
-            (0..self.to.len()).map(|source| self.place(Axis::Source(source)).cast_signed());
-        let order: Vec<isize> = places.collect();
-        self.tensor.permute(&order)
+        self.axes[source] = Axis::Source(source);
+        Ok(())
     }
 }
 

@@ -234,7 +234,8 @@ impl Tensor {
         };
         let axis = scan.axis.cast_signed();
         let taken = self.take_along_axis(&reached, axis);
-        let mut handed = taken.handed_on(&cotangent).into_iter();
-        Ok(handed.next().flatten().unwrap_or_else(|| self.like(0.0)))
+        let mut handed = taken.handed_on(&cotangent, |_| false).into_iter();
+        let share = handed.next().map(|(_, share)| share);
+        Ok(share.unwrap_or_else(|| self.like(0.0)))
     }
 }
