@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 use tensor_core::compare::{self, Mismatch, Tolerance};
-use tensor_core::exec::{Executor, Storage, against_reference};
+use tensor_core::exec::{Coverage, Executor, Storage, against_reference};
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{HostData, Tensor};
@@ -265,18 +265,19 @@ pub fn skip(why: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Runs the plan of some tensors on a device, step by step, and compares every step with the
-/// oracle. Each step reads the results that the device computed before. A step that would run on
-/// the host is an error.
+/// Runs the plan of some tensors on a device, step by step, compares every step with the oracle,
+/// and returns the numbers of elements of all steps. Each step reads the
+/// results that the device computed before. A step that would run on the host is an error.
 ///
 /// # Errors
 /// The first step that differs, fails or is rejected, as text, with the explained plan.
-pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
+pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<Coverage, String> {
     let (plan, data) =
         Plan::new(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
     let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
     let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
     let mut walk = || {
+        let mut coverage = Coverage::default();
         for (input, storage) in plan.inputs.iter().zip(&data) {
             arrays[input.0] = Some(Executor::upload(gpu, read(storage)?)?);
         }
@@ -298,10 +299,10 @@ pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
                 .map(read)
                 .collect::<tensor_core::Result<_>>()?;
             let given: Vec<&HostData> = given.iter().collect();
-            against_reference(gpu, step, &given, &read(&output)?)?;
+            coverage += against_reference(gpu, step, &given, &read(&output)?)?;
             arrays[step.output.0] = Some(output);
         }
-        Ok(())
+        Ok(coverage)
     };
     walk().map_err(|error: tensor_core::Error| format!("{error}\n{}", plan.explain()))
 }

@@ -47,7 +47,7 @@ pub use host::{Host, Level};
 pub use reference::Reference;
 pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};
-pub use verify::against_reference;
+pub use verify::{Coverage, against_reference};
 
 mod accuracy;
 pub(crate) mod analysis;

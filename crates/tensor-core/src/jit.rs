@@ -10,6 +10,7 @@
 //! the temporary arrays of a run.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,13 +65,23 @@ where
 }
 
 /// A function of tensors with its cached plans, created by [`jit`].
-#[derive(Debug)]
 pub struct Compiled<F> {
     function: F,
     programs: Mutex<HashMap<Signature, Arc<TracedPlan>>>,
     hits: AtomicU64,
     misses: AtomicU64,
     compile_ns: AtomicU64,
+}
+
+/// Shows the statistics of the calls, for functions of any type.
+impl<F> fmt::Debug for Compiled<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("hits", &self.hits)
+            .field("misses", &self.misses)
+            .field("compile_ns", &self.compile_ns)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The key of a cached plan.

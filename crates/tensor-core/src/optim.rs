@@ -4,8 +4,9 @@
 //! parameters, gradients and its state are lists of tensors, passed in and returned. Hence the
 //! loss, its gradients and the update form one program, which [`jit`](crate::jit()) plans once, and
 //! a checkpoint of a training run is a list of tensors.
-//! Method: PyTorch's definitions of the updates. Options are constants of the program, so another
-//! learning rate needs another plan.
+//! Method: PyTorch's definitions of the updates. Options are constants of the program, so other
+//! options need another plan. The learning rate can also be an argument of the program
+//! ([`Optimizer::step_with_rate`]), so that all rates of a schedule share one plan.
 //! Accuracy: each operation of a step is rounded in the type of the parameter. The same program on
 //! the same executor returns the same bits, so resuming an interrupted run gives the same result as
 //! an uninterrupted run.
@@ -69,7 +70,7 @@
 
 use std::panic::Location;
 
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::storage;
 use crate::tensor::Tensor;
@@ -105,7 +106,54 @@ pub trait Optimizer {
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
+    ) -> Result<StepResult> {
+        self.step_with_rate(
+            &Tensor::constant(Scalar::F64(self.rate())),
+            parameters,
+            gradients,
+            state,
+        )
+    }
+
+    /// Creates the tensors of one update, as [`step`](Self::step), with another learning rate: a
+    /// float without axes, which is converted to the type of each parameter. If the rate is an
+    /// argument of a [`jit`](crate::jit()) function, a step with another rate has the same plan.
+    ///
+    /// The value is not checked, because a program does not contain it: with a rate of NaN all
+    /// parameters become NaN, and a negative rate increases the loss.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step), and [`OptimError::Misfit`] for a rate with axes or of another type.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::optim::{Optimizer, Sgd};
+    /// use tensor_core::{Host, Tensor, grad, jit};
+    /// let sgd = Sgd::new(0.1)?;
+    /// let step = jit(|args: &[Tensor]| {
+    ///     let [rate, w] = args else { unreachable!() };
+    ///     let gradients = grad(&w.square(), &[w])?;
+    ///     Ok(sgd.step_with_rate(rate, &[w], &gradients, &[])?.parameters)
+    /// });
+    /// let mut w = Tensor::scalar(1.0_f32);
+    /// for rate in [0.25_f32, 0.125] {
+    ///     w = step.call(&Host::new(), &[&Tensor::scalar(rate), &w])?.remove(0);
+    /// }
+    /// assert_eq!(w.to_host::<f32>()?[[]], 0.375);
+    /// assert_eq!(step.counters().misses, 1);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn step_with_rate(
+        &self,
+        rate: &Tensor,
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+        state: &[Tensor],
     ) -> Result<StepResult>;
+
+    /// Returns the learning rate of [`step`](Self::step).
+    fn rate(&self) -> f64;
 }
 
 /// The result of [`Optimizer::step`].
@@ -191,6 +239,13 @@ impl<'a> Parameters<'a> {
             });
         }
         Ok(all)
+    }
+
+    /// Checks that a learning rate is a float without axes.
+    fn check_rate(&self, rate: &Tensor) -> Result<()> {
+        let dtype = rate.dtype()?;
+        let expected = if dtype.is_float() { dtype } else { DType::F32 };
+        self.check_one("rate", 0, (expected, &[]), rate)
     }
 
     /// Checks the number of tensors in a list.

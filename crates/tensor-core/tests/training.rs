@@ -471,3 +471,77 @@ fn an_update_is_fused_with_what_it_reads() {
     // corrections.
     assert_eq!(n_with(&adam), n_gradients + 2 * 3 + 3);
 }
+
+#[test]
+fn a_rate_that_is_an_argument_has_the_bits_of_a_constant() {
+    let host = Host::new();
+    let sgd = Sgd::new(0.1).unwrap();
+    let adam = Adam::new(0.1).unwrap();
+    let optimizers: [&dyn Optimizer; 5] = [
+        &sgd,
+        &sgd.with_momentum(0.9)
+            .unwrap()
+            .with_weight_decay(0.01)
+            .unwrap(),
+        &sgd.with_nesterov_momentum(0.9).unwrap(),
+        &adam,
+        &adam.with_decoupled_weight_decay(0.01).unwrap(),
+    ];
+    for optimizer in optimizers {
+        for dtype in [DType::F32, DType::F64] {
+            let w = numbers(&[3, 2], 3, 5, 8.0).cast(dtype);
+            let gradients = [numbers(&[3, 2], 7, 11, 4.0).cast(dtype)];
+            let state = optimizer.init(&[&w]).unwrap();
+            let constant = optimizer.step(&[&w], &gradients, &state).unwrap();
+            let rate = Tensor::scalar(0.1_f64);
+            let argument = optimizer.step_with_rate(&rate, &[&w], &gradients, &state);
+            let pairs = [constant, argument.unwrap()].map(|next| {
+                let all = next.parameters.iter().chain(&next.state).map(values);
+                all.collect::<Vec<_>>().concat()
+            });
+            assert_eq!(pairs[0], pairs[1], "{dtype}");
+        }
+    }
+    // The steps of a schedule share one plan.
+    let step = jit(|args: &[Tensor]| {
+        let [rate, w] = args else {
+            unreachable!("there are two")
+        };
+        let gradients = grad(&w.square().sum(..), &[w])?;
+        Ok(sgd.step_with_rate(rate, &[w], &gradients, &[])?.parameters)
+    });
+    let mut w = Tensor::from_vec(&[2], vec![1.0_f32, -2.0]);
+    for rate in [0.25_f32, 0.125, 0.0] {
+        w = step
+            .call(&host, &[&Tensor::scalar(rate), &w])
+            .unwrap()
+            .remove(0);
+    }
+    assert_eq!(values(&w), [0.375, -0.75]);
+    assert_eq!(step.counters().misses, 1);
+}
+
+#[test]
+fn a_rate_that_is_no_float_without_axes_is_an_error() {
+    let w = Tensor::scalar(1.0_f32);
+    let rates = [
+        Tensor::scalar(1_u32),
+        Tensor::from_vec(&[1], vec![0.1_f32]),
+        Tensor::scalar(true),
+        Tensor::scalar(0.1_f32).cast(DType::F16),
+    ];
+    for rate in rates {
+        let (sgd, adam) = (Sgd::new(0.1).unwrap(), Adam::new(0.1).unwrap());
+        let optimizers: [&dyn Optimizer; 2] = [&sgd, &adam];
+        for optimizer in optimizers {
+            let state = optimizer.init(&[&w]).unwrap();
+            let gradients = [w.clone()];
+            let error = optimizer.step_with_rate(&rate, &[&w], &gradients, &state);
+            let message = error.unwrap_err().to_string();
+            assert!(
+                message.contains("rate 0 has the wrong type or shape"),
+                "{message}"
+            );
+        }
+    }
+}

@@ -47,6 +47,7 @@ fn compare(
     let storage: Arc<dyn Storage> = Arc::new(output);
     let actual = pollster::block_on(storage.read()).unwrap();
     against_reference(gpu, step, &data.iter().collect::<Vec<_>>(), &actual)
+        .map(drop)
         .map_err(|error| error.to_string())
 }
 

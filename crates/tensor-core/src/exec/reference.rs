@@ -60,7 +60,7 @@ impl Executor for Reference {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
-        let (output, _) = evaluate(&step.nest, &data, None)?;
+        let output = evaluate(&step.nest, &data, None)?.output;
         Ok(Arc::new(HostStorage::foreign(output)))
     }
 }
@@ -83,19 +83,28 @@ pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>>
         .collect()
 }
 
-/// Computes the output of a nest. If an accuracy is given, also returns a bound on the error of
-/// each element that an executor of this accuracy may make; otherwise the second list is empty.
+/// The output of a nest.
+pub(super) struct Evaluated {
+    pub(super) output: HostData,
+    /// For each element, a bound on the error that an executor may make; empty without accuracy.
+    pub(super) errors: Vec<f64>,
+    /// For each element, whether it depends on a comparison that could fall either way, as far as
+    /// the comparison is no part of a scan or sort; empty without accuracy.
+    pub(super) is_open: Vec<bool>,
+}
+
+/// Computes the output of a nest, and the errors that an executor of an accuracy may make.
 pub(super) fn evaluate(
     nest: &LoopNest,
     inputs: &[&HostData],
     accuracy: Option<Accuracy>,
-) -> Result<(HostData, Vec<f64>)> {
+) -> Result<Evaluated> {
     checked(nest, inputs)?;
     let len = nest.output_len();
     with_element!(nest.dtype(), T => {
         let mut out: Vec<T> = zeros("reference", len)?;
         out.clear();
-        let mut errors = Vec::new();
+        let (mut errors, mut is_open) = (Vec::new(), Vec::new());
         let mut point = LoopPoint::new(nest, inputs, accuracy);
         point.run_lines()?;
         for number in 0..len {
@@ -104,10 +113,12 @@ pub(super) fn evaluate(
             out.push(T::from_scalar(point.values[result]).unwrap_or_default());
             if accuracy.is_some() {
                 errors.push(point.errors[result]);
+                is_open.push(point.is_open[result]);
             }
             point.advance(0..nest.domain.len());
         }
-        Ok((T::into_host(out), errors))
+        let output = T::into_host(out);
+        Ok(Evaluated { output, errors, is_open })
     })
 }
 
@@ -120,6 +131,8 @@ struct LoopPoint<'n> {
     values: Vec<Scalar>,
     /// The error bound of each value; used only if `accuracy` is set.
     errors: Vec<f64>,
+    /// Whether each value depends on an open comparison; used only if `accuracy` is set.
+    is_open: Vec<bool>,
     accuracy: Option<Accuracy>,
     body: Vec<bool>,
     reductions: Vec<usize>,
@@ -142,6 +155,7 @@ impl<'n> LoopPoint<'n> {
                 .map(|&dtype| Scalar::zero(dtype))
                 .collect(),
             errors: vec![0.0; nest.values.len()],
+            is_open: vec![false; nest.values.len()],
             accuracy,
             body: nest.body(),
             reductions: (0..nest.values.len()).filter(is_reduction).collect(),
@@ -241,6 +255,9 @@ impl<'n> LoopPoint<'n> {
         };
         let mut folds: Vec<(Accumulator, FoldError)> =
             self.reductions.iter().map(fold_of).collect();
+        for &id in &self.reductions {
+            self.is_open[id] = false;
+        }
         let loops = nest.domain.len()..self.sizes.len();
         // Every value of the body is computed at every point of the reduction, then folded.
         let mut more = nest.reduce_len() > 0;
@@ -251,6 +268,7 @@ impl<'n> LoopPoint<'n> {
                     fold.push(self.values[operand.0]);
                     if self.accuracy.is_some() {
                         error.push(self.approximate(operand));
+                        self.is_open[id] |= self.is_open[operand.0];
                     }
                 }
             }
@@ -270,6 +288,21 @@ impl<'n> LoopPoint<'n> {
         Approximate {
             value: self.values[id.0],
             error: self.errors[id.0],
+        }
+    }
+
+    /// Returns whether a value depends on a comparison that could fall either way.
+    fn depends_on_open_comparison(&self, id: usize) -> bool {
+        let is_open = |operand: ValueId| self.is_open[operand.0];
+        match self.nest.values[id] {
+            Value::Compare(..) => self.errors[id] > 0.0,
+            Value::Select(condition, a, b) => {
+                let [condition_value, a_value, b_value] =
+                    [condition, a, b].map(|operand| self.values[operand.0]);
+                let is_a = condition_value == Scalar::Bool(true);
+                (is_open(condition) && a_value != b_value) || is_open(if is_a { a } else { b })
+            }
+            ref value => value.operands().any(is_open),
         }
     }
 
@@ -301,6 +334,7 @@ impl<'n> LoopPoint<'n> {
                 }
                 _ => 0.0,
             };
+            self.is_open[id] = self.depends_on_open_comparison(id);
         }
         self.values[id] = value;
         Ok(())

@@ -1,5 +1,6 @@
 //! Comparison of every step with the reference executor (`TENSOR_VERIFY=1`).
 
+use std::ops::AddAssign;
 use std::sync::{Arc, OnceLock};
 
 use super::reference::evaluate;
@@ -32,14 +33,43 @@ pub(super) fn verify_if_enabled(
         given.push(pollster::block_on(Arc::clone(input).read())?);
     }
     let actual = pollster::block_on(Arc::clone(output).read())?;
-    against_reference(executor, step, &given.iter().collect::<Vec<_>>(), &actual)
+    let given: Vec<&HostData> = given.iter().collect();
+    against_reference(executor, step, &given, &actual).map(drop)
+}
+
+/// The number of elements in a comparison with the reference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// The number of elements of all outputs.
+    pub n_elements: usize,
+    /// The number of elements that depend on a comparison that could fall either way. They are not
+    /// compared, or compared with a tolerance that includes both outcomes. Also elements that are
+    /// not compared for another reason, for example because the executor may flush subnormal
+    /// numbers.
+    pub n_undecided: usize,
+}
+
+impl Coverage {
+    /// Returns `n_undecided` divided by `n_elements`; 0 without elements.
+    #[must_use]
+    pub fn share_undecided(&self) -> f64 {
+        self.n_undecided as f64 / self.n_elements.max(1) as f64
+    }
+}
+
+impl AddAssign for Coverage {
+    fn add_assign(&mut self, other: Self) {
+        self.n_elements += other.n_elements;
+        self.n_undecided += other.n_undecided;
+    }
 }
 
 /// Compares an output with that of [`Reference`](super::Reference), element by element, within
-/// the error that the operations may make. Undecided elements are not compared: for these a
-/// comparison in the program could go either way, or the executor may flush subnormal numbers. An
-/// element that holds the [sentinel](crate::compare::Element::SENTINEL) always fails, because the
-/// executor did not write it.
+/// the error that the operations may make, and returns the numbers of elements. An element whose
+/// error has no bound is not compared: a comparison in the program could go either way, or the
+/// executor may flush subnormal numbers. An element that holds the
+/// [sentinel](crate::compare::Element::SENTINEL) always fails, because the executor did not write
+/// it.
 ///
 /// # Errors
 /// [`Error::VerifyFailed`] with the worst element; errors of the reference executor.
@@ -48,9 +78,26 @@ pub fn against_reference(
     step: &Step,
     inputs: &[&HostData],
     actual: &HostData,
-) -> Result<()> {
-    let (expected, errors) = evaluate(&step.nest, inputs, Some(executor.accuracy()))?;
-    within(actual, &expected, &errors).map_err(|what| failed(executor, step, what))
+) -> Result<Coverage> {
+    let expected = evaluate(&step.nest, inputs, Some(executor.accuracy()))?;
+    let errors = &expected.errors;
+    within(actual, &expected.output, errors).map_err(|what| failed(executor, step, what))?;
+    let elements = errors.iter().zip(&expected.is_open);
+    let undecided = elements.filter(|&(&error, &is_open)| is_open || !is_compared(error));
+    Ok(Coverage {
+        n_elements: errors.len(),
+        n_undecided: undecided.count(),
+    })
+}
+
+/// Returns whether an element with this error is compared.
+fn is_compared(error: f64) -> bool {
+    width(error).is_finite()
+}
+
+/// Returns an error in units of `f64::EPSILON`, as the comparator takes tolerances.
+fn width(error: f64) -> f64 {
+    error / f64::EPSILON
 }
 
 fn failed(executor: &dyn Executor, step: &Step, what: String) -> Error {
@@ -112,13 +159,11 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
         ));
     }
     written(actual).map_err(|mismatch| mismatch.to_string())?;
-    // Every element of every type is an f64, so one comparison in f64 serves all types. The
-    // comparator takes tolerances in units of `f64::EPSILON`.
-    let width = |at: usize| errors[at] / f64::EPSILON;
+    // Every element of every type is an f64, so one comparison in f64 serves all types.
     let kept: Vec<usize> = (0..expected.len())
-        .filter(|&at| width(at).is_finite())
+        .filter(|&at| is_compared(errors[at]))
         .collect();
-    let widths: Vec<f64> = kept.iter().map(|&at| width(at)).collect();
+    let widths: Vec<f64> = kept.iter().map(|&at| width(errors[at])).collect();
     let of = |data: &HostData| -> Vec<f64> {
         let elements = kept.iter().filter_map(|&at| data.get(at));
         elements.map(Scalar::to_f64).collect()
@@ -145,6 +190,8 @@ fn written(actual: &HostData) -> Result<(), Mismatch> {
 mod tests {
     use super::*;
     use crate::compare::{Element, sentinel_filled};
+    use crate::plan::Plan;
+    use crate::{Host, Tensor};
 
     #[test]
     fn an_element_that_nobody_wrote_fails_whatever_the_oracle_says() {
@@ -179,5 +226,30 @@ mod tests {
         assert!(message.contains("[2]"), "{message}");
         let written = HostData::F32(vec![1.0, f32::NAN, f32::INFINITY, 2.0]);
         assert_eq!(within(&written, &expected, &[f64::INFINITY; 4]), Ok(()));
+    }
+
+    #[test]
+    fn elements_whose_comparison_could_fall_either_way_are_counted() {
+        let host = Host::new();
+        // The exponential of the f32 next to ln 2 is within an error of 2; the others are far from it.
+        let near = std::f32::consts::LN_2;
+        let x = Tensor::from_vec(&[4], vec![near, 0.25, near, 2.0]);
+        let chosen = x.exp().lt(2.0).select(0.0_f32, 5.0);
+        let (plan, data) = Plan::new(&[&chosen], &host.target()).unwrap();
+        let input = pollster::block_on(Arc::clone(&data[0]).read()).unwrap();
+        let coverage = |actual: Vec<f32>| {
+            let actual = HostData::F32(actual);
+            against_reference(&host, &plan.steps[0], &[&input], &actual).unwrap()
+        };
+        let expected = Coverage {
+            n_elements: 4,
+            n_undecided: 2,
+        };
+        assert_eq!(coverage(vec![5.0, 0.0, 0.0, 5.0]), expected);
+        assert!((expected.share_undecided() - 0.5).abs() < f64::EPSILON);
+        let mut sum = expected;
+        sum += coverage(vec![0.0, 0.0, 5.0, 5.0]);
+        assert_eq!((sum.n_elements, sum.n_undecided), (8, 4));
+        assert_eq!(Coverage::default().share_undecided(), 0.0);
     }
 }

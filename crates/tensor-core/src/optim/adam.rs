@@ -136,12 +136,14 @@ impl Adam {
     /// Checks the arguments of a step, and returns the parts of the state: number of steps, first
     /// moments, second moments.
     fn parts<'s>(
+        rate: &Tensor,
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &'s [Tensor],
     ) -> Result<(&'s Tensor, &'s [Tensor], &'s [Tensor])> {
         let n = parameters.len();
         let parameters = Parameters::new(NAME, parameters)?;
+        parameters.check_rate(rate)?;
         parameters.check_len(n, "gradients", gradients)?;
         parameters.check_each("gradient", gradients)?;
         parameters.check_len(1 + 2 * n, "tensors of state", state)?;
@@ -156,24 +158,24 @@ impl Adam {
     /// Returns the new values of a parameter and of its moments, in step number `step`.
     fn updated(
         &self,
-        step: &Tensor,
+        [rate, step]: [&Tensor; 2],
         parameter: &Tensor,
         gradient: &Tensor,
         moments: [&Tensor; 2],
     ) -> (Tensor, [Tensor; 2]) {
         let [beta1, beta2] = self.betas;
-        let step = step.cast(parameter.node().dtype);
+        let [rate, step] = [rate, step].map(|number| number.cast(parameter.node().dtype));
         let (mut gradient, mut parameter) = (gradient.clone(), parameter.clone());
         match self.decay {
             Decay::Coupled(decay) if decay > 0.0 => gradient += &parameter * decay,
-            Decay::Decoupled(decay) => parameter *= 1.0 - self.rate * decay,
+            Decay::Decoupled(decay) => parameter *= 1.0 - &rate * decay,
             Decay::Coupled(_) => {}
         }
         let first = moments[0] * beta1 + &gradient * (1.0 - beta1);
         let second = moments[1] * beta2 + gradient.square() * (1.0 - beta2);
         // Apply the corrections to the rate and to the root instead of the moments. The correction
         // of the rate is then a scalar operation.
-        let rate = self.rate / correction(beta1, &step);
+        let rate = rate / correction(beta1, &step);
         let root = second.sqrt() / correction(beta2, &step).sqrt();
         let next = parameter - &first * rate / (root + self.epsilon);
         (next, [first, second])
@@ -191,22 +193,27 @@ impl Optimizer for Adam {
         start().map_err(|error: Error| error.at(caller))
     }
 
-    fn step(
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    fn step_with_rate(
         &self,
+        rate: &Tensor,
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
     ) -> Result<StepResult> {
         let caller = Location::caller();
         let (count, first, second) =
-            Self::parts(parameters, gradients, state).map_err(|error| error.at(caller))?;
+            Self::parts(rate, parameters, gradients, state).map_err(|error| error.at(caller))?;
         Ok(Tensor::by_caller(|| {
             let step = count.minimum(u32::MAX - 1) + 1;
             let (mut next, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
             for (number, (parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
                 let moments = [&first[number], &second[number]];
                 let (parameter, [first, second]) =
-                    self.updated(&step, parameter, gradient, moments);
+                    self.updated([rate, &step], parameter, gradient, moments);
                 next.push(parameter);
                 firsts.push(first);
                 seconds.push(second);

@@ -106,6 +106,7 @@ impl Sgd {
         parameter: &Tensor,
         gradient: &Tensor,
         velocity: Option<&Tensor>,
+        rate: &Tensor,
     ) -> (Tensor, Option<Tensor>) {
         let mut gradient = gradient.clone();
         if self.weight_decay > 0.0 {
@@ -118,12 +119,22 @@ impl Sgd {
             Some(velocity) => velocity.clone(),
             None => gradient,
         };
-        (parameter - direction * self.rate, velocity)
+        (
+            parameter - direction * rate.cast(parameter.node().dtype),
+            velocity,
+        )
     }
 
-    fn check(&self, parameters: &[&Tensor], gradients: &[Tensor], state: &[Tensor]) -> Result<()> {
+    fn check(
+        &self,
+        rate: &Tensor,
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+        state: &[Tensor],
+    ) -> Result<()> {
         let n = parameters.len();
         let parameters = Parameters::new(NAME, parameters)?;
+        parameters.check_rate(rate)?;
         parameters.check_len(n, "gradients", gradients)?;
         parameters.check_each("gradient", gradients)?;
         let n_velocities = if self.has_velocity() { n } else { 0 };
@@ -146,14 +157,19 @@ impl Optimizer for Sgd {
         start().map_err(|error: Error| error.at(caller))
     }
 
-    fn step(
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    fn step_with_rate(
         &self,
+        rate: &Tensor,
         parameters: &[&Tensor],
         gradients: &[Tensor],
         state: &[Tensor],
     ) -> Result<StepResult> {
         let caller = Location::caller();
-        self.check(parameters, gradients, state)
+        self.check(rate, parameters, gradients, state)
             .map_err(|error| error.at(caller))?;
         Ok(Tensor::by_caller(|| {
             let mut next = StepResult {
@@ -161,7 +177,8 @@ impl Optimizer for Sgd {
                 state: Vec::with_capacity(state.len()),
             };
             for (number, (&parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
-                let (parameter, velocity) = self.updated(parameter, gradient, state.get(number));
+                let velocity = state.get(number);
+                let (parameter, velocity) = self.updated(parameter, gradient, velocity, rate);
                 next.parameters.push(parameter);
                 next.state.extend(velocity);
             }
