@@ -103,6 +103,57 @@ fn views_hand_back_what_they_were_handed() {
 }
 
 #[test]
+fn chains_of_views_hand_back_what_they_were_handed() {
+    let every = |step| Slice {
+        start: None,
+        stop: None,
+        step,
+    };
+    check("windows of windows", &[&[9, 2]], |x| {
+        x[0].window(0, 4, 2).window(2, 2, 1)
+    });
+    check("windows with a dilation", &[&[2, 9]], |x| {
+        x[0].window(1, 5, 1).slice(-1, every(2))
+    });
+    check("pools of moved axes", &[&[6, 2, 4]], |x| {
+        x[0].permute(&[1, 2, 0])
+            .window(2, 2, 2)
+            .window(1, 2, 2)
+            .permute(&[3, 0, 4, 2, 1])
+    });
+    check("windows of a flip", &[&[7]], |x| {
+        x[0].flip(0).window(0, 3, 2).flip(1)
+    });
+    check("a part of windows, repeated", &[&[8, 2]], |x| {
+        x[0].slice(0, 1..7)
+            .window(0, 3, 1)
+            .slice(0, 1..3)
+            .expand_dims(1)
+            .broadcast_to(&[2, 4, 2, 3])
+    });
+    check("a diagonal of windows", &[&[5, 5]], |x| {
+        einsum(
+            "iij->ij",
+            &[&x[0].window(0, 3, 1).permute(&[0, 2, 1]).slice(1, 0..3)],
+        )
+    });
+    // A view that is read twice, and one whose gradient is asked for, are inverted on their own.
+    check("two readers", &[&[8]], |x| {
+        let windows = x[0].window(0, 4, 2);
+        windows.window(1, 2, 1).sum(2) + windows.slice(1, ..3)
+    });
+    let x = Tensor::from_vec(&[6], numbers(&[6], 3));
+    let windows = x.window(0, 3, 1);
+    let inner = windows.window(1, 2, 1);
+    let gradients = grad(&(&inner * weights(&inner)).sum(..), &[&windows, &x]).unwrap();
+    let alone = grad(&(&inner * weights(&inner)).sum(..), &[&windows]).unwrap();
+    let host = Host::new();
+    let [of_both, of_one] = [&gradients[0], &alone[0]].map(|t| t.eval::<f64>(&host).unwrap());
+    assert_eq!(of_both, of_one);
+    assert_eq!(gradients[1].shape().unwrap(), [6]);
+}
+
+#[test]
 fn windows_are_summed_where_they_overlap() {
     for (len, size, step) in [
         (7, 3, 1),

@@ -4,6 +4,14 @@ use super::calculus::Calculus;
 use super::{Binary, Compare};
 use crate::dtype::{DType, Scalar};
 
+/// The derivative of a reduction with respect to each element.
+pub(crate) struct Slope<V> {
+    pub(crate) slope: V,
+    /// Whether the derivative is `slope` divided by the sum of `slope` over the folded elements.
+    /// The division is left to the caller, who needs only one for each result.
+    pub(crate) is_shared: bool,
+}
+
 /// A reduction over one or more axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
@@ -132,7 +140,14 @@ impl Reduce {
     /// For `max` and `min` the derivative 1 is divided evenly among the elements that equal the
     /// extreme. For `prod` it is the product of all other elements. If that product is 0 because
     /// another element is 0, it is treated as constant, so second derivatives are 0 there as well.
-    pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
+    pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<Slope<V>> {
+        self.slope(x, y).map(|slope| Slope {
+            slope,
+            is_shared: matches!(self, Self::Max | Self::Min),
+        })
+    }
+
+    fn slope<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
         let (zero, one) = (x.number(0.0), x.number(1.0));
         match self {
             Self::Sum => Some(one),
@@ -148,10 +163,7 @@ impl Reduce {
                 let elsewhere = V::choose(Compare::Eq, &zeros, &zero, &quotient, &zero);
                 Some(V::choose(Compare::Eq, x, &zero, &at_zero, &elsewhere))
             }
-            Self::Max | Self::Min => {
-                let hit = V::choose(Compare::Eq, x, y, &one, &zero);
-                Some(hit.binary(Binary::Div, &hit.folded(Self::Sum)))
-            }
+            Self::Max | Self::Min => Some(V::choose(Compare::Eq, x, y, &one, &zero)),
             Self::All | Self::Any => None,
         }
     }

@@ -174,7 +174,17 @@ impl Tensor {
                     tensor.reshape(&shape).broadcast_to(&inputs[0].0.shape)
                 };
                 let derivative = op.derivative(&x, &x.with(repeated(self)));
-                vec![derivative.map(|by| repeated(cotangent) * by.tensor)]
+                let share = derivative.map(|by| {
+                    let slope = by.slope.tensor;
+                    if !by.is_shared {
+                        return repeated(cotangent) * slope;
+                    }
+                    let rank = slope.0.shape.len();
+                    let axes = (rank - n_reduced..rank).map(usize::cast_signed);
+                    let n_sharing = slope.sum(axes.collect::<Vec<_>>());
+                    repeated(&(cotangent / n_sharing)) * slope
+                });
+                vec![share]
             }
         }
     }
