@@ -6,7 +6,8 @@
 //! Shapes: `[50 000, 784]`, row-major. Pixels are divided by 256, as in the data of the fast.ai
 //! notebook "matmul", so they are exact in f32.
 //! Source: MNIST by LeCun, Cortes and Burges; the fallback is UCI's "Optical Recognition of
-//! Handwritten Digits" (Alpaydin and Kaynak 1998, CC BY 4.0), see `testdata/README.md`.
+//! Handwritten Digits" (Alpaydin and Kaynak 1998, CC BY 4.0), see
+//! `crates/quant/testdata/README.md`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::cell::OnceCell;
@@ -28,8 +29,8 @@ const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
 const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
 const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
-const DIGITS: &[u8] = include_bytes!("../testdata/digits-images.idx.gz");
-const DIGITS_LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
+const DIGITS: &[u8] = include_bytes!("../../crates/quant/testdata/digits-images.idx.gz");
+const DIGITS_LABELS: &[u8] = include_bytes!("../../crates/quant/testdata/digits-labels.idx.gz");
 /// Number of the project's digits to train with; the rest is for tests.
 const N_DIGITS_TO_TRAIN: usize = 1500;
 /// Width and height of the project's digits, in pixels.

@@ -2,10 +2,9 @@
 //!
 //! Role: the short way to define such a [`Workload`] by layers, data and stages. Initial weights,
 //! the program, the oracle, the check and the rivals' jobs follow from these.
-//! Method: one function of parameters, velocities and a batch returns the loss and the next
-//! parameters and velocities; it is compiled once per stage and called once per step. Batches come
-//! in the order of the data, and every contestant starts with the same weights, so all loss curves
-//! agree up to rounding. The oracle computes the first losses in f64 by plain loops.
+//! Method: [`quant::train::Steps`] does the steps. Batches come in the order of the data, and every
+//! contestant starts with the same weights, so all loss curves agree up to rounding. The oracle
+//! computes the first losses in f64 by plain loops.
 //! Shapes: the result is the loss of each step and, for a classifier, its accuracy on the test
 //! images.
 //! Accuracy: the first losses must be within the tolerance of [`Recipe::first_losses`]. Later
@@ -23,9 +22,10 @@ use harness::rivals::{BaselineArguments, Script};
 use harness::script;
 use harness::workload::{Extent, Output, OutputElement, Problem, Variant, Work, Workload};
 use layer::Layer;
+use quant::train::{self, Model, SharedOptimizer, Steps};
 use tensor_core::compare::{Tolerance, compare};
-use tensor_core::optim::{Optimizer, Sgd};
-use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
+use tensor_core::optim::Sgd;
+use tensor_core::{Executor, Host, Profiler, Tensor, jit, loss};
 
 /// The module with the training loop of the rivals, which their scripts import.
 const NET: Script = Script {
@@ -200,27 +200,32 @@ impl Recipe {
         let epochs: usize = self.stages.iter().map(|stage| stage.epochs).sum();
         epochs * batches
     }
+}
 
-    /// Computes one step: takes parameters, velocities and a batch, and returns the loss and the
-    /// next parameters and velocities.
-    fn step(&self, sgd: Sgd, args: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
-        let n: usize = self
-            .layers
-            .iter()
-            .map(|layer| layer.parameters().len())
-            .sum();
-        // Arguments: `n` parameters, the velocities (none without momentum), inputs and answers.
-        let (parameters, rest) = args.split_at(n);
-        let (velocities, batch) = rest.split_at(rest.len() - 2);
+/// The loss of a net, as the training loop calls it.
+#[derive(Debug)]
+struct Net {
+    layers: Vec<Layer>,
+    goal: Goal,
+}
+
+impl Model for Net {
+    fn loss(
+        &self,
+        parameters: &[Tensor],
+        _: &[Tensor],
+        batch: &[Tensor],
+    ) -> quant::Result<train::Loss> {
         let outputs = layer::outputs(&self.layers, parameters, &batch[0]);
         let loss = match self.goal {
             Goal::Targets => (outputs - &batch[1]).square().sum(..),
             Goal::Classes => loss::softmax_cross_entropy(&outputs, &batch[1]),
         };
-        let parameters: Vec<&Tensor> = parameters.iter().collect();
-        let gradients = grad(&loss, &parameters)?;
-        let next = sgd.step(&parameters, &gradients, velocities)?;
-        Ok([vec![loss], next.parameters, next.state].concat())
+        Ok(train::Loss {
+            loss,
+            state: Vec::new(),
+            are_finite: Vec::new(),
+        })
     }
 }
 
@@ -329,13 +334,17 @@ impl Session {
             .zip(&self.parameters)
             .map(|((shape, _), numbers)| Tensor::from_vec(&shape, numbers.clone()))
             .collect();
-        // One compiled step per stage, because the learning rate is a constant of the step.
-        let mut stages = Vec::new();
-        for stage in &recipe.stages {
-            let sgd = Sgd::new(stage.rate.into())?.with_momentum(recipe.momentum.into())?;
-            let step = jit(move |args: &[Tensor]| recipe.step(sgd, args));
-            stages.push((stage.epochs, sgd, step));
-        }
+        let net = Net {
+            layers: recipe.layers.clone(),
+            goal: recipe.goal,
+        };
+        let optimizer = || -> Result<SharedOptimizer> {
+            // The rate is an argument of each step.
+            Ok(Box::new(
+                Sgd::new(0.0)?.with_momentum(recipe.momentum.into())?,
+            ))
+        };
+        let mut steps = Steps::new(net, [optimizer()?, optimizer()?], first.clone(), Vec::new())?;
         // Evaluates one batch of test data with the parameters.
         let judge = jit(|args: &[Tensor]| {
             let (parameters, batch) = args.split_at(args.len() - 2);
@@ -354,52 +363,28 @@ impl Session {
             Ok(realized.collect::<tensor_core::Result<_>>()?)
         };
         let (batches, tests) = (at_home(batches)?, at_home(tests)?);
-        // Stacks losses into one array, so that the losses of many steps need a single read.
-        let together = jit(|losses: &[Tensor]| {
-            let losses: Vec<&Tensor> = losses.iter().collect();
-            Ok(vec![Tensor::stack(&losses, 0)])
-        });
         Ok(move |executor: &dyn Executor, result: &mut Vec<f32>| {
-            // `at` is the state: parameters, followed by velocities.
-            let mut at = first.clone();
-            if let Some((_, sgd, _)) = stages.first() {
-                at.extend(sgd.init(&first.iter().collect::<Vec<_>>())?);
-            }
+            steps.restart(first.clone(), Vec::new())?;
             result.clear();
-            let mut losses = Vec::with_capacity(READ_EVERY);
-            // Moves the collected losses to the result. Reading after every step would wait for the
-            // device each time.
-            let read = |losses: &mut Vec<Tensor>, result: &mut Vec<f32>| -> Result<()> {
-                let losses = std::mem::take(losses);
-                let losses: Vec<&Tensor> = losses.iter().collect();
-                if !losses.is_empty() {
-                    let losses = together.call(executor, &losses)?.remove(0);
-                    result.extend(losses.to_host::<f32>()?);
-                }
-                Ok(())
-            };
-            for (epochs, _, step) in &stages {
-                for batch in (0..*epochs).flat_map(|_| &batches) {
-                    let args: Vec<&Tensor> = at.iter().chain(batch).collect();
-                    let mut next = step.call(executor, &args)?;
-                    losses.push(next.remove(0));
-                    at = next;
-                    if losses.len() == READ_EVERY {
-                        read(&mut losses, result)?;
+            for stage in &recipe.stages {
+                for [inputs, answers] in (0..stage.epochs).flat_map(|_| &batches) {
+                    steps.step(executor, &[inputs, answers], stage.rate)?;
+                    // Reading after every step would wait for the device each time.
+                    if steps.n_unread() == READ_EVERY {
+                        result.extend(steps.read(executor)?);
                     }
                 }
             }
-            read(&mut losses, result)?;
+            result.extend(steps.read(executor)?);
             let mut right = 0.0;
             for batch in &tests {
-                let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
+                let args: Vec<&Tensor> = steps.parameters().iter().chain(batch).collect();
                 let share = judge.call(executor, &args)?.remove(0).to_host::<f32>()?[[]];
                 // The last batch may be smaller, so weight each batch by its number of images.
                 right += share * batch[1].shape()?[0] as f32 / n_test as f32;
             }
             result.extend((recipe.goal == Goal::Classes).then_some(right));
-            at.truncate(first.len());
-            Ok(at)
+            Ok(steps.parameters().to_vec())
         })
     }
 

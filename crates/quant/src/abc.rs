@@ -58,12 +58,8 @@ pub fn abc(population: &impl Population, n_bases: usize, is_centred: bool) -> Re
     let mean = whole.sum / whole.mass;
     let squares = population.sum_of_squares();
     let deviation = (squares / whole.mass - mean * mean).max(0.0).sqrt();
-    let shift = |base: usize| match n_bases {
-        1 => 0.0,
-        _ => 2.0 * base as f64 / (n_bases - 1) as f64 - 1.0,
-    };
     let thresholds: Vec<f64> = (0..n_bases)
-        .map(|base| mean - shift(base) * deviation)
+        .map(|base| mean - shift(base, n_bases) * deviation)
         .collect();
     let offset = if is_centred { mean } else { 0.0 };
     // Cell k, from above, is beyond the thresholds of the bases k and later.
@@ -103,6 +99,14 @@ pub fn abc(population: &impl Population, n_bases: usize, is_centred: bool) -> Re
         thresholds,
         mean_square_error: ((around - explained) / whole.mass).max(0.0),
     })
+}
+
+/// Returns the shift of a base, in standard deviations.
+pub(crate) fn shift(base: usize, n_bases: usize) -> f64 {
+    match n_bases {
+        1 => 0.0,
+        _ => 2.0 * base as f64 / (n_bases - 1) as f64 - 1.0,
+    }
 }
 
 /// Returns the largest number below `x`: an element is at least `x` if it is above this number,

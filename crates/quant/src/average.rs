@@ -1,5 +1,7 @@
 //! The moving average of a basis during training.
 
+use tensor_core::Tensor;
+
 use crate::error::{Error, Result, check};
 
 /// An exponential moving average of bases, plain or without the bias toward its start.
@@ -94,4 +96,13 @@ impl MovingBasis {
         }
         Ok(&self.average)
     }
+}
+
+/// Returns the next state of an average without bias as tensor programs, as
+/// [`MovingBasis::update`]: the average, the sum of all updates with their weights, and `decay^t`
+/// after `t` updates.
+pub(crate) fn debiased_of(sum: &Tensor, bias: &Tensor, new: &Tensor, decay: f32) -> [Tensor; 3] {
+    let sum = sum * decay + new * (1.0 - decay);
+    let bias = bias * decay;
+    [&sum / (1.0 - &bias), sum, bias]
 }

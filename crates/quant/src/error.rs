@@ -205,6 +205,54 @@ pub enum Error {
         /// The expected value, in words.
         expected: String,
     },
+    /// A text that is no name of levels.
+    #[error(
+        "{operation}: unknown levels {text:?} (expected float, or w2a2, u2a2, d2a2 or abc2a2 with any numbers)"
+    )]
+    LevelsName {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// A label that is no class.
+    #[error("{operation}: the label of image {index} is {label} (expected 0 to {})", n_classes.saturating_sub(1))]
+    Label {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The position of the image.
+        index: usize,
+        /// The label.
+        label: u32,
+        /// The number of classes.
+        n_classes: usize,
+    },
+    /// Two layers of the same name.
+    #[error("{operation}: two layers have the name {name:?}")]
+    LayerName {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The name of the layers.
+        name: String,
+    },
+    /// A layer at a place where a network for inference cannot have it.
+    #[error(
+        "{operation}: the layer is at the wrong place (expected the order convolution or linear layer, max-pool, batch normalization, activation)"
+    )]
+    LayerOrder {
+        /// The name of the operation.
+        operation: &'static str,
+    },
+    /// A training whose values are not finite.
+    #[error(
+        "training: {layer} is not finite in step {step} (counted from 0); try a smaller learning rate"
+    )]
+    NotFinite {
+        /// The first step with such values, counted from 0.
+        step: usize,
+        /// The first layer with such an output in this step, or "loss".
+        layer: String,
+    },
     /// An error of one layer of a network.
     #[error("layer {layer:?}: {source}")]
     Layer {

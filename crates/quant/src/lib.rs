@@ -13,7 +13,9 @@
 //! - [`FrozenNetwork`]: a quantised network as integers and bits or bytes ([`Packing`]). Its codes
 //!   are equal on every executor.
 //! - [`conv2d_packed`]: convolutions of [`Packed`] images and [`PackedSigns`], as tensor programs.
-//! - [`MovingBasis`]: the moving average of a basis during training.
+//! - [`layers`]: convolutions, linear layers, normalizations and activations in training, with
+//!   float or quantised weights and activations. [`train`]: networks of these layers as data, and
+//!   their training, with checkpoints. [`MovingBasis`]: the moving average of a basis.
 //! - Module `gpu` (feature `gpu`): frozen networks and convolutions of packed numbers on a device.
 //!
 //! # Examples
@@ -31,16 +33,19 @@
 //! ```
 //! Tensors and executors are those of the crate `tensor-core`, devices those of `gpu-wgsl`; neither
 //! is re-exported.
-//! Limits: at most 8 numbers in a basis. No training yet.
+//! Limits: at most 8 numbers in a basis, and at most 4 bits of levels that are fitted in training.
 
 mod abc;
 mod average;
 mod border;
 mod conv;
 mod error;
+#[cfg(test)]
+mod fault;
 mod frozen;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod layers;
 mod least_squares;
 mod level_set;
 mod lloyd_max;
@@ -51,6 +56,7 @@ mod qem;
 mod quantizer;
 mod report;
 mod state_dict;
+pub mod train;
 mod window;
 
 pub use abc::{Abc, abc};

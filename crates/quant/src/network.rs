@@ -237,23 +237,12 @@ impl Layer {
         let operation = "Network::values_of";
         let batch = batch_of(operation, x, image, DType::F32)?;
         let [height, width, n_channels] = image;
-        let [rows, cols] = self.window.output_size([height, width])?;
-        let (groups, group_len) = (self.n_groups, n_channels / self.n_groups);
         let [taps_y, taps_x] = self.window.size;
-        let weights = Tensor::from_vec(
-            &[groups, self.n_outputs / groups, taps_y, taps_x, group_len],
-            self.weights.values()?,
-        );
-        let windows = self
-            .window
-            .views(x, self.padding_value)
-            .reshape(&[batch, rows, cols, groups, group_len, taps_y, taps_x]);
-        let sums = einsum("byxgcuv,gouvc->byxgo", &[&windows, &weights]).reshape(&[
-            batch,
-            rows,
-            cols,
-            self.n_outputs,
-        ]);
+        let shape = [self.n_outputs, taps_y, taps_x, n_channels / self.n_groups];
+        let weights = Tensor::from_vec(&shape, self.weights.values()?);
+        let x = self.window.views(x, self.padding_value);
+        let size = self.window.output_size([height, width])?;
+        let sums = convolved(&x, &weights, [batch, size[0], size[1]], self.n_groups);
         Ok(self.normalization.program(&self.pooled(&sums)))
     }
 
@@ -264,6 +253,34 @@ impl Layer {
         }
         self.pool.views(sums, f32::NEG_INFINITY).max([-1, -2])
     }
+}
+
+/// Returns the sums `[batch, rows, cols, outputs]` of a convolution of windows
+/// `[batch, rows, cols, channels, taps, taps]` with weights
+/// `[outputs, taps, taps, channels of a group]`.
+pub(crate) fn convolved(
+    windows: &Tensor,
+    weights: &Tensor,
+    [batch, rows, cols]: [usize; 3],
+    n_groups: usize,
+) -> Tensor {
+    if n_groups == 1 {
+        // Terms in the order of the memory of both factors, so that they are copied in long runs.
+        let windows = windows.permute(&[0, 1, 2, 4, 5, 3]);
+        return einsum("byxuvc,ouvc->byxo", &[&windows, weights]);
+    }
+    // An error of an operand is returned by the products below.
+    let sizes = weights
+        .shape()
+        .map_or([0; 4], |shape| [0, 1, 2, 3].map(|axis| shape[axis]));
+    let [n_outputs, taps_y, taps_x, group_len] = sizes;
+    let windows = windows.reshape(&[batch, rows, cols, n_groups, group_len, taps_y, taps_x]);
+    let grouped = [n_groups, n_outputs / n_groups, taps_y, taps_x, group_len];
+    let sums = einsum(
+        "byxgcuv,gouvc->byxgo",
+        &[&windows, &weights.reshape(&grouped)],
+    );
+    sums.reshape(&[batch, rows, cols, n_outputs])
 }
 
 /// Checks a height, a width or a number of channels.

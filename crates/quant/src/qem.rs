@@ -22,6 +22,7 @@ mod program;
 mod starts;
 
 pub use program::QemStep;
+pub(crate) use program::least_squares_of;
 
 /// The default ridge: the weight of the old basis, in elements.
 const RIDGE: f64 = 1e-4;
@@ -48,6 +49,7 @@ pub struct Qem {
     alphabet: Alphabet,
     bits: usize,
     is_affine: bool,
+    is_uniform: bool,
     ridge: f64,
     max_iterations: usize,
 }
@@ -109,6 +111,7 @@ impl Qem {
             alphabet,
             bits,
             is_affine: false,
+            is_uniform: false,
             ridge: RIDGE,
             max_iterations: MAX_ITERATIONS,
         })
@@ -119,6 +122,28 @@ impl Qem {
     pub fn affine(self) -> Self {
         Self {
             is_affine: true,
+            ..self
+        }
+    }
+
+    /// Restricts the levels to equal distances: the basis is 1, 2, 4, … times a single number,
+    /// which is the whole basis in [`fit_from`](Self::fit_from), [`step`](Self::step),
+    /// [`error`](Self::error) and [`step_of`](Self::step_of). The basis of a [`Fit`] has all
+    /// numbers.
+    ///
+    /// # Examples
+    /// ```
+    /// use quant::{Normal, Qem};
+    ///
+    /// let fit = Qem::signs(2)?.uniform().fit(&Normal::STANDARD)?;
+    /// assert!((fit.mean_square_error - 0.118_846_05).abs() < 1e-7);
+    /// assert_eq!(fit.basis[1], 2.0 * fit.basis[0]);
+    /// # Ok::<(), quant::Error>(())
+    /// ```
+    #[must_use]
+    pub fn uniform(self) -> Self {
+        Self {
+            is_uniform: true,
             ..self
         }
     }
@@ -201,7 +226,12 @@ impl Qem {
         }
         let (equations, squares) = self.equations(operation, population, &state)?;
         let error = equations.error(&state, squares);
-        let (basis, offset) = self.canonical(&state);
+        let (mut basis, offset) = self.canonical(&state);
+        if self.is_uniform {
+            basis = (0..self.bits)
+                .map(|j| basis[0] * (j as f64).exp2())
+                .collect();
+        }
         Ok(Fit {
             alphabet: self.alphabet,
             basis,
@@ -243,11 +273,11 @@ impl Qem {
 
     /// Returns the unknowns: the basis and, if the fit is affine, the offset.
     fn state(&self, operation: &'static str, basis: &[f64], offset: f64) -> Result<Vec<f64>> {
-        if basis.len() != self.bits {
+        if basis.len() != self.basis_len() {
             return Err(Error::LengthMismatch {
                 operation,
                 left: basis.len(),
-                right: self.bits,
+                right: self.basis_len(),
             });
         }
         for &number in basis {
@@ -259,14 +289,35 @@ impl Qem {
     }
 
     fn split(&self, state: &[f64]) -> (Vec<f64>, f64) {
-        let (basis, offset) = state.split_at(self.bits);
+        let (basis, offset) = state.split_at(self.basis_len());
         (basis.to_vec(), offset.first().copied().unwrap_or(0.0))
+    }
+
+    /// Returns the number of numbers in a basis.
+    pub(crate) fn basis_len(&self) -> usize {
+        if self.is_uniform { 1 } else { self.bits }
+    }
+
+    /// Returns the factors of a basis of positive numbers in the highest level.
+    pub(crate) fn highest_factors(&self) -> Vec<f64> {
+        let highest = u8::try_from((1_u16 << self.bits) - 1).unwrap_or(u8::MAX);
+        let mut factors = self.factors(highest);
+        factors.truncate(self.basis_len());
+        factors
     }
 
     /// Returns the factors of the unknowns in the level of a code.
     fn factors(&self, code: u8) -> Vec<f64> {
         let bits = (0..self.bits).map(|j| self.alphabet.factor_of(code, j));
-        bits.chain(self.is_affine.then_some(1.0)).collect()
+        let constant = self.is_affine.then_some(1.0);
+        if self.is_uniform {
+            let level = bits
+                .enumerate()
+                .map(|(j, factor)| factor * (j as f64).exp2());
+            [level.sum()].into_iter().chain(constant).collect()
+        } else {
+            bits.chain(constant).collect()
+        }
     }
 
     /// Returns the least-squares equations for the codes of the current basis, and the sum of all

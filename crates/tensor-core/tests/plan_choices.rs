@@ -552,7 +552,8 @@ fn a_chain_of_views_of_a_reduction_may_be_deeper_than_the_stack() {
 fn the_gradient_of_a_pool_is_stored_once_in_the_order_of_its_input() {
     let (images, weights) = (numbers(&[2, 8, 8, 16]), numbers(&[4, 3, 3, 16]));
     let pooled = |x: &Tensor| x.window(1, 2, 2).window(2, 2, 2).max([-1, -2]);
-    // The convolution after the gradient reads each element nine times, through overlapping windows.
+    // The convolution after the gradient reads each element nine times, through overlapping
+    // windows.
     let gradient = grad(&pooled(&images).square().sum(..), &[&images]).unwrap();
     let windows = gradient[0].window(1, 3, 1).window(2, 3, 1);
     let sums = einsum("byxcuv,ouvc->byxo", &[&windows, &weights]);

@@ -53,7 +53,8 @@ impl Qem {
     /// Returns [`step`](Self::step) as tensor programs, for all channels at once. The data `x` is
     /// `[channels, elements]`, the basis `[channels, bits]`, and the offset, which an affine
     /// configuration needs, `[channels]`; all are f32, or all f64. For `grad`, the results are
-    /// constants.
+    /// constants. A [`uniform`](Self::uniform) configuration has one number per basis instead of
+    /// `bits`.
     ///
     /// A channel that contains a NaN or an infinity has a new basis, an offset and an error that
     /// are not finite; other channels are not affected. Memory: some numbers per level and channel;
@@ -101,10 +102,12 @@ impl Qem {
         let sums = is_inside.select(&distances, 0.0).sum(-1);
         let squares = is_inside.select(distances.square(), 0.0).sum([1, 2]);
         let means = &sums / counts.maximum(1.0);
-        let changes = self.changes_of(&counts, &means)?;
+        let codes = (0..=u8::MAX).take(1 << self.bits);
+        let factors: Vec<Vec<f64>> = codes.map(|code| self.factors(code)).collect();
+        let changes = least_squares_of(&factors, &counts, &means, self.ridge)?;
         Ok(QemStep {
-            basis: &basis + changes.slice(1, ..self.bits),
-            offset: offset.map(|offset| offset + changes.slice(1, self.bits..).squeeze(1)),
+            basis: &basis + changes.slice(1, ..self.basis_len()),
+            offset: offset.map(|offset| offset + changes.slice(1, self.basis_len()..).squeeze(1)),
             levels: cells.levels_of(&x, &levels),
             mean_square_error: squares / n_elements,
         })
@@ -151,8 +154,8 @@ impl Qem {
         if let Some(offset) = offset {
             check_type(operation, "offset", offset, dtype)?;
         }
-        if basis.shape()? != [n_channels, self.bits] {
-            let expected = format!("[{n_channels}, {}]", self.bits);
+        if basis.shape()? != [n_channels, self.basis_len()] {
+            let expected = format!("[{n_channels}, {}]", self.basis_len());
             return wrong("basis", basis.shape()?, expected);
         }
         let offset_shape = offset.map(Tensor::shape).transpose()?;
@@ -167,8 +170,8 @@ impl Qem {
     /// Returns the level of each code, `[channels, code]`.
     fn levels_of_step(&self, basis: &Tensor, offset: Option<&Tensor>) -> Tensor {
         let codes = (0..=u8::MAX).take(1 << self.bits);
-        let terms = (0..self.bits).map(|j| {
-            let factors = codes.clone().map(|code| self.alphabet.factor_of(code, j));
+        let terms = (0..self.basis_len()).map(|j| {
+            let factors = codes.clone().map(|code| self.factors(code)[j]);
             basis.slice(1, j..=j) * constant_row(factors, basis)
         });
         // Elementwise sums are rounded alike on every executor, so that codes are equal.
@@ -179,40 +182,46 @@ impl Qem {
             None => sum,
         }
     }
+}
 
-    /// Returns the changes of the unknowns, `[channels, unknown]`, for the number of elements with
-    /// each code and their mean distance from the level, `[channels, code]`.
-    fn changes_of(&self, counts: &Tensor, means: &Tensor) -> Result<Tensor> {
-        let n_codes = 1 << self.bits;
-        let n_unknowns = self.bits + usize::from(self.is_affine);
-        let n_rows = n_codes + n_unknowns;
-        // The columns of `C` over those of the identity, and the right side over zeros.
-        let factors: Vec<Vec<f64>> = (0..=u8::MAX)
-            .take(n_codes)
-            .map(|code| self.factors(code))
-            .collect();
-        let column = |unknown: usize| {
-            let identity = (0..n_unknowns).map(move |row| f64::from(u8::from(row == unknown)));
-            let codes = factors.iter().map(move |factors| factors[unknown]);
-            codes.chain(identity)
-        };
-        let columns = constant_row((0..n_unknowns).flat_map(column), counts);
-        let n_channels = counts.shape()?[0];
-        let columns = columns
-            .reshape(&[1, n_unknowns, n_rows])
-            .broadcast_to(&[n_channels, n_unknowns, n_rows]);
-        let right = means.pad(1, 0, n_unknowns, 0.0).expand_dims(1);
-        let mut system = Tensor::concat(&[&columns, &right], 1);
-        // A dependent column is zero up to the errors of at most 5 quotients, products and sums of
-        // numbers up to 2.
-        let negligible = [8.0 * epsilon_of(counts.dtype()?), 0.0];
-        for (ridge, negligible) in [0.0, self.ridge].into_iter().zip(negligible) {
-            let weights = counts.pad(1, 0, n_unknowns, ridge).expand_dims(1);
-            system = orthogonalized(&system, n_unknowns, &weights, negligible);
-        }
-        let right = system.slice(1, n_unknowns..).squeeze(1);
-        Ok(-right.slice(1, n_codes..))
+/// Returns the changes `d` of the unknowns, `[channels, unknown]`, which minimise
+/// `Σ n (c·d - m)² + ridge |d|²`: `factors` are the `c` of each code, and `counts` and `means`,
+/// both `[channels, code]`, the `n` and `m`.
+pub(crate) fn least_squares_of(
+    factors: &[Vec<f64>],
+    counts: &Tensor,
+    means: &Tensor,
+    ridge: f64,
+) -> Result<Tensor> {
+    let n_codes = factors.len();
+    let n_unknowns = factors.first().map_or(0, Vec::len);
+    let n_rows = n_codes + n_unknowns;
+    // The columns of `C` over those of the identity, and the right side over zeros.
+    let column = |unknown: usize| {
+        let identity = (0..n_unknowns).map(move |row| f64::from(u8::from(row == unknown)));
+        let codes = factors.iter().map(move |factors| factors[unknown]);
+        codes.chain(identity)
+    };
+    let columns = constant_row((0..n_unknowns).flat_map(column), counts);
+    let n_channels = counts.shape()?[0];
+    let columns = columns
+        .reshape(&[1, n_unknowns, n_rows])
+        .broadcast_to(&[n_channels, n_unknowns, n_rows]);
+    let right = means.pad(1, 0, n_unknowns, 0.0).expand_dims(1);
+    let mut system = Tensor::concat(&[&columns, &right], 1);
+    // A dependent column is zero up to the errors of at most 5 quotients, products and sums of
+    // numbers up to the largest factor.
+    let largest = factors
+        .iter()
+        .flatten()
+        .fold(1.0, |most: f64, factor| most.max(factor.abs()));
+    let negligible = [8.0 * largest * epsilon_of(counts.dtype()?), 0.0];
+    for (ridge, negligible) in [0.0, ridge].into_iter().zip(negligible) {
+        let weights = counts.pad(1, 0, n_unknowns, ridge).expand_dims(1);
+        system = orthogonalized(&system, n_unknowns, &weights, negligible);
     }
+    let right = system.slice(1, n_unknowns..).squeeze(1);
+    Ok(-right.slice(1, n_codes..))
 }
 
 /// The elements of each level: `above < x <= up_to`.

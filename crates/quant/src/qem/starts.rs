@@ -33,16 +33,21 @@ pub(super) fn bases(qem: &Qem, mean: f64, mean_square: f64) -> Vec<(Vec<f64>, f6
             ranges.push([0.0, (reach * size).copysign(mean)]);
         }
     }
-    let ratios = ratios(qem.bits);
+    let mut ratios = ratios(qem.bits);
+    if qem.is_uniform {
+        ratios.truncate(1);
+    }
     let starts = ranges.iter().flat_map(|&[low, high]| {
-        ratios
-            .iter()
-            .map(move |ratios| spanned(qem.alphabet, ratios, low, high))
+        ratios.iter().map(move |ratios| {
+            let (mut basis, offset) = spanned(qem.alphabet, ratios, low, high);
+            basis.truncate(qem.basis_len());
+            (basis, offset)
+        })
     });
     starts.collect()
 }
 
-/// Returns the ratios of the numbers of a basis.
+/// Returns the ratios of the numbers of a basis; the first ones are those of uniform levels.
 fn ratios(bits: usize) -> Vec<Vec<f64>> {
     let ratios = |of: fn(f64) -> f64| (0..bits).map(|j| of(j as f64)).collect();
     vec![

@@ -231,7 +231,8 @@ mod tests {
     #[test]
     fn elements_whose_comparison_could_fall_either_way_are_counted() {
         let host = Host::new();
-        // The exponential of the f32 next to ln 2 is within an error of 2; the others are far from it.
+        // The exponential of the f32 next to ln 2 is within an error of 2; the others are far from
+        // it.
         let near = std::f32::consts::LN_2;
         let x = Tensor::from_vec(&[4], vec![near, 0.25, near, 2.0]);
         let chosen = x.exp().lt(2.0).select(0.0_f32, 5.0);

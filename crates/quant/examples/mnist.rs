@@ -1,0 +1,342 @@
+//! Trains a network with few bits on handwritten digits, freezes it, and writes the packed file.
+//!
+//! `cargo run --release -p quant --example mnist -- w2a2 --seed 1` first trains a network of floats
+//! (`mnist-float-seed1.safetensors`), then one with 2 bits per weight and activation
+//! (`mnist-w2a2-seed1.safetensors`), and writes `mnist-w2a2-seed1-packed.safetensors`. Interrupted
+//! trainings continue where they were saved. Feature `gpu` adds the option `--gpu`.
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use quant::layers::Levels;
+use quant::train::{Images, Net, Recipe, Schedule, Trained, Training};
+use quant::{FrozenNetwork, InputImage, Network};
+use tensor_core::data::idx::{IdxArray, Reader};
+use tensor_core::{Executor, Host};
+
+const HELP: &str = "\
+usage: mnist LEVELS [OPTIONS]
+
+LEVELS: float, or w2a2 (LQ-Nets with 2 bits per weight and per activation), u2a2 (equal distances),
+d2a2 (DoReFa-Net), abc2a2 (ABC-Net), with other numbers of bits or bases
+
+  --seed N          seed of weights and order [default: 1]
+  --epochs N        epochs with levels [default: 10]
+  --float-epochs N  epochs with floats [default: 10]
+  --data DIR        folder of the four IDX files of MNIST [default: $DATA_DIR/mnist, else
+                    target/data/mnist]
+  --out DIR         folder of all files that are written [default: the current folder]
+  --gpu             trains and runs on the GPU (with the feature gpu)
+";
+
+/// The number of steps between checkpoints.
+const SAVE_EVERY: usize = 200;
+/// Exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Whether the program should save the training and end.
+static STOPS: AtomicBool = AtomicBool::new(false);
+
+struct Options {
+    levels: Levels,
+    seed: u64,
+    epochs: usize,
+    float_epochs: usize,
+    data: PathBuf,
+    out: PathBuf,
+    uses_gpu: bool,
+}
+
+fn options() -> Result<Option<Options>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let folder = std::env::var_os("DATA_DIR").map(PathBuf::from);
+    let mut levels = None;
+    let mut options = Options {
+        levels: Levels::default(),
+        seed: 1,
+        epochs: 10,
+        float_epochs: 10,
+        data: folder.unwrap_or_else(|| "target/data".into()).join("mnist"),
+        out: PathBuf::new(),
+        uses_gpu: false,
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Value(text) if levels.is_none() => {
+                levels = Some(text.parse_with(|text| text.parse::<Levels>())?);
+            }
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("epochs") => options.epochs = parser.value()?.parse()?,
+            Long("float-epochs") => options.float_epochs = parser.value()?.parse()?,
+            Long("data") => options.data = parser.value()?.into(),
+            Long("out") => options.out = parser.value()?.into(),
+            Long("gpu") if cfg!(feature = "gpu") => options.uses_gpu = true,
+            Long("help") | Short('h') => return Ok(None),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    // Without levels, the help.
+    Ok(levels.map(|levels| Options { levels, ..options }))
+}
+
+/// An error of a library or of the options.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match options() {
+        Ok(Some(options)) => match run(&options) {
+            Ok(code) => code,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Ok(None) => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Trains, freezes, writes and checks; the whole chain.
+fn run(options: &Options) -> Result<ExitCode, Failure> {
+    tool_io::signals::on_stop(|_| STOPS.store(true, Ordering::Relaxed))?;
+    let executor = executor(options.uses_gpu)?;
+    let [train, test] = images(&options.data)?;
+    let run = Run {
+        options,
+        executor: &*executor,
+        train,
+        test,
+    };
+    let Some(trained) = run.trained()? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    if options.levels == Levels::default() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let network = trained.network()?;
+    let path = run.file(options.levels, "-packed");
+    network.freeze()?.write(&path)?;
+    run.report(&network, &path)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "gpu")]
+fn executor(uses_gpu: bool) -> Result<Box<dyn Executor>, Failure> {
+    if !uses_gpu {
+        return Ok(Box::new(Host::new()));
+    }
+    let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
+    println!("adapter: {}", gpu.adapter().name);
+    Ok(Box::new(gpu))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn executor(_: bool) -> Result<Box<dyn Executor>, Failure> {
+    Ok(Box::new(Host::new()))
+}
+
+/// Returns the images to train with and the test images: MNIST, or the project's digits.
+fn images(folder: &Path) -> Result<[Images; 2], Failure> {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        if path.is_file() {
+            path
+        } else {
+            folder.join(format!("{name}.gz"))
+        }
+    };
+    if !file("train-images-idx3-ubyte").is_file() {
+        println!(
+            "no MNIST in {}: training on the project's 1,797 digits\n\
+             (`cargo xtask data mnist` fetches MNIST; --data DIR reads other IDX files)",
+            folder.display()
+        );
+        return digits();
+    }
+    let read = |set: &str| {
+        Images::read_idx(
+            file(&format!("{set}-images-idx3-ubyte")),
+            file(&format!("{set}-labels-idx1-ubyte")),
+            10,
+        )
+    };
+    Ok([read("train")?, read("t10k")?])
+}
+
+/// Returns the project's digits, enlarged from 8 × 8 to 28 × 28 pixels by nearest neighbour.
+fn digits() -> Result<[Images; 2], Failure> {
+    const SIDE: usize = 28;
+    const N_TO_TRAIN: usize = 1500;
+    let read = |bytes: &[u8]| -> Result<Vec<u8>, Failure> {
+        match Reader::new(bytes)?.read_all()? {
+            IdxArray::U8(array) => Ok(array.iter().copied().collect()),
+            _ => Err("the project's digits are no bytes".into()),
+        }
+    };
+    let small = read(include_bytes!("../testdata/digits-images.idx.gz"))?;
+    let labels = read(include_bytes!("../testdata/digits-labels.idx.gz"))?;
+    let pixel = |at: usize| {
+        let (image, row, col) = (at / SIDE / SIDE, at / SIDE % SIDE, at % SIDE);
+        // 17 levels, 0 to 16.
+        small[image * 64 + row * 8 / SIDE * 8 + col * 8 / SIDE].saturating_mul(16)
+    };
+    let pixels = (0..labels.len() * SIDE * SIDE).map(pixel).collect();
+    let labels = labels.into_iter().map(u32::from).collect();
+    Ok(Images::new([SIDE, SIDE, 1], pixels, labels, 10)?.split_at(N_TO_TRAIN)?)
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    executor: &'a dyn Executor,
+    train: Images,
+    test: Images,
+}
+
+impl Run<'_> {
+    fn file(&self, levels: Levels, suffix: &str) -> PathBuf {
+        let seed = self.options.seed;
+        let name = format!("mnist-{levels}-seed{seed}{suffix}.safetensors");
+        self.options.out.join(name)
+    }
+
+    fn recipe(&self, n_epochs: usize, first: f32) -> Recipe {
+        Recipe {
+            n_epochs,
+            schedule: Schedule::Cosine { first, last: 0.0 },
+            seed: self.options.seed,
+            ..Recipe::default()
+        }
+    }
+
+    /// Trains the network of floats, then the network with levels. Returns `None` if the program
+    /// should end.
+    fn trained(&self) -> Result<Option<Trained>, Failure> {
+        const RATE: f32 = 0.05;
+        /// The rate after the switch to levels.
+        const SWITCHED_RATE: f32 = 0.02;
+        // Mean and standard deviation of MNIST's training images.
+        let input = InputImage::standardized(self.train.size(), &[0.1307], &[0.3081])?;
+        let float = Net::lenet5(input, self.train.n_classes())?;
+        let recipe = self.recipe(self.options.float_epochs, RATE);
+        let start = || Training::new(float.clone(), recipe.clone(), &self.train, self.executor);
+        let of_floats = self.train_to_end(Levels::default(), &float, &recipe, start)?;
+        let levels = self.options.levels;
+        if levels == Levels::default() {
+            return Ok(of_floats);
+        }
+        let Some(of_floats) = of_floats else {
+            return Ok(None);
+        };
+        let net = float.with_levels(levels);
+        let recipe = self.recipe(self.options.epochs, SWITCHED_RATE);
+        let start = || {
+            let net = net.clone();
+            Training::from_trained(net, &of_floats, recipe.clone(), &self.train, self.executor)
+        };
+        self.train_to_end(levels, &net, &recipe, start)
+    }
+
+    /// Resumes the training from its checkpoint, or starts it, and trains to the end.
+    fn train_to_end<'t>(
+        &'t self,
+        levels: Levels,
+        net: &Net,
+        recipe: &Recipe,
+        start: impl FnOnce() -> quant::Result<Training<'t>>,
+    ) -> Result<Option<Trained>, Failure> {
+        let path = self.file(levels, "");
+        let mut training = if path.exists() {
+            let (net, recipe) = (net.clone(), recipe.clone());
+            let training = Training::resume(&path, net, recipe, &self.train, self.executor)?;
+            let (step, n_steps) = (training.step(), training.n_steps());
+            println!(
+                "{levels}: continues {} at step {step} of {n_steps}",
+                path.display()
+            );
+            training
+        } else {
+            start()?
+        };
+        let began = Instant::now();
+        let (mut sum, mut n_losses) = (0.0, 0);
+        training.run(|training, progress| {
+            sum += progress.losses.iter().sum::<f32>();
+            n_losses += progress.losses.len();
+            let stops = STOPS.load(Ordering::Relaxed);
+            if stops || progress.is_end_of_epoch || progress.step.is_multiple_of(SAVE_EVERY) {
+                training.save(&path)?;
+            }
+            if stops {
+                println!(
+                    "{levels}: stopped at step {}, saved in {}",
+                    progress.step,
+                    path.display()
+                );
+                return Ok(ControlFlow::Break(()));
+            }
+            if progress.is_end_of_epoch {
+                let network = training.trained()?.network()?;
+                let accuracy = self.test.accuracy(&self.predictions(&network)?)?;
+                println!(
+                    "{levels}: epoch {}, loss {:.4}, test accuracy {:.2} %, {:.0} s",
+                    progress.n_epochs,
+                    sum / n_losses as f32,
+                    100.0 * accuracy,
+                    began.elapsed().as_secs_f64(),
+                );
+                (sum, n_losses) = (0.0, 0);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let is_complete = training.step() == training.n_steps();
+        Ok(if is_complete {
+            Some(training.trained()?)
+        } else {
+            None
+        })
+    }
+
+    /// Returns the classes by a network in f32.
+    fn predictions(&self, network: &Network) -> quant::Result<Vec<u32>> {
+        let scores_of = |codes: &_| network.outputs_of(&network.input().values_of(codes));
+        self.test.predictions(self.executor, scores_of)
+    }
+
+    /// Reads the packed file, and compares its network with the frozen one and with the network in
+    /// f32.
+    fn report(&self, network: &Network, path: &Path) -> Result<(), Failure> {
+        let (frozen, packed) = (network.freeze()?, FrozenNetwork::read(path)?);
+        if packed != frozen {
+            return Err(format!("{}: another network than was written", path.display()).into());
+        }
+        let of_floats = self.predictions(network)?;
+        let of_packed = self
+            .test
+            .predictions(self.executor, |codes| packed.outputs_of(codes))?;
+        let n_different = of_floats
+            .iter()
+            .zip(&of_packed)
+            .filter(|(a, b)| a != b)
+            .count();
+        println!(
+            "packed: {} bytes in {}, test accuracy {:.2} %; {n_different} of {} predictions differ \
+             from the network in f32",
+            std::fs::metadata(path)?.len(),
+            path.display(),
+            100.0 * self.test.accuracy(&of_packed)?,
+            self.test.len(),
+        );
+        Ok(())
+    }
+}

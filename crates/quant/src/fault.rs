@@ -1,0 +1,33 @@
+//! Deliberate faults for tests: each must be detected by the checks of the layers.
+
+use std::cell::Cell;
+
+/// A deliberate fault of a layer in training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The output has the levels of the new basis.
+    NewBasis,
+    /// The derivative of an activation is 1 above the highest level, too.
+    UnclippedGradient,
+    /// The new basis replaces the average.
+    NoAverage,
+    /// The factors of ABC-Net have derivatives with respect to the weights.
+    DifferentiatedFactors,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with the fault enabled on this thread.
+pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
+    PLANTED.set(Some(fault));
+    let result = f();
+    PLANTED.set(None);
+    result
+}
+
+/// Returns whether the fault is enabled on this thread.
+pub(crate) fn is_planted(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}

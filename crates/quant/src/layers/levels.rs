@@ -1,0 +1,75 @@
+//! The state of levels that are fitted during training.
+
+use tensor_core::Tensor;
+
+use super::{Slot, Start};
+use crate::average::debiased_of;
+use crate::error::Result;
+use crate::level_set::rounded;
+use crate::qem::Qem;
+
+/// The weight of the old average in each step, as in the published code of LQ-Nets.
+pub(super) const DECAY: f32 = 0.9;
+
+/// Levels whose basis is a moving average of the bases that fit the batches.
+pub(super) struct LearnedLevels {
+    pub(super) qem: Qem,
+}
+
+/// The levels of a batch.
+pub(super) struct Quantized {
+    /// The level of each element, `[channels, elements]`, by the basis of the state.
+    pub(super) levels: Tensor,
+    pub(super) state: Vec<Tensor>,
+}
+
+impl LearnedLevels {
+    /// Returns the state before the first step: the basis, and the average without bias after one
+    /// update with this basis. `bases` are the bases of all channels.
+    pub(super) fn state(&self, bases: &[Vec<f64>]) -> Vec<Slot> {
+        let shape = [bases.len(), self.qem.basis_len()];
+        let numbers: Vec<f32> = bases
+            .iter()
+            .flatten()
+            .map(|&number| rounded(number))
+            .collect();
+        let sum = numbers
+            .iter()
+            .map(|number| number * (1.0 - DECAY))
+            .collect();
+        vec![
+            Slot::new("basis", &shape, Start::Numbers(numbers)),
+            Slot::new("basis_sum", &shape, Start::Numbers(sum)),
+            Slot::new("basis_bias", &[], Start::Constant(DECAY)),
+        ]
+    }
+
+    /// Returns the levels of `[channels, elements]` and the next state.
+    pub(super) fn apply(&self, x: &Tensor, state: &[Tensor]) -> Result<Quantized> {
+        let step = self.qem.step_of(x, &state[0], None)?;
+        let (levels, decay) = (step.levels, DECAY);
+        #[cfg(test)]
+        let (levels, decay) = {
+            use crate::fault::{Fault, is_planted};
+            let of_new = || {
+                self.qem
+                    .step_of(x, &step.basis, None)
+                    .map(|step| step.levels)
+            };
+            let is_new = is_planted(Fault::NewBasis);
+            let levels = if is_new { of_new()? } else { levels };
+            (
+                levels,
+                if is_planted(Fault::NoAverage) {
+                    0.0
+                } else {
+                    decay
+                },
+            )
+        };
+        Ok(Quantized {
+            levels,
+            state: debiased_of(&state[1], &state[2], &step.basis, decay).into(),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Convolutions in training.
+
+use tensor_core::Tensor;
+
+use super::{Applied, Slot, Start, WeightLevels, weight_slot};
+use crate::error::{Error, MAX_SIDE, Result, check, finite};
+use crate::network::{Layer, Normalization, convolved};
+use crate::window::Window;
+
+/// A convolution with quantised or float weights.
+///
+/// Parameters: `weight`, `[outputs, height, width, channels of a group]`, and `bias`, `[outputs]`,
+/// if the layer has one. State: that of the levels of the weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantConv2d {
+    /// The number of output channels.
+    pub n_outputs: usize,
+    /// The window.
+    pub window: Window,
+    /// The number of groups into which input and output channels are divided.
+    pub n_groups: usize,
+    /// The value of the positions outside of the image.
+    pub padding_value: f32,
+    /// The levels of the weights.
+    pub levels: WeightLevels,
+    /// Whether a bias is added.
+    pub has_bias: bool,
+}
+
+impl QuantConv2d {
+    /// Creates a convolution of float weights with one group and padding value 0, without bias.
+    #[must_use]
+    pub fn new(n_outputs: usize, window: Window) -> Self {
+        Self {
+            n_outputs,
+            window,
+            n_groups: 1,
+            padding_value: 0.0,
+            levels: WeightLevels::Float,
+            has_bias: false,
+        }
+    }
+
+    /// Returns the size `[height, width, channels]` of the output for an image of a size.
+    ///
+    /// # Errors
+    /// [`Error::Groups`] for channels that the groups do not divide; [`Error::Window`] for a window
+    /// that does not fit; [`Error::BitCount`] for an unsupported number of bits;
+    /// [`Error::InvalidNumber`] for more than 2^20 outputs or a padding that is not finite.
+    pub fn output_size(&self, [height, width, n_channels]: [usize; 3]) -> Result<[usize; 3]> {
+        let operation = "QuantConv2d";
+        for n_channels in [n_channels, self.n_outputs] {
+            if self.n_groups == 0 || !n_channels.is_multiple_of(self.n_groups) || n_channels == 0 {
+                return Err(Error::Groups {
+                    operation,
+                    n_channels,
+                    n_groups: self.n_groups,
+                });
+            }
+        }
+        check_outputs(operation, self.n_outputs)?;
+        finite(operation, "padding value", self.padding_value.into())?;
+        self.levels.check(operation)?;
+        let [rows, cols] = self.window.output_size([height, width])?;
+        Ok([rows, cols, self.n_outputs])
+    }
+
+    /// Returns the parameters for an image of a size.
+    #[must_use]
+    pub fn parameters(&self, [_, _, n_channels]: [usize; 3]) -> Vec<Slot> {
+        let [taps_y, taps_x] = self.window.size;
+        let shape = [
+            self.n_outputs,
+            taps_y,
+            taps_x,
+            n_channels / self.n_groups.max(1),
+        ];
+        let n_inputs = shape[1..].iter().product();
+        with_bias(weight_slot(&shape, n_inputs), self.n_outputs, self.has_bias)
+    }
+
+    /// Returns the state before the first step with these weights.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] and [`Error::InvalidNumber`] for weights that are not finite.
+    pub fn state(&self, weights: &[f32]) -> Result<Vec<Slot>> {
+        self.levels.state(weights, self.n_outputs)
+    }
+
+    /// Returns the output and the next state.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for an error of a tensor; [`Error::Window`].
+    pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
+        let &[batch, height, width, _] = x.shape()? else {
+            return Err(not_images("QuantConv2d::apply", x));
+        };
+        let weights = &parameters[0];
+        let shape = weights.shape()?;
+        let rows = weights.reshape(&[self.n_outputs, shape[1..].iter().product()]);
+        let (levels, state) = self.levels.apply(&rows, state)?;
+        let [rows, cols] = self.window.output_size([height, width])?;
+        let windows = self.window.views(x, self.padding_value);
+        let levels = levels.reshape(shape);
+        let sums = convolved(&windows, &levels, [batch, rows, cols], self.n_groups);
+        Ok(Applied {
+            output: plus_bias(sums, parameters),
+            state,
+        })
+    }
+
+    /// Returns the layer of a network with trained weights, without pooling and activation.
+    pub(crate) fn frozen(
+        &self,
+        name: &str,
+        parameters: &[Vec<f32>],
+        state: &[Vec<f32>],
+    ) -> Result<Layer> {
+        let weights = self
+            .levels
+            .frozen(parameters[0].clone(), self.n_outputs, state)?;
+        let layer = Layer::new(name, self.n_outputs, self.window, weights)
+            .with_groups(self.n_groups)
+            .with_padding_value(self.padding_value);
+        Ok(with_frozen_bias(layer, parameters))
+    }
+}
+
+/// Checks a number of outputs.
+pub(super) fn check_outputs(operation: &'static str, n_outputs: usize) -> Result<()> {
+    let is_valid = (1..=MAX_SIDE).contains(&n_outputs);
+    check(
+        operation,
+        "number of outputs",
+        n_outputs as f64,
+        is_valid,
+        "1 to 2^20",
+    )
+}
+
+pub(super) fn with_bias(weight: Slot, n_outputs: usize, has_bias: bool) -> Vec<Slot> {
+    let bias = has_bias.then(|| Slot::new("bias", &[n_outputs], Start::Constant(0.0)));
+    [weight].into_iter().chain(bias).collect()
+}
+
+pub(super) fn plus_bias(sums: Tensor, parameters: &[Tensor]) -> Tensor {
+    match parameters.get(1) {
+        Some(bias) => sums + bias,
+        None => sums,
+    }
+}
+
+pub(super) fn with_frozen_bias(layer: Layer, parameters: &[Vec<f32>]) -> Layer {
+    match parameters.get(1) {
+        Some(bias) => layer.with_normalization(Normalization::bias(bias)),
+        None => layer,
+    }
+}
+
+/// Returns the error of a tensor that is no batch of images.
+pub(super) fn not_images(operation: &'static str, x: &Tensor) -> Error {
+    Error::Shape {
+        operation,
+        quantity: "the input",
+        actual: x.shape().map_or_else(|_| Vec::new(), <[usize]>::to_vec),
+        expected: "[batch, height, width, channels]".to_owned(),
+    }
+}

@@ -1,0 +1,616 @@
+//! Training of networks with float and with quantised weights and activations.
+//!
+//! Role: [`Net`] describes a network as data, [`Training`] trains it on [`Images`], and
+//! [`Trained::network`] returns the [`Network`] that is frozen and packed. [`Steps`] is the loop
+//! for other models and data.
+//! Method: a step is one tensor program (see [`layers`](crate::layers)), so that training runs on
+//! any executor. The images are stored on the executor once; each step gathers its batch there, in
+//! an order that is drawn for each epoch from the seed. A quantised network usually starts from a
+//! trained float network ([`Training::from_trained`]): from random weights, low-bit networks learn
+//! more slowly.
+//! Accuracy: the same seed, executor and number of threads give the same losses, bit by bit, also
+//! across a checkpoint.
+//!
+//! # Examples
+//! A small network is trained with floats, then with two bits per weight and activation, and
+//! frozen.
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use quant::layers::{ActivationLevels, BatchNorm, QuantConv2d, QuantLinear};
+//! use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Training};
+//! use quant::{InputImage, Window};
+//! use tensor_core::Host;
+//!
+//! // Images of vertical and of horizontal stripes.
+//! let pixel = |at: usize| {
+//!     let (image, y, x) = (at / 36, at / 6 % 6, at % 6);
+//!     let stripe = if image % 2 == 0 { x } else { y };
+//!     if (stripe + image / 2) % 3 == 0 { 255 } else { 20 }
+//! };
+//! let labels = (0..40).map(|image| image % 2).collect();
+//! let images = Images::new([6, 6, 1], (0..40 * 36).map(pixel).collect(), labels, 2)?;
+//! let float = Net::new(
+//!     InputImage::unit([6, 6, 1]),
+//!     vec![
+//!         ("conv1", NetLayer::Conv2d(QuantConv2d::new(8, Window::new([3, 3])))),
+//!         ("norm1", NetLayer::BatchNorm(BatchNorm::default())),
+//!         ("relu1", NetLayer::Activation(ActivationLevels::Relu)),
+//!         ("conv2", NetLayer::Conv2d(QuantConv2d::new(8, Window::new([3, 3])))),
+//!         ("norm2", NetLayer::BatchNorm(BatchNorm::default())),
+//!         ("relu2", NetLayer::Activation(ActivationLevels::Relu)),
+//!         ("classes", NetLayer::Linear(QuantLinear::new(2).with_bias())),
+//!     ],
+//! )?;
+//! let recipe = Recipe {
+//!     batch: 10,
+//!     n_epochs: 10,
+//!     schedule: Schedule::Cosine { first: 0.1, last: 0.0 },
+//!     ..Recipe::default()
+//! };
+//! let host = Host::new();
+//! let mut training = Training::new(float.clone(), recipe.clone(), &images, &host)?;
+//! training.run(|_, _| Ok(ControlFlow::Continue(())))?;
+//!
+//! let two_bits = float.with_levels("w2a2".parse()?);
+//! let trained = training.trained()?;
+//! let mut training = Training::from_trained(two_bits, &trained, recipe, &images, &host)?;
+//! training.run(|_, _| Ok(ControlFlow::Continue(())))?;
+//!
+//! let frozen = training.trained()?.network()?.freeze()?;
+//! let predictions = images.predictions(&host, |codes| frozen.outputs_of(codes))?;
+//! assert_eq!(images.accuracy(&predictions)?, 1.0);
+//! # Ok::<(), quant::Error>(())
+//! ```
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use tensor_core::optim::{Adam, Sgd};
+use tensor_core::rng::Philox;
+use tensor_core::{Compiled, Executor, Tensor, jit, loss};
+
+use crate::error::{Error, Result, check};
+use crate::layers::{Slot, Start};
+use crate::network::{InputImage, Network};
+
+use checkpoint::Identity;
+use steps::Program;
+
+pub use images::Images;
+pub use net::{Net, NetLayer, NetOutput};
+pub use schedule::Schedule;
+pub use steps::{Loss, Model, SharedOptimizer, Steps};
+
+mod checkpoint;
+mod images;
+mod net;
+mod schedule;
+mod steps;
+
+/// The rule that changes parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Update {
+    /// Gradient descent with momentum, as [`Sgd`].
+    Sgd {
+        /// The fraction of the velocity that is left after a step.
+        momentum: f64,
+    },
+    /// [`Adam`] with PyTorch's options and decoupled weight decay.
+    Adam,
+}
+
+/// The options of a training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// The number of images per step. Images that do not fill a batch are left out of the epoch.
+    pub batch: usize,
+    /// The number of passes over the images.
+    pub n_epochs: usize,
+    /// The learning rates.
+    pub schedule: Schedule,
+    /// The rule that changes parameters.
+    pub update: Update,
+    /// The weight decay of weights; biases, normalizations and levels have none.
+    pub weight_decay: f64,
+    /// The seed of the initial weights and of the order of the images.
+    pub seed: u64,
+    /// The number of steps between reads of the losses.
+    pub read_every: usize,
+}
+
+impl Default for Recipe {
+    /// Returns a recipe for small convolutional networks: 100 images per step, momentum 0.9, a rate
+    /// of 0.05 that falls to 0 in 10 epochs, and weight decay 1e-4.
+    fn default() -> Self {
+        Self {
+            batch: 100,
+            n_epochs: 10,
+            schedule: Schedule::Cosine {
+                first: 0.05,
+                last: 0.0,
+            },
+            update: Update::Sgd { momentum: 0.9 },
+            weight_decay: 1e-4,
+            seed: 0,
+            read_every: 50,
+        }
+    }
+}
+
+impl Recipe {
+    /// Returns the optimizers of the parameters with and without weight decay.
+    fn optimizers(&self) -> Result<[SharedOptimizer; 2]> {
+        let optimizer = |weight_decay: f64| -> Result<SharedOptimizer> {
+            // The rate is an argument of each step.
+            Ok(match self.update {
+                Update::Sgd { momentum } => {
+                    let sgd = Sgd::new(0.0)?.with_momentum(momentum)?;
+                    Box::new(sgd.with_weight_decay(weight_decay)?)
+                }
+                Update::Adam => {
+                    Box::new(Adam::new(0.0)?.with_decoupled_weight_decay(weight_decay)?)
+                }
+            })
+        };
+        Ok([optimizer(self.weight_decay)?, optimizer(0.0)?])
+    }
+}
+
+/// A network with trained parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    net: Net,
+    parameters: Vec<Vec<f32>>,
+    state: Vec<Vec<f32>>,
+}
+
+impl Trained {
+    /// Returns the description of the network.
+    #[must_use]
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Returns the parameters, in the order of [`Net::parameters`].
+    #[must_use]
+    pub fn parameters(&self) -> &[Vec<f32>] {
+        &self.parameters
+    }
+
+    /// Returns the state, in the order of [`Net::state`].
+    #[must_use]
+    pub fn state(&self) -> &[Vec<f32>] {
+        &self.state
+    }
+
+    /// Returns the network for inference in f32, which [`Network::freeze`] turns into integers if
+    /// its activations have levels.
+    ///
+    /// # Errors
+    /// As [`Net::network`].
+    pub fn network(&self) -> Result<Network> {
+        self.net.network(&self.parameters, &self.state)
+    }
+}
+
+/// The progress of a training, for a callback.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The number of steps so far, and of all steps.
+    pub step: usize,
+    /// The number of all steps.
+    pub n_steps: usize,
+    /// The number of complete epochs.
+    pub n_epochs: usize,
+    /// The losses since the last call.
+    pub losses: Vec<f32>,
+    /// The learning rate of the last step.
+    pub rate: f32,
+    /// Whether an epoch ended with the last step.
+    pub is_end_of_epoch: bool,
+}
+
+/// A training of a [`Net`] as a classifier by the mean cross-entropy of a softmax.
+#[derive(Debug)]
+pub struct Training<'a> {
+    net: Net,
+    recipe: Recipe,
+    executor: &'a dyn Executor,
+    steps: Steps,
+    data: Data,
+    /// The order of the images in an epoch, and the number of the epoch.
+    order: (usize, Vec<u32>),
+    n_images: usize,
+}
+
+/// The images and labels on the executor.
+#[derive(Debug)]
+struct Data {
+    codes: Tensor,
+    labels: Tensor,
+    take: Compiled<Program>,
+}
+
+impl Data {
+    fn new(images: &Images, input: &InputImage, executor: &dyn Executor) -> Result<Self> {
+        let codes = images.codes(0..images.len()).realize(executor)?;
+        let labels = Tensor::from_vec(&[images.len()], images.labels().to_vec());
+        let input = input.clone();
+        let take = move |args: &[Tensor]| {
+            let [codes, labels, index] = args else {
+                unreachable!("there are three")
+            };
+            let images = input.values_of(&codes.gather(index, 0));
+            Ok(vec![images, labels.gather(index, 0)])
+        };
+        let take: Program = Box::new(take);
+        Ok(Self {
+            codes,
+            labels: labels.realize(executor)?,
+            take: jit(take),
+        })
+    }
+
+    /// Returns the numbers and the labels of some images.
+    fn batch(&self, executor: &dyn Executor, images: &[u32]) -> Result<Vec<Tensor>> {
+        let index = Tensor::from_vec(&[images.len()], images.to_vec());
+        let arguments = [&self.codes, &self.labels, &index];
+        Ok(self.take.call(executor, &arguments)?)
+    }
+}
+
+impl Model for Net {
+    fn loss(&self, parameters: &[Tensor], state: &[Tensor], batch: &[Tensor]) -> Result<Loss> {
+        let outputs = self.apply(&batch[0], parameters, state)?;
+        let shape = outputs.output.shape()?;
+        let rows = [shape[0], shape[1..].iter().product()];
+        let scores = outputs.output.reshape(&rows);
+        Ok(Loss {
+            loss: loss::softmax_cross_entropy(&scores, &batch[1]),
+            state: outputs.state,
+            are_finite: outputs.are_finite,
+        })
+    }
+
+    fn checked_layers(&self) -> Vec<String> {
+        self.product_names()
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn is_decayed(&self, parameter: usize) -> bool {
+        let parameters = self.parameters();
+        parameters
+            .get(parameter)
+            .is_some_and(|(_, slot)| slot.name == "weight")
+    }
+}
+
+impl<'a> Training<'a> {
+    /// Creates a training that starts with random weights.
+    ///
+    /// # Errors
+    /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, and for a rate, a
+    /// momentum or a weight decay out of range; [`Error::ImageShape`] for images of another size;
+    /// [`Error::Length`] unless the net has an output for each class; [`Error::Layer`];
+    /// [`Error::Tensor`] for an error of the executor.
+    pub fn new(
+        net: Net,
+        recipe: Recipe,
+        images: &Images,
+        executor: &'a dyn Executor,
+    ) -> Result<Self> {
+        let parameters = net.parameters();
+        let streams = (0..).map(|number| Philox::new(recipe.seed).stream(number));
+        let parameters = parameters.iter().zip(streams);
+        let parameters = parameters
+            .map(|((_, slot), stream)| started(slot, stream))
+            .collect();
+        Self::with_parameters(net, recipe, images, executor, parameters)
+    }
+
+    /// Creates a training that starts with the parameters of a trained network: those with equal
+    /// names and shapes. Other parameters start as in [`new`](Self::new). The state of batch
+    /// normalizations is copied, too. Levels of weights are fitted to the weights.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_trained(
+        net: Net,
+        trained: &Trained,
+        recipe: Recipe,
+        images: &Images,
+        executor: &'a dyn Executor,
+    ) -> Result<Self> {
+        let known = trained.net.parameters();
+        let streams = (0..).map(|number| Philox::new(recipe.seed).stream(number));
+        let parameters = net.parameters();
+        let parameters = parameters
+            .iter()
+            .zip(streams)
+            .map(|((name, slot), stream)| {
+                let is_same =
+                    |(other, known): &(String, Slot)| other == name && known.shape == slot.shape;
+                match known.iter().position(is_same) {
+                    Some(place) => trained.parameters[place].clone(),
+                    None => started(slot, stream),
+                }
+            });
+        let parameters = parameters.collect();
+        let mut training = Self::with_parameters(net, recipe, images, executor, parameters)?;
+        training.copy_averages(trained)?;
+        Ok(training)
+    }
+
+    /// Copies the averages of batch normalizations.
+    fn copy_averages(&mut self, trained: &Trained) -> Result<()> {
+        let known = trained.net.state(&trained.parameters)?;
+        let own = self
+            .net
+            .state(&self.host_values(self.steps.parameters())?)?;
+        let first = self.steps.values().len() - own.len();
+        let mut values = self.steps.values().to_vec();
+        for (place, (name, slot)) in own.iter().enumerate() {
+            let is_average = slot.name == "mean" || slot.name == "variance";
+            let is_same =
+                |(other, known): &(String, Slot)| other == name && known.shape == slot.shape;
+            if let (true, Some(from)) = (is_average, known.iter().position(is_same)) {
+                let numbers = trained.state[from].clone();
+                let tensor = Tensor::from_vec(&slot.shape, numbers).realize(self.executor)?;
+                values[first + place] = tensor;
+            }
+        }
+        self.steps.set(0, values);
+        Ok(())
+    }
+
+    /// Continues a training from a file that [`save`](Self::save) wrote. The losses that follow
+    /// have the same bits as without the interruption.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::ModelFile`] if the file has another net, recipe, or tensor;
+    /// [`Error::Tensor`] for a file that is no complete safetensors file.
+    pub fn resume(
+        path: impl AsRef<Path>,
+        net: Net,
+        recipe: Recipe,
+        images: &Images,
+        executor: &'a dyn Executor,
+    ) -> Result<Self> {
+        let mut training = Self::new(net, recipe, images, executor)?;
+        let identity = training.identity();
+        let named = training.named_values()?;
+        let (n_steps, tensors) = checkpoint::read(path.as_ref(), &identity, &named)?;
+        let all: Vec<&Tensor> = tensors.iter().collect();
+        let values = Tensor::realize_all(&all, executor)?;
+        training.steps.set(n_steps, values);
+        Ok(training)
+    }
+
+    fn with_parameters(
+        net: Net,
+        recipe: Recipe,
+        images: &Images,
+        executor: &'a dyn Executor,
+        parameters: Vec<Vec<f32>>,
+    ) -> Result<Self> {
+        let operation = "Training::new";
+        images.check_batch(operation, recipe.batch)?;
+        let read_every = recipe.read_every as f64;
+        check(
+            operation,
+            "read_every",
+            read_every,
+            recipe.read_every > 0,
+            "at least 1",
+        )?;
+        recipe.schedule.check(operation)?;
+        if images.size() != net.input().size {
+            return Err(Error::ImageShape {
+                operation,
+                actual: [&[images.len()], &images.size()[..]].concat(),
+                expected: net.input().size,
+            });
+        }
+        let n_outputs: usize = net.output_size().iter().product();
+        if n_outputs != images.n_classes() {
+            return Err(Error::Length {
+                operation,
+                quantity: "the output of the net",
+                actual: n_outputs,
+                expected: images.n_classes(),
+            });
+        }
+        let state = net.state(&parameters)?;
+        let state = state.iter().map(|(_, slot)| {
+            let numbers = started(slot, Philox::new(recipe.seed));
+            Tensor::from_vec(&slot.shape, numbers).realize(executor)
+        });
+        let state = state.collect::<tensor_core::Result<Vec<_>>>()?;
+        let slots = net.parameters();
+        let tensors = slots
+            .iter()
+            .zip(parameters)
+            .map(|((_, slot), numbers)| Tensor::from_vec(&slot.shape, numbers).realize(executor));
+        let tensors = tensors.collect::<tensor_core::Result<Vec<_>>>()?;
+        let steps = Steps::new(net.clone(), recipe.optimizers()?, tensors, state)?;
+        Ok(Self {
+            data: Data::new(images, net.input(), executor)?,
+            net,
+            recipe,
+            executor,
+            steps,
+            order: (usize::MAX, Vec::new()),
+            n_images: images.len(),
+        })
+    }
+
+    /// Returns the number of steps of an epoch.
+    #[must_use]
+    pub fn steps_per_epoch(&self) -> usize {
+        self.n_images / self.recipe.batch
+    }
+
+    /// Returns the number of all steps.
+    #[must_use]
+    pub fn n_steps(&self) -> usize {
+        self.steps_per_epoch() * self.recipe.n_epochs
+    }
+
+    /// Returns the number of steps so far.
+    #[must_use]
+    pub fn step(&self) -> usize {
+        self.steps.n_steps()
+    }
+
+    /// Returns the images of a step, in the order of its epoch.
+    fn images_of(&mut self, step: usize) -> &[u32] {
+        let (epoch, number) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
+        if self.order.0 != epoch {
+            self.order = (epoch, order(self.recipe.seed, epoch, self.n_images));
+        }
+        &self.order.1[number * self.recipe.batch..][..self.recipe.batch]
+    }
+
+    /// Returns the tensor programs of the next step, as [`Steps::programs`].
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for an error of the executor or of a program.
+    pub fn programs(&mut self) -> Result<Vec<Tensor>> {
+        let step = self.step();
+        let images = self.images_of(step).to_vec();
+        let batch = self.data.batch(self.executor, &images)?;
+        let rate = self
+            .recipe
+            .schedule
+            .rate(step, self.n_steps(), self.steps_per_epoch());
+        self.steps.programs(&batch.iter().collect::<Vec<_>>(), rate)
+    }
+
+    /// Trains until the last step, or until `observe` breaks. `observe` is called after each read
+    /// of the losses: every `read_every` steps, and at the end of each epoch. It may save or
+    /// evaluate the training.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] with the step and the layer; the errors of `observe`;
+    /// [`Error::Tensor`] for an error of the executor.
+    pub fn run(
+        &mut self,
+        mut observe: impl FnMut(&mut Self, Progress) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let (n_steps, per_epoch) = (self.n_steps(), self.steps_per_epoch());
+        while self.step() < n_steps {
+            let step = self.step();
+            let images = self.images_of(step).to_vec();
+            let batch = self.data.batch(self.executor, &images)?;
+            let rate = self.recipe.schedule.rate(step, n_steps, per_epoch);
+            self.steps
+                .step(self.executor, &batch.iter().collect::<Vec<_>>(), rate)?;
+            let is_end_of_epoch = self.step().is_multiple_of(per_epoch);
+            if is_end_of_epoch || self.steps.n_unread() >= self.recipe.read_every {
+                let progress = Progress {
+                    step: self.step(),
+                    n_steps,
+                    n_epochs: self.step() / per_epoch,
+                    losses: self.steps.read(self.executor)?,
+                    rate,
+                    is_end_of_epoch,
+                };
+                if observe(self, progress)?.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint. An existing file is replaced once the new one is complete, and only if
+    /// all values so far are finite.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] with the step and the layer; [`Error::Tensor`] for an error of the
+    /// executor or of the file system.
+    pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        self.steps.read(self.executor)?;
+        checkpoint::write(
+            path.as_ref(),
+            &self.identity(),
+            self.step(),
+            &self.named_values()?,
+        )
+    }
+
+    /// Returns the network with the current parameters.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`]; [`Error::Tensor`] for an error of the executor.
+    pub fn trained(&mut self) -> Result<Trained> {
+        self.steps.read(self.executor)?;
+        Ok(Trained {
+            net: self.net.clone(),
+            parameters: self.host_values(self.steps.parameters())?,
+            state: self.host_values(self.steps.state())?,
+        })
+    }
+
+    fn host_values(&self, tensors: &[Tensor]) -> Result<Vec<Vec<f32>>> {
+        let numbers = tensors.iter().map(|tensor| {
+            let numbers = tensor.to_host::<f32>()?;
+            Ok(numbers.into_iter().collect())
+        });
+        numbers.collect()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            net: self.net.to_string(),
+            recipe: format!("{:?}, {} images", self.recipe, self.n_images),
+        }
+    }
+
+    fn named_values(&self) -> Result<Vec<(String, &Tensor)>> {
+        let parameters = self.net.parameters();
+        let names = parameters
+            .iter()
+            .map(|(name, _)| format!("parameter.{name}"));
+        let n_optimizer = self.steps.optimizer_state().len();
+        let optimizer = (0..n_optimizer).map(|number| format!("optimizer.{number}"));
+        let state = (0..self.steps.state().len()).map(|number| format!("state.{number}"));
+        let names = names.chain(optimizer).chain(state);
+        Ok(names.zip(self.steps.values()).collect())
+    }
+}
+
+/// Returns the values of a tensor before the first step.
+fn started(slot: &Slot, stream: Philox) -> Vec<f32> {
+    let len = slot.shape.iter().product();
+    match &slot.start {
+        Start::Constant(number) => vec![*number; len],
+        Start::Numbers(numbers) => numbers.clone(),
+        Start::Normal { deviation } => {
+            let mut numbers = vec![0.0; len];
+            stream.fill_normal_f32(0, &mut numbers);
+            numbers
+                .into_iter()
+                .map(|number| number * deviation)
+                .collect()
+        }
+    }
+}
+
+/// Returns the order of the images in an epoch: a permutation by Fisher and Yates.
+fn order(seed: u64, epoch: usize, n_images: usize) -> Vec<u32> {
+    /// The streams of the orders follow those of the parameters.
+    const FIRST_STREAM: u64 = 1 << 32;
+    let stream = Philox::new(seed).stream(FIRST_STREAM + epoch as u64);
+    let mut order: Vec<u32> = (0..).take(n_images).collect();
+    for last in (1..n_images).rev() {
+        // The high word of the product is below `last + 1`; its bias is below 2^-32 times that.
+        let word = u64::from(stream.word(last as u64));
+        let place = (word * (last as u64 + 1)) >> 32;
+        order.swap(last, usize::try_from(place).unwrap_or(last));
+    }
+    order
+}

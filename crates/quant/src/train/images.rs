@@ -1,0 +1,247 @@
+//! Labelled images.
+
+use std::path::Path;
+
+use tensor_core::data::idx::{self, IdxArray};
+use tensor_core::{DType, Executor, Tensor};
+
+use crate::error::{Error, Result, check};
+
+/// The number of images of which the classes are computed at once.
+const PREDICTION_BATCH: usize = 1000;
+
+/// Images of 8-bit codes with their classes.
+///
+/// # Examples
+/// ```
+/// use quant::train::Images;
+///
+/// let images = Images::new([2, 2, 1], vec![0, 50, 100, 150, 200, 250, 0, 50], vec![1, 0], 2)?;
+/// assert_eq!((images.len(), images.n_classes()), (2, 2));
+/// assert!(Images::new([2, 2, 1], vec![0; 4], vec![2], 2).is_err());
+/// # Ok::<(), quant::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    size: [usize; 3],
+    pixels: Vec<u8>,
+    labels: Vec<u32>,
+    n_classes: usize,
+}
+
+impl Images {
+    /// Creates images `[image, height, width, channels]` of a size `[height, width, channels]`,
+    /// with a label in `0..n_classes` for each.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without images; [`Error::Length`] unless there is an image for each label;
+    /// [`Error::Label`] for a label out of range.
+    pub fn new(
+        size: [usize; 3],
+        pixels: Vec<u8>,
+        labels: Vec<u32>,
+        n_classes: usize,
+    ) -> Result<Self> {
+        let operation = "Images::new";
+        let image_len: usize = size.iter().product();
+        if labels.is_empty() || image_len == 0 {
+            return Err(Error::Empty { operation });
+        }
+        if Some(pixels.len()) != labels.len().checked_mul(image_len) {
+            return Err(Error::Length {
+                operation,
+                quantity: "pixels",
+                actual: pixels.len(),
+                expected: labels.len().saturating_mul(image_len),
+            });
+        }
+        let is_wrong = |&label: &u32| label as usize >= n_classes;
+        if let Some(index) = labels.iter().position(is_wrong) {
+            return Err(Error::Label {
+                operation,
+                index,
+                label: labels[index],
+                n_classes,
+            });
+        }
+        Ok(Self {
+            size,
+            pixels,
+            labels,
+            n_classes,
+        })
+    }
+
+    /// Reads images and labels from two IDX files of bytes, as MNIST has them: images
+    /// `[image, height, width]` or `[image, height, width, channels]`, labels `[image]`. The files
+    /// may be compressed by gzip.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for files that cannot be read; [`Error::Shape`] for other shapes or types;
+    /// the errors of [`new`](Self::new).
+    pub fn read_idx(
+        images: impl AsRef<Path>,
+        labels: impl AsRef<Path>,
+        n_classes: usize,
+    ) -> Result<Self> {
+        let (shape, pixels) = bytes(images.as_ref(), "the images", "[image, height, width]")?;
+        let (label_shape, labels) = bytes(labels.as_ref(), "the labels", "[image]")?;
+        let wrong = |quantity, actual: Vec<usize>, expected: &str| Error::Shape {
+            operation: "Images::read_idx",
+            quantity,
+            actual,
+            expected: expected.to_owned(),
+        };
+        if label_shape.len() != 1 {
+            return Err(wrong("the labels", label_shape, "[image]"));
+        }
+        let size = match shape[..] {
+            [_, height, width] => [height, width, 1],
+            [_, height, width, channels] => [height, width, channels],
+            _ => return Err(wrong("the images", shape, "[image, height, width]")),
+        };
+        let labels = labels.into_iter().map(u32::from).collect();
+        Self::new(size, pixels, labels, n_classes)
+    }
+
+    /// Returns the first `n` images, or all if there are fewer.
+    #[must_use]
+    pub fn first(&self, n: usize) -> Self {
+        let image_len: usize = self.size.iter().product();
+        let n = n.clamp(1, self.len());
+        Self {
+            pixels: self.pixels[..n * image_len].to_vec(),
+            labels: self.labels[..n].to_vec(),
+            ..*self
+        }
+    }
+
+    /// Returns the images in two parts: the first `n`, and the others.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] if one of the parts has no images.
+    pub fn split_at(&self, n: usize) -> Result<[Self; 2]> {
+        if n == 0 || n >= self.len() {
+            return Err(Error::Empty {
+                operation: "Images::split_at",
+            });
+        }
+        let image_len: usize = self.size.iter().product();
+        let rest = Self {
+            pixels: self.pixels[n * image_len..].to_vec(),
+            labels: self.labels[n..].to_vec(),
+            ..*self
+        };
+        Ok([self.first(n), rest])
+    }
+
+    /// Returns the number of images, which is at least 1.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "images are never empty")]
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Returns height, width and channels.
+    #[must_use]
+    pub fn size(&self) -> [usize; 3] {
+        self.size
+    }
+
+    /// Returns the number of classes.
+    #[must_use]
+    pub fn n_classes(&self) -> usize {
+        self.n_classes
+    }
+
+    /// Returns the codes of all pixels.
+    #[must_use]
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// Returns the labels.
+    #[must_use]
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// Returns the codes of some images as i32, `[image, height, width, channels]`.
+    pub(super) fn codes(&self, images: std::ops::Range<usize>) -> Tensor {
+        let image_len: usize = self.size.iter().product();
+        let [height, width, channels] = self.size;
+        let pixels = &self.pixels[images.start * image_len..images.end * image_len];
+        Tensor::from_vec(
+            &[images.len(), height, width, channels],
+            pixels.iter().map(|&pixel| i32::from(pixel)).collect(),
+        )
+    }
+
+    /// Returns the class with the highest score of each image. `scores_of` returns the scores
+    /// `[image, …, classes]` of codes `[image, height, width, channels]` of i32 as a tensor
+    /// program, for example [`FrozenNetwork::outputs_of`](crate::FrozenNetwork::outputs_of).
+    ///
+    /// # Errors
+    /// The errors of `scores_of`; [`Error::Tensor`] for an error of the executor.
+    pub fn predictions(
+        &self,
+        executor: &dyn Executor,
+        scores_of: impl Fn(&Tensor) -> Result<Tensor>,
+    ) -> Result<Vec<u32>> {
+        let mut predictions = Vec::with_capacity(self.len());
+        for first in (0..self.len()).step_by(PREDICTION_BATCH) {
+            let images = first..(first + PREDICTION_BATCH).min(self.len());
+            let n_images = images.len();
+            let codes = self.codes(images).realize(executor)?;
+            let scores = scores_of(&codes)?;
+            let len: usize = scores.shape()?.iter().product();
+            let rows = scores.reshape(&[n_images, len / n_images]);
+            let classes = rows.argmax(-1).cast(DType::U32).eval::<u32>(executor)?;
+            predictions.extend(classes);
+        }
+        Ok(predictions)
+    }
+
+    /// Returns the fraction of predictions that are equal to the labels.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] for another number of predictions than images.
+    pub fn accuracy(&self, predictions: &[u32]) -> Result<f64> {
+        if predictions.len() != self.len() {
+            return Err(Error::LengthMismatch {
+                operation: "Images::accuracy",
+                left: predictions.len(),
+                right: self.len(),
+            });
+        }
+        let pairs = self.labels.iter().zip(predictions);
+        let n_right = pairs
+            .filter(|(label, prediction)| label == prediction)
+            .count();
+        Ok(n_right as f64 / self.len() as f64)
+    }
+
+    /// Checks that a batch has at least one image and at most all.
+    pub(super) fn check_batch(&self, operation: &'static str, batch: usize) -> Result<()> {
+        let is_valid = (1..=self.len()).contains(&batch);
+        let expected = "1 to the number of images";
+        check(operation, "batch", batch as f64, is_valid, expected)
+    }
+}
+
+/// Reads an IDX file of bytes.
+fn bytes(
+    path: &Path,
+    quantity: &'static str,
+    expected: &'static str,
+) -> Result<(Vec<usize>, Vec<u8>)> {
+    match idx::read(path).map_err(tensor_core::Error::from)? {
+        IdxArray::U8(array) => Ok((array.shape().to_vec(), array.iter().copied().collect())),
+        _ => Err(Error::Shape {
+            operation: "Images::read_idx",
+            quantity,
+            actual: Vec::new(),
+            expected: format!("bytes of shape {expected}"),
+        }),
+    }
+}

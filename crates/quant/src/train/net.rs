@@ -1,0 +1,495 @@
+//! Networks as data: the layers of a network in training.
+
+use std::fmt;
+
+use tensor_core::{DType, Tensor};
+
+use crate::error::{Error, Result, finite};
+use crate::layers::{
+    ActivationLevels, Applied, BatchNorm, Levels, MaxPool, QuantConv2d, QuantLinear, Slot,
+    WeightLevels,
+};
+use crate::network::{InputImage, Layer, Network, batch_of};
+use crate::window::Window;
+
+/// A layer of a [`Net`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum NetLayer {
+    /// A convolution.
+    Conv2d(QuantConv2d),
+    /// A linear layer.
+    Linear(QuantLinear),
+    /// A max-pool.
+    MaxPool(MaxPool),
+    /// A batch normalization.
+    BatchNorm(BatchNorm),
+    /// A `ReLU`, perhaps with levels.
+    Activation(ActivationLevels),
+}
+
+/// A network as data: one description of the float network, of the network with quantised weights
+/// and activations in training, and of the [`Network`] that is frozen and packed.
+///
+/// The order of layers that can be exported is `convolution or linear layer → max-pool →
+/// batch normalization → activation`, repeated; all but the first of these are optional. Any other
+/// order can be trained.
+///
+/// # Examples
+/// ```
+/// use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
+/// use quant::train::{Net, NetLayer};
+/// use quant::{InputImage, Window};
+///
+/// let float = Net::new(
+///     InputImage::unit([8, 8, 1]),
+///     vec![
+///         ("conv", NetLayer::Conv2d(QuantConv2d::new(8, Window::new([3, 3])))),
+///         ("relu", NetLayer::Activation(ActivationLevels::Relu)),
+///         ("hidden", NetLayer::Linear(QuantLinear::new(16))),
+///         ("hidden_relu", NetLayer::Activation(ActivationLevels::Relu)),
+///         ("classes", NetLayer::Linear(QuantLinear::new(10).with_bias())),
+///     ],
+/// )?;
+/// let quantized = float.with_levels("w2a2".parse()?);
+/// assert_eq!(quantized.output_size(), [1, 1, 10]);
+/// # Ok::<(), quant::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Net {
+    input: InputImage,
+    layers: Vec<(String, NetLayer)>,
+    /// The size of the image that each layer reads, and that of the output.
+    sizes: Vec<[usize; 3]>,
+}
+
+/// The outputs of a net in a training step.
+#[derive(Clone, Debug)]
+pub struct NetOutput {
+    /// The output of the last layer, `[batch, height, width, channels]`.
+    pub output: Tensor,
+    /// The next state, in the order of the state's slots.
+    pub state: Vec<Tensor>,
+    /// For each convolution and linear layer, whether the output is finite: a bool without axes.
+    pub are_finite: Vec<Tensor>,
+}
+
+impl NetLayer {
+    fn output_size(&self, image: [usize; 3]) -> Result<[usize; 3]> {
+        match self {
+            Self::Conv2d(layer) => layer.output_size(image),
+            Self::Linear(layer) => layer.output_size(image),
+            Self::MaxPool(layer) => layer.output_size(image),
+            Self::BatchNorm(_) => Ok(image),
+            Self::Activation(levels) => levels.check("ActivationLevels").map(|()| image),
+        }
+    }
+
+    /// Returns the parameters for an image of a size.
+    #[must_use]
+    pub fn parameters(&self, image: [usize; 3]) -> Vec<Slot> {
+        match self {
+            Self::Conv2d(layer) => layer.parameters(image),
+            Self::Linear(layer) => layer.parameters(image),
+            Self::MaxPool(_) => Vec::new(),
+            Self::BatchNorm(layer) => layer.parameters(image[2]),
+            Self::Activation(levels) => levels.parameters(),
+        }
+    }
+
+    /// Returns the state before the first step with these parameters.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] and [`Error::InvalidNumber`] for weights that are not finite.
+    pub fn state(&self, image: [usize; 3], parameters: &[Vec<f32>]) -> Result<Vec<Slot>> {
+        match self {
+            Self::Conv2d(layer) => layer.state(&parameters[0]),
+            Self::Linear(layer) => layer.state(&parameters[0]),
+            Self::MaxPool(_) => Ok(Vec::new()),
+            Self::BatchNorm(layer) => Ok(layer.state(image[2])),
+            Self::Activation(levels) => levels.state(),
+        }
+    }
+
+    fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
+        match self {
+            Self::Conv2d(layer) => layer.apply(x, parameters, state),
+            Self::Linear(layer) => layer.apply(x, parameters, state),
+            Self::MaxPool(layer) => Ok(Applied {
+                output: layer.apply(x)?,
+                state: Vec::new(),
+            }),
+            Self::BatchNorm(layer) => layer.apply(x, parameters, state),
+            Self::Activation(levels) => levels.apply(x, parameters, state),
+        }
+    }
+
+    /// Returns the number of tensors in the state.
+    fn state_len(&self) -> usize {
+        let learned = |is_learned: bool| if is_learned { 3 } else { 0 };
+        let of_weights = |levels: &WeightLevels| {
+            learned(matches!(
+                levels,
+                WeightLevels::Lq { .. } | WeightLevels::Uniform { .. }
+            ))
+        };
+        match self {
+            Self::Conv2d(layer) => of_weights(&layer.levels),
+            Self::Linear(layer) => of_weights(&layer.levels),
+            Self::MaxPool(_) => 0,
+            Self::BatchNorm(_) => 2,
+            Self::Activation(levels) => learned(matches!(
+                levels,
+                ActivationLevels::Lq { .. } | ActivationLevels::Uniform { .. }
+            )),
+        }
+    }
+
+    fn is_product(&self) -> bool {
+        matches!(self, Self::Conv2d(_) | Self::Linear(_))
+    }
+
+    fn with_weight_levels(self, levels: WeightLevels) -> Self {
+        match self {
+            Self::Conv2d(layer) => Self::Conv2d(QuantConv2d { levels, ..layer }),
+            Self::Linear(layer) => Self::Linear(QuantLinear { levels, ..layer }),
+            other => other,
+        }
+    }
+}
+
+impl Net {
+    /// Creates a network of named layers.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without layers; [`Error::Layer`] with the error of a layer that does not
+    /// fit its input or whose options are invalid, and with [`Error::ModelFile`] for a name that
+    /// occurs twice.
+    pub fn new(input: InputImage, layers: Vec<(&str, NetLayer)>) -> Result<Self> {
+        let operation = "Net::new";
+        if layers.is_empty() {
+            return Err(Error::Empty { operation });
+        }
+        for &number in input.scale.iter().chain(&input.offset) {
+            finite(operation, "scale or offset of the input", number.into())?;
+        }
+        let mut net = Self {
+            sizes: vec![input.size],
+            input,
+            layers: Vec::with_capacity(layers.len()),
+        };
+        for (name, layer) in layers {
+            if net.layers.iter().any(|(other, _)| other == name) {
+                return Err(Error::LayerName {
+                    operation,
+                    name: name.to_owned(),
+                });
+            }
+            let size = layer.output_size(net.output_size());
+            net.sizes.push(size.map_err(|error| error.in_layer(name))?);
+            net.layers.push((name.to_owned(), layer));
+        }
+        Ok(net)
+    }
+
+    /// Creates the float network 32C5-P2-64C5-P2-512-10 for images of a size: convolutions of 32
+    /// and 64 outputs with windows of 5 × 5 and without padding, max-pools of 2 × 2, and linear
+    /// layers of 512 and `n_classes` outputs. A batch normalization and a `ReLU` follow each of the
+    /// first three. The layers are `conv1`, `pool1`, `norm1`, `act1`, `conv2`, `pool2`, `norm2`,
+    /// `act2`, `hidden`, `norm3`, `act3` and `classes`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), for images of less than 16 × 16 pixels or without classes.
+    ///
+    /// # Source
+    /// The shape of LeNet-5 (LeCun, Bottou, Bengio and Haffner 1998, "Gradient-based learning
+    /// applied to document recognition") in the size that later studies of binary networks use.
+    pub fn lenet5(input: InputImage, n_classes: usize) -> Result<Self> {
+        let conv = |n_outputs| NetLayer::Conv2d(QuantConv2d::new(n_outputs, Window::new([5, 5])));
+        let norm = || NetLayer::BatchNorm(BatchNorm::default());
+        let relu = || NetLayer::Activation(ActivationLevels::Relu);
+        let pool = || -> Result<NetLayer> {
+            let window = Window::new([2, 2]).with_stride([2, 2]);
+            Ok(NetLayer::MaxPool(MaxPool::new(window)?))
+        };
+        let classes = QuantLinear::new(n_classes).with_bias();
+        let layers = vec![
+            ("conv1", conv(32)),
+            ("pool1", pool()?),
+            ("norm1", norm()),
+            ("act1", relu()),
+            ("conv2", conv(64)),
+            ("pool2", pool()?),
+            ("norm2", norm()),
+            ("act2", relu()),
+            ("hidden", NetLayer::Linear(QuantLinear::new(512))),
+            ("norm3", norm()),
+            ("act3", relu()),
+            ("classes", NetLayer::Linear(classes)),
+        ];
+        Self::new(input, layers)
+    }
+
+    /// Returns the network with levels for the weights of all convolutions and linear layers but
+    /// the first and the last, and for all activations. The default levels return the float
+    /// network.
+    #[must_use]
+    pub fn with_levels(&self, levels: Levels) -> Self {
+        let Levels {
+            weights,
+            activations,
+        } = levels;
+        let products: Vec<usize> = self.products().map(|(number, _)| number).collect();
+        let inner = products
+            .get(1..products.len().max(2) - 1)
+            .unwrap_or_default();
+        let layers = self
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(number, (name, layer))| {
+                let layer = match layer.clone() {
+                    NetLayer::Activation(_) => NetLayer::Activation(activations),
+                    layer if inner.contains(&number) => layer.with_weight_levels(weights),
+                    layer => layer.with_weight_levels(WeightLevels::Float),
+                };
+                (name.clone(), layer)
+            });
+        Self {
+            layers: layers.collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the input.
+    #[must_use]
+    pub fn input(&self) -> &InputImage {
+        &self.input
+    }
+
+    /// Returns the layers with their names.
+    #[must_use]
+    pub fn layers(&self) -> &[(String, NetLayer)] {
+        &self.layers
+    }
+
+    /// Returns the size of the output.
+    #[must_use]
+    pub fn output_size(&self) -> [usize; 3] {
+        self.sizes[self.sizes.len() - 1]
+    }
+
+    /// Returns the convolutions and linear layers with their positions.
+    fn products(&self) -> impl Iterator<Item = (usize, &str)> {
+        let layers = self.layers.iter().enumerate();
+        let products = layers.filter(|(_, (_, layer))| layer.is_product());
+        products.map(|(number, (name, _))| (number, name.as_str()))
+    }
+
+    /// Returns the names of the convolutions and linear layers, in the order of
+    /// [`NetOutput::are_finite`].
+    #[must_use]
+    pub fn product_names(&self) -> Vec<&str> {
+        self.products().map(|(_, name)| name).collect()
+    }
+
+    /// Returns the parameters of all layers, with names such as `conv1.weight`.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, Slot)> {
+        let layers = self.layers.iter().zip(&self.sizes);
+        let slots = layers.flat_map(|((name, layer), &image)| named(name, layer.parameters(image)));
+        slots.collect()
+    }
+
+    /// Returns the state of all layers before the first step with these parameters, with names such
+    /// as `norm1.mean`.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with [`Error::NotANumber`] or [`Error::InvalidNumber`] for weights that are
+    /// not finite; [`Error::Length`] for another number of parameters than the net has.
+    pub fn state(&self, parameters: &[Vec<f32>]) -> Result<Vec<(String, Slot)>> {
+        check_count(
+            "Net::state",
+            "parameters",
+            parameters.len(),
+            self.parameters().len(),
+        )?;
+        let mut rest = parameters;
+        let mut slots = Vec::new();
+        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
+            let (own, others) = rest.split_at(layer.parameters(image).len());
+            rest = others;
+            let state = layer
+                .state(image, own)
+                .map_err(|error| error.in_layer(name))?;
+            slots.extend(named(name, state));
+        }
+        Ok(slots)
+    }
+
+    /// Returns the outputs of a training step for numbers `[batch, height, width, channels]`.
+    ///
+    /// # Errors
+    /// [`Error::ImageShape`] and [`Error::Type`] for other images; [`Error::Length`] for another
+    /// number of parameters or tensors of the state than the net has; [`Error::Layer`] with the
+    /// error of a layer.
+    pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<NetOutput> {
+        let operation = "Net::apply";
+        batch_of(operation, x, self.input.size, DType::F32)?;
+        check_count(
+            operation,
+            "parameters",
+            parameters.len(),
+            self.parameters().len(),
+        )?;
+        let state_len = self.layers.iter().map(|(_, layer)| layer.state_len()).sum();
+        check_count(operation, "state", state.len(), state_len)?;
+        let mut net = NetOutput {
+            output: x.clone(),
+            state: Vec::with_capacity(state.len()),
+            are_finite: Vec::new(),
+        };
+        let (mut parameters, mut state) = (parameters, state);
+        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
+            let (own, others) = parameters.split_at(layer.parameters(image).len());
+            let (own_state, other_states) = state.split_at(layer.state_len());
+            (parameters, state) = (others, other_states);
+            let applied = layer.apply(&net.output, own, own_state);
+            let applied = applied.map_err(|error| error.in_layer(name))?;
+            if layer.is_product() {
+                // A sum is not finite if one of its terms is not finite.
+                let sum = applied.output.stop_gradient().sum(..);
+                net.are_finite.push(sum.abs().lt(f64::INFINITY));
+            }
+            net.output = applied.output;
+            net.state.extend(applied.state);
+        }
+        Ok(net)
+    }
+
+    /// Returns the network with trained parameters and state, as [`Network`] computes it: with the
+    /// averages of batch normalizations and the levels of the state.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with [`Error::LayerOrder`] for an order of layers that a [`Network`] does
+    /// not have, and with the error of a layer whose numbers are invalid; [`Error::Length`] for
+    /// another number of parameters or tensors of the state than the net has.
+    pub fn network(&self, parameters: &[Vec<f32>], state: &[Vec<f32>]) -> Result<Network> {
+        let operation = "Net::network";
+        check_count(
+            operation,
+            "parameters",
+            parameters.len(),
+            self.parameters().len(),
+        )?;
+        let state_len = self.layers.iter().map(|(_, layer)| layer.state_len()).sum();
+        check_count(operation, "state", state.len(), state_len)?;
+        let (mut parameters, mut state) = (parameters, state);
+        let mut layers: Vec<Layer> = Vec::new();
+        // The position of the previous layer in the order product, pool, normalization, activation.
+        let mut place = 4;
+        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
+            let (own, others) = parameters.split_at(layer.parameters(image).len());
+            let (own_state, other_states) = state.split_at(layer.state_len());
+            (parameters, state) = (others, other_states);
+            let merge = || -> Result<(usize, Layer)> {
+                let previous = layers.last().cloned();
+                let next = match (layer, previous) {
+                    (NetLayer::Conv2d(layer), _) => (0, layer.frozen(name, own, own_state)?),
+                    (NetLayer::Linear(layer), _) => (0, layer.frozen(name, image, own, own_state)?),
+                    (NetLayer::MaxPool(pool), Some(layer)) if place < 1 => {
+                        (1, layer.with_pool(pool.window()))
+                    }
+                    (NetLayer::BatchNorm(norm), Some(layer)) if place < 2 => {
+                        let bias = layer.normalization.bias.clone();
+                        let norm = norm.frozen(own, own_state)?.with_bias(&bias)?;
+                        (2, layer.with_normalization(norm))
+                    }
+                    (NetLayer::Activation(levels), Some(layer)) if place < 3 => {
+                        (3, layer.with_activation(levels.frozen(own, own_state)?))
+                    }
+                    _ => return Err(Error::LayerOrder { operation }),
+                };
+                Ok(next)
+            };
+            let (next, merged) = merge().map_err(|error| error.in_layer(name))?;
+            if next > 0 {
+                layers.pop();
+            }
+            layers.push(merged);
+            place = next;
+        }
+        Network::new(self.input.clone(), layers)
+    }
+}
+
+fn named(layer: &str, slots: Vec<Slot>) -> impl Iterator<Item = (String, Slot)> {
+    slots
+        .into_iter()
+        .map(move |slot| (format!("{layer}.{}", slot.name), slot))
+}
+
+/// Checks a number of tensors.
+fn check_count(
+    operation: &'static str,
+    quantity: &'static str,
+    actual: usize,
+    expected: usize,
+) -> Result<()> {
+    if actual == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        operation,
+        quantity,
+        actual,
+        expected,
+    })
+}
+
+/// Writes the layers, separated by `; `, as checkpoints store them.
+impl fmt::Display for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InputImage {
+            size,
+            scale,
+            offset,
+        } = &self.input;
+        write!(f, "input {size:?} scale {scale:?} offset {offset:?}")?;
+        for (name, layer) in &self.layers {
+            write!(f, "; {name}: ")?;
+            match layer {
+                NetLayer::Conv2d(layer) => {
+                    let (outputs, groups) = (layer.n_outputs, layer.n_groups);
+                    write!(f, "conv2d {outputs} outputs, {groups} groups, ")?;
+                    write_window(f, &layer.window)?;
+                    let (value, bias) = (layer.padding_value, layer.has_bias);
+                    write!(f, ", padding value {value}, bias {bias}, {}", layer.levels)?;
+                }
+                NetLayer::Linear(layer) => {
+                    let (outputs, bias) = (layer.n_outputs, layer.has_bias);
+                    write!(f, "linear {outputs} outputs, bias {bias}, {}", layer.levels)?;
+                }
+                NetLayer::MaxPool(layer) => {
+                    write!(f, "max pool ")?;
+                    write_window(f, &layer.window())?;
+                }
+                NetLayer::BatchNorm(layer) => write!(f, "{layer}")?,
+                NetLayer::Activation(levels) => write!(f, "{levels}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_window(f: &mut fmt::Formatter<'_>, window: &Window) -> fmt::Result {
+    let Window {
+        size,
+        stride,
+        dilation,
+        padding,
+    } = window;
+    write!(
+        f,
+        "size {size:?}, stride {stride:?}, dilation {dilation:?}, padding {padding:?}"
+    )
+}

@@ -1,0 +1,365 @@
+//! Steps of training, for any model.
+//!
+//! Role: the training loop without data: [`Steps`] holds the parameters, the state of the optimizer
+//! and the state of the model on an executor, and replaces them at each step.
+//! Method: loss, gradients, update and the next state are one compiled function, whose arguments
+//! include the batch and the learning rate. Losses and the flags of values that are not finite stay
+//! on the executor until [`Steps::read`]: a read after each step would wait for a device each time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tensor_core::optim::Optimizer;
+use tensor_core::{Compiled, DType, Executor, Tensor, grad, jit};
+
+use crate::error::{Error, Result};
+
+/// A function that is trained.
+pub trait Model: Send + Sync {
+    /// Returns the loss of a batch and the next state as tensor programs.
+    ///
+    /// # Errors
+    /// Those of the model.
+    fn loss(&self, parameters: &[Tensor], state: &[Tensor], batch: &[Tensor]) -> Result<Loss>;
+
+    /// Returns the names of the layers that [`Loss::are_finite`] describes.
+    fn checked_layers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns whether weight decay applies to a parameter.
+    fn is_decayed(&self, parameter: usize) -> bool {
+        let _ = parameter;
+        true
+    }
+}
+
+/// The loss of a batch.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// The loss, a float without axes.
+    pub loss: Tensor,
+    /// The next state of the model.
+    pub state: Vec<Tensor>,
+    /// For each checked layer, whether its output is finite: a bool without axes.
+    pub are_finite: Vec<Tensor>,
+}
+
+/// An optimizer that can be shared among threads.
+pub type SharedOptimizer = Box<dyn Optimizer + Send + Sync>;
+
+/// The function of a step, which is compiled and can be inspected.
+#[derive(Clone)]
+struct SharedProgram(Arc<Program>);
+
+impl fmt::Debug for SharedProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedProgram").finish_non_exhaustive()
+    }
+}
+
+/// A function of tensors that is compiled.
+pub(super) type Program = Box<dyn Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>> + Send + Sync>;
+
+/// A training that does steps on batches of the caller's choice.
+#[derive(Debug)]
+pub struct Steps {
+    program: SharedProgram,
+    step: Compiled<Program>,
+    stack: Compiled<Program>,
+    groups: Arc<Groups>,
+    n_parameters: usize,
+    n_optimizer: usize,
+    layers: Vec<String>,
+    /// Parameters, then the state of the optimizer, then the state of the model.
+    values: Vec<Tensor>,
+    rate: Option<(f32, Tensor)>,
+    /// The number of steps so far.
+    n_steps: usize,
+    /// The loss and the flags of each step since the last read.
+    unread: Vec<Tensor>,
+}
+
+/// The optimizers of the two groups of parameters: those with weight decay, and the others.
+struct Groups {
+    is_decayed: Vec<bool>,
+    optimizers: [SharedOptimizer; 2],
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Groups")
+            .field("is_decayed", &self.is_decayed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Groups {
+    fn optimizer(&self, is_decayed: bool) -> &SharedOptimizer {
+        &self.optimizers[usize::from(!is_decayed)]
+    }
+
+    fn of<'t, T>(&self, is_decayed: bool, all: &'t [T]) -> Vec<&'t T> {
+        let pairs = all.iter().zip(&self.is_decayed);
+        let own = pairs.filter(|&(_, &decayed)| decayed == is_decayed);
+        own.map(|(tensor, _)| tensor).collect()
+    }
+
+    fn init(&self, parameters: &[Tensor]) -> Result<[Vec<Tensor>; 2]> {
+        let init = |is_decayed| {
+            let parameters = self.of(is_decayed, parameters);
+            self.optimizer(is_decayed).init(&parameters)
+        };
+        Ok([init(true)?, init(false)?])
+    }
+
+    /// Returns the next parameters, and the next state of both groups.
+    fn step(
+        &self,
+        rate: &Tensor,
+        parameters: &[Tensor],
+        gradients: &[Tensor],
+        state: [&[Tensor]; 2],
+    ) -> tensor_core::Result<[Vec<Tensor>; 2]> {
+        let mut next = [true, false]
+            .into_iter()
+            .zip(state)
+            .map(|(is_decayed, state)| {
+                let gradients = self.of(is_decayed, gradients).into_iter().cloned();
+                let gradients: Vec<Tensor> = gradients.collect();
+                let parameters = self.of(is_decayed, parameters);
+                let optimizer = self.optimizer(is_decayed);
+                optimizer.step_with_rate(rate, &parameters, &gradients, state)
+            });
+        let mut take = || {
+            next.next()
+                .unwrap_or_else(|| unreachable!("there are two groups"))
+        };
+        let (decayed, others) = (take()?, take()?);
+        let state = [decayed.state, others.state].concat();
+        let (mut decayed, mut others) = (
+            decayed.parameters.into_iter(),
+            others.parameters.into_iter(),
+        );
+        let parameters = self.is_decayed.iter().filter_map(|&is_decayed| {
+            if is_decayed {
+                decayed.next()
+            } else {
+                others.next()
+            }
+        });
+        Ok([parameters.collect(), state])
+    }
+}
+
+impl Steps {
+    /// Creates a training of a model with initial parameters and state. `optimizers` are those of
+    /// the parameters with and without weight decay.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for parameters that the optimizers reject.
+    pub fn new(
+        model: impl Model + 'static,
+        optimizers: [SharedOptimizer; 2],
+        parameters: Vec<Tensor>,
+        state: Vec<Tensor>,
+    ) -> Result<Self> {
+        let groups = Arc::new(Groups {
+            is_decayed: (0..parameters.len())
+                .map(|number| model.is_decayed(number))
+                .collect(),
+            optimizers,
+        });
+        let optimizer_state = groups.init(&parameters)?;
+        let n_states = [optimizer_state[0].len(), optimizer_state[1].len()];
+        let (n_parameters, n_state) = (parameters.len(), state.len());
+        let layers = model.checked_layers();
+        let of_step = Arc::clone(&groups);
+        let step = move |args: &[Tensor]| {
+            let (parameters, rest) = args.split_at(n_parameters);
+            let (decayed, rest) = rest.split_at(n_states[0]);
+            let (others, rest) = rest.split_at(n_states[1]);
+            let (state, rest) = rest.split_at(n_state);
+            let (rate, batch) = (&rest[0], &rest[1..]);
+            let loss = model.loss(parameters, state, batch).map_err(in_program)?;
+            let wanted: Vec<&Tensor> = parameters.iter().collect();
+            let gradients = grad(&loss.loss, &wanted)?;
+            let [parameters, optimizer_state] =
+                of_step.step(rate, parameters, &gradients, [decayed, others])?;
+            let flags = loss.are_finite.iter().map(|flag| flag.cast(DType::F32));
+            let report: Vec<Tensor> = [loss.loss.cast(DType::F32)]
+                .into_iter()
+                .chain(flags)
+                .collect();
+            let report = Tensor::stack(&report.iter().collect::<Vec<_>>(), 0);
+            Ok([vec![report], parameters, optimizer_state, loss.state].concat())
+        };
+        let step: Program = Box::new(step);
+        let program = SharedProgram(Arc::new(step));
+        let compiled = program.clone();
+        let step: Program = Box::new(move |args| (compiled.0)(args));
+        let stack: Program = Box::new(stacked);
+        let [decayed, others] = optimizer_state;
+        Ok(Self {
+            program,
+            step: jit(step),
+            stack: jit(stack),
+            groups,
+            n_parameters,
+            n_optimizer: n_states.iter().sum(),
+            layers,
+            values: [parameters, decayed, others, state].concat(),
+            rate: None,
+            n_steps: 0,
+            unread: Vec::new(),
+        })
+    }
+
+    /// Begins again with other parameters and another state of the same shapes, and with the
+    /// initial state of the optimizers. The compiled step stays.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for parameters that the optimizers reject.
+    pub fn restart(&mut self, parameters: Vec<Tensor>, state: Vec<Tensor>) -> Result<()> {
+        let [decayed, others] = self.groups.init(&parameters)?;
+        self.set(0, [parameters, decayed, others, state].concat());
+        Ok(())
+    }
+
+    /// Returns the tensor programs of a step with a batch and a learning rate, without computing
+    /// anything, to verify or explain them: a row with the loss and the flags of the layers, then
+    /// the next parameters and states.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for an error of the model's program.
+    pub fn programs(&self, batch: &[&Tensor], rate: f32) -> Result<Vec<Tensor>> {
+        let rate = Tensor::scalar(rate);
+        let args = self
+            .values
+            .iter()
+            .chain([&rate])
+            .chain(batch.iter().copied());
+        Ok((self.program.0)(&args.cloned().collect::<Vec<_>>())?)
+    }
+
+    /// Does a step with a batch and a learning rate.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for an error of the model's program or of the executor. The training is
+    /// then as before the step.
+    pub fn step(&mut self, executor: &dyn Executor, batch: &[&Tensor], rate: f32) -> Result<()> {
+        let rate = match &self.rate {
+            Some((old, tensor)) if old.to_bits() == rate.to_bits() => tensor.clone(),
+            _ => Tensor::scalar(rate).realize(executor)?,
+        };
+        let args: Vec<&Tensor> = self
+            .values
+            .iter()
+            .chain([&rate])
+            .chain(batch.iter().copied())
+            .collect();
+        let mut next = self.step.call(executor, &args)?;
+        self.unread.push(next.remove(0));
+        self.values = next;
+        self.n_steps += 1;
+        Ok(())
+    }
+
+    /// Returns the losses since the last read.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] with the first step in which the output of a layer or the loss is not
+    /// finite, and the first such layer; [`Error::Tensor`] for an error of the executor.
+    pub fn read(&mut self, executor: &dyn Executor) -> Result<Vec<f32>> {
+        if self.unread.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reports: Vec<&Tensor> = self.unread.iter().collect();
+        let reports = self
+            .stack
+            .call(executor, &reports)?
+            .remove(0)
+            .to_host::<f32>()?;
+        let first = self.n_steps - self.unread.len();
+        let mut losses = Vec::with_capacity(self.unread.len());
+        for (number, report) in reports.outer_iter().enumerate() {
+            let flags = report.iter().skip(1);
+            let mut layers = flags.zip(&self.layers).filter(|&(&flag, _)| flag != 1.0);
+            let layer = layers.next().map(|(_, name)| name.clone());
+            let loss = report[0];
+            let layer = layer.or((!loss.is_finite()).then(|| "loss".to_owned()));
+            if let Some(layer) = layer {
+                return Err(Error::NotFinite {
+                    step: first + number,
+                    layer,
+                });
+            }
+            losses.push(loss);
+        }
+        self.unread.clear();
+        Ok(losses)
+    }
+
+    /// Returns the number of steps so far.
+    #[must_use]
+    pub fn n_steps(&self) -> usize {
+        self.n_steps
+    }
+
+    /// Returns the number of steps whose losses were not read yet.
+    #[must_use]
+    pub fn n_unread(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// Returns the parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &[Tensor] {
+        &self.values[..self.n_parameters]
+    }
+
+    /// Returns the state of the optimizers.
+    #[must_use]
+    pub fn optimizer_state(&self) -> &[Tensor] {
+        &self.values[self.n_parameters..][..self.n_optimizer]
+    }
+
+    /// Returns the state of the model.
+    #[must_use]
+    pub fn state(&self) -> &[Tensor] {
+        &self.values[self.n_parameters + self.n_optimizer..]
+    }
+
+    /// Replaces the parameters and states by those of a training after `n_steps` steps.
+    pub(super) fn set(&mut self, n_steps: usize, values: Vec<Tensor>) {
+        self.n_steps = n_steps;
+        self.values = values;
+        self.unread.clear();
+    }
+
+    /// Returns the parameters, the state of the optimizers and the state of the model.
+    pub(super) fn values(&self) -> &[Tensor] {
+        &self.values
+    }
+
+    /// Returns the number of plans that were created for steps.
+    #[must_use]
+    pub fn n_plans(&self) -> u64 {
+        self.step.counters().misses
+    }
+}
+
+fn stacked(reports: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
+    let reports: Vec<&Tensor> = reports.iter().collect();
+    Ok(vec![Tensor::stack(&reports, 0)])
+}
+
+/// Returns an error of a model as an error of its program.
+fn in_program(error: Error) -> tensor_core::Error {
+    match error {
+        Error::Tensor(error) => error,
+        other => tensor_core::Error::BadStep {
+            what: other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,409 @@
+//! Trainings of small networks on the digits that ship: their quality, interruptions, and bad
+//! input.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
+
+mod digits;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use digits::{digits, float_net, pool, product, recipe, relu, with_levels};
+use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
+use quant::train::{Images, Net, NetLayer, Progress, Recipe, Schedule, Training, Update};
+use quant::{Error, FrozenNetwork, InputImage, Result, Window};
+use tensor_core::{Host, Reference};
+
+/// Trains to the end, and returns all losses.
+fn losses(training: &mut Training<'_>) -> Result<Vec<f32>> {
+    let mut losses = Vec::new();
+    training.run(|_, progress| {
+        losses.extend(progress.losses);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(losses)
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|number| number.to_bits()).collect()
+}
+
+fn file(name: &str) -> PathBuf {
+    let name = format!("quant-{}-{name}.safetensors", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
+#[test]
+fn two_bits_learn_the_digits_and_resume_freeze_and_pack() {
+    let ([train, test], host) = (digits(), Host::new());
+    let mut training = Training::new(float_net(), recipe(4), &train, &host).unwrap();
+    losses(&mut training).unwrap();
+    let float = training.trained().unwrap();
+
+    let start =
+        || Training::from_trained(with_levels("w2a2"), &float, recipe(6), &train, &host).unwrap();
+    let mut whole = start();
+    let whole_losses = losses(&mut whole).unwrap();
+    // The same training, interrupted in the middle of an epoch and resumed from a file.
+    let mut first = start();
+    let path = file("resumed");
+    let mut before = Vec::new();
+    first
+        .run(|training, progress| {
+            before.extend(progress.losses);
+            if progress.step < 70 {
+                return Ok(ControlFlow::Continue(()));
+            }
+            training.save(&path)?;
+            Ok(ControlFlow::Break(()))
+        })
+        .unwrap();
+    assert!(first.step() < first.n_steps());
+    let mut resumed =
+        Training::resume(&path, with_levels("w2a2"), recipe(6), &train, &host).unwrap();
+    before.extend(losses(&mut resumed).unwrap());
+    assert_eq!(bits(&before), bits(&whole_losses));
+    assert_eq!(resumed.trained().unwrap(), whole.trained().unwrap());
+
+    let network = whole.trained().unwrap().network().unwrap();
+    let frozen = network.freeze().unwrap();
+    frozen.write(&path).unwrap();
+    let packed = FrozenNetwork::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let of_floats = test.predictions(&host, |codes| {
+        network.outputs_of(&network.input().values_of(codes))
+    });
+    let of_packed = test.predictions(&host, |codes| packed.outputs_of(codes));
+    let (of_floats, of_packed) = (of_floats.unwrap(), of_packed.unwrap());
+    let n_different = of_floats
+        .iter()
+        .zip(&of_packed)
+        .filter(|(a, b)| a != b)
+        .count();
+    assert!(
+        n_different <= 1,
+        "{n_different} of {} predictions differ",
+        test.len()
+    );
+    let accuracy = test.accuracy(&of_packed).unwrap();
+    assert!(accuracy >= 0.9, "{accuracy}");
+    // On the reference, all codes of the layers are equal.
+    let few = test.first(20);
+    let scores = packed.run(few.pixels(), &host).unwrap();
+    assert_eq!(scores, packed.run(few.pixels(), &Reference).unwrap());
+}
+
+#[test]
+fn all_kinds_of_levels_learn() {
+    let ([train, test], host) = (digits(), Host::new());
+    let mut training = Training::new(float_net(), recipe(3), &train, &host).unwrap();
+    losses(&mut training).unwrap();
+    let float = training.trained().unwrap();
+    for levels in ["w1a1", "u2a2", "d1a2", "abc2a3"] {
+        let net = with_levels(levels);
+        let mut training = Training::from_trained(net, &float, recipe(4), &train, &host).unwrap();
+        losses(&mut training).unwrap();
+        let frozen = training
+            .trained()
+            .unwrap()
+            .network()
+            .unwrap()
+            .freeze()
+            .unwrap();
+        let predictions = test
+            .predictions(&host, |codes| frozen.outputs_of(codes))
+            .unwrap();
+        let accuracy = test.accuracy(&predictions).unwrap();
+        assert!(accuracy >= 0.8, "{levels}: {accuracy}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_losses_and_another_seed_others() {
+    let ([train, _], host) = (digits(), Host::new());
+    let train = train.first(230);
+    let run = |recipe: Recipe| {
+        let mut training = Training::new(with_levels("w2a2"), recipe, &train, &host).unwrap();
+        losses(&mut training).unwrap()
+    };
+    let first = run(recipe(2));
+    // 230 images are 4 batches of 50; the last 30 are left out of the epoch.
+    assert_eq!(first.len(), 8);
+    assert_eq!(bits(&first), bits(&run(recipe(2))));
+    let other = Recipe {
+        seed: 1,
+        ..recipe(2)
+    };
+    assert_ne!(bits(&first), bits(&run(other)));
+    let adam = Recipe {
+        update: Update::Adam,
+        schedule: Schedule::Constant(1e-3),
+        ..recipe(10)
+    };
+    let of_adam = run(adam);
+    assert!(of_adam[39] < 0.6 * of_adam[0], "{of_adam:?}");
+}
+
+#[test]
+fn a_batch_of_one_and_a_rate_of_zero_are_trained() {
+    let ([train, _], host) = (digits(), Host::new());
+    let recipe = Recipe {
+        batch: 1,
+        schedule: Schedule::Constant(0.0),
+        weight_decay: 0.0,
+        ..recipe(1)
+    };
+    let mut training = Training::new(with_levels("w1a1"), recipe, &train.first(3), &host).unwrap();
+    let before = training.trained().unwrap();
+    assert_eq!(losses(&mut training).unwrap().len(), 3);
+    assert_eq!(
+        training.trained().unwrap().parameters(),
+        before.parameters()
+    );
+}
+
+#[test]
+fn values_that_are_not_finite_name_the_first_step_and_layer_and_keep_the_checkpoint() {
+    let ([train, _], host) = (digits(), Host::new());
+    // The first two steps have a usual rate, the next one an enormous rate.
+    let recipe = Recipe {
+        batch: 500,
+        schedule: Schedule::Stages(vec![(1, 0.01), (1, 3e38)]),
+        ..recipe(3)
+    };
+    let path = file("kept");
+    let mut training = Training::new(float_net(), recipe.clone(), &train, &host).unwrap();
+    let mut n_saved = 0;
+    let error = training.run(|training, progress: Progress| {
+        if progress.n_epochs == 1 {
+            training.save(&path)?;
+            n_saved = progress.step;
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    let error = error.unwrap_err();
+    // Step 3 has parameters that step 2 could still use, but changed by the enormous rate.
+    let Error::NotFinite { step, ref layer } = error else {
+        panic!("{error}")
+    };
+    assert!((3..6).contains(&step) && layer == "conv1", "{error}");
+    assert!(matches!(training.save(&path), Err(Error::NotFinite { .. })));
+    assert!(matches!(training.trained(), Err(Error::NotFinite { .. })));
+    let resumed = Training::resume(&path, float_net(), recipe, &train, &host).unwrap();
+    assert_eq!((n_saved, resumed.step()), (3, 3));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_checkpoint_of_another_net_or_recipe_or_cut_short_is_an_error() {
+    let ([train, _], host) = (digits(), Host::new());
+    let train = train.first(100);
+    let path = file("other");
+    Training::new(with_levels("w2a2"), recipe(1), &train, &host)
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    let resume = |net: Net, recipe: Recipe| {
+        Training::resume(&path, net, recipe, &train, &host).map(|training| training.step())
+    };
+    assert_eq!(resume(with_levels("w2a2"), recipe(1)).unwrap(), 0);
+    for (net, recipe, key) in [
+        (with_levels("w1a1"), recipe(1), "net"),
+        (float_net(), recipe(1), "net"),
+        (with_levels("w2a2"), recipe(2), "recipe"),
+    ] {
+        match resume(net, recipe).unwrap_err() {
+            Error::ModelFile { key: actual, .. } => assert_eq!(actual, key),
+            other => panic!("{other}"),
+        }
+    }
+    let whole = std::fs::read(&path).unwrap();
+    for len in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        let error = resume(with_levels("w2a2"), recipe(1)).unwrap_err();
+        assert!(matches!(error, Error::Tensor(_)), "{len} bytes: {error}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let error = resume(with_levels("w2a2"), recipe(1)).unwrap_err();
+    assert!(error.to_string().contains("safetensors"), "{error}");
+    // A folder that does not exist.
+    let mut training = Training::new(with_levels("w2a2"), recipe(1), &train, &host).unwrap();
+    assert!(training.save(path.join("missing").join("file")).is_err());
+}
+
+#[test]
+fn bad_options_are_errors_with_their_values() {
+    let ([train, _], host) = (digits(), Host::new());
+    let train = train.first(100);
+    let start =
+        |recipe: Recipe| Training::new(with_levels("w2a2"), recipe, &train, &host).map(drop);
+    let rate = |rate: f32| Recipe {
+        schedule: Schedule::Constant(rate),
+        ..recipe(1)
+    };
+    let batch = |batch: usize| Recipe { batch, ..recipe(1) };
+    for (recipe, text) in [
+        (rate(f32::NAN), "learning rate is NaN"),
+        (rate(f32::INFINITY), "learning rate is inf"),
+        (rate(-0.1), "learning rate is -0.1"),
+        (
+            Recipe {
+                schedule: Schedule::Stages(Vec::new()),
+                ..recipe(1)
+            },
+            "number of rates is 0",
+        ),
+        (batch(0), "batch is 0"),
+        (batch(101), "batch is 101"),
+        (
+            Recipe {
+                read_every: 0,
+                ..recipe(1)
+            },
+            "read_every is 0",
+        ),
+        (
+            Recipe {
+                weight_decay: f64::NAN,
+                ..recipe(1)
+            },
+            "weight decay",
+        ),
+        (
+            Recipe {
+                update: Update::Sgd { momentum: 1.0 },
+                ..recipe(1)
+            },
+            "momentum",
+        ),
+    ] {
+        let error = start(recipe).unwrap_err().to_string();
+        assert!(error.contains(text), "{error} ({text})");
+    }
+    // No epochs are no steps.
+    let mut training = Training::new(with_levels("w2a2"), recipe(0), &train, &host).unwrap();
+    assert!(losses(&mut training).unwrap().is_empty());
+    // Images of another size, and another number of classes.
+    let other = Images::new([2, 2, 1], vec![0; 8], vec![0, 1], 10).unwrap();
+    let error = Training::new(with_levels("w2a2"), recipe(1), &other, &host).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::ImageShape { .. } | Error::InvalidNumber { .. }
+        ),
+        "{error}"
+    );
+    let other = Images::new([8, 8, 1], vec![0; 6400], vec![0; 100], 11).unwrap();
+    let error = Training::new(with_levels("w2a2"), recipe(1), &other, &host).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Length {
+                actual: 10,
+                expected: 11,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn bad_nets_are_errors_with_the_layer() {
+    let input = || InputImage::unit([8, 8, 1]);
+    let error = |layers: Vec<(&str, NetLayer)>| Net::new(input(), layers).unwrap_err().to_string();
+    assert!(error(Vec::new()).contains("empty"));
+    let twice = error(vec![("a", product(2, 3)), ("a", product(2, 3))]);
+    assert!(twice.contains("two layers have the name \"a\""), "{twice}");
+    let wide = error(vec![("a", product(2, 3)), ("b", product(2, 9))]);
+    assert!(
+        wide.contains("layer \"b\"") && wide.contains("[6, 6]"),
+        "{wide}"
+    );
+    let grouped = QuantConv2d {
+        n_groups: 3,
+        ..QuantConv2d::new(6, Window::new([3, 3]))
+    };
+    let grouped = error(vec![("a", NetLayer::Conv2d(grouped))]);
+    assert!(
+        grouped.contains("1 channels") && grouped.contains("3 groups"),
+        "{grouped}"
+    );
+    for n_outputs in [0, 1 << 21] {
+        let none = error(vec![("a", NetLayer::Linear(QuantLinear::new(n_outputs)))]);
+        assert!(none.contains("layer \"a\""), "{none}");
+    }
+    for bits in [0, 5, 9] {
+        let levels = ActivationLevels::Lq { bits };
+        let many = error(vec![("a", NetLayer::Activation(levels))]);
+        assert!(many.contains("number of bits"), "{many}");
+    }
+    let nan = InputImage {
+        scale: vec![f32::NAN],
+        ..input()
+    };
+    assert!(Net::new(nan, vec![("a", product(2, 3))]).is_err());
+    // Orders that cannot be exported can be trained.
+    let net = Net::new(
+        input(),
+        vec![("a", product(2, 3)), ("act", relu()), ("pool", pool())],
+    );
+    let net = net.unwrap();
+    let parameters: Vec<Vec<f32>> = net
+        .parameters()
+        .iter()
+        .map(|(_, slot)| vec![0.5; slot.shape.iter().product()])
+        .collect();
+    let error = net.network(&parameters, &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("layer \"pool\"") && error.contains("wrong place"),
+        "{error}"
+    );
+    let error = net.network(&parameters[1..], &[]).unwrap_err();
+    assert!(matches!(error, Error::Length { .. }), "{error}");
+}
+
+#[test]
+fn bad_images_are_errors() {
+    let new = |len: usize, labels: Vec<u32>| Images::new([2, 2, 1], vec![0; len], labels, 3);
+    assert!(matches!(
+        new(8, vec![0, 3]).unwrap_err(),
+        Error::Label {
+            index: 1,
+            label: 3,
+            ..
+        }
+    ));
+    assert!(matches!(
+        new(7, vec![0, 1]).unwrap_err(),
+        Error::Length { .. }
+    ));
+    assert!(matches!(
+        new(0, Vec::new()).unwrap_err(),
+        Error::Empty { .. }
+    ));
+    let images = new(8, vec![0, 2]).unwrap();
+    assert!(images.split_at(0).is_err() && images.split_at(2).is_err());
+    assert!(images.accuracy(&[0]).is_err());
+    assert!((images.accuracy(&[1, 2]).unwrap() - 0.5).abs() < f64::EPSILON);
+    assert!(Images::read_idx("no-such-file", "no-such-file", 10).is_err());
+}
+
+#[test]
+fn schedules_have_the_rates_of_their_definitions() {
+    let cosine = Schedule::Cosine {
+        first: 1.0,
+        last: 0.5,
+    };
+    let rates: Vec<f32> = [0, 50, 100]
+        .iter()
+        .map(|&step| cosine.rate(step, 100, 10))
+        .collect();
+    assert_eq!(rates, [1.0, 0.75, 0.5]);
+    let stages = Schedule::Stages(vec![(2, 0.5), (1, 0.25)]);
+    let rates: Vec<f32> = [0, 19, 20, 29, 30, 99]
+        .iter()
+        .map(|&s| stages.rate(s, 100, 10))
+        .collect();
+    assert_eq!(rates, [0.5, 0.5, 0.25, 0.25, 0.25, 0.25]);
+    assert_eq!(Schedule::Constant(0.125).rate(7, 100, 10), 0.125);
+}

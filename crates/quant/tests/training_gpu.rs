@@ -1,0 +1,122 @@
+//! Training steps on every adapter of the machine, compared with the reference executor.
+#![cfg(feature = "gpu")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
+
+mod digits;
+
+use std::ops::ControlFlow;
+
+use digits::{digits, recipe, with_levels};
+use gpu_wgsl::check::{compare_steps, every_adapter};
+use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
+use quant::train::{Net, NetLayer, Recipe, Training};
+use quant::{InputImage, Window};
+use tensor_core::exec::Coverage;
+
+/// A network that the reference executor trains in seconds.
+fn small_net(levels: &str) -> Net {
+    let activation = || NetLayer::Activation(ActivationLevels::Relu);
+    let layers = vec![
+        (
+            "conv1",
+            NetLayer::Conv2d(QuantConv2d::new(4, Window::new([3, 3]))),
+        ),
+        ("pool1", digits::pool()),
+        ("norm1", digits::norm()),
+        ("act1", activation()),
+        (
+            "conv2",
+            NetLayer::Conv2d(QuantConv2d::new(6, Window::new([2, 2]))),
+        ),
+        ("norm2", digits::norm()),
+        ("act2", activation()),
+        (
+            "classes",
+            NetLayer::Linear(QuantLinear::new(10).with_bias()),
+        ),
+    ];
+    let net = Net::new(InputImage::unit([8, 8, 1]), layers).unwrap();
+    net.with_levels(levels.parse().unwrap())
+}
+
+#[test]
+fn the_first_steps_are_those_of_the_reference() {
+    let [train, _] = digits();
+    let recipe = Recipe {
+        batch: 4,
+        read_every: 1,
+        ..recipe(1)
+    };
+    for gpu in every_adapter() {
+        for (levels, n_steps) in [("w2a2", 20), ("abc2a2", 2)] {
+            let net = small_net(levels);
+            let mut training = Training::new(net, recipe.clone(), &train, gpu).unwrap();
+            let mut coverage = Coverage::default();
+            for _ in 0..n_steps {
+                let programs = training.programs().unwrap();
+                let programs: Vec<_> = programs.iter().collect();
+                match compare_steps(gpu, &programs) {
+                    Ok(of_step) => coverage += of_step,
+                    Err(error) => panic!("{}: {error}", gpu.adapter().name),
+                }
+                training.run(|_, _| Ok(ControlFlow::Break(()))).unwrap();
+            }
+            assert!(coverage.n_elements > 1000, "{coverage:?}");
+            assert!(coverage.share_undecided() <= 0.01, "{levels}: {coverage:?}");
+        }
+        assert!(gpu.fallbacks().is_empty(), "{:?}", gpu.fallbacks());
+    }
+}
+
+#[test]
+fn a_training_on_a_device_learns_and_resumes_to_the_same_bits() {
+    let [train, test] = digits();
+    for gpu in every_adapter() {
+        let start = || Training::new(with_levels("w2a2"), recipe(2), &train, gpu).unwrap();
+        let mut whole = start();
+        let mut losses = Vec::new();
+        whole
+            .run(|_, progress| {
+                losses.extend(progress.losses);
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        let path = std::env::temp_dir().join(format!("quant-gpu-{}", std::process::id()));
+        let mut first = start();
+        let stop = |training: &mut Training<'_>, _| {
+            training.save(&path)?;
+            Ok(ControlFlow::Break(()))
+        };
+        first.run(stop).unwrap();
+        let mut resumed =
+            Training::resume(&path, with_levels("w2a2"), recipe(2), &train, gpu).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut after = Vec::new();
+        resumed
+            .run(|_, progress| {
+                after.extend(progress.losses);
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        let skipped = losses.len() - after.len();
+        assert!(skipped > 0);
+        let bits = |losses: &[f32]| losses.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&losses[skipped..]), bits(&after));
+        let frozen = whole
+            .trained()
+            .unwrap()
+            .network()
+            .unwrap()
+            .freeze()
+            .unwrap();
+        let of_device = test
+            .predictions(gpu, |codes| frozen.outputs_of(codes))
+            .unwrap();
+        let host = tensor_core::Host::new();
+        let of_host = test
+            .predictions(&host, |codes| frozen.outputs_of(codes))
+            .unwrap();
+        assert_eq!(of_device, of_host);
+        assert!(test.accuracy(&of_host).unwrap() > 0.7);
+    }
+}
