@@ -250,7 +250,8 @@ pub enum Error {
     NotFinite {
         /// The first step with such values, counted from 0.
         step: usize,
-        /// The first layer with such an output in this step, or "loss".
+        /// The first layer with such an output in this step, "loss", or the name of a tensor after
+        /// the step.
         layer: String,
     },
     /// An error of one layer of a network.

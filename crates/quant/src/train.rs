@@ -63,6 +63,7 @@
 //! # Ok::<(), quant::Error>(())
 //! ```
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -71,7 +72,7 @@ use tensor_core::rng::Philox;
 use tensor_core::{Compiled, Executor, Tensor, jit, loss};
 
 use crate::error::{Error, Result, check};
-use crate::layers::{Slot, Start};
+use crate::layers::{BatchNorm, Slot, Start};
 use crate::network::{InputImage, Network};
 
 use checkpoint::Identity;
@@ -197,7 +198,7 @@ impl Trained {
 /// The progress of a training, for a callback.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The number of steps so far, and of all steps.
+    /// The number of steps so far.
     pub step: usize,
     /// The number of all steps.
     pub n_steps: usize,
@@ -325,19 +326,18 @@ impl<'a> Training<'a> {
         executor: &'a dyn Executor,
     ) -> Result<Self> {
         let known = trained.net.parameters();
+        let known = known.iter().map(|(name, _)| name).zip(&trained.parameters);
+        let known: HashMap<&String, &Vec<f32>> = known.collect();
         let streams = (0..).map(|number| Philox::new(recipe.seed).stream(number));
         let parameters = net.parameters();
-        let parameters = parameters
-            .iter()
-            .zip(streams)
-            .map(|((name, slot), stream)| {
-                let is_same =
-                    |(other, known): &(String, Slot)| other == name && known.shape == slot.shape;
-                match known.iter().position(is_same) {
-                    Some(place) => trained.parameters[place].clone(),
-                    None => started(slot, stream),
-                }
-            });
+        let parameters = parameters.iter().zip(streams);
+        let parameters = parameters.map(|((name, slot), stream)| {
+            let own = started(slot, stream);
+            match known.get(name) {
+                Some(trained) if trained.len() == own.len() => (*trained).clone(),
+                _ => own,
+            }
+        });
         let parameters = parameters.collect();
         let mut training = Self::with_parameters(net, recipe, images, executor, parameters)?;
         training.copy_averages(trained)?;
@@ -346,20 +346,19 @@ impl<'a> Training<'a> {
 
     /// Copies the averages of batch normalizations.
     fn copy_averages(&mut self, trained: &Trained) -> Result<()> {
-        let known = trained.net.state(&trained.parameters)?;
-        let own = self
-            .net
-            .state(&self.host_values(self.steps.parameters())?)?;
-        let first = self.steps.values().len() - own.len();
+        let known = trained.net.state_names().into_iter().zip(&trained.state);
+        let known: HashMap<String, &Vec<f32>> = known.collect();
+        let names = self.net.state_names();
         let mut values = self.steps.values().to_vec();
-        for (place, (name, slot)) in own.iter().enumerate() {
-            let is_average = slot.name == "mean" || slot.name == "variance";
-            let is_same =
-                |(other, known): &(String, Slot)| other == name && known.shape == slot.shape;
-            if let (true, Some(from)) = (is_average, known.iter().position(is_same)) {
-                let numbers = trained.state[from].clone();
-                let tensor = Tensor::from_vec(&slot.shape, numbers).realize(self.executor)?;
-                values[first + place] = tensor;
+        let first = values.len() - names.len();
+        for (name, value) in names.iter().zip(&mut values[first..]) {
+            let is_average = BatchNorm::STATE
+                .iter()
+                .any(|own| name.ends_with(&format!(".{own}")));
+            let shape = value.shape()?.to_vec();
+            let numbers = known.get(name).filter(|numbers| shape == [numbers.len()]);
+            if let (true, Some(numbers)) = (is_average, numbers) {
+                *value = Tensor::from_vec(&shape, numbers.to_vec()).realize(self.executor)?;
             }
         }
         self.steps.set(0, values);
@@ -381,7 +380,7 @@ impl<'a> Training<'a> {
     ) -> Result<Self> {
         let mut training = Self::new(net, recipe, images, executor)?;
         let identity = training.identity();
-        let named = training.named_values()?;
+        let named = training.named_values();
         let (n_steps, tensors) = checkpoint::read(path.as_ref(), &identity, &named)?;
         let all: Vec<&Tensor> = tensors.iter().collect();
         let values = Tensor::realize_all(&all, executor)?;
@@ -424,7 +423,7 @@ impl<'a> Training<'a> {
             });
         }
         let state = net.state(&parameters)?;
-        let state = state.iter().map(|(_, slot)| {
+        let state = state.iter().map(|slot| {
             let numbers = started(slot, Philox::new(recipe.seed));
             Tensor::from_vec(&slot.shape, numbers).realize(executor)
         });
@@ -527,19 +526,21 @@ impl<'a> Training<'a> {
     }
 
     /// Writes a checkpoint. An existing file is replaced once the new one is complete, and only if
-    /// all values so far are finite.
+    /// all values so far and all numbers of the checkpoint are finite.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] with the step and the layer; [`Error::Tensor`] for an error of the
-    /// executor or of the file system.
+    /// [`Error::NotFinite`] with the step and the layer or tensor; [`Error::Tensor`] for an error of
+    /// the executor or of the file system.
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.steps.read(self.executor)?;
-        checkpoint::write(
-            path.as_ref(),
-            &self.identity(),
-            self.step(),
-            &self.named_values()?,
-        )
+        let named = self.named_values();
+        for (name, tensor) in &named {
+            // The number of steps of an optimizer is an integer.
+            if tensor.dtype()?.is_float() {
+                self.finite_numbers(name, tensor)?;
+            }
+        }
+        checkpoint::write(path.as_ref(), &self.identity(), self.step(), &named)
     }
 
     /// Returns the network with the current parameters.
@@ -548,19 +549,28 @@ impl<'a> Training<'a> {
     /// [`Error::NotFinite`]; [`Error::Tensor`] for an error of the executor.
     pub fn trained(&mut self) -> Result<Trained> {
         self.steps.read(self.executor)?;
+        let names = self.net.parameters().into_iter().map(|(name, _)| name);
+        let parameters = names.zip(self.steps.parameters());
+        let state = self.net.state_names().into_iter().zip(self.steps.state());
+        let numbers = |(name, tensor): (String, &Tensor)| self.finite_numbers(&name, tensor);
         Ok(Trained {
             net: self.net.clone(),
-            parameters: self.host_values(self.steps.parameters())?,
-            state: self.host_values(self.steps.state())?,
+            parameters: parameters.map(numbers).collect::<Result<_>>()?,
+            state: state.map(numbers).collect::<Result<_>>()?,
         })
     }
 
-    fn host_values(&self, tensors: &[Tensor]) -> Result<Vec<Vec<f32>>> {
-        let numbers = tensors.iter().map(|tensor| {
-            let numbers = tensor.to_host::<f32>()?;
-            Ok(numbers.into_iter().collect())
-        });
-        numbers.collect()
+    /// Returns the numbers of a tensor. The last step can have made them infinite without a flag,
+    /// because flags describe the values before the update.
+    fn finite_numbers(&self, name: &str, tensor: &Tensor) -> Result<Vec<f32>> {
+        let numbers: Vec<f32> = tensor.to_host::<f32>()?.into_iter().collect();
+        if numbers.iter().all(|number| number.is_finite()) {
+            return Ok(numbers);
+        }
+        Err(Error::NotFinite {
+            step: self.step().saturating_sub(1),
+            layer: name.to_owned(),
+        })
     }
 
     fn identity(&self) -> Identity {
@@ -570,16 +580,16 @@ impl<'a> Training<'a> {
         }
     }
 
-    fn named_values(&self) -> Result<Vec<(String, &Tensor)>> {
-        let parameters = self.net.parameters();
-        let names = parameters
-            .iter()
-            .map(|(name, _)| format!("parameter.{name}"));
+    /// Returns the tensors of a checkpoint.
+    fn named_values(&self) -> Vec<(String, &Tensor)> {
+        let parameters = self.net.parameters().into_iter();
+        let parameters = parameters.map(|(name, _)| format!("parameter.{name}"));
         let n_optimizer = self.steps.optimizer_state().len();
         let optimizer = (0..n_optimizer).map(|number| format!("optimizer.{number}"));
-        let state = (0..self.steps.state().len()).map(|number| format!("state.{number}"));
-        let names = names.chain(optimizer).chain(state);
-        Ok(names.zip(self.steps.values()).collect())
+        let state = self.net.state_names().into_iter();
+        let state = state.map(|name| format!("state.{name}"));
+        let names = parameters.chain(optimizer).chain(state);
+        names.zip(self.steps.values()).collect()
     }
 }
 

@@ -156,6 +156,11 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         Ok(program.map_err(|error| error.at(caller))?.plan.clone())
     }
 
+    /// Returns the function, whose programs can be explained or verified without a call.
+    pub fn function(&self) -> &F {
+        &self.function
+    }
+
     /// Returns the statistics of all calls so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

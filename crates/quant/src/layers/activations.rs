@@ -75,6 +75,14 @@ impl ActivationLevels {
         }
     }
 
+    /// Returns the names of the tensors of the state.
+    pub(crate) fn state_names(&self) -> &'static [&'static str] {
+        match self {
+            Self::Lq { .. } | Self::Uniform { .. } => &LearnedLevels::STATE,
+            _ => &[],
+        }
+    }
+
     fn learned(&self) -> Result<Option<LearnedLevels>> {
         Ok(match *self {
             Self::Lq { bits } => Some(LearnedLevels {

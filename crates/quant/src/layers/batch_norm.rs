@@ -69,12 +69,16 @@ impl BatchNorm {
         ]
     }
 
+    /// The names of the tensors of the state.
+    pub(crate) const STATE: [&str; 2] = ["mean", "variance"];
+
     /// Returns the state for a number of channels.
     #[must_use]
     pub fn state(&self, n_channels: usize) -> Vec<Slot> {
+        let [mean, variance] = Self::STATE;
         vec![
-            Slot::new("mean", &[n_channels], Start::Constant(0.0)),
-            Slot::new("variance", &[n_channels], Start::Constant(1.0)),
+            Slot::new(mean, &[n_channels], Start::Constant(0.0)),
+            Slot::new(variance, &[n_channels], Start::Constant(1.0)),
         ]
     }
 

@@ -24,6 +24,9 @@ pub(super) struct Quantized {
 }
 
 impl LearnedLevels {
+    /// The names of the tensors of the state.
+    pub(super) const STATE: [&str; 3] = ["basis", "basis_sum", "basis_bias"];
+
     /// Returns the state before the first step: the basis, and the average without bias after one
     /// update with this basis. `bases` are the bases of all channels.
     pub(super) fn state(&self, bases: &[Vec<f64>]) -> Vec<Slot> {
@@ -37,10 +40,11 @@ impl LearnedLevels {
             .iter()
             .map(|number| number * (1.0 - DECAY))
             .collect();
+        let [basis, basis_sum, basis_bias] = Self::STATE;
         vec![
-            Slot::new("basis", &shape, Start::Numbers(numbers)),
-            Slot::new("basis_sum", &shape, Start::Numbers(sum)),
-            Slot::new("basis_bias", &[], Start::Constant(DECAY)),
+            Slot::new(basis, &shape, Start::Numbers(numbers)),
+            Slot::new(basis_sum, &shape, Start::Numbers(sum)),
+            Slot::new(basis_bias, &[], Start::Constant(DECAY)),
         ]
     }
 

@@ -33,7 +33,7 @@ impl MaxPool {
         self.window
     }
 
-    /// Returns the height and the width of the output.
+    /// Returns the size `[height, width, channels]` of the output for an image of a size.
     ///
     /// # Errors
     /// As [`Window::output_size`].

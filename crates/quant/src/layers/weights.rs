@@ -14,8 +14,8 @@ use crate::population::Sample;
 use crate::qem::{Qem, least_squares_of};
 use crate::quantizer::Quantizer;
 
-/// The levels of the weights of a layer. Backward, the derivative with respect to a level is that
-/// with respect to its weight.
+/// The levels of the weights of a layer. Backward, the derivative with respect to a weight is the
+/// derivative with respect to its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightLevels {
     /// Floats.
@@ -73,10 +73,12 @@ impl WeightLevels {
         }
     }
 
-    /// Returns whether the weights are quantised.
-    #[must_use]
-    pub fn is_quantized(&self) -> bool {
-        *self != Self::Float
+    /// Returns the names of the tensors of the state.
+    pub(crate) fn state_names(&self) -> &'static [&'static str] {
+        match self {
+            Self::Lq { .. } | Self::Uniform { .. } => &LearnedLevels::STATE,
+            _ => &[],
+        }
     }
 
     fn learned(&self) -> Result<Option<LearnedLevels>> {

@@ -123,24 +123,14 @@ impl NetLayer {
         }
     }
 
-    /// Returns the number of tensors in the state.
-    fn state_len(&self) -> usize {
-        let learned = |is_learned: bool| if is_learned { 3 } else { 0 };
-        let of_weights = |levels: &WeightLevels| {
-            learned(matches!(
-                levels,
-                WeightLevels::Lq { .. } | WeightLevels::Uniform { .. }
-            ))
-        };
+    /// Returns the names of the tensors of the state.
+    fn state_names(&self) -> &'static [&'static str] {
         match self {
-            Self::Conv2d(layer) => of_weights(&layer.levels),
-            Self::Linear(layer) => of_weights(&layer.levels),
-            Self::MaxPool(_) => 0,
-            Self::BatchNorm(_) => 2,
-            Self::Activation(levels) => learned(matches!(
-                levels,
-                ActivationLevels::Lq { .. } | ActivationLevels::Uniform { .. }
-            )),
+            Self::Conv2d(layer) => layer.levels.state_names(),
+            Self::Linear(layer) => layer.levels.state_names(),
+            Self::MaxPool(_) => &[],
+            Self::BatchNorm(_) => &BatchNorm::STATE,
+            Self::Activation(levels) => levels.state_names(),
         }
     }
 
@@ -161,9 +151,10 @@ impl Net {
     /// Creates a network of named layers.
     ///
     /// # Errors
-    /// [`Error::Empty`] without layers; [`Error::Layer`] with the error of a layer that does not
-    /// fit its input or whose options are invalid, and with [`Error::ModelFile`] for a name that
-    /// occurs twice.
+    /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] for a scale or an offset of the
+    /// input that is not finite; [`Error::LayerName`] for a name that occurs twice;
+    /// [`Error::Layer`] with the error of a layer that does not fit its input or whose options are
+    /// invalid.
     pub fn new(input: InputImage, layers: Vec<(&str, NetLayer)>) -> Result<Self> {
         let operation = "Net::new";
         if layers.is_empty() {
@@ -300,13 +291,24 @@ impl Net {
         slots.collect()
     }
 
-    /// Returns the state of all layers before the first step with these parameters, with names such
-    /// as `norm1.mean`.
+    /// Returns the names of all tensors of the state, such as `norm1.mean`.
+    #[must_use]
+    pub fn state_names(&self) -> Vec<String> {
+        let layers = self.layers.iter();
+        let names = layers.flat_map(|(name, layer)| {
+            let of_layer = layer.state_names().iter();
+            of_layer.map(move |tensor| format!("{name}.{tensor}"))
+        });
+        names.collect()
+    }
+
+    /// Returns the state of all layers before the first step with these parameters, in the order of
+    /// [`state_names`](Self::state_names).
     ///
     /// # Errors
     /// [`Error::Layer`] with [`Error::NotANumber`] or [`Error::InvalidNumber`] for weights that are
     /// not finite; [`Error::Length`] for another number of parameters than the net has.
-    pub fn state(&self, parameters: &[Vec<f32>]) -> Result<Vec<(String, Slot)>> {
+    pub fn state(&self, parameters: &[Vec<f32>]) -> Result<Vec<Slot>> {
         check_count(
             "Net::state",
             "parameters",
@@ -321,7 +323,7 @@ impl Net {
             let state = layer
                 .state(image, own)
                 .map_err(|error| error.in_layer(name))?;
-            slots.extend(named(name, state));
+            slots.extend(state);
         }
         Ok(slots)
     }
@@ -341,7 +343,7 @@ impl Net {
             parameters.len(),
             self.parameters().len(),
         )?;
-        let state_len = self.layers.iter().map(|(_, layer)| layer.state_len()).sum();
+        let state_len = self.state_names().len();
         check_count(operation, "state", state.len(), state_len)?;
         let mut net = NetOutput {
             output: x.clone(),
@@ -351,7 +353,7 @@ impl Net {
         let (mut parameters, mut state) = (parameters, state);
         for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
             let (own, others) = parameters.split_at(layer.parameters(image).len());
-            let (own_state, other_states) = state.split_at(layer.state_len());
+            let (own_state, other_states) = state.split_at(layer.state_names().len());
             (parameters, state) = (others, other_states);
             let applied = layer.apply(&net.output, own, own_state);
             let applied = applied.map_err(|error| error.in_layer(name))?;
@@ -381,7 +383,7 @@ impl Net {
             parameters.len(),
             self.parameters().len(),
         )?;
-        let state_len = self.layers.iter().map(|(_, layer)| layer.state_len()).sum();
+        let state_len = self.state_names().len();
         check_count(operation, "state", state.len(), state_len)?;
         let (mut parameters, mut state) = (parameters, state);
         let mut layers: Vec<Layer> = Vec::new();
@@ -389,7 +391,7 @@ impl Net {
         let mut place = 4;
         for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
             let (own, others) = parameters.split_at(layer.parameters(image).len());
-            let (own_state, other_states) = state.split_at(layer.state_len());
+            let (own_state, other_states) = state.split_at(layer.state_names().len());
             (parameters, state) = (others, other_states);
             let merge = || -> Result<(usize, Layer)> {
                 let previous = layers.last().cloned();

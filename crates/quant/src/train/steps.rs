@@ -48,23 +48,12 @@ pub struct Loss {
 /// An optimizer that can be shared among threads.
 pub type SharedOptimizer = Box<dyn Optimizer + Send + Sync>;
 
-/// The function of a step, which is compiled and can be inspected.
-#[derive(Clone)]
-struct SharedProgram(Arc<Program>);
-
-impl fmt::Debug for SharedProgram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedProgram").finish_non_exhaustive()
-    }
-}
-
 /// A function of tensors that is compiled.
 pub(super) type Program = Box<dyn Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>> + Send + Sync>;
 
 /// A training that does steps on batches of the caller's choice.
 #[derive(Debug)]
 pub struct Steps {
-    program: SharedProgram,
     step: Compiled<Program>,
     stack: Compiled<Program>,
     groups: Arc<Groups>,
@@ -73,6 +62,7 @@ pub struct Steps {
     layers: Vec<String>,
     /// Parameters, then the state of the optimizer, then the state of the model.
     values: Vec<Tensor>,
+    /// The rate of the last step, with its copy on the executor.
     rate: Option<(f32, Tensor)>,
     /// The number of steps so far.
     n_steps: usize,
@@ -121,26 +111,17 @@ impl Groups {
         gradients: &[Tensor],
         state: [&[Tensor]; 2],
     ) -> tensor_core::Result<[Vec<Tensor>; 2]> {
-        let mut next = [true, false]
-            .into_iter()
-            .zip(state)
-            .map(|(is_decayed, state)| {
-                let gradients = self.of(is_decayed, gradients).into_iter().cloned();
-                let gradients: Vec<Tensor> = gradients.collect();
-                let parameters = self.of(is_decayed, parameters);
-                let optimizer = self.optimizer(is_decayed);
-                optimizer.step_with_rate(rate, &parameters, &gradients, state)
-            });
-        let mut take = || {
-            next.next()
-                .unwrap_or_else(|| unreachable!("there are two groups"))
+        let step = |is_decayed, state| {
+            let gradients = self.of(is_decayed, gradients).into_iter().cloned();
+            let gradients: Vec<Tensor> = gradients.collect();
+            let parameters = self.of(is_decayed, parameters);
+            let optimizer = self.optimizer(is_decayed);
+            optimizer.step_with_rate(rate, &parameters, &gradients, state)
         };
-        let (decayed, others) = (take()?, take()?);
+        let (decayed, others) = (step(true, state[0])?, step(false, state[1])?);
         let state = [decayed.state, others.state].concat();
-        let (mut decayed, mut others) = (
-            decayed.parameters.into_iter(),
-            others.parameters.into_iter(),
-        );
+        let mut decayed = decayed.parameters.into_iter();
+        let mut others = others.parameters.into_iter();
         let parameters = self.is_decayed.iter().filter_map(|&is_decayed| {
             if is_decayed {
                 decayed.next()
@@ -194,14 +175,9 @@ impl Steps {
             let report = Tensor::stack(&report.iter().collect::<Vec<_>>(), 0);
             Ok([vec![report], parameters, optimizer_state, loss.state].concat())
         };
-        let step: Program = Box::new(step);
-        let program = SharedProgram(Arc::new(step));
-        let compiled = program.clone();
-        let step: Program = Box::new(move |args| (compiled.0)(args));
-        let stack: Program = Box::new(stacked);
+        let (step, stack): (Program, Program) = (Box::new(step), Box::new(stacked));
         let [decayed, others] = optimizer_state;
         Ok(Self {
-            program,
             step: jit(step),
             stack: jit(stack),
             groups,
@@ -239,7 +215,7 @@ impl Steps {
             .iter()
             .chain([&rate])
             .chain(batch.iter().copied());
-        Ok((self.program.0)(&args.cloned().collect::<Vec<_>>())?)
+        Ok(self.step.function()(&args.cloned().collect::<Vec<_>>())?)
     }
 
     /// Does a step with a batch and a learning rate.
@@ -250,7 +226,11 @@ impl Steps {
     pub fn step(&mut self, executor: &dyn Executor, batch: &[&Tensor], rate: f32) -> Result<()> {
         let rate = match &self.rate {
             Some((old, tensor)) if old.to_bits() == rate.to_bits() => tensor.clone(),
-            _ => Tensor::scalar(rate).realize(executor)?,
+            _ => {
+                let tensor = Tensor::scalar(rate).realize(executor)?;
+                self.rate = Some((rate, tensor.clone()));
+                tensor
+            }
         };
         let args: Vec<&Tensor> = self
             .values
@@ -341,14 +321,9 @@ impl Steps {
     pub(super) fn values(&self) -> &[Tensor] {
         &self.values
     }
-
-    /// Returns the number of plans that were created for steps.
-    #[must_use]
-    pub fn n_plans(&self) -> u64 {
-        self.step.counters().misses
-    }
 }
 
+/// Stacks the reports of several steps.
 fn stacked(reports: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
     let reports: Vec<&Tensor> = reports.iter().collect();
     Ok(vec![Tensor::stack(&reports, 0)])
