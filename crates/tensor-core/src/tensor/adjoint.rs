@@ -263,7 +263,9 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
         undone.sum_repeated_axes()?;
         undone.separate_diagonals()?;
         undone.sort_axes()?;
-        for source in 0..to.len() {
+        // The innermost axis comes first: what must be stored between two sums of windows then has
+        // whole axes of the source behind the windows, without gaps.
+        for source in (0..to.len()).rev() {
             undone.restore(source)?;
         }
         Ok(undone.tensor)
@@ -440,24 +442,33 @@ impl<'a> Undone<'a> {
     }
 
     /// Merges the axes of the gradient that step along one axis of the source into that axis, of
-    /// the source's length; elements that no step reaches are 0. The axes are sorted and the axes
-    /// of the source before this one are restored, so the result is at position `source`.
+    /// the source's length; elements that no step reaches are 0. The axes are sorted, and the axes
+    /// of the source after this one are restored.
     fn restore(&mut self, source: usize) -> Result<()> {
         if self.separated(source).is_some() {
             return Ok(());
         }
+        let n_places = |before: usize| match self.separated(before) {
+            Some(_) => 1,
+            None => self.walked(before).len(),
+        };
+        let place: usize = (0..source).map(n_places).sum();
         let row = self.rows[source].clone();
         let mut backwards = false;
         match self.walked(source)[..] {
             [] => {
-                self.tensor = self.tensor.expand_dims(source.cast_signed());
-                self.axes.insert(source, Axis::Source(source));
+                self.tensor = self.tensor.expand_dims(place.cast_signed());
+                self.axes.insert(place, Axis::Source(source));
             }
             [axis] => {
-                self.restore_line(source, row.strides[axis].unsigned_abs())?;
+                self.restore_line(place, row.strides[axis].unsigned_abs())?;
+                self.axes[place] = Axis::Source(source);
                 backwards = row.strides[axis] < 0;
             }
-            [starts, ..] => self.restore_windows(source, row.strides[starts].unsigned_abs())?,
+            [starts, ..] => {
+                self.restore_windows(place, row.strides[starts].unsigned_abs())?;
+                self.axes[place] = Axis::Source(source);
+            }
         }
         // The elements occupy coordinates from the first one upwards, or downwards if the axis is
         // reversed; a step leaves zeros at the end, which are cut off. The other coordinates are
@@ -470,31 +481,30 @@ impl<'a> Undone<'a> {
         } else {
             self.to[source] - first
         };
-        let len = self.tensor.shape()?[source].min(room);
-        let line = kept(&self.tensor, source, 0, len);
+        let len = self.tensor.shape()?[place].min(room);
+        let line = kept(&self.tensor, place, 0, len);
         self.tensor = if backwards {
-            let turned = line.flip(source.cast_signed());
-            padded(&turned, source, room - len, self.to[source] - room)
+            let turned = line.flip(place.cast_signed());
+            padded(&turned, place, room - len, self.to[source] - room)
         } else {
-            padded(&line, source, first, room - len)
+            padded(&line, place, first, room - len)
         };
         Ok(())
     }
 
-    /// Converts the axis at `source`, which has a step: inserts zeros between its elements.
-    fn restore_line(&mut self, source: usize, step: usize) -> Result<()> {
+    /// Converts the axis at `place`, which has a step: inserts zeros between its elements.
+    fn restore_line(&mut self, place: usize, step: usize) -> Result<()> {
         if step > 1 {
             let mut shape = self.tensor.shape()?.to_vec();
             // At most the size of the source axis plus one step, so this product does not overflow.
-            shape[source] *= step;
-            let apart = self.tensor.expand_dims(source.cast_signed() + 1);
-            self.tensor = padded(&apart, source + 1, 0, step - 1).reshape(&shape);
+            shape[place] *= step;
+            let apart = self.tensor.expand_dims(place.cast_signed() + 1);
+            self.tensor = padded(&apart, place + 1, 0, step - 1).reshape(&shape);
         }
-        self.axes[source] = Axis::Source(source);
         Ok(())
     }
 
-    /// Converts the starts of windows at position `source` and the inner positions after it.
+    /// Converts the starts of windows at position `place` and the inner positions after it.
     ///
     /// Position `step * u + v` of the source, with `v < step`, is read by window `u - m` at its
     /// inner position `v + step * m`, for each `m`. Therefore both axes are padded, read along
@@ -505,14 +515,14 @@ impl<'a> Undone<'a> {
     /// window 1         inner position        0   1   2
     /// ```
     /// A position is in at most one window if the size is at most the step; there is no sum then.
-    fn restore_windows(&mut self, source: usize, step: usize) -> Result<()> {
-        let within = source + 1;
+    fn restore_windows(&mut self, place: usize, step: usize) -> Result<()> {
+        let within = place + 1;
         let shape = self.tensor.shape()?;
-        let (n, size) = (shape[source], shape[within]);
+        let (n, size) = (shape[place], shape[within]);
         let overlap = size.div_ceil(step);
         // Up to `overlap` windows read a position. Pad the starts on both sides, so that `u - m` is
         // always valid, and the inner positions up to a multiple of the step.
-        let wide = padded(&self.tensor, source, overlap - 1, overlap - 1);
+        let wide = padded(&self.tensor, place, overlap - 1, overlap - 1);
         let wide = padded(&wide, within, 0, overlap * step - size);
         let summed = if overlap == 1 {
             wide
@@ -529,7 +539,7 @@ impl<'a> Undone<'a> {
                     strides: vec![0; rank + 1],
                 };
                 row.strides[axis] = 1;
-                if axis == source {
+                if axis == place {
                     row.strides[rank] = -1;
                     row.offset = overlap.cast_signed() - 1;
                 }
@@ -539,7 +549,7 @@ impl<'a> Undone<'a> {
                 row
             });
             let mut shape = wide.shape()?.to_vec();
-            shape[source] = n + overlap - 1;
+            shape[place] = n + overlap - 1;
             shape[within] = step;
             shape.push(overlap);
             element_count("grad", &shape)?;
@@ -548,10 +558,9 @@ impl<'a> Undone<'a> {
             Tensor::new(Op::View { name, rows }, vec![wide], shape, dtype).sum(-1)
         };
         let mut merged = summed.shape()?.to_vec();
-        merged[source] *= merged.remove(within);
+        merged[place] *= merged.remove(within);
         self.tensor = summed.reshape(&merged);
         self.axes.remove(within);
-        self.axes[source] = Axis::Source(source);
         Ok(())
     }
 }
