@@ -529,8 +529,8 @@ impl<'a> Training<'a> {
     /// all values so far and all numbers of the checkpoint are finite.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] with the step and the layer or tensor; [`Error::Tensor`] for an error of
-    /// the executor or of the file system.
+    /// [`Error::NotFinite`] with the step and the layer or tensor; [`Error::Tensor`] for an error
+    /// of the executor or of the file system.
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.steps.read(self.executor)?;
         let named = self.named_values();

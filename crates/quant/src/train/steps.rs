@@ -19,7 +19,7 @@ pub trait Model: Send + Sync {
     /// Returns the loss of a batch and the next state as tensor programs.
     ///
     /// # Errors
-    /// Those of the model.
+    /// The errors of the model.
     fn loss(&self, parameters: &[Tensor], state: &[Tensor], batch: &[Tensor]) -> Result<Loss>;
 
     /// Returns the names of the layers that [`Loss::are_finite`] describes.
