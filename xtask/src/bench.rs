@@ -51,7 +51,7 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
             args.extend(["--data".into(), std::path::absolute(dir)?.into_os_string()]);
         }
         None if args.iter().any(|arg| arg == "--list") => (),
-        None => fetch(&data::mnist(&workspace)?),
+        None => fetch(&data::MNIST.dir(&workspace)?),
     }
     let line_tables = if samples(&args) {
         &LINE_TABLES[..]
@@ -64,7 +64,7 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
 
 /// Fetches MNIST if it is missing. A failure is reported in one line and is not an error.
 fn fetch(dir: &Path) {
-    match data::ensure_mnist(dir) {
+    match data::MNIST.ensure(dir) {
         Ok(data::Source::Present) => (),
         Ok(data::Source::Fetched) => eprintln!("fetched MNIST into {}", dir.display()),
         Err(fault) => eprintln!("could not fetch MNIST: {fault}"),

@@ -65,7 +65,7 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
         strip(&file);
         files.push(file);
     }
-    let images = pack_images(&data::mnist(&workspace)?, dir)?;
+    let images = pack_images(&data::MNIST.dir(&workspace)?, dir)?;
     for (name, text) in [
         (BUILD_FACTS, format!("{}\n", build_facts(&workspace.root))),
         ("README.txt", readme(!images.is_empty())),
@@ -135,7 +135,7 @@ fn strip(file: &Path) {
 /// Compresses the MNIST files, the only data that the programs need. Returns no files if MNIST is
 /// not available; the programs then use their built-in digits.
 fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
-    if let Err(fault) = data::ensure_mnist(mnist) {
+    if let Err(fault) = data::MNIST.ensure(mnist) {
         eprintln!("bundle without MNIST, the programs will use built-in digits: {fault}");
         return Ok(Vec::new());
     }
@@ -148,7 +148,11 @@ fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
         encoder.finish()?;
         Ok(path)
     };
-    data::FILES.iter().map(|(name, _)| pack(name)).collect()
+    data::MNIST
+        .files
+        .iter()
+        .map(|(name, _)| pack(name))
+        .collect()
 }
 
 fn readme(has_mnist: bool) -> String {

