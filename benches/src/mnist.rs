@@ -10,6 +10,7 @@
 //! `crates/quant/testdata/README.md`.
 
 use anyhow::{Context, Result, bail, ensure};
+use quant::train;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use tensor_core::data::idx::{self, IdxArray};
@@ -48,6 +49,34 @@ pub struct Images {
     pub origin: String,
     /// Labels and test images; `None` if a folder given by the user does not contain these files.
     pub labelled: Option<Labelled>,
+}
+
+impl Images {
+    /// Returns the labelled training images and the test images as codes; `None` without labels.
+    ///
+    /// # Errors
+    /// The numbers of images and labels do not match.
+    pub fn coded(&self) -> Result<Option<[train::Images; 2]>> {
+        const N_CLASSES: usize = 10;
+        let Some(labelled) = &self.labelled else {
+            return Ok(None);
+        };
+        let coded = |pixels: &[f32], labels: &[u8]| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "pixels are whole numbers from 0 to 256 divided by 256; the cast saturates"
+            )]
+            let codes = pixels.iter().map(|pixel| (pixel * LEVELS) as u8).collect();
+            let labels = labels.iter().copied().map(u32::from).collect();
+            train::Images::new([SIDE, SIDE, 1], codes, labels, N_CLASSES)
+        };
+        let n_train = labelled.train_labels.len();
+        Ok(Some([
+            coded(&self.pixels[..n_train * N_PIXELS], &labelled.train_labels)?,
+            coded(&labelled.test_pixels, &labelled.test_labels)?,
+        ]))
+    }
 }
 
 /// Labels of the training images, and labelled test images.
@@ -169,6 +198,33 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
 #[must_use]
 pub fn found() -> Option<PathBuf> {
     places().iter().find_map(|place| find(place, TRAIN_IMAGES))
+}
+
+/// Reads the training and the test images of a data set that `cargo xtask data` fetched into a folder
+/// of this name, as codes; `None` if they are not there.
+///
+/// # Errors
+/// A file cannot be read or has another shape.
+pub fn fetched(folder: &str) -> Result<Option<[train::Images; 2]>> {
+    const N_CLASSES: usize = 10;
+    let folder = match std::env::var_os("DATA_DIR") {
+        Some(all) => PathBuf::from(all).join(folder),
+        None => Path::new("target/data").join(folder),
+    };
+    let names = [TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS];
+    let [
+        Some(train),
+        Some(train_labels),
+        Some(test),
+        Some(test_labels),
+    ] = names.map(|name| find(&folder, name))
+    else {
+        return Ok(None);
+    };
+    Ok(Some([
+        train::Images::read_idx(train, train_labels, N_CLASSES)?,
+        train::Images::read_idx(test, test_labels, N_CLASSES)?,
+    ]))
 }
 
 /// Returns the folders to search: `mnist` in the folder that `DATA_DIR` names, or else `data` next

@@ -28,6 +28,7 @@ pub mod moves;
 pub mod normality;
 pub mod products;
 pub mod qem_fit;
+pub mod quant_accuracy;
 pub mod rows;
 pub mod scans;
 pub mod scatters;
@@ -80,6 +81,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(cfr::tasks());
     tasks.extend(bimatrix_equilibria::tasks());
     tasks.extend(train_mnist::Net::ALL.map(|net| net.task(images)));
+    tasks.extend(quant_accuracy::tasks(&Rc::default()));
     tasks
 }
 

@@ -28,6 +28,7 @@ bench: check and time every workload on every executor of this machine, and writ
 usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
 
   --only PATTERN  run only workloads whose `name/size` contains PATTERN; may be given several times
+  --full          also run the long workloads, which take minutes each; --list marks them
   --list          print `name/size` of the workloads and exit
   --data DIR      read the images from DIR: at least 50000 images of 28 x 28 bytes in IDX format, in a file
                   train-images-idx3-ubyte or train-images-idx3-ubyte.gz
@@ -50,6 +51,7 @@ const USAGE: u8 = 2;
 #[derive(Debug, Default)]
 struct Options {
     only: Vec<String>,
+    full: bool,
     list: bool,
     data: Option<PathBuf>,
     no_rivals: bool,
@@ -87,6 +89,7 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("only") => options.only.push(parser.value()?.string()?),
+            Long("full") => options.full = true,
             Long("list") => options.list = true,
             Long("data") => options.data = Some(parser.value()?.into()),
             Long("no-rivals") => options.no_rivals = true,
@@ -112,13 +115,23 @@ fn bench(options: &Options) -> Result<ExitCode> {
         options.only.is_empty() || patterns.any(|pattern| id.contains(pattern))
     };
     tasks.retain(|task| is_chosen(&task.id.to_string()));
+    if !options.list {
+        tasks.retain(|task| options.full || !task.is_long);
+    }
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
         eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
         return Ok(ExitCode::from(USAGE));
     }
+    if tasks.is_empty() {
+        eprintln!("bench: all workloads that match are long; add --full to run them");
+        return Ok(ExitCode::from(USAGE));
+    }
     if options.list {
-        let ids = tasks.iter().map(|task| format!("{}\n", task.id));
+        let ids = tasks.iter().map(|task| {
+            let mark = if task.is_long { " (long: --full)" } else { "" };
+            format!("{}{mark}\n", task.id)
+        });
         print(ids.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -108,6 +108,9 @@ pub struct Row {
     /// Fraction of the test data that the trained net classifies correctly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f32>,
+    /// Named results, if the workload has some.
+    #[serde(flatten)]
+    pub findings: Findings,
     /// Figure of the result, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
@@ -116,6 +119,18 @@ pub struct Row {
     /// Remark for the reader: `rows 0..500 of 50000`, or the tolerance of `check` if the result was
     /// not compared with the oracle element by element.
     pub note: String,
+}
+
+/// Results of a row other than times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Findings {
+    /// Numbers by name, such as `packed_bytes`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, f64>,
+    /// Indices of the test samples that a trained net classifies wrongly.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong: Vec<u32>,
 }
 
 /// Results of a rival on the same work, measured in turns with ours.
@@ -383,6 +398,7 @@ impl Default for Row {
             losses: Vec::new(),
             loss_stride: None,
             accuracy: None,
+            findings: Findings::default(),
             figure: None,
             rivals: BTreeMap::new(),
             note: String::new(),

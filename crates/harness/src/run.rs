@@ -11,7 +11,7 @@
 //! clock on both sides, which includes submission and waiting.
 //! Slow contestants: one whose run is longer than four turns runs in six rounds only.
 //! If a run takes more than four seconds, it is timed once, after the first run; the
-//! remark of its row is then "one run".
+//! remark of its row is then "one run". So is that of a workload whose contestants run once.
 
 mod entry;
 
@@ -143,7 +143,10 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         if (setting.interrupted)() {
             return outcome;
         }
-        entry.meter(setting.meter, sites[index]);
+        // The meter would repeat the work.
+        if !workload.runs_once {
+            entry.meter(setting.meter, sites[index]);
+        }
     }
     say("checking again");
     entries
@@ -222,6 +225,7 @@ fn fill(row: &mut Row, entry: &ReadyEntry<'_>, first_s: Option<f64>) {
     row.losses.clone_from(&curve.losses);
     (row.loss_stride, row.accuracy) = (curve.stride, curve.accuracy);
     row.figure.clone_from(&entry.figure);
+    row.findings = entry.findings.clone();
     row.note = joined(std::mem::take(&mut row.note), entry.note());
     let Some(timing) = entry.timing() else { return };
     row.median_s = Some(timing.median);

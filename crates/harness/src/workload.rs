@@ -11,7 +11,7 @@
 use crate::on_cpu::OnCpu;
 use crate::on_gpu::{self, OnGpu};
 use crate::on_host::OnHost;
-use crate::record::{NotRun, Timer};
+use crate::record::{Findings, NotRun, Timer};
 use crate::rivals::BaselineArguments;
 use crate::staged::Staged;
 use anyhow::Result;
@@ -203,6 +203,15 @@ pub struct Workload<'a> {
     pub rivals: Vec<BaselineArguments<'a>>,
     /// Parts that are left out on this machine, with the reasons.
     pub left_out: Vec<NotRun>,
+    /// Whether the work is too long to be repeated: each contestant runs once, and this run, with its
+    /// compilation, is the measured time.
+    pub runs_once: bool,
+    /// Function that computes named results of a correct result, if the workload has some.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a boxed closure is clearer here than a type alias"
+    )]
+    pub findings: Option<Box<dyn Fn(&Output) -> Result<Findings> + 'a>>,
     /// Function that draws the figure of a correct result, if the workload has one.
     #[allow(
         clippy::type_complexity,
@@ -227,6 +236,8 @@ impl<'a> Workload<'a> {
             variants: Vec::new(),
             rivals: Vec::new(),
             left_out: Vec::new(),
+            runs_once: false,
+            findings: None,
             figure: None,
             check: Box::new(check),
         }
@@ -269,6 +280,24 @@ impl<'a> Workload<'a> {
     pub fn with_figure(self, figure: impl Fn(&Output) -> Result<Figure> + 'a) -> Self {
         Self {
             figure: Some(Box::new(figure)),
+            ..self
+        }
+    }
+
+    /// Returns this workload with named results, computed from a correct result.
+    #[must_use]
+    pub fn with_findings(self, findings: impl Fn(&Output) -> Result<Findings> + 'a) -> Self {
+        Self {
+            findings: Some(Box::new(findings)),
+            ..self
+        }
+    }
+
+    /// Returns this workload as one whose contestants run once.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self {
+            runs_once: true,
             ..self
         }
     }
@@ -324,6 +353,8 @@ pub struct Task {
     )]
     prepare: Box<dyn Fn() -> Result<Box<dyn Problem>>>,
     program: Option<Box<dyn Fn() -> Tensor>>,
+    /// Whether the task takes minutes, so that it only runs on request.
+    pub is_long: bool,
 }
 
 impl Task {
@@ -340,6 +371,16 @@ impl Task {
             id: TaskId { name, source, size },
             prepare: Box::new(move || Ok(Box::new(prepare()?))),
             program: None,
+            is_long: false,
+        }
+    }
+
+    /// Returns this task as one that takes minutes and only runs on request.
+    #[must_use]
+    pub fn long(self) -> Self {
+        Self {
+            is_long: true,
+            ..self
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use quant::layers::Levels;
 use quant::train::{Images, Net, Recipe, Schedule, Trained, Training};
-use quant::{FrozenNetwork, InputImage, Network};
+use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
 use tensor_core::{Executor, Host};
 
@@ -225,8 +225,7 @@ impl Run<'_> {
         const RATE: f32 = 0.05;
         /// The rate after the switch to levels.
         const SWITCHED_RATE: f32 = 0.02;
-        // Mean and standard deviation of MNIST's training images.
-        let input = InputImage::standardized(self.train.size(), &[0.1307], &[0.3081])?;
+        let input = self.train.standardized_input()?;
         let float = Net::lenet5(input, self.train.n_classes())?;
         let recipe = self.recipe(self.options.float_epochs, RATE);
         let start = || Training::new(float.clone(), recipe.clone(), &self.train, self.executor);

@@ -78,14 +78,18 @@ use crate::network::{InputImage, Network};
 use checkpoint::Identity;
 use steps::Program;
 
+pub use early_stop::EarlyStop;
 pub use images::Images;
 pub use net::{Net, NetLayer, NetOutput};
+pub use oracle::{ChosenLevels, Oracle, OracleStep};
 pub use schedule::Schedule;
 pub use steps::{Loss, Model, SharedOptimizer, Steps};
 
 mod checkpoint;
+mod early_stop;
 mod images;
 mod net;
+mod oracle;
 mod schedule;
 mod steps;
 
@@ -140,6 +144,12 @@ impl Default for Recipe {
 }
 
 impl Recipe {
+    /// Returns the order in which an epoch of this recipe reads its images.
+    #[must_use]
+    pub fn order(&self, epoch: usize, n_images: usize) -> Vec<u32> {
+        order(self.seed, epoch, n_images)
+    }
+
     /// Returns the optimizers of the parameters with and without weight decay.
     fn optimizers(&self) -> Result<[SharedOptimizer; 2]> {
         let optimizer = |weight_decay: f64| -> Result<SharedOptimizer> {
@@ -468,7 +478,7 @@ impl<'a> Training<'a> {
     fn images_of(&mut self, step: usize) -> &[u32] {
         let (epoch, number) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
         if self.order.0 != epoch {
-            self.order = (epoch, order(self.recipe.seed, epoch, self.n_images));
+            self.order = (epoch, self.recipe.order(epoch, self.n_images));
         }
         &self.order.1[number * self.recipe.batch..][..self.recipe.batch]
     }

@@ -11,7 +11,7 @@ use digits::{digits, float_net, pool, product, recipe, relu, with_levels};
 use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Progress, Recipe, Schedule, Training, Update};
 use quant::{Error, FrozenNetwork, InputImage, Result, Window};
-use tensor_core::{Host, Reference};
+use tensor_core::{Host, Reference, Tensor};
 
 /// Trains to the end, and returns all losses.
 fn losses(training: &mut Training<'_>) -> Result<Vec<f32>> {
@@ -413,6 +413,33 @@ fn bad_images_are_errors() {
     assert!(images.accuracy(&[0]).is_err());
     assert!((images.accuracy(&[1, 2]).unwrap() - 0.5).abs() < f64::EPSILON);
     assert!(Images::read_idx("no-such-file", "no-such-file", 10).is_err());
+}
+
+#[test]
+fn a_standardized_input_has_mean_zero_and_variance_one() {
+    let images = Images::new(
+        [1, 2, 2],
+        vec![0, 10, 250, 40, 30, 30, 90, 255],
+        vec![0, 1],
+        2,
+    );
+    let images = images.unwrap();
+    let input = images.standardized_input().unwrap();
+    let codes = images
+        .pixels()
+        .iter()
+        .map(|&pixel| i32::from(pixel))
+        .collect();
+    let codes = Tensor::from_vec(&[2, 1, 2, 2], codes);
+    let values = input.values_of(&codes).eval::<f32>(&Host::new()).unwrap();
+    let mean = values.iter().sum::<f32>() / 8.0;
+    let variance = values.iter().map(|x| x * x).sum::<f32>() / 8.0;
+    assert!(
+        mean.abs() < 1e-6 && (variance - 1.0).abs() < 1e-6,
+        "{mean}, {variance}"
+    );
+    let grey = Images::new([1, 1, 1], vec![7, 7], vec![0, 0], 1).unwrap();
+    assert!(grey.standardized_input().unwrap().offset[0].is_finite());
 }
 
 #[test]

@@ -124,7 +124,7 @@ const RULES: [Rule; 13] = [
         may: Uses::All,
         optional: &[],
         never: &[],
-        modules: "mnist quadrature roundings meter training workloads claims doctor",
+        modules: "mnist low_bit quadrature roundings meter training workloads claims doctor",
     },
     Rule {
         name: "xtask",

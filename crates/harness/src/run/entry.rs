@@ -4,7 +4,7 @@ use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
 use crate::energy::{EnergyMeter, RunEnergy, Site};
 use crate::measure::{Ratio, Timing};
-use crate::record::Check;
+use crate::record::{Check, Findings};
 use crate::workload::{Extent, Implementation, Output, Workload};
 use anyhow::{Context, Result};
 use charts::Figure;
@@ -35,6 +35,8 @@ pub(super) struct ReadyEntry<'a> {
     pub(super) energy: Option<RunEnergy>,
     /// Figure drawn from the last checked result.
     pub(super) figure: Option<Figure>,
+    /// Named results.
+    pub(super) findings: Findings,
     /// Losses and accuracy of a training; empty otherwise.
     pub(super) curve: Curve,
     /// Whether rivals are compared with this contestant, for which its time by the host's clock is
@@ -67,6 +69,7 @@ impl<'a> ReadyEntry<'a> {
             peak_extra_bytes: None,
             energy: None,
             figure: None,
+            findings: Findings::default(),
             curve: Curve::default(),
             compared,
             contestant: None,
@@ -96,6 +99,12 @@ impl<'a> ReadyEntry<'a> {
         let result = contestant.result()?;
         let read_back_s = clock.elapsed().as_secs_f64();
         self.judge(&result, workload)?;
+        if workload.runs_once {
+            self.rounds
+                .extend(self.first_call_s.map(|seconds| vec![seconds]));
+            self.contestant = Some(contestant);
+            return Ok(());
+        }
         // The duration of the first run is no estimate of later ones, because it may be mostly
         // compilation.
         let second = contestant.run(1)?;
@@ -128,6 +137,9 @@ impl<'a> ReadyEntry<'a> {
     fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
         (workload.check)(result, self.extent.part)?;
         self.curve = Curve::from_output(result, workload.n_losses);
+        if let (Some(findings), true) = (&workload.findings, self.compared) {
+            self.findings = findings(result)?;
+        }
         self.figure = match &workload.figure {
             Some(figure) if self.compared => Some(figure(result)?),
             _ => None,
@@ -197,6 +209,7 @@ impl<'a> ReadyEntry<'a> {
         (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
         (self.peak_extra_bytes, self.energy) = (None, None);
         (self.figure, self.curve) = (None, Curve::default());
+        self.findings = Findings::default();
         self.rounds.clear();
         self.wall_rounds.clear();
     }

@@ -60,6 +60,18 @@ impl BatchNorm {
         Ok(Self { epsilon, decay })
     }
 
+    /// Returns the number that is added to the variance.
+    #[must_use]
+    pub fn epsilon(&self) -> f32 {
+        self.epsilon
+    }
+
+    /// Returns the weight of the old averages in each step.
+    #[must_use]
+    pub fn decay(&self) -> f32 {
+        self.decay
+    }
+
     /// Returns the parameters for a number of channels.
     #[must_use]
     pub fn parameters(&self, n_channels: usize) -> Vec<Slot> {

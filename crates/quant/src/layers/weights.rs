@@ -108,7 +108,7 @@ impl WeightLevels {
     }
 
     /// Returns the quantised weights `[outputs, elements]` and the next state.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &self,
         weights: &Tensor,
         state: &[Tensor],
@@ -236,8 +236,9 @@ fn dorefa_levels(mapped: &Tensor, bits: usize) -> Result<Tensor> {
 
 /// Returns the ABC-Net levels of `[outputs, elements]`.
 fn abc_levels(weights: &Tensor, bases: usize) -> Result<Tensor> {
-    /// The weight of the solution 0, in elements, if the data does not determine the factors.
-    const RIDGE: f64 = 1e-4;
+    /// The weight of the solution 0, in elements. It only matters where the data does not determine
+    /// the factors, because it is far below the rounding errors elsewhere.
+    const RIDGE: f64 = 1e-20;
     let mean = weights.mean(Axes::keepdims(-1));
     let deviation = weights.std(Axes::keepdims(-1), 0);
     // Bases have descending thresholds, so cell `k` contains the elements that are at least as

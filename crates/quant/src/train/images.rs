@@ -6,6 +6,8 @@ use tensor_core::data::idx::{self, IdxArray};
 use tensor_core::{DType, Executor, Tensor};
 
 use crate::error::{Error, Result, check};
+use crate::level_set::rounded;
+use crate::network::InputImage;
 
 /// The number of images of which the classes are computed at once.
 const PREDICTION_BATCH: usize = 1000;
@@ -164,6 +166,38 @@ impl Images {
     #[must_use]
     pub fn labels(&self) -> &[u32] {
         &self.labels
+    }
+
+    /// Returns an input for which the pixels of these images, over all channels, have mean 0 and
+    /// variance 1; for images of a single color, variance 0.
+    ///
+    /// # Errors
+    /// As [`InputImage::standardized`].
+    pub fn standardized_input(&self) -> Result<InputImage> {
+        /// The highest code, which stands for 1.
+        const HIGHEST: f64 = 255.0;
+        let (mut sum, mut squares) = (0_u64, 0_u64);
+        for &pixel in &self.pixels {
+            let pixel = u64::from(pixel);
+            sum += pixel;
+            squares += pixel * pixel;
+        }
+        // Both sums are exact, also as f64, for less than 10^11 pixels.
+        let n = self.pixels.len() as f64;
+        let mean = sum as f64 / n;
+        let variance = squares as f64 / n - mean * mean;
+        let deviation = if variance > 0.0 {
+            variance.sqrt()
+        } else {
+            HIGHEST
+        };
+        let [mean, deviation] = [mean, deviation].map(|number| rounded(number / HIGHEST));
+        let n_channels = self.size[2];
+        InputImage::standardized(
+            self.size,
+            &vec![mean; n_channels],
+            &vec![deviation; n_channels],
+        )
     }
 
     /// Returns the codes of some images as i32, `[image, height, width, channels]`.

@@ -1,6 +1,7 @@
 //! Networks as data: the layers of a network in training.
 
 use std::fmt;
+use std::ops::Range;
 
 use tensor_core::{DType, Tensor};
 
@@ -60,6 +61,29 @@ pub struct Net {
     layers: Vec<(String, NetLayer)>,
     /// The size of the image that each layer reads, and that of the output.
     sizes: Vec<[usize; 3]>,
+}
+
+/// A layer of a [`Net`] with the places of its tensors among those of the net.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) name: &'a str,
+    pub(super) layer: &'a NetLayer,
+    /// The size of the image that the layer reads.
+    pub(super) image: [usize; 3],
+    pub(super) parameters: Range<usize>,
+    state: Range<usize>,
+}
+
+impl Place<'_> {
+    /// Returns the parameters of the layer.
+    pub(super) fn own<'t, T>(&self, parameters: &'t [T]) -> &'t [T] {
+        &parameters[self.parameters.clone()]
+    }
+
+    /// Returns the state of the layer.
+    pub(super) fn own_state<'t, T>(&self, state: &'t [T]) -> &'t [T] {
+        &state[self.state.clone()]
+    }
 }
 
 /// The outputs of a net in a training step.
@@ -283,6 +307,21 @@ impl Net {
         self.products().map(|(_, name)| name).collect()
     }
 
+    /// Returns the number of products of a weight and an element that each convolution and linear
+    /// layer computes for an image, in the order of [`product_names`](Self::product_names).
+    #[must_use]
+    pub fn n_products(&self) -> Vec<usize> {
+        let layers = self.layers.iter().zip(self.sizes.windows(2));
+        let products = layers.filter(|((_, layer), _)| layer.is_product());
+        let n_products = products.map(|((_, layer), sizes)| {
+            let weights = layer.parameters(sizes[0])[0].shape[1..]
+                .iter()
+                .product::<usize>();
+            weights * sizes[1].iter().product::<usize>()
+        });
+        n_products.collect()
+    }
+
     /// Returns the parameters of all layers, with names such as `conv1.weight`.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, Slot)> {
@@ -309,23 +348,45 @@ impl Net {
     /// [`Error::Layer`] with [`Error::NotANumber`] or [`Error::InvalidNumber`] for weights that are
     /// not finite; [`Error::Length`] for another number of parameters than the net has.
     pub fn state(&self, parameters: &[Vec<f32>]) -> Result<Vec<Slot>> {
-        check_count(
-            "Net::state",
-            "parameters",
-            parameters.len(),
-            self.parameters().len(),
-        )?;
-        let mut rest = parameters;
+        let n_parameters = self.parameters().len();
+        check_count("Net::state", "parameters", parameters.len(), n_parameters)?;
         let mut slots = Vec::new();
-        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
-            let (own, others) = rest.split_at(layer.parameters(image).len());
-            rest = others;
-            let state = layer
-                .state(image, own)
-                .map_err(|error| error.in_layer(name))?;
-            slots.extend(state);
+        for place in self.places() {
+            let state = place.layer.state(place.image, place.own(parameters));
+            slots.extend(state.map_err(|error| error.in_layer(place.name))?);
         }
         Ok(slots)
+    }
+
+    /// Returns the layers with the places of their tensors.
+    pub(super) fn places(&self) -> Vec<Place<'_>> {
+        let (mut n_parameters, mut n_state) = (0, 0);
+        let layers = self.layers.iter().zip(&self.sizes);
+        let places = layers.map(|((name, layer), &image)| {
+            let first = [n_parameters, n_state];
+            n_parameters += layer.parameters(image).len();
+            n_state += layer.state_names().len();
+            Place {
+                name,
+                layer,
+                image,
+                parameters: first[0]..n_parameters,
+                state: first[1]..n_state,
+            }
+        });
+        places.collect()
+    }
+
+    /// Checks the numbers of parameters and of tensors of the state.
+    pub(super) fn check_counts(
+        &self,
+        operation: &'static str,
+        n_parameters: usize,
+        n_state: usize,
+    ) -> Result<()> {
+        let expected = self.parameters().len();
+        check_count(operation, "parameters", n_parameters, expected)?;
+        check_count(operation, "state", n_state, self.state_names().len())
     }
 
     /// Returns the outputs of a training step for numbers `[batch, height, width, channels]`.
@@ -337,27 +398,17 @@ impl Net {
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<NetOutput> {
         let operation = "Net::apply";
         batch_of(operation, x, self.input.size, DType::F32)?;
-        check_count(
-            operation,
-            "parameters",
-            parameters.len(),
-            self.parameters().len(),
-        )?;
-        let state_len = self.state_names().len();
-        check_count(operation, "state", state.len(), state_len)?;
+        self.check_counts(operation, parameters.len(), state.len())?;
         let mut net = NetOutput {
             output: x.clone(),
             state: Vec::with_capacity(state.len()),
             are_finite: Vec::new(),
         };
-        let (mut parameters, mut state) = (parameters, state);
-        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
-            let (own, others) = parameters.split_at(layer.parameters(image).len());
-            let (own_state, other_states) = state.split_at(layer.state_names().len());
-            (parameters, state) = (others, other_states);
-            let applied = layer.apply(&net.output, own, own_state);
-            let applied = applied.map_err(|error| error.in_layer(name))?;
-            if layer.is_product() {
+        for place in self.places() {
+            let (own, own_state) = (place.own(parameters), place.own_state(state));
+            let applied = place.layer.apply(&net.output, own, own_state);
+            let applied = applied.map_err(|error| error.in_layer(place.name))?;
+            if place.layer.is_product() {
                 // A sum is not finite if one of its terms is not finite.
                 let sum = applied.output.stop_gradient().sum(..);
                 net.are_finite.push(sum.abs().lt(f64::INFINITY));
@@ -377,36 +428,27 @@ impl Net {
     /// another number of parameters or tensors of the state than the net has.
     pub fn network(&self, parameters: &[Vec<f32>], state: &[Vec<f32>]) -> Result<Network> {
         let operation = "Net::network";
-        check_count(
-            operation,
-            "parameters",
-            parameters.len(),
-            self.parameters().len(),
-        )?;
-        let state_len = self.state_names().len();
-        check_count(operation, "state", state.len(), state_len)?;
-        let (mut parameters, mut state) = (parameters, state);
+        self.check_counts(operation, parameters.len(), state.len())?;
         let mut layers: Vec<Layer> = Vec::new();
         // The position of the previous layer in the order product, pool, normalization, activation.
-        let mut place = 4;
-        for ((name, layer), &image) in self.layers.iter().zip(&self.sizes) {
-            let (own, others) = parameters.split_at(layer.parameters(image).len());
-            let (own_state, other_states) = state.split_at(layer.state_names().len());
-            (parameters, state) = (others, other_states);
+        let mut order = 4;
+        for place in self.places() {
+            let (name, image) = (place.name, place.image);
+            let (own, own_state) = (place.own(parameters), place.own_state(state));
             let merge = || -> Result<(usize, Layer)> {
                 let previous = layers.last().cloned();
-                let next = match (layer, previous) {
+                let next = match (place.layer, previous) {
                     (NetLayer::Conv2d(layer), _) => (0, layer.frozen(name, own, own_state)?),
                     (NetLayer::Linear(layer), _) => (0, layer.frozen(name, image, own, own_state)?),
-                    (NetLayer::MaxPool(pool), Some(layer)) if place < 1 => {
+                    (NetLayer::MaxPool(pool), Some(layer)) if order < 1 => {
                         (1, layer.with_pool(pool.window()))
                     }
-                    (NetLayer::BatchNorm(norm), Some(layer)) if place < 2 => {
+                    (NetLayer::BatchNorm(norm), Some(layer)) if order < 2 => {
                         let bias = layer.normalization.bias.clone();
                         let norm = norm.frozen(own, own_state)?.with_bias(&bias)?;
                         (2, layer.with_normalization(norm))
                     }
-                    (NetLayer::Activation(levels), Some(layer)) if place < 3 => {
+                    (NetLayer::Activation(levels), Some(layer)) if order < 3 => {
                         (3, layer.with_activation(levels.frozen(own, own_state)?))
                     }
                     _ => return Err(Error::LayerOrder { operation }),
@@ -418,7 +460,7 @@ impl Net {
                 layers.pop();
             }
             layers.push(merged);
-            place = next;
+            order = next;
         }
         Network::new(self.input.clone(), layers)
     }

@@ -1,0 +1,134 @@
+//! The networks with few bits of the workloads: their levels, recipes and float starts.
+//!
+//! Role: what `train-quant`, `quant-accuracy` and `infer-quant` share, so that all three measure the
+//! same network: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
+
+use crate::mnist;
+use anyhow::{Context, Result};
+use harness::record::NotRun;
+use quant::train::{Images, Net, Recipe, Schedule, Trained, Training};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use tensor_core::Host;
+
+/// The names of the levels of the workloads, as [`quant::layers::Levels`] parses them.
+pub const LEVELS: [&str; 6] = ["float", "w1a1", "w1a2", "w2a2", "u2a2", "abc2a2"];
+/// The name of the float network.
+pub const FLOAT: &str = "float";
+
+/// Returns the network with levels of a name for these images.
+///
+/// # Errors
+/// The name is unknown, or the images are smaller than 16 × 16 pixels.
+pub fn net(levels: &str, images: &Images) -> Result<Net> {
+    let float = Net::lenet5(images.standardized_input()?, images.n_classes())?;
+    Ok(float.with_levels(levels.parse()?))
+}
+
+/// A data set of [`Images`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataSet {
+    /// Handwritten digits.
+    Mnist,
+    /// Photographs of clothes.
+    Fashion,
+}
+
+impl DataSet {
+    /// Returns the name of the data set in sizes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mnist => "mnist",
+            Self::Fashion => "fashion",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Mnist => "mnist",
+            Self::Fashion => "fashion-mnist",
+        }
+    }
+}
+
+/// The whole trainings of a run: their data, and the float networks that trainings with levels start
+/// from.
+#[derive(Debug, Default)]
+pub struct Trainings {
+    images: RefCell<HashMap<DataSet, Rc<[Images; 2]>>>,
+    floats: RefCell<HashMap<(DataSet, u64), Rc<Trained>>>,
+}
+
+impl Trainings {
+    /// The number of epochs, with floats and with levels alike.
+    pub const N_EPOCHS: usize = 10;
+
+    /// Returns the recipe of a whole training: as in the example `mnist` of `quant`, a rate that
+    /// falls from 0.05 with floats and from 0.02 with levels.
+    #[must_use]
+    pub fn recipe(levels: &str, seed: u64) -> Recipe {
+        let first = if levels == FLOAT { 0.05 } else { 0.02 };
+        Recipe {
+            n_epochs: Self::N_EPOCHS,
+            schedule: Schedule::Cosine { first, last: 0.0 },
+            seed,
+            ..Recipe::default()
+        }
+    }
+
+    /// Returns the training and the test images of a data set.
+    ///
+    /// # Errors
+    /// [`NotRun`] if the data set was not fetched; a file cannot be read.
+    pub fn images(&self, set: DataSet) -> Result<Rc<[Images; 2]>> {
+        if let Some(images) = self.images.borrow().get(&set) {
+            return Ok(Rc::clone(images));
+        }
+        let images = mnist::fetched(set.folder())?.with_context(|| NotRun {
+            what: format!("trainings on {}", set.name()),
+            why: format!("no data set in {}", set.folder()),
+            how: format!("cargo xtask data {}", set.name()),
+        })?;
+        let images = Rc::new(images);
+        self.images.borrow_mut().insert(set, Rc::clone(&images));
+        Ok(images)
+    }
+
+    /// Returns the trained float network of a data set and a seed; trains it if no task has before.
+    ///
+    /// # Errors
+    /// As [`images`](Self::images); an error of the training.
+    pub fn float(&self, set: DataSet, seed: u64) -> Result<Rc<Trained>> {
+        if let Some(trained) = self.floats.borrow().get(&(set, seed)) {
+            return Ok(Rc::clone(trained));
+        }
+        let images = self.images(set)?;
+        let (net, host) = (net(FLOAT, &images[0])?, Host::new());
+        let mut training = Training::new(net, Self::recipe(FLOAT, seed), &images[0], &host)?;
+        training.run(|_, _| Ok(ControlFlow::Continue(())))?;
+        let trained = training.trained()?;
+        Ok(self.remember(set, seed, trained))
+    }
+
+    /// Stores the trained float network of a data set and a seed, for trainings with levels.
+    pub fn remember(&self, set: DataSet, seed: u64, trained: Trained) -> Rc<Trained> {
+        let trained = Rc::new(trained);
+        self.floats
+            .borrow_mut()
+            .insert((set, seed), Rc::clone(&trained));
+        trained
+    }
+}
+
+/// Returns the number of additions and multiplications per image of a training step: those of the
+/// products, forward and backward. The gradient of the first layer's input is not computed.
+#[must_use]
+pub fn training_operations(net: &Net) -> f64 {
+    let products = net.n_products();
+    let all: usize = products.iter().sum();
+    let first = products.first().copied().unwrap_or(0);
+    2.0 * (3 * all - first) as f64
+}
