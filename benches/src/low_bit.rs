@@ -64,7 +64,7 @@ pub struct Trainings {
 
 impl Trainings {
     /// The number of epochs, with floats and with levels alike.
-    pub const N_EPOCHS: usize = 10;
+    pub const N_EPOCHS: usize = 8;
 
     /// Returns the recipe of a whole training: as in the example `mnist` of `quant`, a rate that
     /// falls from 0.05 with floats and from 0.02 with levels.

@@ -38,6 +38,7 @@ pub mod small_eval;
 pub mod softmax;
 pub mod sorts;
 pub mod train_mnist;
+pub mod train_quant;
 pub mod two_layer_net;
 
 /// Libraries that are compared with a program of a single operation, in which a compiler of
@@ -81,6 +82,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(cfr::tasks());
     tasks.extend(bimatrix_equilibria::tasks());
     tasks.extend(train_mnist::Net::ALL.map(|net| net.task(images)));
+    tasks.extend(train_quant::tasks(images));
     tasks.extend(quant_accuracy::tasks(&Rc::default()));
     tasks
 }

@@ -25,8 +25,8 @@ LEVELS: float, or w2a2 (LQ-Nets with 2 bits per weight and per activation), u2a2
 d2a2 (DoReFa-Net), abc2a2 (ABC-Net), with other numbers of bits or bases
 
   --seed N          seed of weights and order [default: 1]
-  --epochs N        epochs with levels [default: 10]
-  --float-epochs N  epochs with floats [default: 10]
+  --epochs N        epochs with levels [default: 8]
+  --float-epochs N  epochs with floats [default: 8]
   --data DIR        folder of the four IDX files of MNIST [default: $DATA_DIR/mnist, else
                     target/data/mnist]
   --out DIR         folder of all files that are written [default: the current folder]
@@ -58,8 +58,8 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
     let mut options = Options {
         levels: Levels::default(),
         seed: 1,
-        epochs: 10,
-        float_epochs: 10,
+        epochs: 8,
+        float_epochs: 8,
         data: folder.unwrap_or_else(|| "target/data".into()).join("mnist"),
         out: PathBuf::new(),
         uses_gpu: false,

@@ -22,7 +22,8 @@ import time
 
 # Libraries that compute in f64 on one thread.
 PLAIN = ["scipy", "open_spiel", "nashpy"]
-LIBRARIES = ["numpy", "torch", "torch-compile", "torch-onednn", "torch-cuda", "torch-compile-cuda", "jax"] + PLAIN
+LIBRARIES = ["numpy", "torch", "torch-channels-last", "torch-compile", "torch-onednn", "jax"] + PLAIN
+LIBRARIES += ["torch-cuda", "torch-compile-cuda"]
 # Names of the little-endian element types in NumPy; the name of an array's file ends in its type.
 DTYPES = {"f32": "<f4", "f64": "<f8", "u32": "<u4", "bool": "|b1"}
 
