@@ -18,6 +18,7 @@ pub mod conv_binary;
 pub mod conv_gradients;
 mod convergence;
 pub mod functions;
+pub mod infer_quant;
 pub mod inverse_gaussian;
 pub mod layer_norm;
 pub mod matmul;
@@ -83,6 +84,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(bimatrix_equilibria::tasks());
     tasks.extend(train_mnist::Net::ALL.map(|net| net.task(images)));
     tasks.extend(train_quant::tasks(images));
+    tasks.extend(infer_quant::tasks(images));
     tasks.extend(quant_accuracy::tasks(&Rc::default()));
     tasks
 }

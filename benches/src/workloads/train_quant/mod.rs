@@ -7,10 +7,13 @@
 //! Shapes: images of 28 × 28 pixels; the result is the loss of each step.
 //! Accuracy: the first losses are those of [`quant::train::Oracle`], which computes in f64: with
 //! floats the first [`N_FIRST`], within [`FLOAT_TOLERANCE`]; with levels the first one, within
-//! [`LEVELS_TOLERANCE`], which allows for values near a threshold that rounding moves to the next
-//! level. The second loss of a net with levels depends on the rounding of the first step: sums of a
-//! few levels are often equal up to rounding, and the gradient of a max-pool goes to the largest.
-//! Later losses drift apart, as in any library, so that only the mean of the last ones is checked.
+//! [`LEVELS_TOLERANCE`]. Rounding moves a value near a threshold to the next level, and the values of
+//! all windows that show the background are equal, so that one such value moves many levels: the
+//! first loss of PyTorch with 2 bits changes by 0.3 % with the number of its threads. (The tests of
+//! `quant` compare each level.) The second loss of a net with levels also depends on the rounding of
+//! the first step: sums of a few levels are often equal up to rounding, and the gradient of a max-pool
+//! goes to the largest. Later losses drift apart, as in any library, so that only the mean of the last
+//! ones is checked.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets"; Lin, Zhao
 //! and Pan 2017, "Towards Accurate Binary Convolutional Neural Network".
 
@@ -41,7 +44,7 @@ const N_FIRST: usize = 2;
 /// The tolerance of the first losses of the float network, in epsilons.
 const FLOAT_TOLERANCE: usize = 32;
 /// The relative tolerance of the first loss of networks with levels.
-const LEVELS_TOLERANCE: f64 = 1e-4;
+const LEVELS_TOLERANCE: f64 = 1e-2;
 /// The number of last losses whose mean is checked.
 const N_LAST: usize = 20;
 /// The largest mean of the last losses.

@@ -35,8 +35,7 @@
 //! `is_flipped`. A reader checks every shape, and that no sum can leave i32.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 use tensor_core::data::safetensors::{self, Reader};
@@ -103,7 +102,18 @@ impl FrozenNetwork {
     /// value; [`Error::Layer`] with the errors of [`Network::new`](crate::Network::new) and
     /// [`Error::SumOverflow`]; [`Error::Tensor`] for a file that is no safetensors file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let reader = Reader::open(path).map_err(tensor_core::Error::from)?;
+        Self::from_reader(Reader::open(path).map_err(tensor_core::Error::from)?)
+    }
+
+    /// Reads a network from the bytes of a safetensors file, for example those of `include_bytes!`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::from_reader(Reader::new(Cursor::new(bytes)).map_err(tensor_core::Error::from)?)
+    }
+
+    fn from_reader<R: Read + Seek>(reader: Reader<R>) -> Result<Self> {
         let mut source = Source {
             reader,
             packing: Packing::Bits,
@@ -274,13 +284,13 @@ impl FrozenLayer {
 }
 
 /// An open file.
-struct Source {
-    reader: Reader<BufReader<File>>,
+struct Source<R> {
+    reader: Reader<R>,
     /// The form of the activations.
     packing: Packing,
 }
 
-impl Source {
+impl<R: Read + Seek> Source<R> {
     /// Returns an error for a text or a tensor.
     fn error(&self, key: &str, expected: &str) -> Error {
         let entry = self.reader.entries().iter().find(|entry| entry.name == key);

@@ -1,0 +1,259 @@
+//! Inference of a trained network with few bits, and of the float network of the same shape, on one
+//! thread.
+//!
+//! Role: the workload `infer-quant`: images per second from 8-bit pixels to scores.
+//! Method: networks with levels are those of `crates/quant/testdata`, frozen and packed; all their
+//! sums but the last are integers. The float network has random weights. One thread, because users
+//! run such networks on small devices.
+//! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
+//! Accuracy: the scores of the first [`N_CHECKED`] images are those of the reference executor within
+//! [`TOLERANCE`] (relative) and [`ABSOLUTE`]; the others must be finite, and with MNIST's images,
+//! [`LEAST_RIGHT`] of the images must be classified correctly.
+//! Source: the class-project notes on low-bit nets.
+
+use crate::low_bit::{self, FLOAT};
+use crate::mnist::LazyImages;
+use anyhow::{Context, Result, ensure};
+use gpu_wgsl::Gpu;
+use harness::record::NotRun;
+use harness::rivals::BaselineArguments;
+use harness::script;
+use harness::workload::{Extent, Output, OutputElement, Problem, Task, Variant, Work, Workload};
+use quant::train::{Images, Net, Recipe, Trained, Training};
+use quant::{FrozenNetwork, Network};
+use std::rc::Rc;
+use tensor_core::compare::{Tolerance, compare};
+use tensor_core::{Executor, Host, Reference, Tensor, jit};
+
+/// The networks with levels.
+const PACKED: [(&str, &[u8]); 2] = [
+    (
+        "w1a1",
+        include_bytes!("../../../../crates/quant/testdata/mnist-w1a1.safetensors"),
+    ),
+    (
+        "w2a2",
+        include_bytes!("../../../../crates/quant/testdata/mnist-w2a2.safetensors"),
+    ),
+];
+const BATCHES: [usize; 2] = [1, 128];
+/// The number of images whose scores are compared with the reference executor.
+const N_CHECKED: usize = 4;
+/// The relative tolerance of scores, in epsilons.
+const TOLERANCE: usize = 256;
+/// The absolute tolerance of scores, which are some units.
+const ABSOLUTE: f64 = 1e-4;
+/// The fraction of MNIST's test images that networks with levels must classify correctly.
+const LEAST_RIGHT: f64 = 0.97;
+const N_CLASSES: usize = 10;
+
+/// Returns the tasks.
+pub fn tasks(images: &Rc<LazyImages>) -> Vec<Task> {
+    let names = [FLOAT].into_iter().chain(PACKED.map(|(name, _)| name));
+    let sizes = names.flat_map(|name| BATCHES.map(|batch| (name, batch)));
+    let task = |(name, batch): (&'static str, usize)| {
+        let images = Rc::clone(images);
+        let size = format!("28x28-conv32-conv64-512-10-{name}-b{batch}");
+        Task::new("infer-quant", "S1", size, move || {
+            let images = images.get()?;
+            let is_mnist = images
+                .labelled
+                .as_ref()
+                .is_some_and(|labelled| labelled.is_mnist);
+            let [train, test] = images.coded()?.ok_or_else(|| NotRun {
+                what: "infer-quant".to_owned(),
+                why: "labels or test images are missing".to_owned(),
+                how: "pass --data a folder with all four files of MNIST".to_owned(),
+            })?;
+            Inference::new(name, &train, test.first(batch), is_mnist)
+        })
+    };
+    sizes.map(task).collect()
+}
+
+/// A network of either kind.
+#[derive(Debug)]
+enum Kind {
+    Float(Box<Network>),
+    Packed(FrozenNetwork),
+}
+
+/// A network with the images that it classifies.
+#[derive(Debug)]
+struct Inference {
+    kind: Kind,
+    net: Net,
+    images: Images,
+    /// Whether the labels of the images are checked.
+    has_classes: bool,
+    /// The scores of the first images by the reference executor.
+    expected: Vec<f64>,
+    arrays: Vec<(String, Vec<f32>)>,
+}
+
+impl Inference {
+    fn new(name: &str, train: &Images, images: Images, is_mnist: bool) -> Result<Self> {
+        let net = low_bit::net(name, train)?;
+        let (kind, arrays) = match PACKED.iter().find(|(own, _)| *own == name) {
+            Some((_, bytes)) => (Kind::Packed(FrozenNetwork::from_bytes(bytes)?), Vec::new()),
+            None => {
+                let recipe = Recipe {
+                    batch: 1,
+                    ..Recipe::default()
+                };
+                let start = Training::new(net.clone(), recipe, &images, &Host::new())?.trained()?;
+                let arrays = arrays(&start, &images);
+                (Kind::Float(Box::new(start.network()?)), arrays)
+            }
+        };
+        let mut inference = Self {
+            has_classes: is_mnist && matches!(kind, Kind::Packed(_)),
+            kind,
+            net,
+            images,
+            expected: Vec::new(),
+            arrays,
+        };
+        let first = inference.codes(&inference.images.first(N_CHECKED));
+        let scores = inference.scores_of(&first)?.eval::<f32>(&Reference)?;
+        inference.expected = scores.into_iter().map(f64::from).collect();
+        Ok(inference)
+    }
+
+    fn codes(&self, images: &Images) -> Tensor {
+        let [height, width, channels] = images.size();
+        let codes = images
+            .pixels()
+            .iter()
+            .map(|&pixel| i32::from(pixel))
+            .collect();
+        Tensor::from_vec(&[images.len(), height, width, channels], codes)
+    }
+
+    /// Returns the scores of codes as a tensor program.
+    fn scores_of(&self, codes: &Tensor) -> Result<Tensor> {
+        let scores = match &self.kind {
+            Kind::Packed(network) => network.outputs_of(codes)?,
+            Kind::Float(network) => network.outputs_of(&network.input().values_of(codes))?,
+        };
+        let n_images = codes.shape()?[0];
+        Ok(scores.reshape(&[n_images, N_CLASSES]))
+    }
+
+    /// Returns the inference on an executor, which keeps codes and scores in its memory.
+    fn on<'a>(
+        &'a self,
+        executor: &'a dyn Executor,
+    ) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + use<'a>> {
+        let codes = self.codes(&self.images).realize(executor)?;
+        let program = jit(|args: &[Tensor]| {
+            let scores = self.scores_of(&args[0]);
+            Ok(vec![scores.map_err(|error| {
+                tensor_core::Error::BadStep {
+                    what: error.to_string(),
+                }
+            })?])
+        });
+        Ok(move |result: &mut Vec<f32>| {
+            let scores = program.call(executor, &[&codes])?.remove(0);
+            result.clear();
+            result.extend(scores.to_host::<f32>()?);
+            Ok(())
+        })
+    }
+
+    fn check(&self, result: &Output) -> Result<()> {
+        let result = f32::from_output(result)?;
+        let expected = self.images.len() * N_CLASSES;
+        ensure!(
+            result.len() == expected,
+            "result has {} elements (expected {expected})",
+            result.len()
+        );
+        let tolerance = Tolerance::relative(TOLERANCE).or_absolute(ABSOLUTE);
+        compare(
+            &result[..self.expected.len()],
+            &self.expected[..],
+            &tolerance,
+        )?;
+        ensure!(
+            result.iter().all(|score| score.is_finite()),
+            "a score is not finite"
+        );
+        if self.has_classes && self.images.len() > N_CHECKED {
+            let best = |scores: &[f32]| {
+                let scores = (0..).zip(scores);
+                scores
+                    .max_by(|a, b| a.1.total_cmp(b.1))
+                    .map_or(u32::MAX, |(class, _)| class)
+            };
+            let classes: Vec<u32> = result.chunks(N_CLASSES).map(best).collect();
+            let right = self.images.accuracy(&classes)?;
+            ensure!(
+                right >= LEAST_RIGHT,
+                "accuracy {right} is below {LEAST_RIGHT}"
+            );
+        }
+        Ok(())
+    }
+
+    fn rivals(&self) -> Vec<BaselineArguments<'_>> {
+        let arrays = self.arrays.iter();
+        let arrays: Vec<(&str, &[f32])> = arrays
+            .map(|(name, numbers)| (name.as_str(), &numbers[..]))
+            .collect();
+        if arrays.is_empty() {
+            return Vec::new();
+        }
+        let libraries = ["torch", "torch-channels-last", "torch-compile", "openvino"];
+        let sizes = [("batch", self.images.len())];
+        BaselineArguments::each(&libraries, script!("infer_quant.py"), &sizes, &arrays)
+    }
+}
+
+/// Returns the arrays for the rivals: the codes, the input's scale and offset, and all numbers of the
+/// network.
+fn arrays(trained: &Trained, images: &Images) -> Vec<(String, Vec<f32>)> {
+    let (net, pixels) = (
+        trained.net(),
+        images.pixels().iter().copied().map(f32::from),
+    );
+    let input = net.input();
+    let parameters = net.parameters().into_iter().map(|(name, _)| name);
+    let names = parameters
+        .chain(net.state_names())
+        .map(|name| name.replace('.', "_"));
+    let numbers = trained.parameters().iter().chain(trained.state()).cloned();
+    let own = [
+        ("codes".to_owned(), pixels.collect()),
+        ("input_scale".to_owned(), input.scale.clone()),
+        ("input_offset".to_owned(), input.offset.clone()),
+    ];
+    own.into_iter().chain(names.zip(numbers)).collect()
+}
+
+impl Problem for Inference {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
+        let products: usize = self.net.n_products().iter().sum();
+        let operations = 2.0 * (products * self.images.len()) as f64;
+        let whole = Extent::new(
+            Work::Operations(operations),
+            self.images.pixels().len() as f64,
+        );
+        static HOST: std::sync::LazyLock<Host> = std::sync::LazyLock::new(Host::new);
+        let on_host = Variant::started_on_cpu("host", whole, 0, move || {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            let pool = pool.context("cannot start a thread")?;
+            let mut work = self.on(&*HOST)?;
+            Ok(move |result: &mut Vec<f32>| pool.install(|| work(result)))
+        });
+        let on_device = |gpu: &'a Gpu| {
+            Variant::started_on_cpu("wgsl", whole, 0, move || self.on(gpu))
+                .with_adapter(gpu.adapter())
+        };
+        Workload::new(whole, |result, _| self.check(result))
+            .with_variants([on_host.with_note("one thread".to_owned())])
+            .with_variants(gpus.iter().map(on_device))
+            .with_rivals(self.rivals())
+    }
+}
