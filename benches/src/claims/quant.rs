@@ -1,13 +1,13 @@
 //! Claims of the class-project notes on low-bit networks: the search for a level, the moving
-//! average, the constant bit, singular batches, max-pool of signs, floats in memory, and the size
-//! of a tile.
+//! average, the constant bit, the regression of factors, learned bases, singular batches, max-pool
+//! of signs, floats in memory, and the size of a tile.
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::Result;
 use gpu_wgsl::{Gpu, Select};
 use quant::{
-    Activation, FrozenNetwork, InputImage, Layer, LevelSet, MAX_BITS, MovingBasis, Network,
-    Packing, Qem, RectifiedNormal, Sample, Ties, Weights, Window,
+    Activation, FrozenNetwork, InputImage, Layer, LevelSet, MAX_BITS, MovingBasis, Network, Normal,
+    Packing, Qem, RectifiedNormal, Sample, Ties, Weights, Window, abc,
 };
 use tensor_core::plan::{Plan, Target};
 use tensor_core::{DType, Executor, Host, Tensor};
@@ -16,6 +16,8 @@ use tensor_core::{DType, Executor, Host, Tensor};
 const AVERAGE_FACTOR: f64 = 0.9;
 /// A batch whose numbers all have the highest level of the basis (1, 2).
 const ONE_CELL: [f32; 4] = [2.5, 3.0, 3.5, 4.0];
+/// The weights of a regression whose solution is known.
+const REGRESSED: [f32; 8] = [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5];
 /// The positions of a max-pool of 2 x 2.
 const POOL: u32 = 4;
 
@@ -63,6 +65,36 @@ pub(super) const CLAIMS: &[Claim] = &[
                 Ok(error(&qem.affine())? / without)
             });
             Ok(Some(ratios.collect::<Result<_>>()?))
+        },
+    },
+    Claim {
+        id: "s1.regression",
+        claim: "the factors of shifted signs are a linear regression: factors and mean square error for 3 bases and the weights -2, -1, -1/2, 0, 1/2, 1, 3/2, 5/2",
+        claimed: &[0.625, 0.75, 0.875, 0.140_625],
+        reading: Reading::Printed(6),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let fit = abc(&Sample::new(&REGRESSED)?, 3, false)?;
+            let numbers = fit.factors.into_iter().chain([fit.mean_square_error]);
+            Ok(Some(numbers.collect()))
+        },
+    },
+    Claim {
+        id: "s1.learned-bases",
+        claim: "learned bases need fewer bits than shifted signs: mean square error on a normal distribution of LQ-Nets with 2 bits and ABC-Net with 3 bases, and of LQ-Nets with 3 bits and ABC-Net with 5 bases",
+        claimed: &[0.117_48, 0.117_55, 0.035_27, 0.077_23],
+        reading: Reading::Printed(5),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let normal = Normal::STANDARD;
+            let pairs = [(2, 3), (3, 5)].map(|(bits, bases)| {
+                let learned = Qem::signs(bits)?.fit(&normal)?.mean_square_error;
+                anyhow::Ok([learned, abc(&normal, bases, false)?.mean_square_error])
+            });
+            let pairs = pairs.into_iter().collect::<Result<Vec<_>>>()?;
+            Ok(Some(pairs.concat()))
         },
     },
     Claim {

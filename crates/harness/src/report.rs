@@ -20,6 +20,7 @@ use tool_io::replace_file;
 mod bars;
 mod curves;
 mod facts;
+mod findings;
 mod overview;
 mod roofline;
 #[cfg(test)]
@@ -123,6 +124,7 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
     } else {
         format!(" <small>{}</small>", escape(sources::title(source)))
     };
+    let name = workload;
     let workload = escape(workload);
     let mut html = format!("<section id=\"{workload}\">\n<h2>{workload}{source}</h2>\n");
     // With a single size, all points of a roofline have nearly the same intensity, and the bars
@@ -140,6 +142,13 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
         Ok(None) => {}
         Err(error) => html += &not_drawn(&error),
     }
+    if let Some(shown) = findings::figure(record, name) {
+        match charts::draw(&shown) {
+            Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
+            Err(error) => html += &not_drawn(&error),
+        }
+    }
+    html += &findings::table(record, name);
     for comparison in sizes {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));
         html += &headline(comparison);

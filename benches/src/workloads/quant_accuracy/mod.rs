@@ -4,7 +4,8 @@
 //! Method: a network of floats is trained. A network with levels starts from the float network of
 //! its data set and seed, is trained, frozen, and packed; the packed network classifies the test
 //! images. The recipe is that of the example `mnist` of `quant`. Seeds determine the weights and the
-//! order of the images.
+//! order of the images. Sizes with `from-random` train with levels from random weights, at the rate
+//! of the float network and for as many epochs as both trainings together.
 //! Shapes: the result is the loss of each step, the accuracy on the test images, the numbers of
 //! [`NUMBERS`], and the class of each test image.
 //! Accuracy: the test accuracy must reach the workload's minimum, and the classes of the packed
@@ -26,6 +27,9 @@ use tensor_core::{Executor, Host};
 
 /// The seeds of the trainings.
 const SEEDS: [u64; 3] = [1, 2, 3];
+/// The levels and the seed of a training that starts from random weights instead of the float
+/// network.
+const FROM_RANDOM: (&str, u64) = ("w1a1", 1);
 /// Levels that are trained on Fashion-MNIST, next to floats.
 const ON_FASHION: [&str; 2] = [FLOAT, "w2a2"];
 /// The most test images that the packed network may classify differently from the network in f32.
@@ -38,6 +42,9 @@ const NUMBERS: [&str; 4] = [
     "relative_error_of_weights",
 ];
 
+/// The axis of the report's figure.
+const BITS: &str = "bits of a weight plus bits of an activation";
+
 /// Returns the tasks, the float network of each data set and seed first.
 pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
     let sizes = [
@@ -47,17 +54,24 @@ pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
     let sizes = sizes.into_iter().flat_map(|(set, levels)| {
         SEEDS.map(|seed| levels.iter().map(move |&levels| (set, levels, seed)))
     });
-    let task = |(set, levels, seed): (DataSet, &'static str, u64)| {
+    let task = |(set, levels, seed, is_from_random): (DataSet, &'static str, u64, bool)| {
         let trainings = Rc::clone(trainings);
-        let size = format!("{}-{levels}-seed{seed}", set.name());
+        let suffix = if is_from_random { "-from-random" } else { "" };
+        let size = format!("{}-{levels}-seed{seed}{suffix}", set.name());
         let prepare = move || {
             let images = trainings.images(set)?;
-            let start = (levels != FLOAT).then(|| trainings.float(set, seed));
+            let has_start = levels != FLOAT && !is_from_random;
+            let start = has_start.then(|| trainings.float(set, seed));
+            let mut recipe = Trainings::recipe(levels, seed);
+            if is_from_random {
+                recipe = Trainings::recipe(FLOAT, seed);
+                recipe.n_epochs *= 2;
+            }
             Ok(Whole {
                 set,
                 levels,
                 net: low_bit::net(levels, &images[0])?,
-                recipe: Trainings::recipe(levels, seed),
+                recipe,
                 images,
                 start: start.transpose()?,
                 trainings: Rc::clone(&trainings),
@@ -65,7 +79,12 @@ pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
         };
         Task::new("quant-accuracy", "S1", size, prepare).long()
     };
-    sizes.flatten().map(task).collect()
+    let (levels, seed) = FROM_RANDOM;
+    let from_random = (DataSet::Mnist, levels, seed, true);
+    let sizes = sizes
+        .flatten()
+        .map(|(set, levels, seed)| (set, levels, seed, false));
+    sizes.chain([from_random]).map(task).collect()
 }
 
 /// A whole training.
@@ -106,21 +125,24 @@ impl Whole {
         let test = &self.images[1];
         let network = trained.network()?;
         let of_f32 = predictions(&network, test, executor)?;
-        let Some(start) = &self.start else {
+        if self.levels == FLOAT {
             result.push(narrow(test.accuracy(&of_f32)?));
             result.extend([f32::NAN; NUMBERS.len()]);
             result.extend(of_f32.iter().map(|&class| class as f32));
             self.trainings.remember(self.set, self.recipe.seed, trained);
             return Ok(());
-        };
+        }
         let (packed, n_bytes) = packed(&network)?;
         let classes = test.predictions(executor, |codes| packed.outputs_of(codes))?;
         let pairs = classes.iter().zip(&of_f32);
         let n_different = pairs.filter(|(packed, of_f32)| packed != of_f32).count();
-        let of_start = predictions(&start.network()?, test, executor)?;
+        let of_start = match &self.start {
+            Some(start) => test.accuracy(&predictions(&start.network()?, test, executor)?)?,
+            None => f64::NAN,
+        };
         result.push(narrow(test.accuracy(&classes)?));
         result.extend([
-            narrow(test.accuracy(&of_start)?),
+            narrow(of_start),
             n_different as f32,
             n_bytes as f32,
             relative_error(&network, &trained)?,
@@ -146,7 +168,7 @@ impl Whole {
         ensure!(accuracy >= least, "accuracy {accuracy} is below {least}");
         let n_different = f64::from(result[n_losses + 2]);
         ensure!(
-            self.start.is_none() || n_different <= MAX_DIFFERENT,
+            self.levels == FLOAT || n_different <= MAX_DIFFERENT,
             "{n_different} predictions of the packed network differ (at most {MAX_DIFFERENT})"
         );
         Ok(())
@@ -162,6 +184,24 @@ impl Whole {
         }
     }
 
+    /// Returns the bits of a weight and of an activation together; `None` with floats.
+    fn bits(&self) -> Option<f64> {
+        let digits = self.levels.chars().filter_map(|letter| letter.to_digit(10));
+        (self.levels != FLOAT).then(|| digits.map(f64::from).sum())
+    }
+
+    /// Returns a published accuracy of a similar network after 100 epochs.
+    fn published(&self) -> String {
+        let percent = match (self.set, self.levels) {
+            (DataSet::Mnist, FLOAT) => 99.59,
+            (DataSet::Mnist, "w1a1") => 98.90,
+            (DataSet::Mnist, "w1a2") => 99.22,
+            (DataSet::Mnist, "w2a2") => 99.45,
+            _ => return String::new(),
+        };
+        format!("published for LeNet-5 after 100 epochs: {percent:.2} % (RedBit)")
+    }
+
     fn findings(&self, result: &Output) -> Result<Findings> {
         let (result, n_losses) = (f32::from_output(result)?, self.n_losses());
         let (numbers, classes) = result[n_losses + 1..].split_at(NUMBERS.len());
@@ -175,6 +215,7 @@ impl Whole {
         Ok(Findings {
             numbers: own.chain([n_epochs]).collect(),
             wrong: wrong.map(|(index, _)| index).collect(),
+            axis: self.bits().map(|bits| (BITS.to_owned(), bits)),
         })
     }
 }
@@ -247,7 +288,7 @@ impl Problem for Whole {
             .with_adapter(gpu.adapter())
         };
         Workload::new(whole, |result, _| self.check(result))
-            .with_variants([on_host])
+            .with_variants([on_host.with_note(self.published())])
             .with_variants(devices.into_iter().map(on_device))
             .with_left_out(left_out)
             .with_losses(self.n_losses())

@@ -1,0 +1,128 @@
+//! The named results of a workload over all its sizes: a table, and accuracies as points.
+//!
+//! Role: shows what trainings reached, next to the times of the comparisons.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use charts::{Figure, Panel, Point, escape, units};
+
+use crate::record::{Check, Record, Row};
+
+/// Returns the rows of a workload that have named results and a correct result.
+fn rows<'r>(record: &'r Record, workload: &str) -> Vec<&'r Row> {
+    let rows = record.rows.iter().filter(|row| row.workload == workload);
+    rows.filter(|row| row.check == Check::Ok && !row.findings.numbers.is_empty())
+        .collect()
+}
+
+/// Returns the table of the named results; empty without any.
+pub(super) fn table(record: &Record, workload: &str) -> String {
+    let rows = rows(record, workload);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names: BTreeSet<&String> = rows
+        .iter()
+        .flat_map(|row| row.findings.numbers.keys())
+        .collect();
+    let mut html = String::from(
+        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\">executor</th>\
+         <th scope=\"col\" class=\"number\">accuracy</th><th scope=\"col\" class=\"number\">wrong</th>\
+         <th scope=\"col\" class=\"number\">time</th>",
+    );
+    for name in &names {
+        let title = escape(&name.replace('_', " "));
+        let _ = write!(html, "<th scope=\"col\" class=\"number\">{title}</th>");
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        let [size, executor] = [&row.size, &row.executor].map(|text| escape(text));
+        let accuracy = row.accuracy.map(|accuracy| percent(accuracy.into()));
+        let time = row.median_s.map(units::seconds);
+        let wrong = (!row.findings.wrong.is_empty()).then(|| row.findings.wrong.len().to_string());
+        let _ = write!(html, "<tr><th scope=\"row\">{size}</th><td>{executor}</td>");
+        let numbers = names.iter().map(|name| {
+            let number = row.findings.numbers.get(*name);
+            number.map(|&number| units::digits(number))
+        });
+        for cell in [accuracy, wrong, time].into_iter().chain(numbers) {
+            let cell = cell.unwrap_or_else(|| units::ABSENT.to_owned());
+            let _ = write!(html, "<td class=\"number\">{}</td>", escape(&cell));
+        }
+        html.push_str("</tr>\n");
+    }
+    html + "</tbody>\n</table></div>\n"
+}
+
+/// Returns the accuracies of a workload against the number that its rows name, as a figure; `None`
+/// without such rows.
+pub(super) fn figure(record: &Record, workload: &str) -> Option<Figure> {
+    let mut label = None;
+    let rows = rows(record, workload).into_iter();
+    let points: Vec<Point> = rows
+        .filter_map(|row| {
+            let (name, x) = row.findings.axis.as_ref()?;
+            label.get_or_insert(name);
+            let accuracy = 100.0 * f64::from(row.accuracy?);
+            Some(Point::new(row.size.as_str(), (*x, accuracy)))
+        })
+        .collect();
+    let x = label?.clone();
+    let panel = Panel {
+        x,
+        y: "accuracy on the test data, %".to_owned(),
+        points,
+        ..Panel::default()
+    };
+    Some(Figure {
+        caption: "Accuracy of each size that passed its check.".to_owned(),
+        panels: vec![panel],
+    })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Findings;
+
+    #[test]
+    fn correct_rows_with_results_are_shown_and_drawn() {
+        let row = |size: &str, check: Check| Row {
+            workload: "training".to_owned(),
+            size: size.to_owned(),
+            executor: "host".to_owned(),
+            check,
+            accuracy: Some(0.9936),
+            findings: Findings {
+                numbers: [("packed_bytes".to_owned(), 1234.0)].into(),
+                wrong: vec![3, 5],
+                axis: Some(("bits".to_owned(), 4.0)),
+            },
+            ..Row::default()
+        };
+        let failed = Check::Failed("wrong".to_owned());
+        let record = Record {
+            rows: vec![row("w2<a2", Check::Ok), row("bad", failed)],
+            ..Record::default()
+        };
+        let html = table(&record, "training");
+        for part in [
+            "w2&lt;a2",
+            "packed bytes",
+            "99.36 %",
+            "<td class=\"number\">2</td>",
+        ] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+        assert!(!html.contains("bad"));
+        let figure = figure(&record, "training").unwrap();
+        assert_eq!(figure.panels[0].points.len(), 1);
+        assert!(charts::draw(&figure).is_ok());
+        assert!(table(&record, "other").is_empty());
+    }
+}
