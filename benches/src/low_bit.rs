@@ -1,7 +1,7 @@
 //! The networks with few bits of the workloads: their levels, recipes and float starts.
 //!
-//! Role: what `train-quant`, `quant-accuracy` and `infer-quant` share, so that all three measure the
-//! same network: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
+//! Role: what `train-quant`, `quant-accuracy` and `infer-quant` share, so that all three measure
+//! the same network: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
 
 use crate::mnist;
 use anyhow::{Context, Result};
@@ -54,8 +54,8 @@ impl DataSet {
     }
 }
 
-/// The whole trainings of a run: their data, and the float networks that trainings with levels start
-/// from.
+/// The whole trainings of a run: their data, and the float networks that trainings with levels
+/// start from.
 #[derive(Debug, Default)]
 pub struct Trainings {
     images: RefCell<HashMap<DataSet, Rc<[Images; 2]>>>,

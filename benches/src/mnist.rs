@@ -200,8 +200,8 @@ pub fn found() -> Option<PathBuf> {
     places().iter().find_map(|place| find(place, TRAIN_IMAGES))
 }
 
-/// Reads the training and the test images of a data set that `cargo xtask data` fetched into a folder
-/// of this name, as codes; `None` if they are not there.
+/// Reads the training and the test images of a data set that `cargo xtask data` fetched into a
+/// folder of this name, as codes; `None` if they are not there.
 ///
 /// # Errors
 /// A file cannot be read or has another shape.

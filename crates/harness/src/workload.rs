@@ -203,8 +203,8 @@ pub struct Workload<'a> {
     pub rivals: Vec<BaselineArguments<'a>>,
     /// Parts that are left out on this machine, with the reasons.
     pub left_out: Vec<NotRun>,
-    /// Whether the work is too long to be repeated: each contestant runs once, and this run, with its
-    /// compilation, is the measured time.
+    /// Whether the work is too long to be repeated: each contestant runs once, and this run, with
+    /// its compilation, is the measured time.
     pub runs_once: bool,
     /// Function that computes named results of a correct result, if the workload has some.
     #[allow(

@@ -6,9 +6,9 @@
 //! sums but the last are integers. The float network has random weights. One thread, because users
 //! run such networks on small devices.
 //! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
-//! Accuracy: the scores of the first [`N_CHECKED`] images are those of the reference executor within
-//! [`TOLERANCE`] (relative) and [`ABSOLUTE`]; the others must be finite, and with MNIST's images,
-//! [`LEAST_RIGHT`] of the images must be classified correctly.
+//! Accuracy: the scores of the first `N_CHECKED` images are those of the reference executor
+//! within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite, and with MNIST's
+//! images, `LEAST_RIGHT` of the images must be classified correctly.
 //! Source: the class-project notes on low-bit nets.
 
 use crate::low_bit::{self, FLOAT};
@@ -211,8 +211,8 @@ impl Inference {
     }
 }
 
-/// Returns the arrays for the rivals: the codes, the input's scale and offset, and all numbers of the
-/// network.
+/// Returns the arrays for the rivals: the codes, the input's scale and offset, and all numbers of
+/// the network.
 fn arrays(trained: &Trained, images: &Images) -> Vec<(String, Vec<f32>)> {
     let (net, pixels) = (
         trained.net(),

@@ -3,13 +3,13 @@
 //! Role: the workload `quant-accuracy`, which takes minutes per size and only runs on request.
 //! Method: a network of floats is trained. A network with levels starts from the float network of
 //! its data set and seed, is trained, frozen, and packed; the packed network classifies the test
-//! images. The recipe is that of the example `mnist` of `quant`. Seeds determine the weights and the
-//! order of the images. Sizes with `from-random` train with levels from random weights, at the rate
-//! of the float network and for as many epochs as both trainings together.
+//! images. The recipe is that of the example `mnist` of `quant`. Seeds determine the weights and
+//! the order of the images. Sizes with `from-random` train with levels from random weights, at the
+//! rate of the float network and for as many epochs as both trainings together.
 //! Shapes: the result is the loss of each step, the accuracy on the test images, the numbers of
-//! [`NUMBERS`], and the class of each test image.
+//! `NUMBERS`, and the class of each test image.
 //! Accuracy: the test accuracy must reach the workload's minimum, and the classes of the packed
-//! network those of the network in f32 but for [`MAX_DIFFERENT`] images.
+//! network those of the network in f32 but for `MAX_DIFFERENT` images.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets".
 
 use crate::low_bit::{self, DataSet, FLOAT, LEVELS, Trainings};

@@ -1,21 +1,21 @@
 //! The first 200 steps of training a network with few bits.
 //!
-//! Role: the workload `train-quant`: the time of a training step with each kind of levels, next to the
-//! same recipe in PyTorch.
-//! Method: [`quant::train::Training`] from random weights, at a constant rate. Every contestant starts
-//! with the same weights and levels, and reads the images in the same order.
+//! Role: the workload `train-quant`: the time of a training step with each kind of levels, next to
+//! the same recipe in PyTorch.
+//! Method: [`quant::train::Training`] from random weights, at a constant rate. Every contestant
+//! starts with the same weights and levels, and reads the images in the same order.
 //! Shapes: images of 28 × 28 pixels; the result is the loss of each step.
 //! Accuracy: the first losses are those of [`quant::train::Oracle`], which computes in f64: with
-//! floats the first [`N_FIRST`], within [`FLOAT_TOLERANCE`]; with levels the first one, within
-//! [`LEVELS_TOLERANCE`]. Rounding moves a value near a threshold to the next level, and the values of
-//! all windows that show the background are equal, so that one such value moves many levels: the
+//! floats the first `N_FIRST`, within `FLOAT_TOLERANCE`; with levels the first one, within
+//! `LEVELS_TOLERANCE`. Rounding moves a value near a threshold to the next level, and the values
+//! of all windows that show the background are equal, so that one such value moves many levels: the
 //! first loss of PyTorch with 2 bits changes by 0.3 % with the number of its threads. (The tests of
-//! `quant` compare each level.) The second loss of a net with levels also depends on the rounding of
-//! the first step: sums of a few levels are often equal up to rounding, and the gradient of a max-pool
-//! goes to the largest. Later losses drift apart, as in any library, so that only the mean of the last
-//! ones is checked.
-//! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets"; Lin, Zhao
-//! and Pan 2017, "Towards Accurate Binary Convolutional Neural Network".
+//! `quant` compare each level.) The second loss of a net with levels also depends on the rounding
+//! of the first step: sums of a few levels are often equal up to rounding, and the gradient of a
+//! max-pool goes to the largest. Later losses drift apart, as in any library, so that only the mean
+//! of the last ones is checked.
+//! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets"; Lin,
+//! Zhao and Pan 2017, "Towards Accurate Binary Convolutional Neural Network".
 
 use crate::low_bit::{self, FLOAT, LEVELS};
 use crate::mnist::LazyImages;

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 /// Ends a training after a number of scores in a row that are not better than the best one before.
 ///
-/// A score is better if it is higher, such as the accuracy on images that are neither trained on nor
-/// used to report the result. A score of NaN is never better.
+/// A score is better if it is higher, such as the accuracy on images that are neither trained on
+/// nor used to report the result. A score of NaN is never better.
 ///
 /// # Examples
-/// The callback of [`Training::run`](super::Training::run) returns the result of `observe` at the end
-/// of an epoch, and stores the network if its score is the best one.
+/// The callback of [`Training::run`](super::Training::run) returns the result of `observe` at the
+/// end of an epoch, and stores the network if its score is the best one.
 /// ```
 /// use std::ops::ControlFlow;
 ///

@@ -3,12 +3,12 @@
 //! Role: computes loss, gradients, update and next state of a [`Net`] for tests and benchmarks.
 //! Only the description of the net and [`Abc`](crate::abc()) are shared with the programs.
 //! Method: the forward pass stores what the backward pass needs. Next to each value it computes a
-//! bound on the error of an f32 program, from the unit roundoff and the number of terms of each sum.
-//! A program and the oracle can choose different levels for a value near a threshold, and then their
-//! losses differ by more than rounding. With [`Oracle::step_with`], the oracle takes over the levels
-//! of the program, and checks each one: it is the level of the value in f64, or the value is within
-//! its bound of a threshold.
-//! Accuracy: bounds are of first order in the unit roundoff, times [`SAFETY`]. Sums may be added in
+//! bound on the error of an f32 program, from the unit roundoff and the number of terms of each
+//! sum. A program and the oracle can choose different levels for a value near a threshold, and then
+//! their losses differ by more than rounding. With [`Oracle::step_with`], the oracle takes over the
+//! levels of the program, and checks each one: it is the level of the value in f64, or the value is
+//! within its bound of a threshold.
+//! Accuracy: bounds are of first order in the unit roundoff, times 1.01. Sums may be added in
 //! any order, so that their bounds grow with the number of terms.
 //! Cost: some nanoseconds per product of the net.
 

@@ -81,8 +81,8 @@ pub(super) fn as_conv(layer: &NetLayer, [height, width, _]: [usize; 3]) -> Optio
     }
 }
 
-/// Calls `term` for each product of an image with its places: input, output and weight. The input is
-/// `None` outside of the image.
+/// Calls `term` for each product of an image with its places: input, output and weight. The input
+/// is `None` outside of the image.
 pub(super) fn products(
     conv: &QuantConv2d,
     image: [usize; 3],

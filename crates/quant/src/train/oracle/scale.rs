@@ -3,7 +3,7 @@
 use super::{OracleStep, SAFETY, UNIT};
 use crate::least_squares::solve;
 
-/// Levels with the thresholds between them.
+/// Levels with their thresholds.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     /// In the order of the thresholds.
@@ -18,8 +18,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Creates the levels of a basis: its sums with the factors of each code. Thresholds are halfway
-    /// between neighbours.
+    /// Creates the levels of a basis: its sums with the factors of each code. Thresholds are
+    /// halfway between neighbours.
     pub(super) fn of_basis(basis: &[f64], factors: &[Vec<f64>]) -> Self {
         let mut levels: Vec<(f64, Vec<f64>)> = factors
             .iter()
@@ -41,8 +41,8 @@ impl Scale {
         }
     }
 
-    /// Creates levels with other thresholds, in ascending order. `n_terms` is the number of terms of
-    /// the sums from which a program computes levels and thresholds.
+    /// Creates levels with other thresholds, in ascending order. `n_terms` is the number of terms
+    /// of the sums from which a program computes levels and thresholds.
     pub(super) fn with_thresholds(levels: Vec<f64>, thresholds: Vec<f64>, n_terms: usize) -> Self {
         let numbers = levels.iter().chain(&thresholds);
         let largest = numbers.fold(0.0_f64, |most, number| most.max(number.abs()));
@@ -107,8 +107,8 @@ impl Scale {
         nearest
     }
 
-    /// Returns the basis with the least squares for elements with their codes. `ridge` is the weight
-    /// of the old basis.
+    /// Returns the basis with the least squares for elements with their codes. `ridge` is the
+    /// weight of the old basis.
     pub(super) fn fitted(
         &self,
         old: &[f64],
@@ -138,8 +138,8 @@ impl Scale {
     }
 }
 
-/// Returns the factors of the basis numbers for each code of a number of bits: 0 or 1 per bit, or -1
-/// or 1 with signs; for levels at equal distances, the single factor of the distance.
+/// Returns the factors of the basis numbers for each code of a number of bits: 0 or 1 per bit, or
+/// -1 or 1 with signs; for levels at equal distances, the single factor of the distance.
 pub(super) fn factors(bits: usize, has_signs: bool, is_uniform: bool) -> Vec<Vec<f64>> {
     let codes = 0..1_usize << bits;
     let factors = codes.map(|code| {
