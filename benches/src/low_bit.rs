@@ -1,7 +1,7 @@
 //! The networks with few bits of the workloads: their levels, recipes and float starts.
 //!
-//! Role: what `train-quant`, `quant-accuracy` and `infer-quant` share, so that all three measure
-//! the same network: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
+//! Role: the network, levels, recipes and float starts of `train-quant`, `quant-accuracy` and
+//! `infer-quant`: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
 
 use crate::mnist;
 use anyhow::{Context, Result};
@@ -89,7 +89,10 @@ impl Trainings {
         }
         let images = mnist::fetched(set.folder())?.with_context(|| NotRun {
             what: format!("trainings on {}", set.name()),
-            why: format!("no data set in {}", set.folder()),
+            why: format!(
+                "the folder {} of the data sets has not all four files",
+                set.folder()
+            ),
             how: format!("cargo xtask data {}", set.name()),
         })?;
         let images = Rc::new(images);
@@ -97,7 +100,8 @@ impl Trainings {
         Ok(images)
     }
 
-    /// Returns the trained float network of a data set and a seed; trains it if no task has before.
+    /// Returns the trained float network of a data set and a seed. Trains the network on the host
+    /// unless an earlier task did.
     ///
     /// # Errors
     /// As [`images`](Self::images); an error of the training.
@@ -113,13 +117,14 @@ impl Trainings {
         Ok(self.remember(set, seed, trained))
     }
 
-    /// Stores the trained float network of a data set and a seed, for trainings with levels.
+    /// Stores the float network of a data set and a seed that was trained on the host, for
+    /// trainings with levels. A network that was stored before stays.
     pub fn remember(&self, set: DataSet, seed: u64, trained: Trained) -> Rc<Trained> {
-        let trained = Rc::new(trained);
-        self.floats
-            .borrow_mut()
-            .insert((set, seed), Rc::clone(&trained));
-        trained
+        let mut floats = self.floats.borrow_mut();
+        let stored = floats
+            .entry((set, seed))
+            .or_insert_with(|| Rc::new(trained));
+        Rc::clone(stored)
     }
 }
 

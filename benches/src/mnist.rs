@@ -24,12 +24,16 @@ const SIDE: usize = 28;
 pub const N_IMAGES: usize = 50_000;
 /// Divisor of the pixels, which are bytes in the files.
 const LEVELS: f32 = 256.0;
+/// Folder of MNIST within the folder of all data sets.
+const MNIST: &str = "mnist";
 /// File name of the training images. Each of the four files may also be compressed, with `.gz`
 /// appended to its name.
 const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
 const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
 const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
+/// Number of classes of all data sets.
+const N_CLASSES: usize = 10;
 const DIGITS: &[u8] = include_bytes!("../../crates/quant/testdata/digits-images.idx.gz");
 const DIGITS_LABELS: &[u8] = include_bytes!("../../crates/quant/testdata/digits-labels.idx.gz");
 /// Number of the project's digits to train with; the rest is for tests.
@@ -47,6 +51,8 @@ pub struct Images {
     pub pixels: Vec<f32>,
     /// Description of where the images come from, in one line.
     pub origin: String,
+    /// Whether the images were fetched by `cargo xtask data`, which checks their sha256.
+    pub is_fetched: bool,
     /// Labels and test images; `None` if a folder given by the user does not contain these files.
     pub labelled: Option<Labelled>,
 }
@@ -57,7 +63,6 @@ impl Images {
     /// # Errors
     /// The numbers of images and labels do not match.
     pub fn coded(&self) -> Result<Option<[train::Images; 2]>> {
-        const N_CLASSES: usize = 10;
         let Some(labelled) = &self.labelled else {
             return Ok(None);
         };
@@ -141,13 +146,18 @@ pub fn load(folder: Option<&Path>) -> Result<Images> {
         let origin = format!("images 0..{N_IMAGES} of {}", path.display());
         return read_all(folder, &path, origin);
     }
-    match places()
+    match places(MNIST)
         .iter()
         .find_map(|place| Some((place, find(place, TRAIN_IMAGES)?)))
     {
         // The files in these folders were checked against MNIST's sha256 when they were downloaded.
         Some((place, path)) => {
-            read_all(place, &path, format!("MNIST training images 0..{N_IMAGES}"))
+            let origin = format!("MNIST training images 0..{N_IMAGES}");
+            let images = read_all(place, &path, origin)?;
+            Ok(Images {
+                is_fetched: true,
+                ..images
+            })
         }
         None => digits(),
     }
@@ -189,6 +199,7 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
     Ok(Images {
         pixels,
         origin,
+        is_fetched: false,
         labelled,
     })
 }
@@ -197,46 +208,47 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
 /// project's digits.
 #[must_use]
 pub fn found() -> Option<PathBuf> {
-    places().iter().find_map(|place| find(place, TRAIN_IMAGES))
+    places(MNIST)
+        .iter()
+        .find_map(|place| find(place, TRAIN_IMAGES))
 }
 
 /// Reads the training and the test images of a data set that `cargo xtask data` fetched into a
-/// folder of this name, as codes; `None` if they are not there.
+/// folder of this name, as codes; `None` if a file is missing.
 ///
 /// # Errors
 /// A file cannot be read or has another shape.
 pub fn fetched(folder: &str) -> Result<Option<[train::Images; 2]>> {
-    const N_CLASSES: usize = 10;
-    let folder = match std::env::var_os("DATA_DIR") {
-        Some(all) => PathBuf::from(all).join(folder),
-        None => Path::new("target/data").join(folder),
-    };
     let names = [TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS];
-    let [
-        Some(train),
-        Some(train_labels),
-        Some(test),
-        Some(test_labels),
-    ] = names.map(|name| find(&folder, name))
-    else {
-        return Ok(None);
-    };
-    Ok(Some([
-        train::Images::read_idx(train, train_labels, N_CLASSES)?,
-        train::Images::read_idx(test, test_labels, N_CLASSES)?,
-    ]))
+    for place in places(folder) {
+        if let [
+            Some(train),
+            Some(train_labels),
+            Some(test),
+            Some(test_labels),
+        ] = names.map(|name| find(&place, name))
+        {
+            return Ok(Some([
+                train::Images::read_idx(train, train_labels, N_CLASSES)?,
+                train::Images::read_idx(test, test_labels, N_CLASSES)?,
+            ]));
+        }
+    }
+    Ok(None)
 }
 
-/// Returns the folders to search: `mnist` in the folder that `DATA_DIR` names, or else `data` next
-/// to the executable and `target/data/mnist`.
-fn places() -> Vec<PathBuf> {
+/// Returns the folders to search for a data set: its folder in the folder that `DATA_DIR` names, or
+/// else in `target/data`. Without `DATA_DIR`, MNIST may also be in `data` next to the executable,
+/// as in a bundle.
+fn places(data_set: &str) -> Vec<PathBuf> {
     if let Some(folder) = std::env::var_os("DATA_DIR") {
-        return vec![PathBuf::from(folder).join("mnist")];
+        return vec![PathBuf::from(folder).join(data_set)];
     }
     let beside = std::env::current_exe()
         .ok()
         .and_then(|path| Some(path.parent()?.join("data")));
-    let fetched = PathBuf::from("target/data/mnist");
+    let fetched = Path::new("target/data").join(data_set);
+    let beside = beside.filter(|_| data_set == MNIST);
     beside.into_iter().chain([fetched]).collect()
 }
 
@@ -318,6 +330,7 @@ pub fn digits() -> Result<Images> {
     Ok(Images {
         pixels,
         origin,
+        is_fetched: false,
         labelled,
     })
 }

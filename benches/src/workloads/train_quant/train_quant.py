@@ -2,7 +2,8 @@
 
 The levels are the case on the command line: float, w1a1 and so on for LQ-Nets, u2a2 for levels at
 equal distances, abc2a2 for ABC-Net. Parameters and state have the layouts of our network; weights
-are permuted to those of PyTorch before the run. Weight decay applies to weights.
+are permuted to those of PyTorch before the run. Weight decay applies to weights. PyTorch passes the
+gradient of a max-pool to the first of equal maxima; our max-pool divides the gradient.
 """
 
 import math
@@ -131,6 +132,7 @@ def forward(torch, parameters, state, x):
 
 
 def loss_of(torch, parameters, state, x, y):
+    """Returns the mean cross-entropy of a batch; changes the state in place."""
     return torch.nn.functional.cross_entropy(forward(torch, parameters, state, x), y)
 
 
@@ -138,6 +140,7 @@ NAMES = names()
 
 
 def train(torch, *arrays, step=None):
+    """Returns the loss of each step."""
     arrays = dict(zip(NAMES, arrays))
     images, labels, order = (arrays.pop(name) for name in ("images", "labels", "order"))
     arrays.pop("input_scale"), arrays.pop("input_offset")

@@ -1,6 +1,6 @@
 //! The named results of a workload over all its sizes: a table, and accuracies as points.
 //!
-//! Role: shows what trainings reached, next to the times of the comparisons.
+//! Role: shows the results of trainings next to their times.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -40,7 +40,7 @@ pub(super) fn table(record: &Record, workload: &str) -> String {
         let [size, executor] = [&row.size, &row.executor].map(|text| escape(text));
         let accuracy = row.accuracy.map(|accuracy| percent(accuracy.into()));
         let time = row.median_s.map(units::seconds);
-        let wrong = (!row.findings.wrong.is_empty()).then(|| row.findings.wrong.len().to_string());
+        let wrong = row.accuracy.map(|_| row.findings.wrong.len().to_string());
         let _ = write!(html, "<tr><th scope=\"row\">{size}</th><td>{executor}</td>");
         let numbers = names.iter().map(|name| {
             let number = row.findings.numbers.get(*name);
@@ -55,29 +55,28 @@ pub(super) fn table(record: &Record, workload: &str) -> String {
     html + "</tbody>\n</table></div>\n"
 }
 
-/// Returns the accuracies of a workload against the number that its rows name, as a figure; `None`
-/// without such rows.
+/// Returns the accuracies of a workload against the numbers that its rows name, as a figure with a
+/// panel for each name; `None` without such rows.
 pub(super) fn figure(record: &Record, workload: &str) -> Option<Figure> {
-    let mut label = None;
-    let rows = rows(record, workload).into_iter();
-    let points: Vec<Point> = rows
-        .filter_map(|row| {
-            let (name, x) = row.findings.axis.as_ref()?;
-            label.get_or_insert(name);
-            let accuracy = 100.0 * f64::from(row.accuracy?);
-            Some(Point::new(row.size.as_str(), (*x, accuracy)))
-        })
-        .collect();
-    let x = label?.clone();
-    let panel = Panel {
-        x,
-        y: "accuracy on the test data, %".to_owned(),
-        points,
-        ..Panel::default()
-    };
-    Some(Figure {
+    let mut panels: Vec<Panel> = Vec::new();
+    for row in rows(record, workload) {
+        let (Some((name, x)), Some(accuracy)) = (&row.findings.axis, row.accuracy) else {
+            continue;
+        };
+        let point = Point::new(row.size.as_str(), (*x, 100.0 * f64::from(accuracy)));
+        match panels.iter_mut().find(|panel| panel.x == *name) {
+            Some(panel) => panel.points.push(point),
+            None => panels.push(Panel {
+                x: name.clone(),
+                y: "accuracy on the test data, %".to_owned(),
+                points: vec![point],
+                ..Panel::default()
+            }),
+        }
+    }
+    (!panels.is_empty()).then(|| Figure {
         caption: "Accuracy of each size that passed its check.".to_owned(),
-        panels: vec![panel],
+        panels,
     })
 }
 

@@ -93,15 +93,14 @@ impl<'a> ReadyEntry<'a> {
         let mut contestant = start()?;
         let upload_s = clock.elapsed().as_secs_f64();
         let clock = Instant::now();
-        contestant.run(1)?;
+        let first = contestant.run(1)?;
         self.first_call_s = Some(clock.elapsed().as_secs_f64());
         let clock = Instant::now();
         let result = contestant.result()?;
         let read_back_s = clock.elapsed().as_secs_f64();
         self.judge(&result, workload)?;
         if workload.runs_once {
-            self.rounds
-                .extend(self.first_call_s.map(|seconds| vec![seconds]));
+            self.rounds.push(first);
             self.contestant = Some(contestant);
             return Ok(());
         }

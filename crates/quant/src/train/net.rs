@@ -377,6 +377,17 @@ impl Net {
         places.collect()
     }
 
+    /// Returns whether a layer of this name has levels.
+    pub(super) fn has_levels(&self, name: &str) -> bool {
+        let mut layers = self.layers.iter().filter(|(own, _)| own == name);
+        layers.any(|(_, layer)| match layer {
+            NetLayer::Conv2d(layer) => layer.levels != WeightLevels::Float,
+            NetLayer::Linear(layer) => layer.levels != WeightLevels::Float,
+            NetLayer::Activation(levels) => *levels != ActivationLevels::Relu,
+            NetLayer::MaxPool(_) | NetLayer::BatchNorm(_) => false,
+        })
+    }
+
     /// Checks the numbers of parameters and of tensors of the state.
     pub(super) fn check_counts(
         &self,

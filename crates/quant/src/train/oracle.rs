@@ -1,13 +1,16 @@
 //! Training steps in f64 by plain loops: the reference for the tensor programs.
 //!
-//! Role: computes loss, gradients, update and next state of a [`Net`] for tests and benchmarks.
-//! Only the description of the net and [`Abc`](crate::abc()) are shared with the programs.
-//! Method: the forward pass stores what the backward pass needs. Next to each value it computes a
-//! bound on the error of an f32 program, from the unit roundoff and the number of terms of each
-//! sum. A program and the oracle can choose different levels for a value near a threshold, and then
-//! their losses differ by more than rounding. With [`Oracle::step_with`], the oracle takes over the
-//! levels of the program, and checks each one: it is the level of the value in f64, or the value is
-//! within its bound of a threshold.
+//! Role: computes loss, gradients, update and next state of a [`Net`] for tests and benchmarks. No
+//! tensor program is used; the description of the net, the fit of [`abc`](crate::abc()) and the
+//! solution of small systems are those of the crate.
+//! Method: the forward pass stores the values that the backward pass needs. Next to each value, the
+//! forward pass computes a bound on the error of an f32 program, from the unit roundoff and the
+//! number of terms of each sum. A program and the oracle can choose different levels for a value
+//! near a threshold, and then their losses differ by more than rounding. With
+//! [`Oracle::step_with`], the oracle takes over the levels of the program, and checks each level: a
+//! level is right if it is that of the value in f64, or if the value is within its bound of a
+//! threshold. The gradient of a max-pool is divided among equal maxima, as in
+//! [`MaxPool`](crate::layers::MaxPool).
 //! Accuracy: bounds are of first order in the unit roundoff, times 1.01. Sums may be added in
 //! any order, so that their bounds grow with the number of terms.
 //! Cost: some nanoseconds per product of the net.
@@ -27,6 +30,8 @@ mod scale;
 const UNIT: f64 = 0.5 * f32::EPSILON as f64;
 /// The factor of bounds of first order that covers the terms of higher order.
 const SAFETY: f64 = 1.01;
+/// The threshold of the bases of ABC-Net's activations.
+const ABC_THRESHOLD: f64 = 0.5;
 
 /// The levels that a program chose: the quantised weights or the output of an activation, by the
 /// name of the layer.
@@ -75,7 +80,8 @@ impl Oracle {
     /// Creates a training by gradient descent with momentum and with decay of the weights.
     ///
     /// # Errors
-    /// [`Error::Length`] for another number of parameters or tensors of the state than the net has.
+    /// [`Error::Length`] for another number of parameters or tensors of the state than the net has,
+    /// and for a tensor of another length; the errors of [`Net::state`].
     pub fn new(
         net: &Net,
         [momentum, weight_decay]: [f64; 2],
@@ -84,6 +90,20 @@ impl Oracle {
     ) -> Result<Self> {
         let operation = "Oracle::new";
         net.check_counts(operation, parameters.len(), state.len())?;
+        let state_slots = net.state(parameters)?;
+        let slots = net.parameters().into_iter().map(|(_, slot)| slot);
+        let tensors = parameters.iter().chain(state);
+        for (slot, numbers) in slots.chain(state_slots).zip(tensors) {
+            let expected = slot.shape.iter().product();
+            if numbers.len() != expected {
+                return Err(Error::Length {
+                    operation,
+                    quantity: slot.name,
+                    actual: numbers.len(),
+                    expected,
+                });
+            }
+        }
         let wide = |tensors: &[Vec<f32>]| -> Vec<Vec<f64>> {
             let wide = |numbers: &Vec<f32>| numbers.iter().copied().map(f64::from).collect();
             tensors.iter().map(wide).collect()
@@ -103,8 +123,8 @@ impl Oracle {
     /// labels.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there is an image for each label; [`Error::Label`]; the errors of
-    /// [`abc`](crate::abc()).
+    /// [`Error::Empty`] without images; [`Error::Length`] unless there is an image for each label;
+    /// [`Error::Label`]; the errors of [`abc`](crate::abc()).
     pub fn step(&mut self, images: &[f32], labels: &[u32], rate: f64) -> Result<OracleStep> {
         self.step_with(&ChosenLevels::new(), images, labels, rate)
     }
@@ -112,7 +132,8 @@ impl Oracle {
     /// Does a step as [`step`](Self::step) with the levels that a program chose.
     ///
     /// # Errors
-    /// As [`step`](Self::step); [`Error::Length`] for another number of levels than a layer has.
+    /// As [`step`](Self::step); [`Error::Layer`] with [`Error::Length`] for another number of
+    /// levels than a layer has, and for a name that is not that of a layer with levels.
     pub fn step_with(
         &mut self,
         chosen: &ChosenLevels,
@@ -122,6 +143,17 @@ impl Oracle {
     ) -> Result<OracleStep> {
         let mut step = OracleStep::default();
         self.check_batch(images, labels)?;
+        for (name, levels) in chosen {
+            if !self.net.has_levels(name) {
+                let error = Error::Length {
+                    operation: "Oracle::step_with",
+                    quantity: "levels",
+                    actual: levels.len(),
+                    expected: 0,
+                };
+                return Err(error.in_layer(name));
+            }
+        }
         let mut inputs = vec![Values {
             x: images.iter().copied().map(f64::from).collect(),
             bounds: vec![0.0; images.len()],
@@ -141,9 +173,9 @@ impl Oracle {
                 chosen,
                 &mut step,
             );
-            let (output, kept, next) = passed.map_err(|error| error.in_layer(place.name))?;
+            let (output, own_stored, next) = passed.map_err(|error| error.in_layer(place.name))?;
             inputs.push(output);
-            stored.push(kept);
+            stored.push(own_stored);
             next_state.extend(next);
         }
         let scores = inputs.pop().unwrap_or_default();
@@ -180,6 +212,9 @@ impl Oracle {
 
     fn check_batch(&self, images: &[f32], labels: &[u32]) -> Result<()> {
         let operation = "Oracle::step";
+        if labels.is_empty() {
+            return Err(Error::Empty { operation });
+        }
         let len = |size: [usize; 3]| size.iter().product::<usize>();
         let expected = labels.len() * len(self.net.input().size);
         if images.len() != expected {

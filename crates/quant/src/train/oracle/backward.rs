@@ -1,13 +1,15 @@
 //! The backward pass of each layer in f64.
+//!
+//! Role: the derivatives of the loss, from the outputs of a layer to its inputs and parameters.
+//! Method: the derivatives of each layer are written out; those of levels are the ones that
+//! [`layers`](crate::layers) defines. A result is marked as uncertain if a derivative jumps within
+//! the bound of an input.
 
 use super::forward::{Stored, as_conv, mean_and_scale, products, windows};
-use super::{UNIT, Values};
+use super::{ABC_THRESHOLD, SAFETY, UNIT, Values};
 use crate::error::Result;
 use crate::layers::{ActivationLevels, BatchNorm};
 use crate::train::net::NetLayer;
-
-/// The threshold of the bases of ABC-Net's activations.
-const ABC_THRESHOLD: f64 = 0.5;
 
 /// The derivatives of the loss with respect to the inputs and the parameters of a layer.
 #[derive(Debug, Default)]
@@ -139,26 +141,31 @@ fn by_activation(
     own: &[Vec<f64>],
     by_output: &[f64],
 ) -> Back {
-    let is_near = |edge: f64| {
+    // An edge has a bound of its own; inputs that are exact are not near an edge.
+    let is_near = |&(edge, edge_bound): &(f64, f64)| {
         let mut pairs = input.x.iter().zip(&input.bounds);
-        pairs.any(|(x, &bound)| bound > 0.0 && (x - edge).abs() <= bound + UNIT * edge.abs())
+        let near = |x: f64, bound: f64| (x - edge).abs() <= SAFETY * (bound + edge_bound);
+        pairs.any(|(&x, &bound)| bound > 0.0 && near(x, bound))
     };
-    // The derivative is 1 from the first edge to the second.
-    let between = |edges: [f64; 2], is_inside: &dyn Fn(f64) -> bool| {
+    // The derivative is 1 between the edges.
+    let between = |edges: &[(f64, f64)], is_inside: &dyn Fn(f64) -> bool| {
         let pairs = input.x.iter().zip(by_output);
         let by_input = pairs.map(|(&x, &by)| if is_inside(x) { by } else { 0.0 });
         Back {
             by_input: by_input.collect(),
             gradients: Vec::new(),
-            is_uncertain: edges.into_iter().any(is_near),
+            is_uncertain: edges.iter().any(is_near),
         }
     };
     match levels {
-        ActivationLevels::Relu => between([0.0, f64::INFINITY], &|x| x > 0.0),
+        ActivationLevels::Relu => between(&[(0.0, 0.0)], &|x| x > 0.0),
         ActivationLevels::Lq { .. } | ActivationLevels::Uniform { .. } => {
-            between([0.0, stored.highest], &|x| x > 0.0 && x <= stored.highest)
+            let highest = stored.highest.0;
+            between(&[(0.0, 0.0), stored.highest], &|x| x > 0.0 && x <= highest)
         }
-        ActivationLevels::DoReFa { .. } => between([0.0, 1.0], &|x| (0.0..=1.0).contains(&x)),
+        ActivationLevels::DoReFa { .. } => {
+            between(&[(0.0, 0.0), (1.0, 0.0)], &|x| (0.0..=1.0).contains(&x))
+        }
         ActivationLevels::Abc { bases } => {
             let (shifts, betas) = (&own[0], &own[1]);
             let mut by_input = vec![0.0; input.x.len()];
@@ -174,10 +181,11 @@ fn by_activation(
                 }
             }
             let edges = shifts.iter().flat_map(|v| [-v, ABC_THRESHOLD - v, 1.0 - v]);
+            let mut edges = edges.map(|edge| (edge, UNIT * edge.abs()));
             Back {
                 by_input,
                 gradients: vec![by_shift, by_beta],
-                is_uncertain: edges.into_iter().any(is_near),
+                is_uncertain: edges.any(|edge| is_near(&edge)),
             }
         }
     }

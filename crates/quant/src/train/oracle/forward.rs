@@ -1,7 +1,16 @@
 //! The forward pass of each layer in f64, with bounds on the errors of an f32 program.
+//!
+//! Role: outputs, next state and stored values of each layer.
+//! Method: plain loops. A bound grows with each rounding: half an epsilon of the result of an
+//! operation, `n` times that for a sum of `n` terms in any order, plus the bounds of the operands
+//! times the derivatives of the operation.
+//! Limits: the bounds of ABC-Net's factors do not include the condition of their equations, which
+//! is small unless a cell between two thresholds has few elements.
+//! Source: for the bounds of sums, Higham 2002, "Accuracy and Stability of Numerical Algorithms",
+//! section 4.2.
 
 use super::scale::{Scale, dot, factors};
-use super::{OracleStep, SAFETY, UNIT, Values};
+use super::{ABC_THRESHOLD, OracleStep, UNIT, Values};
 use crate::abc::{abc, shift};
 use crate::error::{Error, Result};
 use crate::layers::{ActivationLevels, BatchNorm, QuantConv2d, WeightLevels};
@@ -13,19 +22,16 @@ use crate::window::Window;
 const DECAY: f64 = 0.9;
 /// The weight of the old basis in a fit, in elements.
 const RIDGE: f64 = 1e-4;
-/// The threshold of the bases of ABC-Net's activations.
-const ABC_THRESHOLD: f64 = 0.5;
 
 /// The results of a forward pass that the backward pass needs.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     /// The weights of a product that were multiplied.
     pub(super) weights: Vec<f64>,
-    /// For weights, the derivative of what is rounded with respect to each weight; empty if all are
-    /// 1.
+    /// The derivative of each rounded number with respect to its weight; empty if all are 1.
     pub(super) by_weight: Vec<f64>,
-    /// The highest level of an activation.
-    pub(super) highest: f64,
+    /// The highest level of an activation, with its bound.
+    pub(super) highest: (f64, f64),
     /// The outputs of a max-pool.
     pub(super) maxima: Vec<f64>,
 }
@@ -44,7 +50,7 @@ pub(super) fn forward(
         NetLayer::Conv2d(_) | NetLayer::Linear(_) => {
             let conv = as_conv(layer, image).unwrap_or_else(|| unreachable!("a product"));
             let weights = quantized_weights(&conv, &own[0], state, chosen, step)?;
-            let output = product(&conv, image, input, &weights.numbers, own.get(1))?;
+            let output = product(&conv, image, input, &weights, own.get(1))?;
             let stored = Stored {
                 weights: weights.numbers,
                 by_weight: weights.by_weight,
@@ -119,9 +125,10 @@ fn place(window: &Window, axis: usize, len: usize, output: usize, tap: usize) ->
         .filter(|&place| place < len)
 }
 
-/// The weights that are multiplied.
+/// The weights that are multiplied, with the bounds of their errors.
 struct Weights {
     numbers: Vec<f64>,
+    bounds: Vec<f64>,
     by_weight: Vec<f64>,
     state: Vec<Vec<f64>>,
 }
@@ -139,6 +146,7 @@ fn quantized_weights(
         WeightLevels::Float => {
             return Ok(Weights {
                 numbers: weights.to_vec(),
+                bounds: vec![0.0; weights.len()],
                 by_weight: Vec::new(),
                 state: Vec::new(),
             });
@@ -187,11 +195,11 @@ fn quantized_weights(
         .enumerate()
         .map(|(at, &w)| scales[at / len].code(w, bound, chosen.map(|chosen| chosen[at]), step))
         .collect();
-    let numbers = codes
+    let levels = codes
         .iter()
         .enumerate()
-        .map(|(at, &code)| scales[at / len].level(code).0);
-    let numbers = numbers.collect();
+        .map(|(at, &code)| scales[at / len].level(code));
+    let (numbers, bounds) = levels.unzip();
     let next = match conv.levels {
         WeightLevels::Lq { .. } | WeightLevels::Uniform { .. } => {
             let bases = state[0]
@@ -208,6 +216,7 @@ fn quantized_weights(
     };
     Ok(Weights {
         numbers,
+        bounds,
         by_weight,
         state: next,
     })
@@ -271,7 +280,7 @@ fn product(
     conv: &QuantConv2d,
     image: [usize; 3],
     input: &Values,
-    weights: &[f64],
+    weights: &Weights,
     bias: Option<&Vec<f64>>,
 ) -> Result<Values> {
     let input_len: usize = image.iter().product();
@@ -281,9 +290,9 @@ fn product(
         x: vec![0.0; n_images * output_len],
         bounds: vec![0.0; n_images * output_len],
     };
-    // The terms of a sum; each has a rounding of the product, one per sum, and those of a level.
-    let n_terms = weights.len() / conv.n_outputs;
-    let n_roundings = (n_terms + 12) as f64;
+    // Each term has a rounding of the product, and one per sum.
+    let n_terms = weights.numbers.len() / conv.n_outputs;
+    let n_roundings = (n_terms + 1) as f64;
     let padding = f64::from(conv.padding_value);
     for image_number in 0..n_images {
         let x = &input.x[image_number * input_len..][..input_len];
@@ -291,10 +300,11 @@ fn product(
         let y = &mut output.x[image_number * output_len..][..output_len];
         let y_bounds = &mut output.bounds[image_number * output_len..][..output_len];
         products(conv, image, |input, output, weight| {
-            let w = weights[weight];
+            let (w, w_bound) = (weights.numbers[weight], weights.bounds[weight]);
             let (x, bound) = input.map_or((padding, 0.0), |input| (x[input], bounds[input]));
             y[output] += w * x;
-            y_bounds[output] += (w * x).abs() * n_roundings * UNIT + w.abs() * bound;
+            let of_factors = w.abs() * bound + w_bound * (x.abs() + bound);
+            y_bounds[output] += (w * x).abs() * n_roundings * UNIT + of_factors;
         })?;
         for (at, (y, y_bound)) in y.iter_mut().zip(y_bounds).enumerate() {
             let bias = bias.map_or(0.0, |bias| bias[at % conv.n_outputs]);
@@ -463,7 +473,8 @@ fn activated(
             let scale = Scale::of_basis(&state[0], &factors(bits, false, is_uniform));
             let positive: Vec<f64> = state[0].iter().map(|number| number.max(0.0)).collect();
             let all = factors(bits, false, is_uniform);
-            stored.highest = all.last().map_or(0.0, |factors| dot(factors, &positive));
+            let highest = all.last().map_or(0.0, |factors| dot(factors, &positive));
+            stored.highest = (highest, scale.bound());
             scale
         }
         ActivationLevels::DoReFa { bits } => {
@@ -477,7 +488,7 @@ fn activated(
     let mut codes = Vec::with_capacity(rectified.len());
     for (at, (&x, &bound)) in input.x.iter().zip(&input.bounds).enumerate() {
         let x = if is_rectified { x.max(0.0) } else { x };
-        let code = scale.code(x, SAFETY * bound, chosen.map(|chosen| chosen[at]), step);
+        let code = scale.code(x, bound, chosen.map(|chosen| chosen[at]), step);
         let (level, bound) = scale.level(code);
         output.x.push(level);
         output.bounds.push(bound);

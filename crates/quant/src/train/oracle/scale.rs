@@ -1,4 +1,9 @@
-//! Levels in f64: the cells of a number line, and least squares over them.
+//! Levels in f64: the cells of a number line, and least squares over their elements.
+//!
+//! Role: the code of each value, and the check of a level that a program chose.
+//! Method: levels are sorted, and a code is the number of thresholds below the value. A chosen
+//! level is right if it is that of the value, and near if the value is within its bound of all
+//! thresholds between both levels.
 
 use super::{OracleStep, SAFETY, UNIT};
 use crate::least_squares::solve;
@@ -6,7 +11,7 @@ use crate::least_squares::solve;
 /// Levels with their thresholds.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
-    /// In the order of the thresholds.
+    /// The levels, in the order of the thresholds.
     levels: Vec<f64>,
     thresholds: Vec<f64>,
     /// Whether a value at a threshold has the level above it.
@@ -61,6 +66,11 @@ impl Scale {
             ties_go_up: true,
             ..self
         }
+    }
+
+    /// Returns the bound of each level.
+    pub(super) fn bound(&self) -> f64 {
+        self.bound
     }
 
     /// Returns the level of a code, and its bound.
@@ -134,6 +144,7 @@ impl Scale {
             matrix[row * n + row] += ridge;
             right[row] += ridge * old[row];
         }
+        // The ridge makes the matrix positive definite, but for values that are not finite.
         solve(&matrix, &right).unwrap_or_else(|| vec![f64::NAN; n])
     }
 }

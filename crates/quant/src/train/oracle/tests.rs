@@ -195,7 +195,7 @@ fn check_steps(levels: &str, has_second_pool: bool, executor: &dyn Executor) -> 
         assert_eq!(expected.n_wrong, 0, "{step}: levels of other cells");
         n_quantized += expected.n_quantized;
         n_near += expected.n_near;
-        // In a net of floats the errors of all layers add up to a bound that says nothing.
+        // In a net of floats the bounds of all layers add up to more than the loss.
         let is_float = expected.n_quantized == 0;
         let bound = if is_float { 1e-6 } else { expected.loss_bound };
         let tolerance = Tolerance::relative(0).or_absolute(bound);
@@ -231,12 +231,21 @@ const ALL_LEVELS: [&str; 10] = [
 
 #[test]
 fn steps_on_the_host_agree_with_the_oracle_given_their_levels() {
-    let mut n_complete = 0;
+    /// The parameters of the second normalization, the hidden layer, its normalization and the
+    /// classes.
+    const N_AFTER_POOL: usize = 7;
+    let (mut n_complete, mut n_after_pool) = (0, 0);
     for levels in ALL_LEVELS {
         let [n_parameters, n_compared] = check_steps(levels, false, &Host::new());
         n_complete += usize::from(n_compared == n_parameters);
-        check_steps(levels, true, &Host::new());
+        // At least the parameters after the second pool, but for the nets with uncertain layers.
+        let [_, n_compared] = check_steps(levels, true, &Host::new());
+        n_after_pool += usize::from(n_compared >= N_AFTER_POOL);
     }
+    assert!(
+        n_after_pool + 3 >= ALL_LEVELS.len(),
+        "{n_after_pool} nets with the gradients after the pool"
+    );
     // In two nets with one bit per weight, some values are at an edge of a derivative.
     assert!(
         n_complete + 2 >= ALL_LEVELS.len(),
@@ -266,4 +275,32 @@ fn steps_on_adapters_agree_with_the_oracle_given_their_levels() {
             check_steps(levels, false, gpu);
         }
     }
+}
+
+#[test]
+fn bad_batches_and_tensors_are_errors() {
+    let net = net("w2a2", true);
+    let program = Program::new(&net);
+    let steps = &program.steps;
+    let [parameters, state] = [steps.parameters(), steps.state()].map(Program::numbers);
+    let options = [MOMENTUM, WEIGHT_DECAY];
+    let mut short = state.clone();
+    short[1].clear();
+    let error = Oracle::new(&net, options, &parameters, &short).unwrap_err();
+    assert!(
+        matches!(error, Error::Length { expected: 4, .. }),
+        "{error}"
+    );
+    assert!(Oracle::new(&net, options, &parameters[1..], &state).is_err());
+    let mut oracle = Oracle::new(&net, options, &parameters, &state).unwrap();
+    let image = vec![0.5; SIDE * SIDE * 2];
+    let error = oracle.step(&[], &[], 0.1).unwrap_err();
+    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    let error = oracle.step(&image[1..], &[0], 0.1).unwrap_err();
+    assert!(matches!(error, Error::Length { .. }), "{error}");
+    let error = oracle.step(&image, &[N_CLASSES], 0.1).unwrap_err();
+    assert!(matches!(error, Error::Label { .. }), "{error}");
+    let chosen = [("act9".to_owned(), vec![0.0])].into();
+    let error = oracle.step_with(&chosen, &image, &[0], 0.1).unwrap_err();
+    assert!(matches!(error, Error::Layer { .. }), "{error}");
 }
