@@ -375,10 +375,13 @@ fn sorted(sort: Sort, node: &Node, input: &Array, accuracy: Accuracy) -> Array {
         });
         // The value at each place changes by at most the largest error of the line.
         let largest = line.iter().map(|(_, x)| x.error).fold(0.0, f64::max);
-        // If two neighbours may change places, any position may be wrong.
+        // If two neighbours may change places, any position may be wrong. An element with an
+        // infinite error may have any place. A comparison with NaN does not show this: its outcome
+        // is certain, whatever the other element is.
         let may_swap = line.windows(2).any(|pair| {
             let [(_, a), (_, b)] = [pair[0], pair[1]];
-            a.error + b.error > 0.0 && accuracy.compare(Compare::Le, a, b) > 0.0
+            let error = a.error + b.error;
+            error.is_infinite() || error > 0.0 && accuracy.compare(Compare::Le, a, b) > 0.0
         });
         for (step, (position, element)) in line.into_iter().enumerate() {
             results[first + step * stride] = match sort.result {
@@ -394,6 +397,20 @@ fn sorted(sort: Sort, node: &Node, input: &Array, accuracy: Accuracy) -> Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn positions_of_a_value_that_may_be_nan_are_uncertain() {
+        // The sums are certainly negative, but for the one in the middle, whose terms cancel.
+        let terms = vec![-1.0_f32, -1.0, -1.0, 3e7, -3e7, -1.0, -1.0, -1.0, -1.0];
+        let logarithms = Tensor::from_vec(&[3, 3], terms).sum(-1).ln();
+        let mut oracle = Oracle::default();
+        let positions = oracle.array(&logarithms.argsort(0)).to_vec();
+        assert!(
+            positions
+                .iter()
+                .all(|position| position.error.is_infinite())
+        );
+    }
 
     #[test]
     fn a_dropped_tensor_is_not_taken_for_a_later_one() {
