@@ -131,9 +131,6 @@ pub struct Findings {
     /// Indices of the test samples that a trained net classifies wrongly.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wrong: Vec<u32>,
-    /// Name and value of the number against which the report draws the accuracy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub axis: Option<(String, f64)>,
 }
 
 /// Results of a rival on the same work, measured in turns with ours.

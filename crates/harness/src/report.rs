@@ -142,12 +142,6 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
         Ok(None) => {}
         Err(error) => html += &not_drawn(&error),
     }
-    if let Some(shown) = findings::figure(record, name) {
-        match charts::draw(&shown) {
-            Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
-            Err(error) => html += &not_drawn(&error),
-        }
-    }
     html += &findings::table(record, name);
     for comparison in sizes {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));

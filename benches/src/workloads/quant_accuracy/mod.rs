@@ -46,9 +46,6 @@ const NUMBERS: [&str; 4] = [
     "relative_error_of_weights",
 ];
 
-/// The axis of the report's figure, without the name of the data set.
-const BITS: &str = "bits of a weight plus bits of an activation";
-
 /// Returns the tasks, the float network of each data set and seed first.
 pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
     let sizes = [
@@ -202,12 +199,6 @@ impl Whole {
         }
     }
 
-    /// Returns the bits of a weight and of an activation together; `None` with floats.
-    fn bits(&self) -> Option<f64> {
-        let digits = self.levels.chars().filter_map(|letter| letter.to_digit(10));
-        (self.levels != FLOAT).then(|| digits.map(f64::from).sum())
-    }
-
     /// Returns a published accuracy of a similar network after 100 epochs.
     fn published(&self) -> String {
         let percent = match (self.set, self.levels) {
@@ -233,9 +224,6 @@ impl Whole {
         Ok(Findings {
             numbers: own.chain([n_epochs]).collect(),
             wrong: wrong.map(|(index, _)| index).collect(),
-            axis: self
-                .bits()
-                .map(|bits| (format!("{BITS} ({})", self.set.name()), bits)),
         })
     }
 }

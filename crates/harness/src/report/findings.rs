@@ -1,11 +1,11 @@
-//! The named results of a workload over all its sizes: a table, and accuracies as points.
+//! The named results of a workload over all its sizes, as a table.
 //!
 //! Role: shows the results of trainings next to their times.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use charts::{Figure, Panel, Point, escape, units};
+use charts::{escape, units};
 
 use crate::record::{Check, Record, Row};
 
@@ -55,31 +55,6 @@ pub(super) fn table(record: &Record, workload: &str) -> String {
     html + "</tbody>\n</table></div>\n"
 }
 
-/// Returns the accuracies of a workload against the numbers that its rows name, as a figure with a
-/// panel for each name; `None` without such rows.
-pub(super) fn figure(record: &Record, workload: &str) -> Option<Figure> {
-    let mut panels: Vec<Panel> = Vec::new();
-    for row in rows(record, workload) {
-        let (Some((name, x)), Some(accuracy)) = (&row.findings.axis, row.accuracy) else {
-            continue;
-        };
-        let point = Point::new(row.size.as_str(), (*x, 100.0 * f64::from(accuracy)));
-        match panels.iter_mut().find(|panel| panel.x == *name) {
-            Some(panel) => panel.points.push(point),
-            None => panels.push(Panel {
-                x: name.clone(),
-                y: "accuracy on the test data, %".to_owned(),
-                points: vec![point],
-                ..Panel::default()
-            }),
-        }
-    }
-    (!panels.is_empty()).then(|| Figure {
-        caption: "Accuracy of each size that passed its check.".to_owned(),
-        panels,
-    })
-}
-
 fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
@@ -90,7 +65,7 @@ mod tests {
     use crate::record::Findings;
 
     #[test]
-    fn correct_rows_with_results_are_shown_and_drawn() {
+    fn correct_rows_with_results_are_shown() {
         let row = |size: &str, check: Check| Row {
             workload: "training".to_owned(),
             size: size.to_owned(),
@@ -100,7 +75,6 @@ mod tests {
             findings: Findings {
                 numbers: [("packed_bytes".to_owned(), 1234.0)].into(),
                 wrong: vec![3, 5],
-                axis: Some(("bits".to_owned(), 4.0)),
             },
             ..Row::default()
         };
@@ -119,9 +93,6 @@ mod tests {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("bad"));
-        let figure = figure(&record, "training").unwrap();
-        assert_eq!(figure.panels[0].points.len(), 1);
-        assert!(charts::draw(&figure).is_ok());
         assert!(table(&record, "other").is_empty());
     }
 }
