@@ -351,6 +351,21 @@ impl RandomProgram {
         }
     }
 
+    /// Returns the program without the instructions that [`tensors`](Self::tensors) leaves out, such
+    /// as those whose tensors are too large. `Eager` would compute these tensors first.
+    pub(super) fn without_unused(&self) -> Self {
+        let mut used = Vec::new();
+        let inputs = self.inputs.iter().map(Input::tensor).collect();
+        made(inputs, &self.instructions, |number, _| {
+            used.push(self.instructions[number].clone());
+            true
+        });
+        Self {
+            instructions: used,
+            ..self.clone()
+        }
+    }
+
     /// Returns the output tensors of the program.
     ///
     /// # Panics
