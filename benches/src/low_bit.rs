@@ -6,7 +6,7 @@
 use crate::mnist;
 use anyhow::{Context, Result};
 use harness::record::NotRun;
-use quant::train::{Images, Net, Recipe, Schedule, Trained, Training};
+use quant::train::{Images, Net, Recipe, Trained, Training};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -63,20 +63,15 @@ pub struct Trainings {
 }
 
 impl Trainings {
-    /// The number of epochs, with floats and with levels alike.
-    pub const N_EPOCHS: usize = 8;
-
-    /// Returns the recipe of a whole training: as in the example `mnist` of `quant`, a rate that
-    /// falls from 0.05 with floats and from 0.02 with levels.
+    /// Returns the recipe of a whole training, which is that of the example `mnist` of `quant`.
     #[must_use]
     pub fn recipe(levels: &str, seed: u64) -> Recipe {
-        let first = if levels == FLOAT { 0.05 } else { 0.02 };
-        Recipe {
-            n_epochs: Self::N_EPOCHS,
-            schedule: Schedule::Cosine { first, last: 0.0 },
-            seed,
-            ..Recipe::default()
-        }
+        let recipe = if levels == FLOAT {
+            Recipe::default()
+        } else {
+            Recipe::after_switch()
+        };
+        Recipe { seed, ..recipe }
     }
 
     /// Returns the training and the test images of a data set.

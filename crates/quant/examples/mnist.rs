@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use quant::layers::Levels;
-use quant::train::{Images, Net, Recipe, Schedule, Trained, Training};
+use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
 use tensor_core::{Executor, Host};
@@ -210,24 +210,16 @@ impl Run<'_> {
         self.options.out.join(name)
     }
 
-    fn recipe(&self, n_epochs: usize, first: f32) -> Recipe {
-        Recipe {
-            n_epochs,
-            schedule: Schedule::Cosine { first, last: 0.0 },
-            seed: self.options.seed,
-            ..Recipe::default()
-        }
-    }
-
     /// Trains the network of floats, then the network with levels. Returns `None` if the program
     /// should end.
     fn trained(&self) -> Result<Option<Trained>, Failure> {
-        const RATE: f32 = 0.05;
-        /// The rate after the switch to levels.
-        const SWITCHED_RATE: f32 = 0.02;
         let input = self.train.standardized_input()?;
         let float = Net::lenet5(input, self.train.n_classes())?;
-        let recipe = self.recipe(self.options.float_epochs, RATE);
+        let recipe = Recipe {
+            n_epochs: self.options.float_epochs,
+            seed: self.options.seed,
+            ..Recipe::default()
+        };
         let start = || Training::new(float.clone(), recipe.clone(), &self.train, self.executor);
         let of_floats = self.train_to_end(Levels::default(), &float, &recipe, start)?;
         let levels = self.options.levels;
@@ -238,7 +230,11 @@ impl Run<'_> {
             return Ok(None);
         };
         let net = float.with_levels(levels);
-        let recipe = self.recipe(self.options.epochs, SWITCHED_RATE);
+        let recipe = Recipe {
+            n_epochs: self.options.epochs,
+            seed: self.options.seed,
+            ..Recipe::after_switch()
+        };
         let start = || {
             let net = net.clone();
             Training::from_trained(net, &of_floats, recipe.clone(), &self.train, self.executor)

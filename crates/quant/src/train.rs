@@ -126,11 +126,11 @@ pub struct Recipe {
 
 impl Default for Recipe {
     /// Returns a recipe for small convolutional networks: 100 images per step, momentum 0.9, a rate
-    /// of 0.05 that falls to 0 in 10 epochs, and weight decay 1e-4.
+    /// of 0.05 that falls to 0 in 8 epochs, and weight decay 1e-4.
     fn default() -> Self {
         Self {
             batch: 100,
-            n_epochs: 10,
+            n_epochs: 8,
             schedule: Schedule::Cosine {
                 first: 0.05,
                 last: 0.0,
@@ -144,6 +144,19 @@ impl Default for Recipe {
 }
 
 impl Recipe {
+    /// Returns the default recipe for networks with levels that start from a trained float network:
+    /// with a rate of 0.02 that falls to 0.
+    #[must_use]
+    pub fn after_switch() -> Self {
+        Self {
+            schedule: Schedule::Cosine {
+                first: 0.02,
+                last: 0.0,
+            },
+            ..Self::default()
+        }
+    }
+
     /// Returns the order in which an epoch of this recipe reads its images.
     #[must_use]
     pub fn order(&self, epoch: usize, n_images: usize) -> Vec<u32> {

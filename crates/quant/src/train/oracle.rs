@@ -164,15 +164,7 @@ impl Oracle {
             let (own, state) = (place.own(&self.parameters), place.own_state(&self.state));
             let input = &inputs[inputs.len() - 1];
             let chosen = chosen.get(place.name).map(Vec::as_slice);
-            let passed = forward(
-                place.layer,
-                place.image,
-                input,
-                own,
-                state,
-                chosen,
-                &mut step,
-            );
+            let passed = forward(place, input, own, state, chosen, &mut step);
             let (output, own_stored, next) = passed.map_err(|error| error.in_layer(place.name))?;
             inputs.push(output);
             stored.push(own_stored);
@@ -183,7 +175,7 @@ impl Oracle {
         step.gradients = self.parameters.iter().map(|_| Vec::new()).collect();
         for ((place, input), stored) in places.iter().zip(&inputs).zip(&stored).rev() {
             let own = place.own(&self.parameters);
-            let back = backward(place.layer, place.image, input, stored, own, &by_output)?;
+            let back = backward(place, input, stored, own, &by_output)?;
             by_output = back.by_input;
             let first = place.parameters.start;
             if back.is_uncertain {

@@ -8,8 +8,8 @@
 use super::forward::{Stored, as_conv, mean_and_scale, products, windows};
 use super::{ABC_THRESHOLD, SAFETY, UNIT, Values};
 use crate::error::Result;
-use crate::layers::{ActivationLevels, BatchNorm};
-use crate::train::net::NetLayer;
+use crate::layers::{ActivationLevels, BatchNorm, QuantConv2d};
+use crate::train::net::{NetLayer, Place};
 
 /// The derivatives of the loss with respect to the inputs and the parameters of a layer.
 #[derive(Debug, Default)]
@@ -22,8 +22,7 @@ pub(super) struct Back {
 
 /// Returns the derivatives of a layer, given those with respect to its outputs.
 pub(super) fn backward(
-    layer: &NetLayer,
-    image: [usize; 3],
+    &Place { layer, image, .. }: &Place<'_>,
     input: &Values,
     stored: &Stored,
     own: &[Vec<f64>],
@@ -31,7 +30,8 @@ pub(super) fn backward(
 ) -> Result<Back> {
     match layer {
         NetLayer::Conv2d(_) | NetLayer::Linear(_) => {
-            by_product(layer, image, input, stored, own, by_output)
+            let conv = as_conv(layer, image).unwrap_or_else(|| unreachable!("a product"));
+            by_product(&conv, image, input, stored, by_output)
         }
         NetLayer::MaxPool(layer) => {
             let n_images = input.x.len() / image.iter().product::<usize>();
@@ -62,22 +62,20 @@ pub(super) fn backward(
 }
 
 fn by_product(
-    layer: &NetLayer,
+    conv: &QuantConv2d,
     image: [usize; 3],
     input: &Values,
     stored: &Stored,
-    own: &[Vec<f64>],
     by_output: &[f64],
 ) -> Result<Back> {
-    let conv = as_conv(layer, image).unwrap_or_else(|| unreachable!("a product"));
     let input_len: usize = image.iter().product();
     let output_len: usize = conv.output_size(image)?.iter().product();
     let padding = f64::from(conv.padding_value);
     let mut by_input = vec![0.0; input.x.len()];
-    let mut by_weight = vec![0.0; own[0].len()];
+    let mut by_weight = vec![0.0; stored.weights.len()];
     let batches = input.x.chunks(input_len).zip(by_output.chunks(output_len));
     for ((x, by_output), by_input) in batches.zip(by_input.chunks_mut(input_len)) {
-        products(&conv, image, |input, output, weight| {
+        products(conv, image, |input, output, weight| {
             let by = by_output[output];
             by_weight[weight] += by * input.map_or(padding, |input| x[input]);
             if let Some(input) = input {

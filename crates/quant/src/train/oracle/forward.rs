@@ -15,7 +15,7 @@ use crate::abc::{abc, shift};
 use crate::error::{Error, Result};
 use crate::layers::{ActivationLevels, BatchNorm, QuantConv2d, WeightLevels};
 use crate::population::Sample;
-use crate::train::net::NetLayer;
+use crate::train::net::{NetLayer, Place};
 use crate::window::Window;
 
 /// The weight of the old average of a basis.
@@ -38,8 +38,7 @@ pub(super) struct Stored {
 
 /// Returns output, stored values and next state of a layer.
 pub(super) fn forward(
-    layer: &NetLayer,
-    image: [usize; 3],
+    &Place { layer, image, .. }: &Place<'_>,
     input: &Values,
     own: &[Vec<f64>],
     state: &[Vec<f64>],
