@@ -237,7 +237,7 @@ fn dorefa_levels(mapped: &Tensor, bits: usize) -> Result<Tensor> {
 /// Returns the ABC-Net levels of `[outputs, elements]`.
 fn abc_levels(weights: &Tensor, bases: usize) -> Result<Tensor> {
     /// The weight of the solution 0, in elements. The weight matters only where the data does not
-    /// determine the factors, because elsewhere it is far below the rounding errors.
+    /// determine the factors, because elsewhere the ridge is far below the rounding errors.
     const RIDGE: f64 = 1e-20;
     let mean = weights.mean(Axes::keepdims(-1));
     let deviation = weights.std(Axes::keepdims(-1), 0);

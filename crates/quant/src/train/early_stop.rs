@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
-/// Ends a training after a number of scores in a row that are not better than the best one before.
+/// A rule that ends a training after a number of scores in a row that are not better than the best
+/// score before.
 ///
-/// A score is better if it is higher, such as the accuracy on images that are neither trained on
-/// nor used to report the result. A score of NaN is never better.
+/// A score is better if it is higher. An example is the accuracy on images that are used neither
+/// for training nor for the reported result. A score of NaN is never better.
 ///
 /// # Examples
 /// The callback of [`Training::run`](super::Training::run) returns the result of `observe` at the

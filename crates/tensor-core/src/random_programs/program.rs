@@ -351,8 +351,8 @@ impl RandomProgram {
         }
     }
 
-    /// Returns the program without the instructions that [`tensors`](Self::tensors) leaves out, such
-    /// as those whose tensors are too large. `Eager` would compute these tensors first.
+    /// Returns the program without the instructions that [`tensors`](Self::tensors) leaves out,
+    /// such as those whose tensors are too large. `Eager` would compute these tensors first.
     pub(super) fn without_unused(&self) -> Self {
         let mut used = Vec::new();
         let inputs = self.inputs.iter().map(Input::tensor).collect();
