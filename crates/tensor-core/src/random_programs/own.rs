@@ -82,22 +82,31 @@ fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
 
 #[test]
 fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
+    /// The number of rounds of programs. The counts are random: by chance, about one round in 30 has
+    /// too few of a rare kind. Three rounds have enough, unless the kind is hardly generated.
+    const N_ROUNDS: u64 = 3;
     let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
     let (mut tally, mut coverage) = (Tally::default(), Coverage::default());
-    for (one_in, family) in large::families() {
-        let outputs = outputs(&mut tally, &mut coverage);
-        check_all(&family, cases / one_in, seed, outputs);
+    let mut too_few = None;
+    for round in 0..N_ROUNDS {
+        let seed = seed.wrapping_add(round);
+        for (one_in, family) in large::families() {
+            let outputs = outputs(&mut tally, &mut coverage);
+            check_all(&family, cases / one_in, seed, outputs);
+        }
+        eprintln!("PROGRAM_SEED={seed}: {tally:?}, {coverage:?}");
+        let banded = ("products in bands", tally.banded_products, 2);
+        let mut kinds = coverage.kinds().into_iter().chain([banded]);
+        too_few = kinds.find(|&(_, n, least)| n < least * cases as usize / CASES as usize);
+        if too_few.is_none() {
+            break;
+        }
     }
-    eprintln!("PROGRAM_SEED={seed}: {tally:?}, {coverage:?}");
     tally.assert_compared(Accuracy::IEEE);
-    let banded = ("products in bands", tally.banded_products, 2);
-    for (kind, n, least) in coverage.kinds().into_iter().chain([banded]) {
-        let least = least * cases as usize / CASES as usize;
-        assert!(
-            n >= least,
-            "{kind}: {n} (at least {least} expected): {tally:?}"
-        );
-    }
+    assert!(
+        too_few.is_none(),
+        "{too_few:?} (kind, number, minimum number): {tally:?}"
+    );
 }
 
 /// The number of programs within which a fault in the planner must be found.
