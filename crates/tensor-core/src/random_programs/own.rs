@@ -82,8 +82,8 @@ fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
 
 #[test]
 fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
-    /// The number of rounds of programs. The counts are random: by chance, about one round in 30 has
-    /// too few of a rare kind. Three rounds have enough, unless the kind is hardly generated.
+    /// The number of rounds of programs. The counts are random: by chance, about one round in 30
+    /// has too few of a rare kind. Three rounds have enough, unless the kind is hardly generated.
     const N_ROUNDS: u64 = 3;
     let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
     let (mut tally, mut coverage) = (Tally::default(), Coverage::default());
