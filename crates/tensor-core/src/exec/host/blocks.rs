@@ -7,7 +7,7 @@
 //! costs as much as an instruction on a hundred lanes.
 //!
 //! ```text
-//! for each block:  setup, [ body, next unit ] for each unit, epilogue, store
+//! for each block:  start (once), setup, [ body, next unit ] for each unit, epilogue, store
 //! ```
 
 use std::ops::Range;
@@ -218,16 +218,17 @@ impl Machine<'_> {
         if self.fault.is_some() || !self.next_block(walk) {
             return None;
         }
+        let first = self.first_instruction();
         if program.accumulators.is_empty() {
             walk.next = Next::Store;
-            return Some(program.epilogue());
+            return Some(first..program.epilogue().end);
         }
         self.reset_accumulators();
         walk.n_folded = 0;
         walk.next = Next::Unit;
         match walk.units.is_empty() {
-            true => Some(0..program.body.start),
-            false => Some(0..program.body.end),
+            true => Some(first..program.body.start),
+            false => Some(first..program.body.end),
         }
     }
 
@@ -283,6 +284,85 @@ impl Machine<'_> {
     fn store(&mut self, walk: &mut Walk<'_>) {
         if let (Some(out), None) = (&mut walk.out, walk.direct) {
             out.store(walk.block.clone(), self, self.program.result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Machine;
+    use super::super::program::Bytecode;
+    use crate::exec::reference::host_inputs;
+    use crate::exec::{Executor, Host, Reference};
+    use crate::plan::Plan;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn values_that_are_equal_in_all_blocks_are_those_of_each_block() {
+        let numbers = |shape: &[usize]| {
+            let n: usize = shape.iter().product();
+            Tensor::from_vec(shape, (0..n).map(|i| (i * 37 % 101) as f32).collect())
+        };
+        let (x, row, column) = (numbers(&[9, 5, 40]), numbers(&[5, 1]), numbers(&[40]));
+        // A row and a column are equal for all of the nine matrices.
+        let shifted = (&x - &row * 2) * &column + 3;
+        for (name, program) in [
+            ("elements", shifted.clone()),
+            (
+                "a fold of outer elements",
+                (&x.permute(&[1, 2, 0]) * column.expand_dims(-1)).max(-1),
+            ),
+            ("a fold of lanes", (&x * &column).sum(-1)),
+            (
+                "a fold of lanes that stay",
+                (numbers(&[9, 5, 1]) * &column * &column).max(-1),
+            ),
+            ("no input", Tensor::arange(40).broadcast_to(&[30, 40]) * 2),
+        ] {
+            let (plan, data) = Plan::new(&[&program], &Host::new().target()).unwrap();
+            let [step] = &plan.steps[..] else {
+                panic!("{name}: {}", plan.explain());
+            };
+            let at = |input| plan.inputs.iter().position(|known| known == input).unwrap();
+            let inputs: Vec<_> = step
+                .inputs
+                .iter()
+                .map(|input| data[at(input)].clone())
+                .collect();
+            let inputs = host_inputs(&inputs).unwrap();
+            let bytecode = Bytecode::compile(&step.nest);
+            let expected = program
+                .cast(crate::DType::F32)
+                .eval::<f32>(&Reference)
+                .unwrap();
+            let expected: Vec<f32> = expected.into_iter().collect();
+            // One machine computes parts that begin and end anywhere, also within the lanes.
+            let mut machine = Machine::new(&bytecode, &inputs);
+            for (first, len) in [
+                (0, 7),
+                (3, 60),
+                (0, 30),
+                (41, 19),
+                (1, 1),
+                (0, 45),
+                (13, 22),
+            ] {
+                let part = &expected[first.min(expected.len())..];
+                let part = &part[..len.min(part.len())];
+                let actual: Vec<f32> = match step.nest.dtype() {
+                    crate::DType::I32 => {
+                        let mut out = vec![-7_i32; part.len()];
+                        machine.fill(first, &mut out).unwrap();
+                        out.into_iter().map(|x| x as f32).collect()
+                    }
+                    _ => {
+                        let mut out = vec![-7_f32; part.len()];
+                        machine.fill(first, &mut out).unwrap();
+                        out
+                    }
+                };
+                assert_eq!(actual, part, "{name}, {len} from {first}");
+            }
         }
     }
 }

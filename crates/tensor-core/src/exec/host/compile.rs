@@ -1,9 +1,10 @@
 //! The compiler from a loop nest to a program of instructions on blocks of lanes.
 //!
-//! Method: a value that is equal in all lanes is computed once. A value that depends on no reduced
-//! axis is computed before the reduction begins (the setup phase). A register is reused after its
-//! last read, so that the live registers fit the first-level cache. Operations on floats that
-//! follow each other are merged into one instruction (`chain`).
+//! Method: a value that is equal in all lanes is computed for one lane. A value that is equal in all
+//! blocks is computed in the first block (the start phase). A value that depends on no reduced axis
+//! is computed before the reduction begins (the setup phase). A register is reused after its last
+//! read, so that the live registers fit the first-level cache. Operations on floats that follow
+//! each other are merged into one instruction (`chain`).
 
 use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
@@ -17,6 +18,7 @@ use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT,
 /// The phase in which a value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
+    Start,
     Setup,
     Body,
     Epilogue,
@@ -85,6 +87,7 @@ impl<'n> Compiler<'n> {
             offsets: Vec::new(),
             strides: vec![Vec::new(); nest.sizes().len()],
             instructions: Vec::new(),
+            n_start: 0,
             body: 0..0,
             accumulators: Vec::new(),
             registers: Vec::new(),
@@ -104,7 +107,7 @@ impl<'n> Compiler<'n> {
             varies: vec![false; n],
             readers: vec![None; n],
             places: vec![None; n],
-            last_use: vec![(Phase::Setup, 0); n],
+            last_use: vec![(Phase::Start, 0); n],
             free: Vec::new(),
         }
     }
@@ -126,11 +129,12 @@ impl<'n> Compiler<'n> {
         self.find_uses();
         // Accumulators are reset before the setup, so they share no register with its values.
         self.make_accumulators();
-        for phase in [Phase::Setup, Phase::Body, Phase::Epilogue] {
+        for phase in [Phase::Start, Phase::Setup, Phase::Body, Phase::Epilogue] {
             self.release_all_read_before(phase);
             let first = self.program.instructions.len();
             match phase {
-                Phase::Setup => {}
+                Phase::Start => {}
+                Phase::Setup => self.program.n_start = first,
                 Phase::Body => {
                     self.program.body = first..first;
                     self.fold_what_stays_the_same();
@@ -153,8 +157,8 @@ impl<'n> Compiler<'n> {
         let (body, epilogue) = (nest.body(), nest.epilogue());
         let n_domain = nest.domain.len();
         let mut on_reduced = vec![false; nest.values.len()];
-        let lanes =
-            self.program.lanes.first..self.program.lanes.first + self.program.lanes.sizes.len();
+        let mut stays = vec![false; nest.values.len()];
+        let lanes = self.program.lanes.axes();
         for (id, value) in nest.values.iter().enumerate() {
             if matches!(value, Value::Reduced(..)) {
                 self.varies[id] = !self.program.lanes.reduced;
@@ -168,9 +172,13 @@ impl<'n> Compiler<'n> {
                 on_reduced[id] |= on_reduced[operand.0];
                 self.varies[id] |= self.varies[operand.0];
             }
+            let is_read = body[id] || epilogue[id];
+            stays[id] = self.stays(value) && value.operands().all(|operand| stays[operand.0]);
             // The body is everything that some reduction reads, directly or not. Body values that
-            // depend on no reduced axis move out of the loop, into the setup.
+            // depend on no reduced axis move out of the loop, into the setup, and values that are
+            // equal in all blocks into the start.
             self.phases[id] = match (body[id], epilogue[id]) {
+                _ if is_read && stays[id] => Some(Phase::Start),
                 (true, _) if on_reduced[id] => Some(Phase::Body),
                 (true, _) => Some(Phase::Setup),
                 (false, true) => Some(Phase::Epilogue),
@@ -178,6 +186,22 @@ impl<'n> Compiler<'n> {
             };
         }
         self.skip_shifts();
+    }
+
+    /// Returns whether a value whose operands are equal in all blocks is equal in all blocks, too.
+    fn stays(&self, value: &Value) -> bool {
+        let program = &self.program;
+        // The output itself changes, and a gather may fail.
+        let is_output =
+            |input: usize| program.before.is_some() && input + 1 == self.nest.inputs.len();
+        let changes = match value {
+            Value::Load { input, .. } => is_output(*input),
+            _ => value.checked_index().is_some(),
+        };
+        !changes
+            && value
+                .maps()
+                .all(|map| program.lanes.keeps(map, program.block))
     }
 
     /// Removes the conversion and the shift of flags that are packed.
@@ -302,7 +326,10 @@ impl<'n> Compiler<'n> {
     /// Frees the registers of values that neither this phase nor a later phase reads.
     fn release_all_read_before(&mut self, phase: Phase) {
         for id in 0..self.nest.values.len() {
-            if self.phases[id].is_some_and(|own| own < phase) && self.last_use[id].0 < phase {
+            let (own, last) = (self.phases[id], self.last_use[id].0);
+            // Values of the start are read again in each block.
+            let is_read_again = own == Some(Phase::Start) && last > Phase::Start;
+            if own.is_some_and(|own| own < phase) && last < phase && !is_read_again {
                 self.release(id);
             }
         }
@@ -342,11 +369,11 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the folds of values that depend on no reduced axis. The values are computed in the
-    /// setup, but folded once for each point of the reduction, so the folds belong to the body.
+    /// Emits the folds of values that depend on no reduced axis. The values are computed before the
+    /// body, but folded once for each point of the reduction, so the folds belong to the body.
     fn fold_what_stays_the_same(&mut self) {
         for id in 0..self.nest.values.len() {
-            if self.phases[id] == Some(Phase::Setup) {
+            if self.phases[id].is_some_and(|phase| phase < Phase::Body) {
                 self.emit_folds(id);
             }
         }

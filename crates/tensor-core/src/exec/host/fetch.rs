@@ -22,55 +22,85 @@ use super::machine::Machine;
 use super::program::{Access, Slot};
 use super::register::Destination;
 
+/// The number of lane axes whose index needs no allocation.
+const FEW_AXES: usize = 8;
+
 impl Machine<'_> {
     /// Splits the current block into runs along the last lane axis and calls `f` for each run. `f`
     /// receives the lanes of the run, and the position of the first lane and the stride between
     /// lanes for each map of the access: first the element map, then the guards' maps.
-    fn runs(&self, access: usize, len: usize, mut f: impl FnMut(Range<usize>, &[isize], &[isize])) {
+    #[inline(always)]
+    fn runs(&self, access: usize, len: usize, f: impl FnMut(Range<usize>, &[isize], &[isize])) {
+        let maps = self.program.accesses[access].maps.clone();
+        let here = &self.positions[maps.clone()];
+        // The loop over the maps of an access without guards is unrolled.
+        match *here {
+            [position] => self.walk_runs(&mut [position], maps, len, f),
+            _ => self.walk_runs(&mut here.to_vec()[..], maps, len, f),
+        }
+    }
+
+    /// As [`runs`](Self::runs), for the positions of the first lane for these maps.
+    #[inline(always)]
+    fn walk_runs<P: AsRef<[isize]> + AsMut<[isize]> + ?Sized>(
+        &self,
+        positions: &mut P,
+        maps: Range<usize>,
+        len: usize,
+        mut f: impl FnMut(Range<usize>, &[isize], &[isize]),
+    ) {
         let program = self.program;
         let lanes = &program.lanes;
-        let maps = program.accesses[access].maps.clone();
-        let here = &self.positions[maps.clone()];
         let Some(last) = lanes
             .sizes
             .len()
             .checked_sub(1)
             .filter(|_| len > 1 || self.start > 0)
         else {
-            return f(0..len, here, &self.no_strides[..here.len()]);
+            return f(0..len, positions.as_ref(), &self.no_strides[..maps.len()]);
         };
         let strides = |axis: usize| &program.strides[lanes.first + axis][maps.clone()];
-        let mut positions = here.to_vec();
-        let step = |positions: &mut [isize], axis: usize, steps: isize| {
-            for (position, stride) in positions.iter_mut().zip(strides(axis)) {
+        let step = |positions: &mut P, axis: usize, steps: isize| {
+            for (position, stride) in positions.as_mut().iter_mut().zip(strides(axis)) {
                 *position = position.wrapping_add(stride.wrapping_mul(steps));
             }
         };
         // The index at the start of the block needs divisions; from there on the index is advanced
         // by counting.
-        let mut index = vec![0; last + 1];
+        let (mut few, mut many) = ([0; FEW_AXES], Vec::new());
+        let index = match few.get_mut(..=last) {
+            Some(index) => index,
+            None => {
+                many.resize(last + 1, 0);
+                &mut many[..]
+            }
+        };
         let mut rest = self.start;
         for axis in (0..=last).rev() {
+            if rest == 0 {
+                break;
+            }
             index[axis] = rest % lanes.sizes[axis];
             rest /= lanes.sizes[axis];
-            step(&mut positions, axis, index[axis].cast_signed());
+            step(positions, axis, index[axis].cast_signed());
         }
+        let (along, n_last) = (strides(last), lanes.sizes[last]);
         let mut done = 0;
         while done < len {
-            let n = (lanes.sizes[last] - index[last]).min(len - done);
-            f(done..done + n, &positions, strides(last));
+            let n = (n_last - index[last]).min(len - done);
+            f(done..done + n, positions.as_ref(), along);
             // Advance to the next run: back to the start of the last axis, then one step of the
             // axes before it, with carry.
             done += n;
-            step(&mut positions, last, -index[last].cast_signed());
+            step(positions, last, -index[last].cast_signed());
             index[last] = 0;
             for axis in (0..last).rev() {
                 index[axis] += 1;
-                step(&mut positions, axis, 1);
+                step(positions, axis, 1);
                 if index[axis] < lanes.sizes[axis] {
                     break;
                 }
-                step(&mut positions, axis, -index[axis].cast_signed());
+                step(positions, axis, -index[axis].cast_signed());
                 index[axis] = 0;
             }
         }
@@ -113,9 +143,15 @@ impl Machine<'_> {
         let Access { input, guards, .. } = &self.program.accesses[access];
         let data = T::slice(self.inputs[*input]).unwrap_or_default();
         let lanes = destination.lanes_mut::<T::Lane>();
-        self.runs(access, len, |run, positions, strides| {
-            copy_run(data, guards, positions, strides, &mut lanes[run]);
-        });
+        if guards.is_empty() {
+            self.runs(access, len, |run, positions, strides| {
+                copy_strided(data, positions[0], strides[0], &mut lanes[run]);
+            });
+        } else {
+            self.runs(access, len, |run, positions, strides| {
+                copy_run(data, guards, positions, strides, &mut lanes[run]);
+            });
+        }
     }
 
     /// Writes the positions of an access into `words`, modulo 2^32.
@@ -245,6 +281,7 @@ pub(super) fn copy_run<T: Stored>(
 
 /// Copies elements `first`, `first + stride`, … into lanes. Stride 1, stride 0 and larger strides
 /// have loops of their own, which the compiler vectorizes or at least keeps free of bounds checks.
+#[inline(always)]
 fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut [T::Lane]) {
     let start = usize::try_from(first).unwrap_or(usize::MAX);
     match stride {
@@ -254,7 +291,7 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
                 .get(start..start.saturating_add(lanes.len()))
                 .unwrap_or_default();
             match T::as_lanes(from) {
-                Some(from) if from.len() == lanes.len() => lanes.copy_from_slice(from),
+                Some(from) if from.len() == lanes.len() => copy_lanes(from, lanes),
                 _ => lanes
                     .iter_mut()
                     .zip(from)
@@ -281,5 +318,25 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
                 *lane = Stored::load(element.copied().unwrap_or_default());
             }
         }
+    }
+}
+
+/// Copies lanes. Short runs are copied without a call.
+#[inline(always)]
+fn copy_lanes<L: LaneType>(from: &[L], to: &mut [L]) {
+    /// The number of lanes that are copied at a time.
+    const CHUNK: usize = 16;
+    /// The number of lanes from which the call pays.
+    const LONG: usize = 256;
+    if to.len() >= LONG {
+        return to.copy_from_slice(from);
+    }
+    let (chunks, rest) = to.as_chunks_mut::<CHUNK>();
+    let (from_chunks, from_rest) = from.as_chunks::<CHUNK>();
+    for (to, from) in chunks.iter_mut().zip(from_chunks) {
+        *to = *from;
+    }
+    for (to, from) in rest.iter_mut().zip(from_rest) {
+        *to = *from;
     }
 }

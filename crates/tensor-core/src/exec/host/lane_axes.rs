@@ -18,8 +18,9 @@ pub(super) const LANES: usize = 1024;
 pub(super) const WIDE_LANES: usize = 512;
 /// The cost of starting an instruction, in operations on one lane.
 const INSTRUCTION_OVERHEAD: f64 = 250.0;
-/// The additional cost of a lane that is loaded by its own address instead of in a contiguous load,
-/// in operations on one lane.
+/// The cost of beginning a run of lanes that are next to each other in memory.
+const RUN_OVERHEAD: f64 = 30.0;
+/// The additional cost of a lane that is loaded by its own address instead of in a run.
 const SCATTERED_COST: f64 = 12.0;
 
 /// The loop axes that lanes run along, flattened in row-major order.
@@ -53,6 +54,19 @@ impl LaneAxes {
             .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
     }
 
+    /// Returns the numbers of the axes.
+    pub(super) fn axes(&self) -> Range<usize> {
+        self.first..self.first + self.sizes.len()
+    }
+
+    /// Returns whether the positions of a map are equal in all blocks of at most `block` lanes. If
+    /// the lanes fill several blocks, the positions must be equal in all lanes, too.
+    pub(super) fn keeps(&self, map: &IndexMap, block: usize) -> bool {
+        let lanes = if self.len <= block { self.axes() } else { 0..0 };
+        let mut strides = map.strides.iter().enumerate();
+        strides.all(|(axis, &stride)| stride == 0 || lanes.contains(&axis))
+    }
+
     /// Returns the number of output elements of all lanes, if the lanes are not reduced.
     pub(super) fn n_outputs(&self) -> usize {
         self.len / self.per_output
@@ -76,28 +90,45 @@ impl LaneAxes {
     /// Returns the estimated cost of one lane, in operations on one lane, if lanes run along these
     /// axes.
     fn cost_of(&self, nest: &LoopNest, body: &[bool]) -> f64 {
-        let (mut instructions, mut scattered) = (1.0, 0.0);
+        let (mut instructions, mut loads) = (1.0, 0.0);
         for (id, value) in nest.values.iter().enumerate() {
-            // With a reduction, only the body counts, because setup and epilogue run less often.
-            // Without a reduction every value is computed at each element.
-            if !body[id] && !nest.reduce.is_empty() {
+            // With a reduction, setup and epilogue run less often than the body.
+            let weight = if body[id] || nest.reduce.is_empty() {
+                1.0
+            } else {
+                1.0 / nest.reduce_len() as f64
+            };
+            if value.maps().next().is_some() && value.maps().all(|map| self.keeps(map, LANES)) {
                 continue;
             }
             let (Value::Load { map, guards, .. } | Value::Gather { map, guards, .. }) = value
             else {
-                instructions += 1.0;
+                instructions += weight;
                 continue;
             };
             // Stride 1 is a contiguous load and stride 0 a constant for the whole block.
             let lies_well = matches!(flat_stride(map, self.first, &self.sizes), Some(0 | 1));
             let is_gather = matches!(value, Value::Gather { .. });
             if !lies_well || !guards.is_empty() || is_gather {
-                scattered += 1.0;
+                loads += weight * self.load_cost(map, is_gather);
             }
         }
         // The cost of starting an instruction is shared by the lanes of a block.
         let block = self.len.clamp(1, LANES) as f64;
-        instructions * (1.0 + INSTRUCTION_OVERHEAD / block) + SCATTERED_COST * scattered
+        instructions * (1.0 + INSTRUCTION_OVERHEAD / block) + loads
+    }
+
+    /// Returns the estimated cost of a lane that is loaded in runs along the last axis.
+    fn load_cost(&self, map: &IndexMap, is_gather: bool) -> f64 {
+        let last = self.axes().last();
+        let run = self.sizes.last().copied().unwrap_or(1).clamp(1, LANES);
+        let are_neighbours = matches!(last.map(|axis| map.stride(axis)), Some(0 | 1));
+        let lane = if are_neighbours && !is_gather {
+            1.0
+        } else {
+            SCATTERED_COST
+        };
+        lane + RUN_OVERHEAD / run as f64
     }
 }
 

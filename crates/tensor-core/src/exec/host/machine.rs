@@ -40,6 +40,8 @@ pub(super) struct Machine<'p> {
     /// The current block: lanes `start..start + len`.
     pub(super) start: usize,
     pub(super) len: usize,
+    /// The block, as `start` and `len`, for which the values of the start were computed.
+    started: Option<(usize, usize)>,
     /// The first error of an instruction, taken by `check`.
     pub(super) fault: Option<Error>,
     /// The strides along a block of one lane: a zero for each map.
@@ -61,6 +63,7 @@ impl<'p> Machine<'p> {
             index: vec![0; program.sizes.len()],
             start: 0,
             len: 0,
+            started: None,
             fault: None,
         };
         for &(register, scalar) in &program.constants {
@@ -210,6 +213,23 @@ impl<'p> Machine<'p> {
             }
             self.index[axis] = 0;
         }
+    }
+
+    /// Returns the number of the first instruction of the current block: 0 if the values that are
+    /// equal in all blocks have to be computed, and the number of the first instruction after them
+    /// otherwise.
+    pub(super) fn first_instruction(&mut self) -> usize {
+        let program = self.program;
+        // If the lanes fill several blocks, only values that are equal in all lanes are computed at
+        // the start. Otherwise blocks differ only where a walk begins or ends within the lanes.
+        let are_known = self.started.is_some_and(|(start, len)| {
+            program.lanes.len > program.block || (self.start == start && self.len <= len)
+        });
+        if are_known {
+            return program.n_start;
+        }
+        self.started = Some((self.start, self.len));
+        0
     }
 
     /// Fills the accumulators with the identities of their reductions.

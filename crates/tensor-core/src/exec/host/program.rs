@@ -125,9 +125,12 @@ pub(super) struct Bytecode {
     pub(super) offsets: Vec<isize>,
     /// The stride of each map, for each loop axis: `strides[axis][map]`.
     pub(super) strides: Vec<Vec<isize>>,
-    /// The instructions that run once per block before the reduction, because they depend on no
-    /// reduced axis (the setup), followed by the body and the epilogue.
+    /// The instructions that run in the first block, because their results are equal in all blocks
+    /// (the start), followed by those that run once per block before the reduction, because they
+    /// depend on no reduced axis (the setup), the body and the epilogue.
     pub(super) instructions: Vec<Instruction>,
+    /// The number of instructions of the start.
+    pub(super) n_start: usize,
     /// The numbers of the instructions that run at every point of the reduction.
     pub(super) body: Range<usize>,
     pub(super) accumulators: Vec<Accumulator>,
