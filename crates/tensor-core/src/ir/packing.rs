@@ -93,6 +93,7 @@ impl LoopNest {
 
 #[cfg(test)]
 mod tests {
+    use crate::dtype::DType;
     use crate::exec::{Executor, Host};
     use crate::plan::Plan;
     use crate::tensor::Tensor;
@@ -136,5 +137,16 @@ mod tests {
             assert_eq!(packings(&other), [(true, None)], "{other:?}");
         }
         assert_eq!(packings(&whole.count(-1)), [(false, None)]);
+    }
+
+    #[test]
+    fn flags_of_sums_are_stored_and_not_the_numbers_that_are_packed() {
+        let ones = |shape: &[usize]| Tensor::from_vec(shape, vec![1_i32; shape.iter().product()]);
+        let sums = (ones(&[9, 64, 1]) * ones(&[1, 64, 33])).sum(1);
+        let packed = sums.gt(5).pack_bits();
+        let (plan, _) = Plan::new(&[&packed], &Host::new().target()).unwrap();
+        let dtypes: Vec<DType> = plan.steps.iter().map(|step| step.nest.dtype()).collect();
+        assert_eq!(dtypes, [DType::Bool, DType::U32], "{}", plan.explain());
+        assert!(plan.steps[1].nest.packed_flag().is_some());
     }
 }

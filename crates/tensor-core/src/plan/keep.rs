@@ -144,7 +144,8 @@ impl Lowering<'_> {
 
     /// Returns `true` if a node that was just lowered should be stored because views repeat its
     /// elements. Either the repeated evaluation is too expensive, or a reader with one copy of the
-    /// computation for each view would exceed the target's cap on values.
+    /// computation for each view would exceed the target's cap on values, or the reader is a fold
+    /// over pairs and the target's loops for such folds read stored elements.
     pub(super) fn is_read_too_often(&self, node: usize) -> bool {
         let demand = self.reads.demands[node];
         let is_left_out = self.graph.is_view(node) || self.is_plain(node) || self.is_merged(node);
@@ -154,7 +155,8 @@ impl Lowering<'_> {
         let values = self.arena.reached(self.lowered[node].value).len();
         let crowds = demand.views > 1 && demand.views * values > self.target.max_values;
         let is_expensive = self.is_expensive(node, demand.reads, demand.fetches, &MEMORY);
-        is_expensive || (crowds && !self.grown[node])
+        let is_factor = self.reads.is_paired[node] && !self.target.computes_factors;
+        is_expensive || ((crowds || is_factor) && !self.grown[node])
     }
 
     /// Returns `true` if an array of length `len` is larger than all buffers together from which it
