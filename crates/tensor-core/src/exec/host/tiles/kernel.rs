@@ -33,8 +33,8 @@ use crate::op::Reduce;
 
 /// The largest number of rows of a tile.
 pub(super) const MAX_ROWS: usize = 8;
-/// The largest number of lanes of a tile: two vectors of 16.
-pub(super) const MAX_LANES: usize = 32;
+/// The largest number of lanes of a tile: four vectors of 16.
+pub(super) const MAX_LANES: usize = 64;
 
 /// The sums of a tile: row `r` begins at `r * n_lanes`.
 pub(super) type Sums<T> = [T; MAX_ROWS * MAX_LANES];
@@ -91,8 +91,10 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> W
         if PARTIAL {
             self.add_chunks::<true>(self.ends, &mut sums);
         }
-        for (out, sums) in self.sums.chunks_mut(V * width).zip(&sums) {
-            out.copy_from_slice(bytemuck::cast_slice(sums));
+        // The length of a vector is a constant, so that no copy is a call.
+        let out = self.sums.chunks_exact_mut(width);
+        for (out, sums) in out.zip(sums.as_flattened()) {
+            bytemuck::cast_slice_mut::<_, u8>(out).copy_from_slice(bytemuck::bytes_of(sums));
         }
     }
 }

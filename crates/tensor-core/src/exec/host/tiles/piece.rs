@@ -68,7 +68,7 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
         let packs = self.packs && self.rows.len() >= PACKED_ROWS;
         let mut packed = Packed::<F::In>::default();
         if packs {
-            packed = Packed::new(&fold.table, 2 * width);
+            packed = Packed::new(&fold.table, Self::max_vectors::<S>() * width);
         }
         for (number, block) in fold.blocks.iter().enumerate() {
             // A test of early results costs little, because it ends at the first that is not final.
@@ -103,12 +103,29 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
                             n,
                         };
                         let rest = n_lanes - first;
-                        let n = rest.min(2 * width);
+                        let widest = Self::max_vectors::<S>() * width;
+                        let n = if rest >= widest && step.are_whole(&lanes(widest)) {
+                            widest
+                        } else {
+                            rest.min(2 * width)
+                        };
                         step.all_rows(&lanes(n));
                         first += n;
                     }
                 }
             }
+        }
+    }
+}
+
+impl<F: Reducer> Piece<'_, F> {
+    /// Returns the largest number of vectors of a tile: AVX-512 has twice as many registers as
+    /// AVX2.
+    const fn max_vectors<S: Simd>() -> usize {
+        if F::HAS_MANY_SHAPES && S::REGISTER_COUNT >= 32 {
+            4
+        } else {
+            2
         }
     }
 }
@@ -183,9 +200,16 @@ macro_rules! tiles {
 }
 
 impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
-    /// Computes all rows of some lanes, which fill at most two vectors. The lanes after the last
-    /// one are loaded as well if they exist, because whole vectors load faster; their sums are left
-    /// out.
+    /// Returns whether the vectors of some lanes are inside the array at all terms.
+    #[inline(always)]
+    fn are_whole(&self, lanes: &Lanes) -> bool {
+        let len = self.piece.lanes_in.len();
+        self.packed_terms.is_some() || self.terms.lanes_fit(lanes.start, lanes.n, len)
+    }
+
+    /// Computes all rows of some lanes, which fill at most two vectors, or four vectors that are
+    /// inside the array. The lanes after the last one are loaded as well if they exist, because
+    /// whole vectors load faster; their sums are left out.
     #[inline(always)]
     fn all_rows(&mut self, lanes: &Lanes) {
         let width = F::In::n_lanes::<S>();
@@ -205,6 +229,9 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             parts = terms.split(lane_start, n_loaded, lanes_len);
             [&parts[0], &parts[1]]
         };
+        if Piece::<F>::max_vectors::<S>() == 4 && n_loaded == 4 * width {
+            return tiles!(self, lanes, terms, 4, false, [6 4 2 1]);
+        }
         match (n_loaded > width, are_whole, F::HAS_MANY_SHAPES) {
             (true, true, true) => tiles!(self, lanes, terms, 2, false, [6 4 2 1]),
             (true, false, true) => tiles!(self, lanes, terms, 2, true, [6 4 2 1]),
@@ -219,7 +246,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     /// Copies some lanes of each term to neighbouring lines of the cache.
     #[inline(always)]
     fn pack(&mut self, lanes: &Lanes) {
-        let n_packed = 2 * F::In::n_lanes::<S>();
+        let n_packed = Piece::<F>::max_vectors::<S>() * F::In::n_lanes::<S>();
         let to = self.packed.chunks_mut(n_packed);
         for (to, &[_, distance]) in to.zip(self.terms.distances()) {
             let from = lanes.start.wrapping_add(distance).cast_unsigned();

@@ -7,8 +7,11 @@ use super::super::factor::len_of;
 use super::operand::{Operand, Source};
 use crate::ir::{Guard, LoopNest, Pairs};
 
-/// The approximate number of terms of one task: ten microseconds or more.
-const TASK_PRODUCTS: usize = 1 << 19;
+/// The approximate numbers of terms of the smallest and of the largest tasks: from six to fifty
+/// microseconds with AVX-512. A large task reads the lanes of a block for many rows.
+const TASK_PRODUCTS: [usize; 2] = [1 << 19, 1 << 22];
+/// The number of tasks of a thread, if these are not the largest or the smallest.
+const TASKS_PER_THREAD: usize = 4;
 /// The approximate maximum number of results of one task, unless a few whole rows have more. Their
 /// sums stay in the cache until the operations after the reduction read them.
 const TASK_RESULTS: usize = 1 << 14;
@@ -90,14 +93,20 @@ impl Roles {
             .unwrap_or((0, 1))
     }
 
-    /// Returns the division into tasks of about [`TASK_PRODUCTS`] that have at least these numbers
-    /// of rows and lanes, if the output has.
+    /// Returns the division into tasks of about [`TASK_PRODUCTS`] terms that have at least these
+    /// numbers of rows and lanes, if the output has.
     fn cut_by(&self, sizes: &[usize], n_domain: usize, units: [usize; 2]) -> (usize, usize) {
         let groups = [(&self.rows, units[0]), (&self.lanes, units[1])];
         let reduce_len: usize = sizes[n_domain..].iter().product();
-        let mut below = reduce_len.max(TASK_PRODUCTS / TASK_RESULTS);
+        let n_tasks = TASKS_PER_THREAD * rayon::current_num_threads();
+        let n_products = sizes
+            .iter()
+            .fold(1, |n: usize, &size| n.saturating_mul(size));
+        let [smallest, largest] = TASK_PRODUCTS;
+        let n_products = (n_products / n_tasks).clamp(smallest, largest);
+        let mut below = reduce_len.max(n_products / TASK_RESULTS);
         for axis in (0..n_domain).rev() {
-            let mut n = (TASK_PRODUCTS / below).max(1);
+            let mut n = (n_products / below).max(1);
             let mut is_enough = true;
             for (axes, unit) in groups {
                 let after: usize = axes

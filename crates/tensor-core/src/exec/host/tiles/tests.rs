@@ -121,6 +121,8 @@ fn products_of_all_sizes_around_the_tiles_are_exact() {
             (12, 600, 33),
             (9, 1025, 47),
             (25, 4, 70),
+            (13, 600, 64),
+            (7, 9, 111),
         ] {
             let name = format!("{dtype}, {rows} x {inner} x {cols}");
             let (a, b) = (
