@@ -20,16 +20,25 @@ impl NewFile {
     pub(super) fn next_to(path: &Path) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        hidden.push(format!(".{}-{number}.tmp", std::process::id()));
-        let temporary = path.with_file_name(hidden);
-        Ok(Self {
-            out: BufWriter::new(File::create_new(&temporary)?),
-            temporary,
-            is_placed: false,
-        })
+        loop {
+            let mut hidden = std::ffi::OsString::from(".");
+            hidden.push(name);
+            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+            hidden.push(format!(".{}-{number}.tmp", std::process::id()));
+            let temporary = path.with_file_name(hidden);
+            match File::create_new(&temporary) {
+                Ok(file) => {
+                    return Ok(Self {
+                        out: BufWriter::new(file),
+                        temporary,
+                        is_placed: false,
+                    });
+                }
+                // A killed process with the same number has left a file of this name.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Renames the finished file to `path`, and replaces an existing file.
@@ -59,5 +68,27 @@ impl Drop for NewFile {
             // file.
             let _ = fs::remove_file(&self.temporary);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_file_of_a_killed_process_is_passed_over() {
+        let folder = std::env::temp_dir().join(format!("new-file-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("data");
+        // The next names; other tests may use some of the numbers meanwhile.
+        for number in 0..1000 {
+            let name = format!(".data.{}-{number}.tmp", std::process::id());
+            fs::write(folder.join(name), "old").unwrap();
+        }
+        let mut file = NewFile::next_to(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.place(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
