@@ -236,11 +236,15 @@ impl PlaneLayout {
     /// Returns the planes `[batch, height, width, plane, group, word]` of the codes of elements.
     /// `passed` has the axes `[batch, height, width, threshold, channel]`, and states which
     /// thresholds an element passed. `codes` are the codes of the levels, the lowest level first.
+    pub(crate) fn planes_of(&self, passed: &Tensor, codes: &[u8]) -> Tensor {
+        self.planes_of_words(&self.pack_plane(passed), codes)
+    }
+
+    /// As [`planes_of`](Self::planes_of), for passed thresholds that are packed:
+    /// `[batch, height, width, threshold, group, word]`.
     ///
     /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.
-    pub(crate) fn planes_of(&self, passed: &Tensor, codes: &[u8]) -> Tensor {
-        // [batch, height, width, threshold, group, word]
-        let words = self.pack_plane(passed);
+    pub(crate) fn planes_of_words(&self, words: &Tensor, codes: &[u8]) -> Tensor {
         let planes: Vec<Tensor> = (0..self.n_planes)
             .map(|plane| {
                 let bit = |level: usize| codes[level] >> plane & 1 == 1;
@@ -255,7 +259,7 @@ impl PlaneLayout {
                 let plane = of_changes.fold(first, |plane, changed| plane ^ changed);
                 // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
                 if bit(0) {
-                    plane ^ self.full_plane()
+                    plane ^ self.plane(|_| true)
                 } else {
                     plane
                 }
@@ -267,11 +271,11 @@ impl PlaneLayout {
         }
     }
 
-    /// Returns the words `[group, word]` of a plane whose bit is 1 in all channels.
-    fn full_plane(&self) -> Tensor {
+    /// Returns the words `[group, word]` of a plane with the given bit of each channel.
+    pub(crate) fn plane(&self, bit: impl Fn(usize) -> bool) -> Tensor {
         let shape = [self.n_groups, self.group_words()];
         let mut words = vec![0_u32; shape.iter().product()];
-        for channel in 0..self.n_channels {
+        for channel in (0..self.n_channels).filter(|&channel| bit(channel)) {
             let (word, place) = self.place(channel);
             words[word] |= 1 << place;
         }
@@ -279,7 +283,7 @@ impl PlaneLayout {
     }
 
     /// Packs a `bool` tensor `[…, channel]` into words `[…, group, word]`.
-    fn pack_plane(&self, bits: &Tensor) -> Tensor {
+    pub(crate) fn pack_plane(&self, bits: &Tensor) -> Tensor {
         let Ok(shape) = bits.shape() else {
             return bits.clone();
         };

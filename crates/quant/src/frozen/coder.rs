@@ -82,25 +82,51 @@ impl Coder {
 
     /// Returns the packed codes of sums `[batch, rows, cols, channels]`, after max-pool.
     pub(crate) fn codes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
-        let passed = self.passed(sums, pool);
+        let n_channels = self.layout.n_channels();
+        let n_thresholds = self.thresholds.len() / n_channels;
+        let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());
+        // [batch, rows, cols, threshold, channel]
+        let passed = sums.expand_dims(-2).gt(&thresholds);
+        let is_pooled = *pool != Window::new([1; 2]);
         match self.layout.packing() {
-            Packing::Bits => self.layout.planes_of(&passed, &self.codes),
+            Packing::Bits => {
+                let words = self.layout.pack_plane(&passed);
+                let words = if is_pooled {
+                    self.pooled_words(&words, pool)
+                } else {
+                    words
+                };
+                self.layout.planes_of_words(&words, &self.codes)
+            }
+            Packing::Bytes if is_pooled => self.bytes_of(&self.pooled_flags(&passed, pool)),
             Packing::Bytes => self.bytes_of(&passed),
         }
     }
 
-    /// Returns whether sums pass the thresholds, after max-pool:
-    /// `[batch, rows, cols, threshold, channel]`.
-    fn passed(&self, sums: &Tensor, pool: &Window) -> Tensor {
-        let n_channels = self.layout.n_channels();
-        let n_thresholds = self.thresholds.len() / n_channels;
-        let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());
-        let passed = sums.expand_dims(-2).gt(&thresholds);
-        if *pool == Window::new([1; 2]) {
-            return passed;
+    /// Returns the max-pool of words of flags `[batch, rows, cols, …]`: the or of the flags, and
+    /// their and in flipped channels.
+    fn pooled_words(&self, words: &Tensor, pool: &Window) -> Tensor {
+        let folded = |fill: u32, fold: fn(Tensor, Tensor) -> Tensor| {
+            let folded = |views: &Tensor, n: usize| {
+                let view = |at: usize| views.slice(-1, at.cast_signed()..=at.cast_signed());
+                let all = (1..n).fold(view(0), |folded, at| fold(folded, view(at)));
+                all.squeeze(-1)
+            };
+            let [rows, cols] = pool.size;
+            folded(&folded(&pool.views(words, fill), cols), rows)
+        };
+        let any = folded(0, |a, b| a | b);
+        if !self.is_flipped.contains(&true) {
+            return any;
         }
-        // The minimum is the negated maximum of the negated flags.
-        let is_flipped = Tensor::from_vec(&[n_channels], self.is_flipped.clone());
+        let all = folded(u32::MAX, |a, b| a & b);
+        let flipped = self.layout.plane(|channel| self.is_flipped[channel]);
+        (&any ^ all) & flipped ^ any
+    }
+
+    /// Returns the max-pool of flags `[batch, rows, cols, threshold, channel]`.
+    fn pooled_flags(&self, passed: &Tensor, pool: &Window) -> Tensor {
+        let is_flipped = Tensor::from_vec(&[self.is_flipped.len()], self.is_flipped.clone());
         let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
         maximum.ne(&is_flipped)
     }
