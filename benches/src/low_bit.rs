@@ -24,7 +24,7 @@ pub const FLOAT: &str = "float";
 /// The name is unknown, or the images are smaller than 16 × 16 pixels.
 pub fn net(levels: &str, images: &Images) -> Result<Net> {
     let float = Net::lenet5(images.standardized_input()?, images.n_classes())?;
-    Ok(float.with_levels(levels.parse()?))
+    Ok(float.with_levels(levels.parse()?)?)
 }
 
 /// A data set of [`Images`].

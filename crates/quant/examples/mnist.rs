@@ -17,6 +17,7 @@ use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
 use tensor_core::{Executor, Host};
+use tool_io::output;
 
 const HELP: &str = "\
 usage: mnist LEVELS [OPTIONS]
@@ -27,10 +28,17 @@ d2a2 (DoReFa-Net), abc2a2 (ABC-Net), with other numbers of bits or bases
   --seed N          seed of weights and order [default: 1]
   --epochs N        epochs with levels [default: 8]
   --float-epochs N  epochs with floats [default: 8]
-  --data DIR        folder of the four IDX files of MNIST [default: $DATA_DIR/mnist, else
-                    target/data/mnist]
+  --batch N         images per step [default: 100]
+  --data DIR        folder of four IDX files with the names of those of MNIST: images of at least
+                    16 x 16 pixels, labels below the number of classes [default: the folder where
+                    `cargo xtask data mnist` puts MNIST; if it has none, 1,797 digits are used]
+  --classes N       number of classes [default: 10]
   --out DIR         folder of all files that are written [default: the current folder]
-  --gpu             trains and runs on the GPU (with the feature gpu)
+  --gpu             train and run on the GPU (only with the feature gpu)
+  -h, --help        print this text
+
+A training with the same options continues where it was interrupted. The files of other options or
+data are not replaced: remove them, or name another folder with --out.
 ";
 
 /// The number of steps between checkpoints.
@@ -46,21 +54,25 @@ struct Options {
     seed: u64,
     epochs: usize,
     float_epochs: usize,
-    data: PathBuf,
+    batch: usize,
+    n_classes: usize,
+    /// The folder that the user named.
+    data: Option<PathBuf>,
     out: PathBuf,
     uses_gpu: bool,
 }
 
 fn options() -> Result<Option<Options>, lexopt::Error> {
     use lexopt::prelude::*;
-    let folder = std::env::var_os("DATA_DIR").map(PathBuf::from);
     let mut levels = None;
     let mut options = Options {
         levels: Levels::default(),
         seed: 1,
         epochs: 8,
         float_epochs: 8,
-        data: folder.unwrap_or_else(|| "target/data".into()).join("mnist"),
+        batch: Recipe::default().batch,
+        n_classes: 10,
+        data: None,
         out: PathBuf::new(),
         uses_gpu: false,
     };
@@ -70,18 +82,41 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
             Value(text) if levels.is_none() => {
                 levels = Some(text.parse_with(|text| text.parse::<Levels>())?);
             }
-            Long("seed") => options.seed = parser.value()?.parse()?,
-            Long("epochs") => options.epochs = parser.value()?.parse()?,
-            Long("float-epochs") => options.float_epochs = parser.value()?.parse()?,
-            Long("data") => options.data = parser.value()?.into(),
+            Long("seed") => options.seed = number(&mut parser, "--seed")?,
+            Long("epochs") => options.epochs = number(&mut parser, "--epochs")?,
+            Long("float-epochs") => options.float_epochs = number(&mut parser, "--float-epochs")?,
+            Long("batch") => options.batch = number(&mut parser, "--batch")?,
+            Long("classes") => options.n_classes = number(&mut parser, "--classes")?,
+            Long("data") => options.data = Some(parser.value()?.into()),
             Long("out") => options.out = parser.value()?.into(),
             Long("gpu") if cfg!(feature = "gpu") => options.uses_gpu = true,
+            Long("gpu") => {
+                return Err("--gpu: the program was built without the feature gpu".into());
+            }
             Long("help") | Short('h') => return Ok(None),
             _ => return Err(arg.unexpected()),
         }
     }
-    // Without levels, the help.
-    Ok(levels.map(|levels| Options { levels, ..options }))
+    let levels = levels.ok_or("missing LEVELS, for example w2a2")?;
+    Ok(Some(Options { levels, ..options }))
+}
+
+/// Returns the number of an option.
+fn number<T: std::str::FromStr>(
+    parser: &mut lexopt::Parser,
+    option: &str,
+) -> Result<T, lexopt::Error> {
+    let text = parser.value()?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| format!("{option}: {text:?} is no whole number of at least 0").into())
+}
+
+/// Returns the folder where `cargo xtask data mnist` puts MNIST.
+fn default_data() -> PathBuf {
+    let folder = |variable| std::env::var_os(variable).filter(|it| !it.is_empty());
+    let data = folder("DATA_DIR").map(PathBuf::from);
+    let target = || PathBuf::from(folder("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    data.unwrap_or_else(|| target().join("data")).join("mnist")
 }
 
 /// An error of a library or of the options.
@@ -96,10 +131,10 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Ok(None) => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
-        }
+        Ok(None) => match output::print(HELP) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
         Err(error) => {
             eprintln!("error: {error}\n\n{HELP}");
             ExitCode::from(2)
@@ -111,7 +146,18 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<ExitCode, Failure> {
     tool_io::signals::on_stop(|_| STOPS.store(true, Ordering::Relaxed))?;
     let executor = executor(options.uses_gpu)?;
-    let [train, test] = images(&options.data)?;
+    let [train, test] = match &options.data {
+        Some(folder) => read_images(folder, options.n_classes)?,
+        None => default_images()?,
+    };
+    if test.size() != train.size() {
+        let [size, of_train] = [test.size(), train.size()];
+        return Err(format!("test images are {size:?}, images to train with {of_train:?}").into());
+    }
+    if !options.out.as_os_str().is_empty() {
+        std::fs::create_dir_all(&options.out)
+            .map_err(|error| format!("{}: {error}", options.out.display()))?;
+    }
     let run = Run {
         options,
         executor: &*executor,
@@ -137,7 +183,7 @@ fn executor(uses_gpu: bool) -> Result<Box<dyn Executor>, Failure> {
         return Ok(Box::new(Host::new()));
     }
     let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
-    println!("adapter: {}", gpu.adapter().name);
+    output::print_line(format_args!("adapter: {}", gpu.adapter().name))?;
     Ok(Box::new(gpu))
 }
 
@@ -146,32 +192,38 @@ fn executor(_: bool) -> Result<Box<dyn Executor>, Failure> {
     Ok(Box::new(Host::new()))
 }
 
-/// Returns the images to train with and the test images: MNIST, or the project's digits.
-fn images(folder: &Path) -> Result<[Images; 2], Failure> {
-    let file = |name: &str| {
-        let path = folder.join(name);
-        if path.is_file() {
-            path
-        } else {
-            folder.join(format!("{name}.gz"))
-        }
-    };
-    if !file("train-images-idx3-ubyte").is_file() {
-        println!(
-            "no MNIST in {}: training on the project's 1,797 digits\n\
-             (`cargo xtask data mnist` fetches MNIST; --data DIR reads other IDX files)",
-            folder.display()
-        );
-        return digits();
+/// Returns the path of a file, which may be compressed.
+fn idx_file(folder: &Path, name: &str) -> PathBuf {
+    let compressed = folder.join(format!("{name}.gz"));
+    if compressed.is_file() {
+        compressed
+    } else {
+        folder.join(name)
     }
+}
+
+/// Returns the images to train with and the test images of a folder.
+fn read_images(folder: &Path, n_classes: usize) -> Result<[Images; 2], Failure> {
     let read = |set: &str| {
-        Images::read_idx(
-            file(&format!("{set}-images-idx3-ubyte")),
-            file(&format!("{set}-labels-idx1-ubyte")),
-            10,
-        )
+        let [images, labels] = ["images-idx3-ubyte", "labels-idx1-ubyte"]
+            .map(|name| idx_file(folder, &format!("{set}-{name}")));
+        Images::read_idx(images, labels, n_classes)
     };
     Ok([read("train")?, read("t10k")?])
+}
+
+/// Returns MNIST, or the project's digits if MNIST is not there.
+fn default_images() -> Result<[Images; 2], Failure> {
+    let folder = default_data();
+    if idx_file(&folder, "train-images-idx3-ubyte").is_file() {
+        return read_images(&folder, 10);
+    }
+    output::print_line(format_args!(
+        "no MNIST in {}: training on the project's 1,797 digits\n\
+         (`cargo xtask data mnist` fetches MNIST; --data DIR reads other IDX files)",
+        folder.display()
+    ))?;
+    digits()
 }
 
 /// Returns the project's digits, enlarged from 8 × 8 to 28 × 28 pixels by nearest neighbour.
@@ -217,11 +269,12 @@ impl Run<'_> {
         let float = Net::lenet5(input, self.train.n_classes())?;
         let recipe = Recipe {
             n_epochs: self.options.float_epochs,
+            batch: self.options.batch,
             seed: self.options.seed,
             ..Recipe::default()
         };
         let start = || Training::new(float.clone(), recipe.clone(), &self.train, self.executor);
-        let of_floats = self.train_to_end(Levels::default(), &float, &recipe, start)?;
+        let of_floats = self.train_to_end(Levels::default(), start)?;
         let levels = self.options.levels;
         if levels == Levels::default() {
             return Ok(of_floats);
@@ -229,9 +282,10 @@ impl Run<'_> {
         let Some(of_floats) = of_floats else {
             return Ok(None);
         };
-        let net = float.with_levels(levels);
+        let net = float.with_levels(levels)?;
         let recipe = Recipe {
             n_epochs: self.options.epochs,
+            batch: self.options.batch,
             seed: self.options.seed,
             ..Recipe::after_switch()
         };
@@ -239,32 +293,27 @@ impl Run<'_> {
             let net = net.clone();
             Training::from_trained(net, &of_floats, recipe.clone(), &self.train, self.executor)
         };
-        self.train_to_end(levels, &net, &recipe, start)
+        self.train_to_end(levels, start)
     }
 
     /// Resumes the training from its checkpoint, or starts it, and trains to the end.
     fn train_to_end<'t>(
         &'t self,
         levels: Levels,
-        net: &Net,
-        recipe: &Recipe,
         start: impl FnOnce() -> quant::Result<Training<'t>>,
     ) -> Result<Option<Trained>, Failure> {
         let path = self.file(levels, "");
-        let mut training = if path.exists() {
-            let (net, recipe) = (net.clone(), recipe.clone());
-            let training = Training::resume(&path, net, recipe, &self.train, self.executor)?;
-            let (step, n_steps) = (training.step(), training.n_steps());
-            println!(
-                "{levels}: continues {} at step {step} of {n_steps}",
-                path.display()
-            );
-            training
-        } else {
-            start()?
-        };
+        let mut training = start()?;
+        if path.exists() {
+            training.resume(&path).map_err(|error| {
+                format!("{error}; remove the file, or name another folder with --out")
+            })?;
+        }
+        let (step, n_steps) = (training.step(), training.n_steps());
+        output::print_line(format_args!("{levels}: step {step} of {n_steps}"))?;
         let began = Instant::now();
         let (mut sum, mut n_losses) = (0.0, 0);
+        let mut said = Ok(());
         training.run(|training, progress| {
             sum += progress.losses.iter().sum::<f32>();
             n_losses += progress.losses.len();
@@ -273,27 +322,31 @@ impl Run<'_> {
                 training.save(&path)?;
             }
             if stops {
-                println!(
+                said = output::print_line(format_args!(
                     "{levels}: stopped at step {}, saved in {}",
                     progress.step,
                     path.display()
-                );
+                ));
                 return Ok(ControlFlow::Break(()));
             }
             if progress.is_end_of_epoch {
                 let network = training.trained()?.network()?;
                 let accuracy = self.test.accuracy(&self.predictions(&network)?)?;
-                println!(
+                said = output::print_line(format_args!(
                     "{levels}: epoch {}, loss {:.4}, test accuracy {:.2} %, {:.0} s",
                     progress.n_epochs,
                     sum / n_losses as f32,
                     100.0 * accuracy,
                     began.elapsed().as_secs_f64(),
-                );
+                ));
                 (sum, n_losses) = (0.0, 0);
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(match said {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
         })?;
+        said?;
         let is_complete = training.step() == training.n_steps();
         Ok(if is_complete {
             Some(training.trained()?)
@@ -324,14 +377,14 @@ impl Run<'_> {
             .zip(&of_packed)
             .filter(|(a, b)| a != b)
             .count();
-        println!(
+        output::print_line(format_args!(
             "packed: {} bytes in {}, test accuracy {:.2} %; {n_different} of {} predictions differ \
              from the network in f32",
             std::fs::metadata(path)?.len(),
             path.display(),
             100.0 * self.test.accuracy(&of_packed)?,
             self.test.len(),
-        );
+        ))?;
         Ok(())
     }
 }

@@ -205,9 +205,25 @@ pub enum Error {
         /// The expected value, in words.
         expected: String,
     },
+    /// A file whose elements have another type than the operation requires.
+    #[error("{operation}: the elements have another type than expected ({expected})")]
+    ElementType {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The expected type, in words.
+        expected: &'static str,
+    },
+    /// An error of a file.
+    #[error("{path}: {source}")]
+    File {
+        /// The path of the file.
+        path: String,
+        /// The error.
+        source: Box<Self>,
+    },
     /// A text that is no name of levels.
     #[error(
-        "{operation}: unknown levels {text:?} (expected float, or w2a2, u2a2, d2a2 or abc2a2 with any numbers)"
+        "{operation}: unknown levels {text:?} (expected float, w1a1 to w4a4, u1a1 to u4a4, d1a1 to d8a8, or abc1a1 to abc8a8)"
     )]
     LevelsName {
         /// The name of the operation.
@@ -279,6 +295,18 @@ impl From<gpu_wgsl::Error> for Error {
 }
 
 impl Error {
+    /// Returns the error with the path of the file in which it occurred.
+    pub(crate) fn in_file(self, path: &std::path::Path) -> Self {
+        match self {
+            // The errors of the file system and of the format have the path already.
+            Self::Tensor(_) => self,
+            _ => Self::File {
+                path: path.display().to_string(),
+                source: Box::new(self),
+            },
+        }
+    }
+
     /// Returns the error with the name of the layer in which it occurred.
     pub(crate) fn in_layer(self, layer: &str) -> Self {
         Self::Layer {
@@ -324,6 +352,24 @@ pub(crate) fn check_type(
         return Ok(());
     }
     Err(Error::Type {
+        operation,
+        quantity,
+        actual,
+        expected,
+    })
+}
+
+/// Checks the number of elements of a list.
+pub(crate) fn check_count(
+    operation: &'static str,
+    quantity: &'static str,
+    actual: usize,
+    expected: usize,
+) -> Result<()> {
+    if actual == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
         operation,
         quantity,
         actual,

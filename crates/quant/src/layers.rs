@@ -14,6 +14,8 @@
 
 use tensor_core::Tensor;
 
+use crate::error::{Error, Result, check_count};
+
 pub use activations::ActivationLevels;
 pub use batch_norm::BatchNorm;
 pub use max_pool::MaxPool;
@@ -84,6 +86,29 @@ fn weight_slot(shape: &[usize], n_inputs: usize) -> Slot {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let deviation = (2.0 / n_inputs.max(1) as f64).sqrt() as f32;
     Slot::new("weight", shape, Start::Normal { deviation })
+}
+
+/// Checks the shapes of a layer's parameters, and the number of tensors of its state.
+fn check_tensors(
+    operation: &'static str,
+    slots: &[Slot],
+    parameters: &[Tensor],
+    n_state: usize,
+    state: &[Tensor],
+) -> Result<()> {
+    check_count(operation, "parameters", parameters.len(), slots.len())?;
+    for (slot, parameter) in slots.iter().zip(parameters) {
+        let actual = parameter.shape()?;
+        if actual != slot.shape {
+            return Err(Error::Shape {
+                operation,
+                quantity: slot.name,
+                actual: actual.to_vec(),
+                expected: format!("{:?}", slot.shape),
+            });
+        }
+    }
+    check_count(operation, "state", state.len(), n_state)
 }
 
 /// Returns a tensor of one axis, which is multiplied with or added to channels.

@@ -38,6 +38,7 @@
 mod abc;
 mod average;
 mod border;
+mod checksum;
 mod conv;
 mod error;
 #[cfg(test)]

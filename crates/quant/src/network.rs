@@ -340,8 +340,9 @@ impl InputImage {
     pub fn unit(size: [usize; 3]) -> Self {
         Self {
             size,
-            scale: vec![1.0 / 255.0; size[2]],
-            offset: vec![0.0; size[2]],
+            // A network with more channels is an error.
+            scale: vec![1.0 / 255.0; size[2].min(MAX_SIDE + 1)],
+            offset: vec![0.0; size[2].min(MAX_SIDE + 1)],
         }
     }
 

@@ -11,7 +11,8 @@
 //! epochs in all, both were equally accurate (99.07 % from random weights, 98.99 % after the
 //! switch; one seed, records of `quant-accuracy` in `benches/record`).
 //! Accuracy: the same seed, executor and number of threads give the same losses, bit by bit, also
-//! across a checkpoint.
+//! across a checkpoint. A checkpoint states the net, the recipe and the start of its training and the
+//! images; [`Training::resume`] rejects a checkpoint of another training and a damaged one.
 //!
 //! # Examples
 //! A small network is trained with floats, then with two bits per weight and activation, and
@@ -54,7 +55,7 @@
 //! let mut training = Training::new(float.clone(), recipe.clone(), &images, &host)?;
 //! training.run(|_, _| Ok(ControlFlow::Continue(())))?;
 //!
-//! let two_bits = float.with_levels("w2a2".parse()?);
+//! let two_bits = float.with_levels("w2a2".parse()?)?;
 //! let trained = training.trained()?;
 //! let mut training = Training::from_trained(two_bits, &trained, recipe, &images, &host)?;
 //! training.run(|_, _| Ok(ControlFlow::Continue(())))?;
@@ -73,6 +74,7 @@ use tensor_core::optim::{Adam, Sgd};
 use tensor_core::rng::Philox;
 use tensor_core::{Compiled, Executor, Tensor, jit, loss};
 
+use crate::checksum::Checksum;
 use crate::error::{Error, Result, check};
 use crate::layers::{BatchNorm, Slot, Start};
 use crate::network::{InputImage, Network};
@@ -248,6 +250,9 @@ pub struct Training<'a> {
     /// The order of the images in an epoch, and the number of the epoch.
     order: (usize, Vec<u32>),
     n_images: usize,
+    /// The checksums of the images, and of the values before the first step.
+    images: Checksum,
+    start: Checksum,
 }
 
 /// The images and labels on the executor.
@@ -318,10 +323,11 @@ impl<'a> Training<'a> {
     /// Creates a training that starts with random weights.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, and for a rate, a
-    /// momentum or a weight decay out of range; [`Error::ImageShape`] for images of another size;
-    /// [`Error::Length`] unless the net has an output for each class; [`Error::Layer`];
-    /// [`Error::Tensor`] for an error of the executor.
+    /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, for a rate out of
+    /// range, and for more steps than can be counted; [`Error::ImageShape`] for images of another
+    /// size; [`Error::Length`] unless the net has an output for each class; [`Error::Layer`];
+    /// [`Error::Tensor`] for a momentum or a weight decay out of range, and for an error of the
+    /// executor.
     pub fn new(
         net: Net,
         recipe: Recipe,
@@ -334,7 +340,7 @@ impl<'a> Training<'a> {
         let parameters = parameters
             .map(|((_, slot), stream)| started(slot, stream))
             .collect();
-        Self::with_parameters(net, recipe, images, executor, parameters)
+        Self::with_parameters(net, recipe, images, executor, parameters)?.begun()
     }
 
     /// Creates a training that starts with the parameters of a trained network: those with equal
@@ -350,23 +356,20 @@ impl<'a> Training<'a> {
         images: &Images,
         executor: &'a dyn Executor,
     ) -> Result<Self> {
-        let known = trained.net.parameters();
-        let known = known.iter().map(|(name, _)| name).zip(&trained.parameters);
-        let known: HashMap<&String, &Vec<f32>> = known.collect();
+        let slots = trained.net.parameters();
+        let known = slots.iter().map(|(name, slot)| (name, &slot.shape));
+        let known: HashMap<_, &Vec<f32>> = known.zip(&trained.parameters).collect();
         let streams = (0..).map(|number| Philox::new(recipe.seed).stream(number));
         let parameters = net.parameters();
         let parameters = parameters.iter().zip(streams);
         let parameters = parameters.map(|((name, slot), stream)| {
-            let own = started(slot, stream);
-            match known.get(name) {
-                Some(trained) if trained.len() == own.len() => (*trained).clone(),
-                _ => own,
-            }
+            let trained = known.get(&(name, &slot.shape));
+            trained.map_or_else(|| started(slot, stream), |&trained| trained.clone())
         });
         let parameters = parameters.collect();
         let mut training = Self::with_parameters(net, recipe, images, executor, parameters)?;
         training.copy_averages(trained)?;
-        Ok(training)
+        training.begun()
     }
 
     /// Copies the averages of batch normalizations.
@@ -390,27 +393,31 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
-    /// Continues a training from a file that [`save`](Self::save) wrote. The losses that follow
-    /// have the same bits as without the interruption.
+    /// Continues at the step of a checkpoint, a file that [`save`](Self::save) wrote for a training
+    /// that was created in the same way. The losses that follow have the same bits as without the
+    /// interruption.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::ModelFile`] if the file has another net, recipe, or tensor;
-    /// [`Error::Tensor`] for a file that is no complete safetensors file.
-    pub fn resume(
-        path: impl AsRef<Path>,
-        net: Net,
-        recipe: Recipe,
-        images: &Images,
-        executor: &'a dyn Executor,
-    ) -> Result<Self> {
-        let mut training = Self::new(net, recipe, images, executor)?;
-        let identity = training.identity();
-        let named = training.named_values();
-        let (n_steps, tensors) = checkpoint::read(path.as_ref(), &identity, &named)?;
+    /// [`Error::File`] with [`Error::ModelFile`] for a file of another net, other options, other
+    /// images or another start, and for a file that was changed; [`Error::Tensor`] for a file that
+    /// is no complete safetensors file, and for an error of the executor. The training is then as
+    /// before.
+    pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let read = checkpoint::read(path, &self.identity(), &self.named_values());
+        let (n_steps, tensors) = read.map_err(|error| error.in_file(path))?;
         let all: Vec<&Tensor> = tensors.iter().collect();
-        let values = Tensor::realize_all(&all, executor)?;
-        training.steps.set(n_steps, values);
-        Ok(training)
+        let values = Tensor::realize_all(&all, self.executor)?;
+        self.steps.set(n_steps, values);
+        Ok(())
+    }
+
+    /// Returns the training with the checksum of its parameters and state.
+    fn begun(mut self) -> Result<Self> {
+        for tensor in self.steps.parameters().iter().chain(self.steps.state()) {
+            self.start.add_tensor(tensor)?;
+        }
+        Ok(self)
     }
 
     fn with_parameters(
@@ -431,6 +438,14 @@ impl<'a> Training<'a> {
             "at least 1",
         )?;
         recipe.schedule.check(operation)?;
+        let n_steps = (images.len() / recipe.batch).checked_mul(recipe.n_epochs);
+        check(
+            operation,
+            "number of epochs",
+            recipe.n_epochs as f64,
+            n_steps.is_some(),
+            "fewer than 2^64 steps in total",
+        )?;
         if images.size() != net.input().size {
             return Err(Error::ImageShape {
                 operation,
@@ -468,6 +483,8 @@ impl<'a> Training<'a> {
             steps,
             order: (usize::MAX, Vec::new()),
             n_images: images.len(),
+            images: images.checksum(),
+            start: Checksum::new(),
         })
     }
 
@@ -601,7 +618,10 @@ impl<'a> Training<'a> {
     fn identity(&self) -> Identity {
         Identity {
             net: self.net.to_string(),
-            recipe: format!("{:?}, {} images", self.recipe, self.n_images),
+            recipe: format!("{:?}", self.recipe),
+            images: self.images.to_string(),
+            start: self.start.to_string(),
+            n_steps: self.n_steps(),
         }
     }
 
@@ -639,7 +659,7 @@ fn started(slot: &Slot, stream: Philox) -> Vec<f32> {
 fn order(seed: u64, epoch: usize, n_images: usize) -> Vec<u32> {
     /// The streams of the orders follow those of the parameters.
     const FIRST_STREAM: u64 = 1 << 32;
-    let stream = Philox::new(seed).stream(FIRST_STREAM + epoch as u64);
+    let stream = Philox::new(seed).stream(FIRST_STREAM.wrapping_add(epoch as u64));
     let mut order: Vec<u32> = (0..).take(n_images).collect();
     for last in (1..n_images).rev() {
         // The high word of the product is below `last + 1`; its bias is below 2^-32 times that.

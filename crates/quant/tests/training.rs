@@ -8,9 +8,13 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use digits::{digits, float_net, pool, product, recipe, relu, with_levels};
-use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
-use quant::train::{Images, Net, NetLayer, Progress, Recipe, Schedule, Training, Update};
+use quant::layers::{ActivationLevels, BatchNorm, Levels, QuantConv2d, QuantLinear, WeightLevels};
+use quant::train::{
+    Images, Loss, Model, Net, NetLayer, Progress, Recipe, Schedule, SharedOptimizer, Steps,
+    Training, Update,
+};
 use quant::{Error, FrozenNetwork, InputImage, Result, Window};
+use tensor_core::optim::Sgd;
 use tensor_core::{Host, Reference, Tensor};
 
 /// Trains to the end, and returns all losses.
@@ -58,8 +62,8 @@ fn two_bits_learn_the_digits_and_resume_freeze_and_pack() {
         })
         .unwrap();
     assert!(first.step() < first.n_steps());
-    let mut resumed =
-        Training::resume(&path, with_levels("w2a2"), recipe(6), &train, &host).unwrap();
+    let mut resumed = start();
+    resumed.resume(&path).unwrap();
     before.extend(losses(&mut resumed).unwrap());
     assert_eq!(bits(&before), bits(&whole_losses));
     assert_eq!(resumed.trained().unwrap(), whole.trained().unwrap());
@@ -188,7 +192,8 @@ fn values_that_are_not_finite_name_the_first_step_and_layer_and_keep_the_checkpo
     assert!(step == 4 && layer == "conv1", "{error}");
     assert!(matches!(training.save(&path), Err(Error::NotFinite { .. })));
     assert!(matches!(training.trained(), Err(Error::NotFinite { .. })));
-    let resumed = Training::resume(&path, float_net(), recipe, &train, &host).unwrap();
+    let mut resumed = Training::new(float_net(), recipe, &train, &host).unwrap();
+    resumed.resume(&path).unwrap();
     assert_eq!((n_saved, resumed.step()), (3, 3));
     std::fs::remove_file(&path).unwrap();
 }
@@ -226,6 +231,211 @@ fn parameters_that_the_last_step_made_infinite_are_neither_saved_nor_exported() 
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Returns the key of a model file's text or tensor that is wrong.
+fn wrong_key(error: &Error) -> &str {
+    match error {
+        Error::File { source, .. } => wrong_key(source),
+        Error::ModelFile { key, .. } => key,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_checkpoint_of_other_images_or_another_start_is_an_error() {
+    let ([train, other], host) = (digits(), Host::new());
+    let (train, other) = (train.first(100), other.first(100));
+    let path = file("start");
+    let new = |images| Training::new(float_net(), recipe(1), images, &host).unwrap();
+    new(&train).save(&path).unwrap();
+    assert_eq!(wrong_key(&new(&other).resume(&path).unwrap_err()), "images");
+    let mut labels = train.labels().to_vec();
+    labels.swap(0, 1);
+    let swapped = Images::new(train.size(), train.pixels().to_vec(), labels, 10).unwrap();
+    assert_eq!(
+        wrong_key(&new(&swapped).resume(&path).unwrap_err()),
+        "images"
+    );
+    // The training of levels depends on the training of floats that it starts from.
+    let mut floats = new(&train);
+    let before = floats.trained().unwrap();
+    losses(&mut floats).unwrap();
+    let after = floats.trained().unwrap();
+    let switched = |floats| {
+        Training::from_trained(with_levels("w2a2"), floats, recipe(1), &train, &host).unwrap()
+    };
+    switched(&before).save(&path).unwrap();
+    assert_eq!(
+        wrong_key(&switched(&after).resume(&path).unwrap_err()),
+        "start"
+    );
+    switched(&before).resume(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_changed_bit_of_a_checkpoint_is_an_error() {
+    let ([train, _], host) = (digits(), Host::new());
+    let train = train.first(100);
+    let path = file("bits");
+    let mut training = Training::new(float_net(), recipe(1), &train, &host).unwrap();
+    training.save(&path).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    // A bit in each of 200 places of the header and the tensors.
+    for place in (0..200).map(|number| number * (whole.len() - 1) / 199) {
+        let mut changed = whole.clone();
+        changed[place] ^= 1 << (place % 8);
+        std::fs::write(&path, &changed).unwrap();
+        assert!(training.resume(&path).is_err(), "byte {place}");
+    }
+    // A step after the last one, in a file that is whole otherwise.
+    let text = b"\"step\":\"0\"";
+    let at = whole
+        .windows(text.len())
+        .position(|bytes| bytes == text)
+        .unwrap();
+    let mut changed = whole;
+    changed[at + text.len() - 2] = b'9';
+    std::fs::write(&path, &changed).unwrap();
+    assert_eq!(wrong_key(&training.resume(&path).unwrap_err()), "step");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn parameters_of_equal_length_and_another_shape_are_not_copied() {
+    let host = Host::new();
+    let images = Images::new([4, 9, 1], (0..72).collect(), vec![0, 1], 2).unwrap();
+    let net = |n_outputs, window| {
+        let conv = QuantConv2d::new(n_outputs, Window::new(window));
+        let layers = vec![
+            ("conv", NetLayer::Conv2d(conv)),
+            ("classes", NetLayer::Linear(QuantLinear::new(2))),
+        ];
+        Net::new(InputImage::unit([4, 9, 1]), layers).unwrap()
+    };
+    let recipe = Recipe {
+        batch: 2,
+        ..recipe(1)
+    };
+    let new = |net| Training::new(net, recipe.clone(), &images, &host).unwrap();
+    let trained = new(net(2, [2, 9])).trained().unwrap();
+    let other = net(9, [2, 2]);
+    let switched = Training::from_trained(other.clone(), &trained, recipe.clone(), &images, &host);
+    let switched = switched.unwrap().trained().unwrap();
+    assert_eq!(
+        switched.parameters(),
+        new(other).trained().unwrap().parameters()
+    );
+    assert_eq!(
+        trained.parameters()[0].len(),
+        switched.parameters()[0].len()
+    );
+}
+
+#[test]
+fn numbers_that_are_too_large_are_errors() {
+    let ([train, _], host) = (digits(), Host::new());
+    let many = Recipe {
+        n_epochs: usize::MAX,
+        batch: 1,
+        ..recipe(1)
+    };
+    let error = Training::new(float_net(), many, &train, &host).unwrap_err();
+    assert!(error.to_string().contains("number of epochs"), "{error}");
+    let stages = Schedule::Stages(vec![(1, 0.1), (usize::MAX, 0.01)]);
+    assert_eq!(stages.rate(9, 10, 3), 0.01);
+    for size in [[usize::MAX, 2, 1], [1 << 32, 1 << 32, 1]] {
+        let error = Images::new(size, vec![0], vec![0], 1).unwrap_err();
+        assert!(matches!(error, Error::Length { actual: 1, .. }), "{error}");
+    }
+    let layers = || vec![("classes", NetLayer::Linear(QuantLinear::new(2)))];
+    for size in [[1, 1, usize::MAX], [0, 1, 1], [1, 1 << 21, 1]] {
+        let error = Net::new(InputImage::unit(size), layers()).unwrap_err();
+        assert!(error.to_string().contains("side of the input"), "{error}");
+    }
+    let mut input = InputImage::unit([2, 2, 3]);
+    input.scale.pop();
+    let error = Net::new(input, layers()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Length {
+                actual: 2,
+                expected: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    for bases in [0, 9, 33, usize::MAX] {
+        let weights = Levels {
+            weights: WeightLevels::Abc { bases },
+            activations: ActivationLevels::Relu,
+        };
+        let activations = Levels {
+            weights: WeightLevels::Float,
+            activations: ActivationLevels::Abc { bases },
+        };
+        for levels in [weights, activations] {
+            assert!(float_net().with_levels(levels).is_err(), "{levels}");
+        }
+    }
+}
+
+#[test]
+fn tensors_of_other_numbers_and_shapes_are_errors_of_the_layer() {
+    let x = Tensor::from_vec(&[2, 3, 3, 4], vec![1.0_f32; 72]);
+    let scalar = Tensor::scalar(1.0_f32);
+    let two = [scalar.clone(), scalar.clone()];
+    let conv = QuantConv2d::new(2, Window::new([2, 2]));
+    let linear = QuantLinear::new(2);
+    let norm = BatchNorm::default();
+    let levels = ActivationLevels::Lq { bits: 2 };
+    for tensors in [&[][..], &two[..1], &two] {
+        assert!(conv.apply(&x, tensors, &[]).is_err());
+        assert!(linear.apply(&x, tensors, &[]).is_err());
+        assert!(norm.apply(&x, tensors, tensors).is_err());
+        assert!(levels.apply(&x, &[], tensors).is_err());
+    }
+    assert!(norm.apply(&scalar, &two, &two).is_err());
+    let no_groups = QuantConv2d {
+        n_groups: 0,
+        ..conv
+    };
+    assert!(matches!(
+        no_groups.apply(&x, &two[..1], &[]),
+        Err(Error::Groups { .. })
+    ));
+    // Steps that are begun again with other tensors.
+    let row = |n: usize| Tensor::from_vec(&[n], vec![0.0_f32; n]);
+    struct Square;
+    impl Model for Square {
+        fn loss(&self, parameters: &[Tensor], _: &[Tensor], _: &[Tensor]) -> Result<Loss> {
+            Ok(Loss {
+                loss: (&parameters[0] * &parameters[0]).sum(..),
+                state: Vec::new(),
+                are_finite: Vec::new(),
+            })
+        }
+    }
+    let sgd = || -> SharedOptimizer { Box::new(Sgd::new(0.1).unwrap()) };
+    let mut steps = Steps::new(Square, [sgd(), sgd()], vec![row(3)], vec![]).unwrap();
+    for parameters in [vec![], vec![row(4)], vec![row(3), row(3)]] {
+        assert!(steps.restart(parameters, vec![]).is_err());
+    }
+    assert!(steps.step(&Host::new(), &[], f32::NAN).is_err());
+    assert_eq!((steps.n_steps(), steps.parameters().len()), (0, 1));
+}
+
+#[test]
+fn scores_of_other_rows_than_images_are_an_error() {
+    let images = Images::new([1, 1, 1], vec![0; 20], vec![0; 20], 2).unwrap();
+    for rows in [40, 3] {
+        let scores = Tensor::from_vec(&[rows, 2], vec![0.0_f32; rows * 2]);
+        let predictions = images.predictions(&Host::new(), |_| Ok(scores.clone()));
+        assert!(matches!(predictions, Err(Error::Shape { .. })), "{rows}");
+    }
+}
+
 #[test]
 fn a_checkpoint_of_another_net_or_recipe_or_cut_short_is_an_error() {
     let ([train, _], host) = (digits(), Host::new());
@@ -236,7 +446,8 @@ fn a_checkpoint_of_another_net_or_recipe_or_cut_short_is_an_error() {
         .save(&path)
         .unwrap();
     let resume = |net: Net, recipe: Recipe| {
-        Training::resume(&path, net, recipe, &train, &host).map(|training| training.step())
+        let mut training = Training::new(net, recipe, &train, &host).unwrap();
+        training.resume(&path).map(|()| training.step())
     };
     assert_eq!(resume(with_levels("w2a2"), recipe(1)).unwrap(), 0);
     for (net, recipe, key) in [
@@ -244,10 +455,7 @@ fn a_checkpoint_of_another_net_or_recipe_or_cut_short_is_an_error() {
         (float_net(), recipe(1), "net"),
         (with_levels("w2a2"), recipe(2), "recipe"),
     ] {
-        match resume(net, recipe).unwrap_err() {
-            Error::ModelFile { key: actual, .. } => assert_eq!(actual, key),
-            other => panic!("{other}"),
-        }
+        assert_eq!(wrong_key(&resume(net, recipe).unwrap_err()), key);
     }
     let whole = std::fs::read(&path).unwrap();
     for len in [0, 7, 100, whole.len() / 2, whole.len() - 1] {

@@ -36,7 +36,7 @@ fn small_net(levels: &str) -> Net {
         ),
     ];
     let net = Net::new(InputImage::unit([8, 8, 1]), layers).unwrap();
-    net.with_levels(levels.parse().unwrap())
+    net.with_levels(levels.parse().unwrap()).unwrap()
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_training_on_a_device_learns_and_resumes_to_the_same_bits() {
             Ok(ControlFlow::Break(()))
         };
         first.run(stop).unwrap();
-        let mut resumed =
-            Training::resume(&path, with_levels("w2a2"), recipe(2), &train, gpu).unwrap();
+        let mut resumed = start();
+        resumed.resume(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut after = Vec::new();
         resumed

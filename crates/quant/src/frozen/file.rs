@@ -10,6 +10,7 @@
 //! packing              "bits" or "bytes"; absent in version 1, whose activations are bits
 //! input                height, width and channels of an image
 //! layers               number of layers
+//! checksum             of all other texts and the tensors (`checksum`)
 //! layer.N.name         name of layer N, counted from 0
 //! layer.N.outputs      output channels, groups
 //! layer.N.window       size (2), stride (2), dilation (2), padding top, bottom, left, right
@@ -42,6 +43,7 @@ use tensor_core::data::safetensors::{self, Reader};
 use tensor_core::{Element, Tensor};
 
 use crate::border::Border;
+use crate::checksum::{self, Checksum};
 use crate::error::{Error, MAX_SIDE, Result, finite};
 use crate::level_set::{Alphabet, MAX_BITS};
 use crate::network::{Normalization, check_pool};
@@ -90,6 +92,8 @@ impl FrozenNetwork {
             tensors.extend(layer.tensors().into_iter().map(|(name, t)| (key(name), t)));
         }
         let tensors: Vec<_> = tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
+        let sum = Checksum::of_file(&texts, &tensors.iter().copied().collect())?;
+        texts.insert(checksum::KEY.to_owned(), sum.to_string());
         Ok(safetensors::write_with_metadata(path, &tensors, &texts)?)
     }
 
@@ -98,17 +102,20 @@ impl FrozenNetwork {
     /// Memory: no more than a small multiple of the size of the file.
     ///
     /// # Errors
-    /// [`Error::ModelFile`] with the key of a text or tensor that is missing or has an unexpected
-    /// value; [`Error::Layer`] with the errors of [`Network::new`](crate::Network::new) and
-    /// [`Error::SumOverflow`]; [`Error::Tensor`] for a file that is no safetensors file.
+    /// [`Error::Tensor`] for a file that cannot be read or is no safetensors file, and
+    /// [`Error::File`] with [`Error::ModelFile`] and the key of a text or tensor that is missing or
+    /// has an unexpected value, such as the checksum, or with [`Error::Layer`] and the errors of
+    /// [`Network::new`](crate::Network::new) or [`Error::SumOverflow`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_reader(Reader::open(path).map_err(tensor_core::Error::from)?)
+        let path = path.as_ref();
+        let reader = Reader::open(path).map_err(tensor_core::Error::from)?;
+        Self::from_reader(reader).map_err(|error| error.in_file(path))
     }
 
     /// Reads a network from the bytes of a safetensors file, for example those of `include_bytes!`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read), without [`Error::File`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Self::from_reader(Reader::new(Cursor::new(bytes)).map_err(tensor_core::Error::from)?)
     }
@@ -161,6 +168,7 @@ impl FrozenNetwork {
             layers.push(layer);
             image = size;
         }
+        source.check_sum()?;
         Ok(Self { input, layers })
     }
 
@@ -321,6 +329,23 @@ impl<R: Read + Seek> Source<R> {
         } else {
             Err(self.error(key, &format!("{value:?}")))
         }
+    }
+
+    /// Checks the checksum of the file.
+    fn check_sum(&mut self) -> Result<()> {
+        let names: Vec<String> = self
+            .reader
+            .entries()
+            .iter()
+            .map(|entry| entry.name.clone())
+            .collect();
+        let tensors = names.iter().map(|name| self.reader.read(name));
+        let tensors = tensors
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(tensor_core::Error::from)?;
+        let tensors = names.iter().map(String::as_str).zip(&tensors).collect();
+        let sum = Checksum::of_file(self.reader.metadata(), &tensors)?;
+        self.expect(checksum::KEY, &sum.to_string())
     }
 
     /// Returns a list of exactly `N` numbers.

@@ -6,7 +6,7 @@ use tensor_core::Tensor;
 
 use super::levels::LearnedLevels;
 use super::weights::{check_step_bits, dorefa_step};
-use super::{Applied, Slot, Start};
+use super::{Applied, Slot, Start, check_tensors};
 use crate::error::{Result, check, finite};
 use crate::level_set::{Alphabet, LevelSet, Ties, check_bits, rounded};
 use crate::network::Activation;
@@ -132,9 +132,16 @@ impl ActivationLevels {
     /// Returns the output, of the shape of `x`, and the next state.
     ///
     /// # Errors
-    /// [`Error::Tensor`](crate::Error::Tensor) for an error of a tensor.
+    /// [`Error::BitCount`](crate::Error::BitCount) for an unsupported number of bits or bases;
+    /// [`Error::Length`](crate::Error::Length) and [`Error::Shape`](crate::Error::Shape) for other
+    /// numbers or shapes of tensors; [`Error::Tensor`](crate::Error::Tensor) for an error of a
+    /// tensor.
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
+        let operation = "ActivationLevels::apply";
         let shape = x.shape()?.to_vec();
+        self.check(operation)?;
+        let n_state = self.state_names().len();
+        check_tensors(operation, &self.parameters(), parameters, n_state, state)?;
         if let Some(learned) = self.learned()? {
             let rectified = x.relu();
             let rows = rectified.reshape(&[1, shape.iter().product()]);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use tensor_core::{Axes, Tensor};
 
-use super::{Applied, Slot, Start};
+use super::quant_conv2d::not_images;
+use super::{Applied, Slot, Start, check_tensors};
 use crate::error::{Result, check, positive};
 use crate::network::Normalization;
 
@@ -97,18 +98,25 @@ impl BatchNorm {
     /// Returns the output and the next state.
     ///
     /// # Errors
+    /// [`Error::Length`](crate::Error::Length) and [`Error::Shape`](crate::Error::Shape) for other
+    /// numbers or shapes of tensors, and for an input without axes;
     /// [`Error::Tensor`](crate::Error::Tensor) for an error of a tensor.
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
-        let shape = x.shape()?;
+        let operation = "BatchNorm::apply";
+        let Some((&n_channels, outer)) = x.shape()?.split_last() else {
+            return Err(not_images(operation, x));
+        };
+        let slots = self.parameters(n_channels);
+        check_tensors(operation, &slots, parameters, Self::STATE.len(), state)?;
         let [gamma, beta] = [&parameters[0], &parameters[1]];
-        let n_elements: usize = shape[..shape.len() - 1].iter().product();
-        let axes: Vec<isize> = (0..shape.len() - 1).map(usize::cast_signed).collect();
+        let n_elements: usize = outer.iter().product();
+        let axes: Vec<isize> = (0..outer.len()).map(usize::cast_signed).collect();
         let mean = x.mean(Axes::keepdims(axes.clone()));
         let variance = x.var(Axes::keepdims(axes), 0);
         let output = (x - &mean) / (&variance + self.epsilon).sqrt() * gamma + beta;
         let unbiased = n_elements as f64 / n_elements.saturating_sub(1).max(1) as f64;
         let averaged = |old: &Tensor, new: &Tensor| {
-            let new = new.stop_gradient().reshape(&[shape[shape.len() - 1]]);
+            let new = new.stop_gradient().reshape(&[n_channels]);
             old * self.decay + new * (1.0 - self.decay)
         };
         Ok(Applied {

@@ -2,7 +2,7 @@
 
 use tensor_core::Tensor;
 
-use super::{Applied, Slot, Start, WeightLevels, weight_slot};
+use super::{Applied, Slot, Start, WeightLevels, check_tensors, weight_slot};
 use crate::error::{Error, MAX_SIDE, Result, check, finite};
 use crate::network::{Layer, Normalization, convolved};
 use crate::window::Window;
@@ -90,16 +90,21 @@ impl QuantConv2d {
     /// Returns the output and the next state.
     ///
     /// # Errors
-    /// [`Error::Tensor`] for an error of a tensor; [`Error::Window`].
+    /// [`Error::Length`] and [`Error::Shape`] for other numbers or shapes of tensors; the errors of
+    /// [`output_size`](Self::output_size); [`Error::Tensor`] for an error of a tensor.
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
-        let &[batch, height, width, _] = x.shape()? else {
-            return Err(not_images("QuantConv2d::apply", x));
+        let operation = "QuantConv2d::apply";
+        let &[batch, height, width, n_channels] = x.shape()? else {
+            return Err(not_images(operation, x));
         };
+        let image = [height, width, n_channels];
+        let [rows, cols, _] = self.output_size(image)?;
+        let (slots, n_state) = (self.parameters(image), self.levels.state_names().len());
+        check_tensors(operation, &slots, parameters, n_state, state)?;
         let weights = &parameters[0];
         let shape = weights.shape()?;
-        let rows = weights.reshape(&[self.n_outputs, shape[1..].iter().product()]);
-        let (levels, state) = self.levels.apply(&rows, state)?;
-        let [rows, cols] = self.window.output_size([height, width])?;
+        let flat = weights.reshape(&[self.n_outputs, shape[1..].iter().product()]);
+        let (levels, state) = self.levels.apply(&flat, state)?;
         let windows = self.window.views(x, self.padding_value);
         let levels = levels.reshape(shape);
         let sums = convolved(&windows, &levels, [batch, rows, cols], self.n_groups);

@@ -3,7 +3,7 @@
 use tensor_core::Tensor;
 
 use super::quant_conv2d::{check_outputs, not_images, plus_bias, with_bias, with_frozen_bias};
-use super::{Applied, Slot, WeightLevels, weight_slot};
+use super::{Applied, Slot, WeightLevels, check_tensors, weight_slot};
 use crate::error::Result;
 use crate::network::Layer;
 use crate::window::Window;
@@ -78,11 +78,18 @@ impl QuantLinear {
     /// Returns the output, `[batch, 1, 1, outputs]`, and the next state.
     ///
     /// # Errors
+    /// [`Error::Length`](crate::Error::Length) and [`Error::Shape`](crate::Error::Shape) for other
+    /// numbers or shapes of tensors; the errors of [`output_size`](Self::output_size);
     /// [`Error::Tensor`](crate::Error::Tensor) for an error of a tensor.
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
+        let operation = "QuantLinear::apply";
         let &[batch, height, width, n_channels] = x.shape()? else {
-            return Err(not_images("QuantLinear::apply", x));
+            return Err(not_images(operation, x));
         };
+        let image = [height, width, n_channels];
+        self.output_size(image)?;
+        let (slots, n_state) = (self.parameters(image), self.levels.state_names().len());
+        check_tensors(operation, &slots, parameters, n_state, state)?;
         let rows = x.reshape(&[batch, height * width * n_channels]);
         let (levels, state) = self.levels.apply(&parameters[0], state)?;
         let sums = plus_bias(rows.matmul(&levels.t()), parameters);

@@ -1,7 +1,9 @@
 //! Files of trainings that can be resumed.
 //!
-//! Format: safetensors. The texts are `format`, `version`, `net` and `recipe` (their text forms)
-//! and `step`. The tensors are `parameter.NAME`, `optimizer.N` and `state.NAME`.
+//! Format: safetensors. The texts are `format`, `version`, `net` and `recipe` (their text forms),
+//! `images` and `start` (checksums of the images with their labels, and of the parameters and the
+//! state before the first step), `step`, and `checksum` (of all other texts and the tensors). The
+//! tensors are `parameter.NAME`, `optimizer.N` and `state.NAME`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +11,7 @@ use std::path::Path;
 use tensor_core::Tensor;
 use tensor_core::data::safetensors::{self, Reader};
 
+use crate::checksum::{self, Checksum};
 use crate::error::{Error, Result};
 
 const FORMAT: &str = "quant.checkpoint";
@@ -18,27 +21,40 @@ const VERSION: &str = "1";
 pub(super) struct Identity {
     pub(super) net: String,
     pub(super) recipe: String,
+    pub(super) images: String,
+    pub(super) start: String,
+    /// The number of all steps.
+    pub(super) n_steps: usize,
+}
+
+impl Identity {
+    fn texts(&self) -> [(&'static str, &str); 6] {
+        [
+            ("format", FORMAT),
+            ("version", VERSION),
+            ("net", &self.net),
+            ("recipe", &self.recipe),
+            ("images", &self.images),
+            ("start", &self.start),
+        ]
+    }
 }
 
 /// Writes a checkpoint, which appears complete or not at all.
 pub(super) fn write(
     path: &Path,
     identity: &Identity,
-    n_steps: usize,
+    step: usize,
     named: &[(String, &Tensor)],
 ) -> Result<()> {
-    let texts = [
-        ("format", FORMAT),
-        ("version", VERSION),
-        ("net", &identity.net),
-        ("recipe", &identity.recipe),
-        ("step", &n_steps.to_string()),
-    ];
-    let texts: BTreeMap<String, String> = texts
-        .into_iter()
+    let texts = identity.texts().into_iter();
+    let mut texts: BTreeMap<String, String> = texts
         .map(|(key, text)| (key.to_owned(), text.to_owned()))
         .collect();
+    texts.insert("step".to_owned(), step.to_string());
     let named: Vec<(&str, &Tensor)> = named.iter().map(|(name, t)| (name.as_str(), *t)).collect();
+    let sum = Checksum::of_file(&texts, &named.iter().copied().collect())?;
+    texts.insert(checksum::KEY.to_owned(), sum.to_string());
     Ok(safetensors::write_with_metadata(path, &named, &texts)?)
 }
 
@@ -55,20 +71,23 @@ pub(super) fn read(
 ) -> Result<(usize, Vec<Tensor>)> {
     let mut reader = Reader::open(path).map_err(tensor_core::Error::from)?;
     let text = |key: &str| reader.metadata().get(key).cloned();
-    let texts = [
-        ("format", FORMAT),
-        ("version", VERSION),
-        ("net", &identity.net),
-        ("recipe", &identity.recipe),
-    ];
-    for (key, expected) in texts {
-        if text(key).as_deref() != Some(expected) {
-            return Err(unexpected(key, text(key), expected.to_owned()));
+    for (key, expected) in identity.texts() {
+        let actual = text(key).unwrap_or_else(|| "missing".to_owned());
+        if actual != expected {
+            let [actual, expected] = difference(&actual, expected);
+            return Err(unexpected(key, actual, expected));
         }
     }
-    let n_steps = text("step").and_then(|text| text.parse().ok());
-    let n_steps =
-        n_steps.ok_or_else(|| unexpected("step", text("step"), "a number of steps".to_owned()))?;
+    let step = text("step").and_then(|text| text.parse().ok());
+    let step = step.filter(|&step: &usize| step <= identity.n_steps);
+    let Some(step) = step else {
+        let actual = text("step").unwrap_or_else(|| "missing".to_owned());
+        return Err(unexpected(
+            "step",
+            actual,
+            format!("a number up to {}", identity.n_steps),
+        ));
+    };
     let mut tensors = Vec::with_capacity(expected.len());
     for (name, like) in expected {
         let (dtype, shape) = (like.dtype()?, like.shape()?);
@@ -79,21 +98,65 @@ pub(super) fn read(
         if !is_right {
             return Err(unexpected(
                 name,
-                found,
+                found.unwrap_or_else(|| "missing".to_owned()),
                 format!("a tensor of {dtype} {shape:?}"),
             ));
         }
         let tensor = reader.read(name).map_err(tensor_core::Error::from)?;
         tensors.push(tensor);
     }
-    Ok((n_steps, tensors))
+    let names = expected.iter().map(|(name, _)| name.as_str());
+    let sum = Checksum::of_file(reader.metadata(), &names.zip(&tensors).collect())?.to_string();
+    let written = reader.metadata().get(checksum::KEY);
+    if written != Some(&sum) {
+        let written = written.cloned().unwrap_or_else(|| "missing".to_owned());
+        return Err(unexpected(checksum::KEY, written, sum));
+    }
+    Ok((step, tensors))
 }
 
-fn unexpected(key: &str, actual: Option<String>, expected: String) -> Error {
+/// Returns the parts of two texts from the first word on in which they differ.
+fn difference(a: &str, b: &str) -> [String; 2] {
+    /// The number of characters that are shown.
+    const MAX: usize = 60;
+    let n_equal = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let words = a.char_indices().take(n_equal).filter(|&(_, c)| c == ' ');
+    let start = words.last().map_or(0, |(at, _)| at + 1);
+    [a, b].map(|text| {
+        let (before, rest) = (if start > 0 { "… " } else { "" }, &text[start..]);
+        let after = if rest.chars().count() > MAX {
+            " …"
+        } else {
+            ""
+        };
+        let shown: String = rest.chars().take(MAX).collect();
+        format!("{before}{shown}{after}")
+    })
+}
+
+fn unexpected(key: &str, actual: String, expected: String) -> Error {
     Error::ModelFile {
         operation: "Training::resume",
         key: key.to_owned(),
-        actual: actual.unwrap_or_else(|| "missing".to_owned()),
+        actual,
         expected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_begins_with_the_word_that_differs() {
+        let of = |a, b| difference(a, b).join(" | ");
+        assert_eq!(
+            of("rate 1, 2 epochs", "rate 1, 3 epochs"),
+            "… 2 epochs | … 3 epochs"
+        );
+        assert_eq!(of("ä1 b", "ä1 c"), "… b | … c");
+        assert_eq!(of("3f", "4e"), "3f | 4e");
+        assert_eq!(of("same", "same and more"), "same | same and more");
+        assert_eq!(difference("", &"x".repeat(99))[1].chars().count(), 62);
     }
 }

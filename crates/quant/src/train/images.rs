@@ -5,7 +5,8 @@ use std::path::Path;
 use tensor_core::data::idx::{self, IdxArray};
 use tensor_core::{DType, Executor, Tensor};
 
-use crate::error::{Error, Result, check};
+use crate::checksum::Checksum;
+use crate::error::{Error, Result, check, check_count};
 use crate::level_set::rounded;
 use crate::network::InputImage;
 
@@ -45,18 +46,13 @@ impl Images {
         n_classes: usize,
     ) -> Result<Self> {
         let operation = "Images::new";
-        let image_len: usize = size.iter().product();
-        if labels.is_empty() || image_len == 0 {
+        if labels.is_empty() || size.contains(&0) {
             return Err(Error::Empty { operation });
         }
-        if Some(pixels.len()) != labels.len().checked_mul(image_len) {
-            return Err(Error::Length {
-                operation,
-                quantity: "pixels",
-                actual: pixels.len(),
-                expected: labels.len().saturating_mul(image_len),
-            });
-        }
+        // A saturated number is no length of an array.
+        let lengths = [labels.len()].into_iter().chain(size);
+        let n_pixels = lengths.fold(1, |n: usize, length| n.saturating_mul(length));
+        check_count(operation, "pixels", pixels.len(), n_pixels)?;
         let is_wrong = |&label: &u32| label as usize >= n_classes;
         if let Some(index) = labels.iter().position(is_wrong) {
             return Err(Error::Label {
@@ -79,15 +75,30 @@ impl Images {
     /// may be compressed by gzip.
     ///
     /// # Errors
-    /// [`Error::Tensor`] for files that cannot be read; [`Error::Shape`] for other shapes or types;
-    /// the errors of [`new`](Self::new).
+    /// [`Error::Tensor`] for files that cannot be read; [`Error::File`] with the path and
+    /// [`Error::ElementType`] or [`Error::Shape`] for other types or shapes, and with the errors of
+    /// [`new`](Self::new).
+    ///
+    /// # Examples
+    /// ```
+    /// use quant::train::Images;
+    ///
+    /// // 1,797 digits of 8 x 8 pixels, which are part of this crate's repository.
+    /// let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
+    /// let file = |name: &str| format!("{folder}/{name}.idx.gz");
+    /// let images = Images::read_idx(file("digits-images"), file("digits-labels"), 10)?;
+    /// let [train, test] = images.split_at(1500)?;
+    /// assert_eq!((train.size(), test.len()), ([8, 8, 1], 297));
+    /// # Ok::<(), quant::Error>(())
+    /// ```
     pub fn read_idx(
         images: impl AsRef<Path>,
         labels: impl AsRef<Path>,
         n_classes: usize,
     ) -> Result<Self> {
-        let (shape, pixels) = bytes(images.as_ref(), "the images", "[image, height, width]")?;
-        let (label_shape, labels) = bytes(labels.as_ref(), "the labels", "[image]")?;
+        let (images, label_path) = (images.as_ref(), labels.as_ref());
+        let (shape, pixels) = bytes(images).map_err(|error| error.in_file(images))?;
+        let (label_shape, labels) = bytes(label_path).map_err(|error| error.in_file(label_path))?;
         let wrong = |quantity, actual: Vec<usize>, expected: &str| Error::Shape {
             operation: "Images::read_idx",
             quantity,
@@ -95,15 +106,21 @@ impl Images {
             expected: expected.to_owned(),
         };
         if label_shape.len() != 1 {
-            return Err(wrong("the labels", label_shape, "[image]"));
+            return Err(wrong("the array", label_shape, "[image]").in_file(label_path));
         }
         let size = match shape[..] {
             [_, height, width] => [height, width, 1],
             [_, height, width, channels] => [height, width, channels],
-            _ => return Err(wrong("the images", shape, "[image, height, width]")),
+            _ => {
+                let expected = "[image, height, width] or [image, height, width, channels]";
+                return Err(wrong("the array", shape, expected).in_file(images));
+            }
         };
+        let n_images = shape[0];
+        check_count("Images::read_idx", "the labels", labels.len(), n_images)
+            .map_err(|error| error.in_file(label_path))?;
         let labels = labels.into_iter().map(u32::from).collect();
-        Self::new(size, pixels, labels, n_classes)
+        Self::new(size, pixels, labels, n_classes).map_err(|error| error.in_file(label_path))
     }
 
     /// Returns the first `n` images, or all if there are fewer.
@@ -215,8 +232,11 @@ impl Images {
     /// `[image, …, classes]` of codes `[image, height, width, channels]` of i32 as a tensor
     /// program, for example [`FrozenNetwork::outputs_of`](crate::FrozenNetwork::outputs_of).
     ///
+    /// The class of an image with a score that is NaN is any class.
+    ///
     /// # Errors
-    /// The errors of `scores_of`; [`Error::Tensor`] for an error of the executor.
+    /// The errors of `scores_of`; [`Error::Shape`] for another number of rows than images;
+    /// [`Error::Tensor`] for an error of the executor.
     pub fn predictions(
         &self,
         executor: &dyn Executor,
@@ -228,8 +248,16 @@ impl Images {
             let n_images = images.len();
             let codes = self.codes(images).realize(executor)?;
             let scores = scores_of(&codes)?;
-            let len: usize = scores.shape()?.iter().product();
-            let rows = scores.reshape(&[n_images, len / n_images]);
+            let shape = scores.shape()?;
+            if shape.first() != Some(&n_images) {
+                return Err(Error::Shape {
+                    operation: "Images::predictions",
+                    quantity: "the scores",
+                    actual: shape.to_vec(),
+                    expected: format!("[{n_images}, …, {}]", self.n_classes),
+                });
+            }
+            let rows = scores.reshape(&[n_images, shape[1..].iter().product()]);
             let classes = rows.argmax(-1).cast(DType::U32).eval::<u32>(executor)?;
             predictions.extend(classes);
         }
@@ -255,6 +283,19 @@ impl Images {
         Ok(n_right as f64 / self.len() as f64)
     }
 
+    /// Returns a checksum of the images and the labels.
+    pub(super) fn checksum(&self) -> Checksum {
+        let mut sum = Checksum::new();
+        for number in self.size.into_iter().chain([self.n_classes]) {
+            sum.add_word(number as u64);
+        }
+        sum.add_bytes(&self.pixels);
+        for &label in &self.labels {
+            sum.add_word(label.into());
+        }
+        sum
+    }
+
     /// Checks that a batch has at least one image and at most all.
     pub(super) fn check_batch(&self, operation: &'static str, batch: usize) -> Result<()> {
         let is_valid = (1..=self.len()).contains(&batch);
@@ -264,18 +305,12 @@ impl Images {
 }
 
 /// Reads an IDX file of bytes.
-fn bytes(
-    path: &Path,
-    quantity: &'static str,
-    expected: &'static str,
-) -> Result<(Vec<usize>, Vec<u8>)> {
+fn bytes(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
     match idx::read(path).map_err(tensor_core::Error::from)? {
         IdxArray::U8(array) => Ok((array.shape().to_vec(), array.iter().copied().collect())),
-        _ => Err(Error::Shape {
+        _ => Err(Error::ElementType {
             operation: "Images::read_idx",
-            quantity,
-            actual: Vec::new(),
-            expected: format!("bytes of shape {expected}"),
+            expected: "bytes without sign",
         }),
     }
 }

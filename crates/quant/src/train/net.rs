@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tensor_core::{DType, Tensor};
 
-use crate::error::{Error, Result, finite};
+use crate::error::{Error, MAX_SIDE, Result, check, check_count, finite};
 use crate::layers::{
     ActivationLevels, Applied, BatchNorm, Levels, MaxPool, QuantConv2d, QuantLinear, Slot,
     WeightLevels,
@@ -51,7 +51,7 @@ pub enum NetLayer {
 ///         ("classes", NetLayer::Linear(QuantLinear::new(10).with_bias())),
 ///     ],
 /// )?;
-/// let quantized = float.with_levels("w2a2".parse()?);
+/// let quantized = float.with_levels("w2a2".parse()?)?;
 /// assert_eq!(quantized.output_size(), [1, 1, 10]);
 /// # Ok::<(), quant::Error>(())
 /// ```
@@ -175,8 +175,10 @@ impl Net {
     /// Creates a network of named layers.
     ///
     /// # Errors
-    /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] for a scale or an offset of the
-    /// input that is not finite; [`Error::LayerName`] for a name that occurs twice;
+    /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] for a side or a number of channels
+    /// of the input that is not 1 to 2^20, and for a scale or an offset of the input that is not
+    /// finite; [`Error::Length`] unless there is one of both for each channel;
+    /// [`Error::LayerName`] for a name that occurs twice;
     /// [`Error::Layer`] with the error of a layer that does not fit its input or whose options are
     /// invalid.
     pub fn new(input: InputImage, layers: Vec<(&str, NetLayer)>) -> Result<Self> {
@@ -184,6 +186,29 @@ impl Net {
         if layers.is_empty() {
             return Err(Error::Empty { operation });
         }
+        for side in input.size {
+            let is_valid = (1..=MAX_SIDE).contains(&side);
+            check(
+                operation,
+                "side of the input",
+                side as f64,
+                is_valid,
+                "1 to 2^20",
+            )?;
+        }
+        let n_channels = input.size[2];
+        check_count(
+            operation,
+            "the scale of the input",
+            input.scale.len(),
+            n_channels,
+        )?;
+        check_count(
+            operation,
+            "the offset of the input",
+            input.offset.len(),
+            n_channels,
+        )?;
         for &number in input.scale.iter().chain(&input.offset) {
             finite(operation, "scale or offset of the input", number.into())?;
         }
@@ -247,8 +272,10 @@ impl Net {
     /// Returns the network with levels for the weights of all convolutions and linear layers but
     /// the first and the last, and for all activations. The default levels return the float
     /// network.
-    #[must_use]
-    pub fn with_levels(&self, levels: Levels) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with [`Error::BitCount`] for an unsupported number of bits or bases.
+    pub fn with_levels(&self, levels: Levels) -> Result<Self> {
         let Levels {
             weights,
             activations,
@@ -257,22 +284,16 @@ impl Net {
         let inner = products
             .get(1..products.len().max(2) - 1)
             .unwrap_or_default();
-        let layers = self
-            .layers
-            .iter()
-            .enumerate()
-            .map(|(number, (name, layer))| {
-                let layer = match layer.clone() {
-                    NetLayer::Activation(_) => NetLayer::Activation(activations),
-                    layer if inner.contains(&number) => layer.with_weight_levels(weights),
-                    layer => layer.with_weight_levels(WeightLevels::Float),
-                };
-                (name.clone(), layer)
-            });
-        Self {
-            layers: layers.collect(),
-            ..self.clone()
-        }
+        let layers = self.layers.iter().enumerate();
+        let layers = layers.map(|(number, (name, layer))| {
+            let layer = match layer.clone() {
+                NetLayer::Activation(_) => NetLayer::Activation(activations),
+                layer if inner.contains(&number) => layer.with_weight_levels(weights),
+                layer => layer.with_weight_levels(WeightLevels::Float),
+            };
+            (name.as_str(), layer)
+        });
+        Self::new(self.input.clone(), layers.collect())
     }
 
     /// Returns the input.
@@ -308,16 +329,16 @@ impl Net {
     }
 
     /// Returns the number of products of a weight and an element that each convolution and linear
-    /// layer computes for an image, in the order of [`product_names`](Self::product_names).
+    /// layer computes for an image, in the order of [`product_names`](Self::product_names); the
+    /// largest number if there are more.
     #[must_use]
     pub fn n_products(&self) -> Vec<usize> {
         let layers = self.layers.iter().zip(self.sizes.windows(2));
         let products = layers.filter(|((_, layer), _)| layer.is_product());
         let n_products = products.map(|((_, layer), sizes)| {
-            let weights = layer.parameters(sizes[0])[0].shape[1..]
-                .iter()
-                .product::<usize>();
-            weights * sizes[1].iter().product::<usize>()
+            let weights = layer.parameters(sizes[0]);
+            let factors = weights[0].shape[1..].iter().chain(&sizes[1]);
+            factors.fold(1, |n: usize, &factor| n.saturating_mul(factor))
         });
         n_products.collect()
     }
@@ -481,24 +502,6 @@ fn named(layer: &str, slots: Vec<Slot>) -> impl Iterator<Item = (String, Slot)> 
     slots
         .into_iter()
         .map(move |slot| (format!("{layer}.{}", slot.name), slot))
-}
-
-/// Checks a number of tensors.
-fn check_count(
-    operation: &'static str,
-    quantity: &'static str,
-    actual: usize,
-    expected: usize,
-) -> Result<()> {
-    if actual == expected {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation,
-        quantity,
-        actual,
-        expected,
-    })
 }
 
 /// Writes the layers, separated by `; `, as checkpoints store them.

@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 
 use super::net::Net;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check, finite};
 use backward::backward;
 use forward::{Stored, forward};
 
@@ -81,7 +81,8 @@ impl Oracle {
     ///
     /// # Errors
     /// [`Error::Length`] for another number of parameters or tensors of the state than the net has,
-    /// and for a tensor of another length; the errors of [`Net::state`].
+    /// and for a tensor of another length; [`Error::InvalidNumber`] for a momentum or a weight decay
+    /// that is negative or not finite; the errors of [`Net::state`].
     pub fn new(
         net: &Net,
         [momentum, weight_decay]: [f64; 2],
@@ -90,6 +91,11 @@ impl Oracle {
     ) -> Result<Self> {
         let operation = "Oracle::new";
         net.check_counts(operation, parameters.len(), state.len())?;
+        for (quantity, number) in [("momentum", momentum), ("weight decay", weight_decay)] {
+            let is_valid = number >= 0.0 && number.is_finite();
+            let expected = "a finite number of at least 0";
+            check(operation, quantity, number, is_valid, expected)?;
+        }
         let state_slots = net.state(parameters)?;
         let slots = net.parameters().into_iter().map(|(_, slot)| slot);
         let tensors = parameters.iter().chain(state);
@@ -124,6 +130,7 @@ impl Oracle {
     ///
     /// # Errors
     /// [`Error::Empty`] without images; [`Error::Length`] unless there is an image for each label;
+    /// [`Error::InvalidNumber`] for a value of an image or a rate that is not finite;
     /// [`Error::Label`]; the errors of [`abc`](crate::abc()).
     pub fn step(&mut self, images: &[f32], labels: &[u32], rate: f64) -> Result<OracleStep> {
         self.step_with(&ChosenLevels::new(), images, labels, rate)
@@ -143,6 +150,7 @@ impl Oracle {
     ) -> Result<OracleStep> {
         let mut step = OracleStep::default();
         self.check_batch(images, labels)?;
+        finite("Oracle::step", "learning rate", rate)?;
         for (name, levels) in chosen {
             if !self.net.has_levels(name) {
                 let error = Error::Length {
@@ -216,6 +224,9 @@ impl Oracle {
                 actual: images.len(),
                 expected,
             });
+        }
+        for &value in images {
+            finite(operation, "value of an image", value.into())?;
         }
         let n_classes = len(self.net.output_size());
         let wrong = labels.iter().position(|&label| label as usize >= n_classes);

@@ -56,7 +56,7 @@ impl Schedule {
                 let epoch = step / steps_per_epoch.max(1);
                 let mut end = 0;
                 let stage = stages.iter().find(|(epochs, _)| {
-                    end += epochs;
+                    end = epochs.saturating_add(end);
                     epoch < end
                 });
                 stage.or(stages.last()).map_or(0.0, |&(_, rate)| rate)

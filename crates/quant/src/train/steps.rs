@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tensor_core::optim::Optimizer;
 use tensor_core::{Compiled, DType, Executor, Tensor, grad, jit};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_count, finite};
 
 /// A function that is trained.
 pub trait Model: Send + Sync {
@@ -195,8 +195,27 @@ impl Steps {
     /// initial state of the optimizers. The compiled step stays.
     ///
     /// # Errors
-    /// [`Error::Tensor`] for parameters that the optimizers reject.
+    /// [`Error::Length`] and [`Error::Shape`] for other numbers or shapes of tensors;
+    /// [`Error::Tensor`] for parameters that the optimizers reject. The training is then as before.
     pub fn restart(&mut self, parameters: Vec<Tensor>, state: Vec<Tensor>) -> Result<()> {
+        let operation = "Steps::restart";
+        for (quantity, new, old) in [
+            ("parameters", &parameters, self.parameters()),
+            ("state", &state, self.state()),
+        ] {
+            check_count(operation, quantity, new.len(), old.len())?;
+            for (new, old) in new.iter().zip(old) {
+                let (actual, expected) = (new.shape()?, old.shape()?);
+                if actual != expected {
+                    return Err(Error::Shape {
+                        operation,
+                        quantity,
+                        actual: actual.to_vec(),
+                        expected: format!("{expected:?}"),
+                    });
+                }
+            }
+        }
         let [decayed, others] = self.groups.init(&parameters)?;
         self.set(0, [parameters, decayed, others, state].concat());
         Ok(())
@@ -221,9 +240,10 @@ impl Steps {
     /// Does a step with a batch and a learning rate.
     ///
     /// # Errors
-    /// [`Error::Tensor`] for an error of the model's program or of the executor. The training is
-    /// then as before the step.
+    /// [`Error::InvalidNumber`] for a rate that is not finite; [`Error::Tensor`] for an error of
+    /// the model's program or of the executor. The training is then as before the step.
     pub fn step(&mut self, executor: &dyn Executor, batch: &[&Tensor], rate: f32) -> Result<()> {
+        finite("Steps::step", "learning rate", rate.into())?;
         let rate = match &self.rate {
             Some((old, tensor)) if old.to_bits() == rate.to_bits() => tensor.clone(),
             _ => {

@@ -63,7 +63,7 @@ pub fn float_net() -> Net {
 }
 
 pub fn with_levels(levels: &str) -> Net {
-    float_net().with_levels(levels.parse().unwrap())
+    float_net().with_levels(levels.parse().unwrap()).unwrap()
 }
 
 pub fn recipe(n_epochs: usize) -> Recipe {

@@ -55,7 +55,7 @@ fn net(levels: &str, has_second_pool: bool) -> Net {
     ];
     layers.retain(|(name, _)| has_second_pool || *name != "pool2");
     let net = Net::new(InputImage::unit([SIDE, SIDE, 2]), layers).unwrap();
-    net.with_levels(levels.parse().unwrap())
+    net.with_levels(levels.parse().unwrap()).unwrap()
 }
 
 /// The training of a net by a program, with the levels of each step as further results.
