@@ -11,8 +11,8 @@
 //! epochs in all, both were equally accurate (99.07 % from random weights, 98.99 % after the
 //! switch; one seed, records of `quant-accuracy` in `benches/record`).
 //! Accuracy: the same seed, executor and number of threads give the same losses, bit by bit, also
-//! across a checkpoint. A checkpoint states the net, the recipe and the start of its training and the
-//! images; [`Training::resume`] rejects a checkpoint of another training and a damaged one.
+//! across a checkpoint. A checkpoint states the net, the recipe and the start of its training and
+//! the images; [`Training::resume`] rejects a checkpoint of another training and a damaged one.
 //!
 //! # Examples
 //! A small network is trained with floats, then with two bits per weight and activation, and

@@ -81,8 +81,8 @@ impl Oracle {
     ///
     /// # Errors
     /// [`Error::Length`] for another number of parameters or tensors of the state than the net has,
-    /// and for a tensor of another length; [`Error::InvalidNumber`] for a momentum or a weight decay
-    /// that is negative or not finite; the errors of [`Net::state`].
+    /// and for a tensor of another length; [`Error::InvalidNumber`] for a momentum or a weight
+    /// decay that is negative or not finite; the errors of [`Net::state`].
     pub fn new(
         net: &Net,
         [momentum, weight_decay]: [f64; 2],

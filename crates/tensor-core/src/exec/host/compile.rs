@@ -1,10 +1,10 @@
 //! The compiler from a loop nest to a program of instructions on blocks of lanes.
 //!
-//! Method: a value that is equal in all lanes is computed for one lane. A value that is equal in all
-//! blocks is computed in the first block (the start phase). A value that depends on no reduced axis
-//! is computed before the reduction begins (the setup phase). A register is reused after its last
-//! read, so that the live registers fit the first-level cache. Operations on floats that follow
-//! each other are merged into one instruction (`chain`).
+//! Method: a value that is equal in all lanes is computed for one lane. A value that is equal in
+//! all blocks is computed in the first block (the start phase). A value that depends on no reduced
+//! axis is computed before the reduction begins (the setup phase). A register is reused after its
+//! last read, so that the live registers fit the first-level cache. Operations on floats that
+//! follow each other are merged into one instruction (`chain`).
 
 use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
