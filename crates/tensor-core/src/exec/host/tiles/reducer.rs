@@ -30,8 +30,8 @@ pub(super) trait Reducer: Copy + Sync {
     type Out: Stored;
     /// The number of terms of a chunk; by default, all terms are one chunk.
     const CHUNK: usize = usize::MAX;
-    /// Whether tiles may have more than four rows. The largest tiles pay only for the reduction
-    /// that is computed most.
+    /// Whether tiles may have more than four rows or two vectors. The largest tiles pay only for
+    /// the reductions that are computed most.
     const HAS_MANY_SHAPES: bool = false;
     /// Whether the loops are compiled for the instruction that counts the ones of words.
     const COUNTS_WORDS: bool = false;
@@ -109,6 +109,9 @@ impl<T: FloatVector> Reducer for MultiplyAdd<T> {
 
 /// A function of two vectors.
 trait Function<T: Vector>: Copy + Sync {
+    /// Whether the function is a product, whose sums are computed most.
+    const IS_PRODUCT: bool = false;
+
     /// Returns the values of all lanes.
     fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S>;
 }
@@ -122,12 +125,17 @@ trait ReducingFunction<T: Vector>: Function<T> {
 /// Defines functions, each with its type of numbers; functions that reduce also with the function
 /// of numbers.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident<$trait:ident>: $vectors:expr $(, $numbers:expr)?;)*) => { $(
+    ($(
+        $(#[$doc:meta])*
+        $name:ident<$trait:ident> $(as $is_product:ident)?: $vectors:expr $(, $numbers:expr)?;
+    )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         struct $name;
 
         impl<T: $trait> Function<T> for $name {
+            $(const $is_product: bool = true;)?
+
             #[inline(always)]
             fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S> {
                 $vectors(simd, x, y)
@@ -149,7 +157,7 @@ functions! {
     /// `x + y`.
     Plus<Vector>: T::add, T::plus;
     /// `x * y`.
-    Times<Vector>: T::mul;
+    Times<Vector> as IS_PRODUCT: T::mul;
     /// `|x - y|`.
     Distance<FloatVector>: T::distance;
     /// The larger number.
@@ -180,6 +188,7 @@ impl<T: Vector, F: Function<T>, G: ReducingFunction<T>> Reducer for Numbers<T, F
     type In = T;
     type Lane = T;
     type Out = T;
+    const HAS_MANY_SHAPES: bool = F::IS_PRODUCT;
 
     #[inline(always)]
     fn start(self) -> T {
