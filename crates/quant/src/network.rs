@@ -291,16 +291,22 @@ fn check_side(quantity: &'static str, side: usize) -> Result<()> {
 
 /// Checks that each pooling window has a position inside of the image.
 pub(crate) fn check_pool(operation: &'static str, pool: &Window) -> Result<()> {
-    for (size, padding) in pool.size.into_iter().zip(pool.padding) {
+    for (axis, size) in pool.size.into_iter().enumerate() {
+        let (dilation, padding) = (pool.dilation[axis], pool.padding[axis]);
         let padding = padding[0].max(padding[1]);
-        let is_valid = padding < size && pool.dilation == [1; 2];
-        check(
-            operation,
-            "padding of the max-pool",
-            padding as f64,
-            is_valid,
-            "less than the size of the pool, whose dilation is 1",
-        )?;
+        let numbers = [
+            ("size of the max-pool", size, size > 0, "at least 1"),
+            ("dilation of the max-pool", dilation, dilation == 1, "1"),
+            (
+                "padding of the max-pool",
+                padding,
+                padding < size,
+                "less than the size of the pool",
+            ),
+        ];
+        for (quantity, value, is_valid, expected) in numbers {
+            check(operation, quantity, value as f64, is_valid, expected)?;
+        }
     }
     Ok(())
 }

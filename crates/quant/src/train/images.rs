@@ -37,8 +37,8 @@ impl Images {
     /// with a label in `0..n_classes` for each.
     ///
     /// # Errors
-    /// [`Error::Empty`] without images; [`Error::Length`] unless there is an image for each label;
-    /// [`Error::Label`] for a label out of range.
+    /// [`Error::Empty`] without images; [`Error::InvalidNumber`] without classes; [`Error::Length`]
+    /// unless there is an image for each label; [`Error::Label`] for a label out of range.
     pub fn new(
         size: [usize; 3],
         pixels: Vec<u8>,
@@ -49,6 +49,14 @@ impl Images {
         if labels.is_empty() || size.contains(&0) {
             return Err(Error::Empty { operation });
         }
+        let n = n_classes as f64;
+        check(
+            operation,
+            "number of classes",
+            n,
+            n_classes > 0,
+            "at least 1",
+        )?;
         // A saturated number is no length of an array.
         let lengths = [labels.len()].into_iter().chain(size);
         let n_pixels = lengths.fold(1, |n: usize, length| n.saturating_mul(length));
