@@ -97,6 +97,10 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
             _ => return Err(arg.unexpected()),
         }
     }
+    // Without any argument, the help.
+    if std::env::args_os().len() == 1 {
+        return Ok(None);
+    }
     let levels = levels.ok_or("missing LEVELS, for example w2a2")?;
     Ok(Some(Options { levels, ..options }))
 }
