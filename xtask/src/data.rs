@@ -210,7 +210,7 @@ impl fmt::Display for DataError {
                 dir,
             } => write!(
                 f,
-                "{file} in {} is that of {}; choose another folder for {}",
+                "{} contains {file} of {}; choose another folder for {}",
                 dir.display(),
                 other.title,
                 set.title

@@ -198,11 +198,11 @@ fn executor(_: bool) -> Result<Box<dyn Executor>, Failure> {
 
 /// Returns the path of a file, which may be compressed.
 fn idx_file(folder: &Path, name: &str) -> PathBuf {
-    let compressed = folder.join(format!("{name}.gz"));
-    if compressed.is_file() {
+    let (plain, compressed) = (folder.join(name), folder.join(format!("{name}.gz")));
+    if compressed.is_file() && !plain.is_file() {
         compressed
     } else {
-        folder.join(name)
+        plain
     }
 }
 

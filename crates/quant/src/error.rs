@@ -206,7 +206,7 @@ pub enum Error {
         expected: String,
     },
     /// A file whose elements have another type than the operation requires.
-    #[error("{operation}: the elements have another type than expected ({expected})")]
+    #[error("{operation}: unsupported type of elements (expected {expected})")]
     ElementType {
         /// The name of the operation.
         operation: &'static str,

@@ -107,8 +107,8 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core"]),
         optional: &["gpu-wgsl", "shaders"],
         never: &["wgpu"],
-        modules: "fault error checksum window border level_set planes conv least_squares average population \
-            lloyd_max abc qem quantizer network layers train state_dict frozen report gpu",
+        modules: "fault error checksum window border level_set planes conv least_squares average \
+            population lloyd_max abc qem quantizer network layers train state_dict frozen report gpu",
     },
     Rule {
         name: "harness",

@@ -240,7 +240,7 @@ impl Images {
     /// `[image, …, classes]` of codes `[image, height, width, channels]` of i32 as a tensor
     /// program, for example [`FrozenNetwork::outputs_of`](crate::FrozenNetwork::outputs_of).
     ///
-    /// The class of an image with a score that is NaN is any class.
+    /// If a score is NaN, the class of the image is unspecified.
     ///
     /// # Errors
     /// The errors of `scores_of`; [`Error::Shape`] for another number of rows than images;
@@ -318,7 +318,7 @@ fn bytes(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
         IdxArray::U8(array) => Ok((array.shape().to_vec(), array.iter().copied().collect())),
         _ => Err(Error::ElementType {
             operation: "Images::read_idx",
-            expected: "bytes without sign",
+            expected: "unsigned bytes",
         }),
     }
 }
