@@ -2,8 +2,8 @@
 //!
 //! Role: computes most reductions over pairs ([`Pairs`]); see `product` for the others:
 //! windows of any step, batches, narrow and small products, distances, counts of equal bits.
-//! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one or
-//! two vectors of lanes; its accumulators stay in registers while all terms of a block are reduced
+//! Method: one factor provides the rows and the other the lanes. A tile is a few rows and one to
+//! four vectors of lanes; its accumulators stay in registers while all terms of a block are reduced
 //! (`kernel`) by one of many functions (`reducer`). Tables contain the distances between terms,
 //! rows and lanes, so no windows are stored (`fold`). A factor that cannot be read in place is
 //! copied once (`operand`). The output is divided into pieces, one task each (`piece`), and the
