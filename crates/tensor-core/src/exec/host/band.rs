@@ -117,7 +117,8 @@ pub(super) fn run(
     data: &[&HostData],
 ) -> Result<Option<Vec<HostStorage>>> {
     let stages = stages(kernels, plan, band)?;
-    if !stages.iter().all(|stage| stage.kernel.can_fill_spans()) {
+    let can_fill = |stage: &Stage<'_>| stage.kernel.can_fill_spans(stage.row_len);
+    if !stages.iter().all(can_fill) {
         return Ok(None);
     }
     let outputs = band.outputs.iter().map(|output| &plan.buffers[output.0]);

@@ -32,8 +32,8 @@ trait Output {
     fn bytes(&mut self, at: Range<usize>) -> Option<&mut [u8]>;
     /// Converts some elements to lanes of a register.
     fn load(&self, at: Range<usize>, register: &mut Register);
-    /// Converts the lanes of a result to elements.
-    fn store(&mut self, at: Range<usize>, machine: &Machine<'_>, result: Slot);
+    /// Converts the lanes of a result, from lane `first` on, to elements.
+    fn store(&mut self, at: Range<usize>, machine: &Machine<'_>, result: Slot, first: usize);
 }
 
 impl<T: Stored> Output for &mut [T] {
@@ -52,12 +52,12 @@ impl<T: Stored> Output for &mut [T] {
             .for_each(|(lane, &element)| *lane = element.load());
     }
 
-    fn store(&mut self, at: Range<usize>, machine: &Machine<'_>, result: Slot) {
+    fn store(&mut self, at: Range<usize>, machine: &Machine<'_>, result: Slot, first: usize) {
         let out = &mut self[at];
         match machine.view::<T::Lane>(result) {
             View::Lanes(lanes) => out
                 .iter_mut()
-                .zip(lanes)
+                .zip(&lanes[first..])
                 .for_each(|(out, &lane)| *out = T::store(lane)),
             View::Uniform(lane) => out.fill(T::store(lane)),
         }
@@ -266,11 +266,11 @@ impl Machine<'_> {
     /// Computes the totals of a block, and moves from its lanes to the lanes of the epilogue.
     fn end_fold(&mut self, parts: &[Vec<Register>]) {
         let lanes = &self.program.lanes;
-        if lanes.reduced {
+        if lanes.reduced || lanes.n_rows > 1 {
             if parts.is_empty() {
                 self.fold_accumulators();
             }
-            (self.start, self.len) = (0, 1);
+            (self.start, self.len) = (0, self.program.n_lane_outputs());
         } else {
             self.start /= lanes.per_output;
             self.len /= lanes.per_output;
@@ -283,7 +283,13 @@ impl Machine<'_> {
     /// Moves the result of a block to the output, unless its last instruction has written there.
     fn store(&mut self, walk: &mut Walk<'_>) {
         if let (Some(out), None) = (&mut walk.out, walk.direct) {
-            out.store(walk.block.clone(), self, self.program.result);
+            // Rows have a lane for each output element of the outer index.
+            let first = if self.program.lanes.n_rows > 1 {
+                walk.place
+            } else {
+                0
+            };
+            out.store(walk.block.clone(), self, self.program.result, first);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Reduce, Unary};
 
 use super::chain::{self, Chain, MAX_LINKS};
-use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
+use super::lane_axes::{LaneAxes, flat_stride, max_block};
 use super::lanes::are_lanes;
 use super::program::{Access, Accumulator, Bytecode, Code, Instruction, NO_INPUT, Slot};
 
@@ -48,7 +48,8 @@ pub(super) struct Compiler<'n> {
 }
 
 impl<'n> Compiler<'n> {
-    pub(super) fn new(nest: &'n LoopNest) -> Self {
+    /// Creates a compiler for a nest of loops with these lanes.
+    pub(super) fn new(nest: &'n LoopNest, lanes: LaneAxes) -> Self {
         let n = nest.values.len();
         // A reduction may stop early only if nothing gathers: otherwise the early stop would decide
         // whether an index out of range is reported.
@@ -60,10 +61,7 @@ impl<'n> Compiler<'n> {
             Value::Reduced(op, _) => Some(op.annihilator().is_some()),
             _ => None,
         };
-        // 8-byte lanes halve the number of lanes, so that a register keeps its size in bytes.
-        let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
-        let block = if wide { WIDE_LANES } else { LANES };
-        let lanes = LaneAxes::choose(nest);
+        let block = max_block(nest);
         let n_blocks = if lanes.reduced {
             lanes.len.div_ceil(block).max(1)
         } else {
@@ -113,8 +111,8 @@ impl<'n> Compiler<'n> {
     }
 
     /// Creates a compiler for a nest whose last input is the output itself.
-    pub(super) fn in_place(nest: &'n LoopNest) -> Self {
-        let mut compiler = Self::new(nest);
+    pub(super) fn in_place(nest: &'n LoopNest, lanes: LaneAxes) -> Self {
+        let mut compiler = Self::new(nest, lanes);
         // The register for the old elements of the output is allocated first, so that no
         // instruction overwrites these elements before they are read.
         compiler.program.before = Some(compiler.register(false));
@@ -430,6 +428,7 @@ impl<'n> Compiler<'n> {
             dtype,
             guards: guards.to_vec(),
             maps: first..program.offsets.len(),
+            runs: program.lanes.runs(map, guards),
         });
         self.program.accesses.len() - 1
     }

@@ -1,7 +1,8 @@
 //! Loads of input elements into lanes: strided, guarded and gathered.
 //!
 //! Method: a block of lanes is split into runs along the last lane axis. Within a run positions
-//! grow by one stride, so the lanes inside all guards are consecutive.
+//! grow by one stride, so the lanes inside all guards are consecutive. Loads whose guards hold for
+//! all lanes of a block or for none find their runs in a table ([`Runs`]).
 //!
 //! ```text
 //! lane axes of the sizes [3, 4], start = 2:
@@ -17,6 +18,7 @@ use crate::ir::Guard;
 use crate::ir::low_bits;
 
 use super::guard::held;
+use super::lane_axes::Runs;
 use super::lanes::{LaneType, Stored};
 use super::machine::Machine;
 use super::program::{Access, Slot};
@@ -140,13 +142,22 @@ impl Machine<'_> {
         destination: &mut Destination<'_>,
         len: usize,
     ) {
-        let Access { input, guards, .. } = &self.program.accesses[access];
+        let Access {
+            input,
+            guards,
+            maps,
+            runs,
+            ..
+        } = &self.program.accesses[access];
         let data = T::slice(self.inputs[*input]).unwrap_or_default();
         let lanes = destination.lanes_mut::<T::Lane>();
-        if guards.is_empty() {
-            self.runs(access, len, |run, positions, strides| {
-                copy_strided(data, positions[0], strides[0], &mut lanes[run]);
-            });
+        if let Some(runs) = runs {
+            let (positions, lanes) = (&self.positions[maps.clone()], &mut lanes[..len]);
+            if inside(guards, &positions[1..], &self.no_strides, 1).is_empty() {
+                lanes.fill(Stored::load(T::default()));
+            } else {
+                copy_runs(data, positions[0], runs, self.start, lanes);
+            }
         } else {
             self.runs(access, len, |run, positions, strides| {
                 copy_run(data, guards, positions, strides, &mut lanes[run]);
@@ -277,6 +288,39 @@ pub(super) fn copy_run<T: Stored>(
     }
     let first = positions[0].wrapping_add(strides[0].wrapping_mul(inside.start.cast_signed()));
     copy_strided(data, first, strides[0], &mut lanes[inside]);
+}
+
+/// Copies elements into lanes, from lane number `start` on. `first` is the position of lane 0.
+fn copy_runs<T: Stored>(
+    data: &[T],
+    first: isize,
+    runs: &Runs,
+    mut start: usize,
+    mut lanes: &mut [T::Lane],
+) {
+    let Runs {
+        group_len, run_len, ..
+    } = *runs;
+    while !lanes.is_empty() {
+        let (group, place) = (start / group_len, start % group_len);
+        let position = first.wrapping_add(runs.group_stride.wrapping_mul(group.cast_signed()));
+        let len = lanes.len().min(group_len - place);
+        let (mut part, rest) = lanes.split_at_mut(len);
+        // The first run may begin within, and the last may end within.
+        let mut skipped = place % run_len;
+        for run in &runs.starts[place / run_len..] {
+            let n = part.len().min(run_len - skipped);
+            if n == 0 {
+                break;
+            }
+            let (run_lanes, rest) = part.split_at_mut(n);
+            let along = runs.stride.wrapping_mul(skipped.cast_signed());
+            let from = position.wrapping_add(*run).wrapping_add(along);
+            copy_strided(data, from, runs.stride, run_lanes);
+            (part, skipped) = (rest, 0);
+        }
+        (lanes, start) = (rest, start + len);
+    }
 }
 
 /// Copies elements `first`, `first + stride`, … into lanes. Stride 1, stride 0 and larger strides

@@ -107,13 +107,14 @@ impl Kernel {
         Ok(out)
     }
 
-    /// Returns whether [`fill_span`](Self::fill_span) supports the kernel.
-    pub(super) fn can_fill_spans(&self) -> bool {
+    /// Returns whether [`fill_span`](Self::fill_span) supports the kernel, for spans of a multiple
+    /// of `unit` elements.
+    pub(super) fn can_fill_spans(&self, unit: usize) -> bool {
         match &self.form {
             Form::Nothing | Form::Sort(_) | Form::Scatter(_) => false,
             Form::Moves(_) | Form::Rows(_) => true,
             Form::Product(product) => product.can_fill_spans(),
-            Form::Loops(loops) => loops.can_fill_spans(),
+            Form::Loops(loops) => loops.can_fill_spans(unit),
             Form::Scan(scan) => scan.can_fill_spans(),
         }
     }

@@ -1,21 +1,29 @@
 //! The choice of the loop axes that SIMD lanes run along.
 //!
-//! Method: lanes run either along the last axes of the output or along the last reduced axes. In
-//! the first case each lane is an output element, and the reduced axes are loops around the
-//! instructions. In the second case each output element is the fold of all its lanes. An estimate
-//! of the work decides. A nest that packs flags into words is a third case: its lanes run along the
-//! last axes of the output and the bits of a word, so that flags are computed in the order of
-//! memory, and 32 lanes are one output element.
+//! Method: an estimate of the work chooses between three cases:
+//! - lanes run along the last axes of the output. Each lane is an output element, and the reduced
+//!   axes are loops around the instructions;
+//! - lanes run along the last reduced axes, and each output element is the fold of all its lanes;
+//! - lanes run along some points of a reduced axis and along the last axes of the output: several
+//!   rows of output elements, which are folded into one row after the loops. A sum over the rows of
+//!   a narrow matrix reads its elements in the order of memory in this way. The points become an
+//!   axis of the output before the last axes, so the nest of the loops differs from the nest.
+//!
+//! A nest that packs flags into words is a fourth case: its lanes run along the last axes of the
+//! output and the bits of a word, so that flags are computed in the order of memory, and 32 lanes
+//! are one output element.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::ir::{IndexMap, LoopNest, Value, WORD_BITS};
+use crate::dtype::DType;
+use crate::ir::{Guard, IndexMap, LoopNest, Value, WORD_BITS};
 
 /// The number of lanes of a register if all lanes have at most 4 bytes. Such a register takes 4
 /// KiB; a dozen registers fit the first-level cache of current CPUs.
-pub(super) const LANES: usize = 1024;
+const LANES: usize = 1024;
 /// The number of lanes of a register if some lanes have 8 bytes.
-pub(super) const WIDE_LANES: usize = 512;
+const WIDE_LANES: usize = 512;
 /// The cost of starting an instruction, in operations on one lane.
 const INSTRUCTION_OVERHEAD: f64 = 250.0;
 /// The cost of beginning a run of lanes that are next to each other in memory.
@@ -34,24 +42,79 @@ pub(super) struct LaneAxes {
     /// The number of lanes that become one output element: 1, or the bits of a word if the last
     /// axis is that of the bits.
     pub(super) per_output: usize,
+    /// The number of rows of output elements that the lanes are: 1, or the size of the first lane
+    /// axis, which consists of points of a reduced axis.
+    pub(super) n_rows: usize,
+}
+
+/// The runs of lanes whose elements are at equal distances, for one map. Runs of equal length form
+/// groups of equal length.
+#[derive(Debug, Clone)]
+pub(super) struct Runs {
+    /// The number of lanes of a group: all lanes, or those of one index of the first lane axis.
+    pub(super) group_len: usize,
+    /// The distance between the positions of groups.
+    pub(super) group_stride: isize,
+    /// The number of lanes of a run.
+    pub(super) run_len: usize,
+    /// The distance between the positions of neighbouring lanes of a run.
+    pub(super) stride: isize,
+    /// The distance of the position of each run of a group from that of the first.
+    pub(super) starts: Vec<isize>,
 }
 
 impl LaneAxes {
-    /// Chooses the axes with the lowest estimated cost among the suffixes of the output axes and of
-    /// the reduced axes.
-    pub(super) fn choose(nest: &LoopNest) -> Self {
+    /// Chooses the axes with the lowest estimated cost. Returns them with the nest of the loops.
+    pub(super) fn choose(nest: &LoopNest) -> (Self, Cow<'_, LoopNest>) {
         let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
         let body = nest.body();
-        let cost = |lanes: &Self| lanes.cost_of(nest, &body);
         let along_domain = suffixes(&sizes, 0..n_domain, false);
-        let along_reduced = suffixes(&sizes, n_domain..sizes.len(), true);
         if nest.packed_flag().is_some() {
-            return Self::along_bits(along_domain, nest);
+            return (Self::along_bits(along_domain, nest), Cow::Borrowed(nest));
         }
-        let candidates = along_domain.chain(along_reduced.filter(|_| n_domain < sizes.len()));
-        let cheapest = candidates.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        cheapest
-            .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
+        let along_reduced = suffixes(&sizes, n_domain..sizes.len(), true);
+        let along_rows = along_domain
+            .clone()
+            .flat_map(|lanes| lanes.with_rows(nest))
+            .map(|(lanes, nest)| (lanes, Cow::Owned(nest)));
+        let candidates = along_domain
+            .chain(along_reduced.filter(|_| n_domain < sizes.len()))
+            .map(|lanes| (lanes, Cow::Borrowed(nest)))
+            .chain(along_rows)
+            .map(|(lanes, nest)| (lanes.cost_of(&nest, &body), lanes, nest));
+        let cheapest = candidates.min_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        cheapest.map_or_else(
+            || unreachable!("the output always has a suffix, if only of no axes"),
+            |(_, lanes, nest)| (lanes, nest),
+        )
+    }
+
+    /// Returns these axes of the output, after as many points of each of the reduced axes as a
+    /// block of lanes holds, with the nests of their loops.
+    fn with_rows(self, nest: &LoopNest) -> impl Iterator<Item = (Self, LoopNest)> {
+        let n_domain = nest.domain.len();
+        let most = max_block(nest) / self.len.max(1);
+        let axes = n_domain..n_domain + nest.reduce.len();
+        axes.filter_map(move |axis| {
+            let size = nest.reduce[axis - n_domain];
+            let n_rows = (2..=most.min(size)).rev().find(|&n| size % n == 0)?;
+            let lanes = Self {
+                sizes: [&[n_rows], &self.sizes[..]].concat(),
+                len: n_rows * self.len,
+                n_rows,
+                ..self
+            };
+            let mut nest = nest.clone();
+            nest.contract = None;
+            nest.domain.insert(lanes.first, n_rows);
+            nest.reduce[axis - n_domain] /= n_rows;
+            for map in nest.values.iter_mut().flat_map(Value::maps_mut) {
+                let stride = map.stride(axis);
+                map.strides[axis] = stride.wrapping_mul(n_rows.cast_signed());
+                map.strides.insert(lanes.first, stride);
+            }
+            Some((lanes, nest))
+        })
     }
 
     /// Returns the numbers of the axes.
@@ -67,9 +130,49 @@ impl LaneAxes {
         strides.all(|(axis, &stride)| stride == 0 || lanes.contains(&axis))
     }
 
+    /// Returns the runs of neighbouring lanes for a map. Returns `None` if a guard depends on the
+    /// lane.
+    pub(super) fn runs(&self, map: &IndexMap, guards: &[Guard]) -> Option<Runs> {
+        let stays = |guard: &Guard| flat_stride(&guard.map, self.first, &self.sizes) == Some(0);
+        if !guards.iter().all(stays) {
+            return None;
+        }
+        // The last axes that one run covers.
+        let n_axes = self.sizes.len();
+        let covers = |&n: &usize| {
+            let first = n_axes - n;
+            flat_stride(map, self.first + first, &self.sizes[first..]).is_some()
+        };
+        let n_covered = (1..=n_axes).take_while(covers).last().unwrap_or(0);
+        let (outer, covered) = self.sizes.split_at(n_axes - n_covered);
+        let stride = flat_stride(map, self.first + outer.len(), covered).unwrap_or(0);
+        // All axes are one group, unless the lanes fill several blocks. The axes after the first
+        // have few lanes.
+        let is_group = self.len <= LANES || outer.is_empty();
+        let first = usize::from(!is_group);
+        let mut starts = vec![0_isize];
+        for (axis, &size) in outer.iter().enumerate().skip(first) {
+            let stride = map.stride(self.first + axis);
+            let steps = 0..size.cast_signed();
+            let axis = |&start: &isize| {
+                let steps = steps.clone();
+                steps.map(move |step| start.wrapping_add(stride.wrapping_mul(step)))
+            };
+            starts = starts.iter().flat_map(axis).collect();
+        }
+        let run_len = covered.iter().product::<usize>().max(1);
+        Some(Runs {
+            group_len: run_len * starts.len(),
+            group_stride: map.stride(self.first),
+            run_len,
+            stride,
+            starts,
+        })
+    }
+
     /// Returns the number of output elements of all lanes, if the lanes are not reduced.
     pub(super) fn n_outputs(&self) -> usize {
-        self.len / self.per_output
+        self.len / self.per_output / self.n_rows
     }
 
     /// Returns the axes with the lowest cost, each candidate followed by the axis of the bits.
@@ -91,13 +194,19 @@ impl LaneAxes {
     /// axes.
     fn cost_of(&self, nest: &LoopNest, body: &[bool]) -> f64 {
         let (mut instructions, mut loads) = (1.0, 0.0);
+        // The number of values that are reduced to one output element.
+        let n_reduced = (nest.reduce_len() * self.n_rows) as f64;
         for (id, value) in nest.values.iter().enumerate() {
             // With a reduction, setup and epilogue run less often than the body.
             let weight = if body[id] || nest.reduce.is_empty() {
                 1.0
             } else {
-                1.0 / nest.reduce_len() as f64
+                1.0 / n_reduced
             };
+            // Rows are folded once after the loops.
+            if self.n_rows > 1 && matches!(value, Value::Reduced(..)) {
+                instructions += 1.0 / nest.reduce_len() as f64;
+            }
             if value.maps().next().is_some() && value.maps().all(|map| self.keeps(map, LANES)) {
                 continue;
             }
@@ -132,6 +241,13 @@ impl LaneAxes {
     }
 }
 
+/// Returns the maximum number of lanes of a block of the nest. Lanes of 8 bytes halve the number,
+/// so that a register keeps its size in bytes.
+pub(super) fn max_block(nest: &LoopNest) -> usize {
+    let is_wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
+    if is_wide { WIDE_LANES } else { LANES }
+}
+
 /// Returns the distance between the positions of neighbouring lanes if lanes run along the axes
 /// from `first` on, which have these sizes. Returns `None` if the distance varies.
 pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
@@ -152,7 +268,11 @@ pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Opti
 
 /// Returns suffixes of the axes in `range`, from the last axis alone to more and more axes, up to
 /// the first suffix with at least [`WIDE_LANES`] lanes.
-fn suffixes(sizes: &[usize], range: Range<usize>, reduced: bool) -> impl Iterator<Item = LaneAxes> {
+fn suffixes(
+    sizes: &[usize],
+    range: Range<usize>,
+    reduced: bool,
+) -> impl Iterator<Item = LaneAxes> + Clone {
     let last = range.end.saturating_sub(1).max(range.start);
     let mut wide_enough = false;
     let firsts = (range.start..=last).rev().take_while(move |&first| {
@@ -168,13 +288,20 @@ fn suffixes(sizes: &[usize], range: Range<usize>, reduced: bool) -> impl Iterato
             len: sizes.iter().product(),
             reduced,
             per_output: 1,
+            n_rows: 1,
         }
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::factor::set_index;
     use super::*;
+    use crate::Tensor;
+    use crate::exec::{Executor, Host};
+    use crate::plan::Plan;
 
     #[test]
     fn axes_of_one_element_do_not_join_axes_that_are_apart() {
@@ -189,5 +316,112 @@ mod tests {
         assert_eq!(flat(&[4, 4, 1], &[2, 1, 3]), None);
         assert_eq!(flat(&[5], &[1]), Some(5));
         assert_eq!(flat(&[], &[]), None);
+    }
+
+    /// Returns the nest of the only step of a program on the host.
+    fn nest_of(program: &Tensor) -> Arc<LoopNest> {
+        let (plan, _) = Plan::new(&[program], &Host::new().target()).unwrap();
+        let [step] = &plan.steps[..] else {
+            panic!("{}", plan.explain());
+        };
+        Arc::clone(&step.nest)
+    }
+
+    #[test]
+    fn sums_over_the_rows_of_narrow_matrices_have_lanes_along_rows() {
+        let x = |shape: &[usize]| Tensor::full(shape, 1.0_f32);
+        let x = |shape: &[usize]| x(shape).realize(&Host::new()).unwrap();
+        for (name, program, n_rows) in [
+            ("narrow", x(&[14400, 32]).sum(0), 32),
+            ("a size that nothing divides", x(&[1009, 32]).sum(0), 1),
+            ("wide", x(&[100, 4096]).sum(0), 1),
+            ("64-bit lanes", x(&[1600, 32]).cast(DType::F64).sum(0), 16),
+            ("rows of a matrix", x(&[32, 14400]).sum(1), 1),
+        ] {
+            let nest = nest_of(&program);
+            let (lanes, loops) = LaneAxes::choose(&nest);
+            assert_eq!(lanes.n_rows, n_rows, "{name}: {lanes:?}");
+            assert_eq!(
+                loops.output_len() * loops.reduce_len(),
+                nest.output_len() * nest.reduce_len(),
+                "{name}"
+            );
+            assert!(lanes.len <= LANES || n_rows == 1, "{name}: {lanes:?}");
+        }
+    }
+
+    #[test]
+    fn runs_contain_the_positions_of_all_lanes() {
+        // The sizes of the lane axes, and the strides of a map along them.
+        let cases: [(&[usize], &[isize]); 9] = [
+            (&[5], &[1]),
+            (&[2, 3, 4], &[12, 4, 1]),
+            (&[2, 3, 4], &[100, 4, 1]),
+            (&[2, 3, 4], &[0, 1, 0]),
+            (&[2, 3, 4], &[7, -4, 2]),
+            (&[2, 1, 4], &[9, 5, 1]),
+            (&[3, 2, 600], &[5000, 700, 1]),
+            (&[40, 12, 32], &[64, 5000, 1]),
+            (&[2000, 2], &[3, 1]),
+        ];
+        for (sizes, strides) in cases {
+            // One axis precedes the lanes.
+            let lanes = LaneAxes {
+                first: 1,
+                sizes: sizes.to_vec(),
+                len: sizes.iter().product(),
+                reduced: false,
+                per_output: 1,
+                n_rows: 1,
+            };
+            let map = IndexMap {
+                offset: 0,
+                strides: [&[1 << 20], strides].concat(),
+            };
+            let runs = lanes.runs(&map, &[]).unwrap();
+            let mut index = vec![0; sizes.len() + 1];
+            let axes: Vec<usize> = (1..=sizes.len()).collect();
+            for lane in 0..lanes.len {
+                set_index(&mut index, &axes, &[&[1], sizes].concat(), lane);
+                let (group, place) = (lane / runs.group_len, lane % runs.group_len);
+                let position = runs.group_stride * group.cast_signed()
+                    + runs.starts[place / runs.run_len]
+                    + runs.stride * (place % runs.run_len).cast_signed();
+                assert_eq!(
+                    position,
+                    map.at(&index),
+                    "{sizes:?} {strides:?}, lane {lane}"
+                );
+            }
+            assert!(runs.starts.len() <= LANES, "{sizes:?} {strides:?}");
+        }
+    }
+
+    #[test]
+    fn loads_have_runs_unless_a_guard_depends_on_the_lane() {
+        let lanes = LaneAxes {
+            first: 1,
+            sizes: vec![3, 4],
+            len: 12,
+            reduced: false,
+            per_output: 1,
+            n_rows: 1,
+        };
+        let map = |strides: [isize; 3]| IndexMap {
+            offset: 0,
+            strides: strides.to_vec(),
+        };
+        let guard = |strides| Guard {
+            map: map(strides),
+            extent: 2,
+        };
+        let x = map([12, 4, 1]);
+        assert!(lanes.runs(&x, &[guard([1, 0, 0])]).is_some());
+        assert!(
+            lanes
+                .runs(&x, &[guard([1, 0, 0]), guard([0, 1, 0])])
+                .is_none()
+        );
+        assert!(lanes.runs(&x, &[guard([0, 0, 1])]).is_none());
     }
 }

@@ -3,6 +3,8 @@
 //! Role: the inner loops of the host executor. Every function here is inlined into `step`, and
 //! `step` into the loop of `blocks`, which runs with the widest vector instructions of the CPU.
 
+use super::lanes::LaneType;
+
 /// An operand: one value per lane, or one value for all lanes.
 #[derive(Clone, Copy)]
 pub(super) enum View<'a, T> {
@@ -10,12 +12,12 @@ pub(super) enum View<'a, T> {
     Uniform(T),
 }
 
-impl<T: Copy> View<'_, T> {
-    /// Returns the operand's value in a lane.
+impl<T: LaneType> View<'_, T> {
+    /// Returns the operand's value in a lane; 0 for a lane that would be outside of the input.
     #[inline(always)]
     pub(super) fn at(&self, lane: usize) -> T {
         match *self {
-            Self::Lanes(lanes) => lanes[lane],
+            Self::Lanes(lanes) => lanes.get(lane).copied().unwrap_or_else(T::zeroed),
             Self::Uniform(value) => value,
         }
     }

@@ -131,6 +131,11 @@ impl<'p> Machine<'p> {
             (self.start, self.len) = (0, program.lanes.len.min(program.block));
             return 1;
         }
+        if program.lanes.n_rows > 1 {
+            // All lanes, because those of some elements are apart.
+            (self.start, self.len) = (0, program.lanes.len);
+            return (program.n_lane_outputs() - place).min(most);
+        }
         let per_output = program.lanes.per_output;
         let len = (program.n_lane_outputs() - place)
             .min(most)
@@ -275,11 +280,21 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Folds the lanes of each accumulator into one total, by halves: 32 lanes into 16, then into
-    /// 8, and so on.
+    /// Folds the lanes of each accumulator. Rows are folded into the first row, one after the
+    /// other. Other lanes are folded into one total, by halves: 32 lanes into 16, then into 8, and
+    /// so on.
     pub(super) fn fold_accumulators(&mut self) {
+        let row_len = self.program.n_lane_outputs();
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
+                if !self.program.lanes.reduced {
+                    let lanes = self.registers[accumulator.register].lanes_mut::<T>();
+                    let (total, rows) = lanes[..self.len].split_at_mut(row_len);
+                    for row in rows.chunks_exact(row_len) {
+                        T::accumulate(accumulator.op, Fold::Each, total, View::Lanes(row));
+                    }
+                    continue;
+                }
                 let lanes = self.registers[accumulator.register].lanes::<T>();
                 let total = lanes.first_chunk().map(|lanes| total(accumulator.op, lanes));
                 let total = total.unwrap_or_else(|| T::identity(accumulator.op));

@@ -10,7 +10,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 
 use super::chain::Chain;
 use super::compile::Compiler;
-use super::lane_axes::LaneAxes;
+use super::lane_axes::{LaneAxes, Runs};
 
 /// The number of the input of accesses that compute positions and load nothing.
 pub(super) const NO_INPUT: usize = usize::MAX;
@@ -93,6 +93,8 @@ pub(super) struct Access {
     /// The numbers of the maps in [`Bytecode::offsets`]: first the map of the elements, then the
     /// map of each guard.
     pub(super) maps: Range<usize>,
+    /// The runs of neighbouring lanes, if no guard depends on the lane.
+    pub(super) runs: Option<Runs>,
 }
 
 /// The accumulators of a reduction.
@@ -109,7 +111,7 @@ pub(super) struct Accumulator {
 /// A compiled nest.
 #[derive(Debug)]
 pub(super) struct Bytecode {
-    /// The sizes of all loop axes, domain axes first.
+    /// The sizes of all loop axes, domain axes first. An axis of rows is a domain axis.
     pub(super) sizes: Vec<usize>,
     pub(super) n_domain: usize,
     pub(super) lanes: LaneAxes,
@@ -150,13 +152,15 @@ pub(super) struct Bytecode {
 impl Bytecode {
     /// Compiles a nest.
     pub(super) fn compile(nest: &LoopNest) -> Self {
-        Compiler::new(nest).compile()
+        let (lanes, nest) = LaneAxes::choose(nest);
+        Compiler::new(&nest, lanes).compile()
     }
 
     /// Compiles a nest without reductions whose last input is the output itself, in the same order
     /// of elements.
     pub(super) fn in_place(nest: &LoopNest) -> Self {
-        Compiler::in_place(nest).compile()
+        let (lanes, nest) = LaneAxes::choose(nest);
+        Compiler::in_place(&nest, lanes).compile()
     }
 
     /// Returns the numbers of the instructions that run once per block, after the reduction.
@@ -165,12 +169,12 @@ impl Bytecode {
     }
 
     /// Returns the number of the instruction that computes the lanes of the result at last, if
-    /// there is one.
+    /// there is one whose lanes are the elements of the block.
     pub(super) fn direct(&self) -> Option<usize> {
         let last = self.epilogue().last()?;
         let instruction = &self.instructions[last];
         let is_result = self.result == Slot::Lanes(instruction.destination);
-        (is_result && !instruction.uniform).then_some(last)
+        (is_result && !instruction.uniform && self.lanes.n_rows == 1).then_some(last)
     }
 
     /// Returns the domain axes that no lanes run along.

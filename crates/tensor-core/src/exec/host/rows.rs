@@ -118,7 +118,7 @@ impl ChainRows {
         // The interpreter folds many rows side by side if neighbouring rows are neighbours in the
         // inputs, too.
         let n_chunks = n_rows.saturating_mul(len.div_ceil(CHUNK));
-        if fold.is_some() && (n_chunks > MAX_CHUNKS || !LaneAxes::choose(nest).reduced) {
+        if fold.is_some() && (n_chunks > MAX_CHUNKS || !LaneAxes::choose(nest).0.reduced) {
             return None;
         }
         let chain = chain_of(nest, last, n_row_axes)?;

@@ -78,9 +78,13 @@ impl Loops {
         )
     }
 
-    /// Returns whether a span has the same bits as if the whole output is computed.
-    pub(super) fn can_fill_spans(&self) -> bool {
-        self.n_parts == 1
+    /// Returns whether spans of a multiple of `unit` elements have the same bits as if the whole
+    /// output is computed. The elements of the lanes of several rows are computed together, which
+    /// needs the inputs of all of them.
+    pub(super) fn can_fill_spans(&self, unit: usize) -> bool {
+        let program = &self.program;
+        let are_apart = program.lanes.n_rows == 1;
+        self.n_parts == 1 && (are_apart || unit.is_multiple_of(program.n_lane_outputs()))
     }
 
     /// Computes consecutive elements of the output on the calling thread. The machine is a new one
@@ -101,7 +105,7 @@ fn elements_per_task(nest: &LoopNest, program: &Bytecode) -> usize {
 /// lanes if enough tasks remain or the task grows little, otherwise to blocks.
 fn task_len(program: &Bytecode, n_elements: usize, wish: usize) -> usize {
     let row = program.n_lane_outputs();
-    let is_row = n_elements / row >= ENOUGH_TASKS || row <= 2 * wish;
+    let is_row = n_elements / row >= ENOUGH_TASKS || row <= 2 * wish || program.lanes.n_rows > 1;
     let a_block = program.block / program.lanes.per_output;
     wish.next_multiple_of(if is_row { row } else { a_block })
 }
@@ -152,4 +156,49 @@ fn fill_in_parts<T: Stored>(
         done += len;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::{Executor, Host, Reference};
+    use crate::plan::Plan;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn folds_of_rows_are_those_of_the_reference_whole_and_in_parts() {
+        let host = Host::new();
+        let whole = |shape: &[usize]| {
+            let n: usize = shape.iter().product();
+            let x = Tensor::from_vec(shape, (0..n).map(|i| (i * 37 % 11) as f32 - 5.0).collect());
+            x.realize(&host).unwrap()
+        };
+        for (n_rows, n_cols, has_parts) in [(14400, 32, true), (60, 24, false), (14, 3, false)] {
+            let (x, shift) = (whole(&[n_rows, n_cols]), whole(&[n_cols]));
+            let shifted = &x - &shift;
+            // Two folds of one step, each with a value that is equal in all rows.
+            let columns = (&shifted * &shifted).sum(0) + shifted.max(0) * &shift;
+            let flags = x.lt(&shift).any(0);
+            let batches = (whole(&[3, n_rows, n_cols]) * &shift).sum(1);
+            for (name, program) in [
+                ("columns", columns),
+                ("flags", flags.cast(crate::DType::F32)),
+                ("batches", batches),
+            ] {
+                let (plan, _) = Plan::new(&[&program], &host.target()).unwrap();
+                let [step] = &plan.steps[..] else {
+                    panic!("{name}: {}", plan.explain());
+                };
+                let loops = Loops::new(&step.nest);
+                let is_of_rows = loops.program.lanes.n_rows > 1;
+                assert!(is_of_rows, "{name} of {n_rows} x {n_cols}: {loops:?}");
+                if name == "columns" {
+                    assert_eq!(loops.n_parts > 1, has_parts, "{n_rows} x {n_cols}");
+                }
+                let actual = program.eval::<f32>(&host).unwrap();
+                let expected = program.eval::<f32>(&Reference).unwrap();
+                assert_eq!(actual, expected, "{name} of {n_rows} x {n_cols}");
+            }
+        }
+    }
 }

@@ -29,6 +29,7 @@ use crate::ir::{Guard, IndexMap, LoopNest, Pairs, Value, ValueId};
 use crate::parallel;
 use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};
+use kernel::MAX_LANES;
 use operand::{Operand, Source};
 use piece::Piece;
 use reducer::{Reducer, WithReducer};
@@ -118,10 +119,11 @@ impl Tiles {
             End::Rest(Bytecode::compile(&epilogue_of(nest, &[sum], &layout)))
         };
         let fold = Fold::new(&sizes, n_domain, maps);
+        let n_lanes = len_of(&roles.lanes, &sizes);
         Some(Self {
             is_symmetric: matches!(end, End::InPlace(None)) && pairs.is_symmetric(nest),
             finite,
-            packs: fold.crowds(pairs.dtype.bytes()),
+            packs: fold.crowds(pairs.dtype.bytes(), n_lanes.min(MAX_LANES)),
             fold,
             cut: roles.cut(&sizes, n_domain, n_vector_lanes),
             sizes,

@@ -77,25 +77,33 @@ impl Fold {
         }
     }
 
-    /// Returns whether the lanes of a block evict each other from the first-level cache: more terms
-    /// than a set has lines begin in lines of the same set. Strides of large powers of two do that.
-    pub(super) fn crowds(&self, element_bytes: usize) -> bool {
+    /// Returns whether the lanes of a block evict each other from the first-level cache: a set of
+    /// the cache has more lines than it holds, and more than twice as many as the sets have on
+    /// average. Strides of large powers of two do that. `n_lanes` is the number of adjacent lanes.
+    pub(super) fn crowds(&self, element_bytes: usize, n_lanes: usize) -> bool {
         /// The usual length of a line in bytes, and numbers of sets and of lines of a set.
         const LINE: isize = 64;
         const SETS: isize = 64;
         const WAYS: usize = 8;
-        let bytes = element_bytes.cast_signed();
-        let lines = self.table.iter();
-        let mut lines: Vec<isize> = lines
-            .map(|[_, lane]| lane.wrapping_mul(bytes).div_euclid(LINE))
+        let line = |lane: isize| {
+            let bytes = lane.wrapping_mul(element_bytes.cast_signed());
+            bytes.div_euclid(LINE)
+        };
+        let terms = self.table.iter();
+        let mut lines: Vec<isize> = terms
+            .flat_map(|&[_, lane]| {
+                let last = lane.wrapping_add_unsigned(n_lanes.saturating_sub(1));
+                line(lane)..=line(last)
+            })
             .collect();
         lines.sort_unstable();
         lines.dedup();
         let mut n_lines = [0; SETS.unsigned_abs()];
-        for line in lines {
+        for &line in &lines {
             n_lines[line.rem_euclid(SETS).unsigned_abs()] += 1;
         }
-        n_lines.into_iter().any(|n: usize| n > WAYS)
+        let average = lines.len().div_ceil(n_lines.len());
+        n_lines.into_iter().any(|n| n > WAYS.max(2 * average))
     }
 }
 
@@ -122,4 +130,30 @@ fn steps<const N: usize>(n: usize, stride: [isize; N]) -> impl Iterator<Item = [
 
 fn sum<const N: usize>(a: [isize; N], b: [isize; N]) -> [isize; N] {
     std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_crowd_if_few_sets_of_a_cache_have_most_of_their_lines() {
+        let crowds = |stride: isize, n_lanes: usize| {
+            let map = |stride| IndexMap {
+                offset: 0,
+                strides: vec![stride],
+            };
+            Fold::new(&[512], 0, [&map(1), &map(stride)]).crowds(4, n_lanes)
+        };
+        // Dense rows fill all sets equally, although 512 rows are larger than the cache.
+        assert!(!crowds(16, 16));
+        assert!(!crowds(64, 64));
+        assert!(!crowds(80, 64));
+        // Rows of 4 KiB begin in the same set, and each of their lines has 512 others in its set.
+        assert!(crowds(1024, 16));
+        assert!(crowds(1024, 64));
+        // Windows overlap.
+        assert!(!crowds(1, 64));
+        assert!(!crowds(0, 64));
+    }
 }
