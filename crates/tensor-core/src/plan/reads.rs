@@ -132,7 +132,8 @@ impl Graph<'_> {
             if n_terms[source] == 0.0 || !views.iter().all(is_free) {
                 continue;
             }
-            let merged = self.len(input) * n_terms[source] * TERM;
+            // Tiles leave out the terms of padding.
+            let merged = self.real_len(source, &views) * n_terms[source] * TERM;
             let apart = self.len(source) * (n_terms[source] * TERM + MEMORY.write)
                 + self.len(input) * MEMORY.read;
             if merged <= apart {
@@ -143,6 +144,18 @@ impl Graph<'_> {
             }
         }
         is_summed
+    }
+
+    /// Returns an estimate of the number of elements that are no padding in a view of a node.
+    /// `views` are the views, the outermost first; the last is the node.
+    fn real_len(&self, node: usize, views: &[usize]) -> f64 {
+        views.iter().rev().fold(self.len(node), |len, &view| {
+            let repeats = match self.nodes[view].op {
+                Op::View { .. } => self.len(view) / self.len(self.inputs[view][0]).max(1.0),
+                _ => 1.0,
+            };
+            (len * repeats.max(1.0)).min(self.len(view))
+        })
     }
 
     /// Returns the operation on two computed operands from which a node is computed by views and

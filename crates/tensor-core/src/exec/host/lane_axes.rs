@@ -97,7 +97,9 @@ impl LaneAxes {
         let axes = n_domain..n_domain + nest.reduce.len();
         axes.filter_map(move |axis| {
             let size = nest.reduce[axis - n_domain];
-            let n_rows = (2..=most.min(size)).rev().find(|&n| size % n == 0)?;
+            let n_rows = (2..=most.min(size))
+                .rev()
+                .find(|&n| size.is_multiple_of(n))?;
             let lanes = Self {
                 sizes: [&[n_rows], &self.sizes[..]].concat(),
                 len: n_rows * self.len,

@@ -11,6 +11,7 @@
 //! Symmetry: if the result is a symmetric matrix, such as the distances of all pairs of points,
 //! only the elements on and right of the diagonal blocks are computed; the others are copied
 //! (`mirror`).
+//! Padding: the terms of a product of floats that are padding are left out (`padding`).
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
@@ -31,6 +32,7 @@ use crate::storage::{HostStorage, Pool};
 use fold::{Fold, points};
 use kernel::MAX_LANES;
 use operand::{Operand, Source};
+use padding::Padding;
 use piece::Piece;
 use reducer::{Reducer, WithReducer};
 use roles::{Limits, Roles};
@@ -39,6 +41,7 @@ mod fold;
 mod kernel;
 mod mirror;
 mod operand;
+mod padding;
 mod piece;
 mod reducer;
 mod roles;
@@ -69,6 +72,8 @@ pub(super) struct Tiles {
     /// The inputs of which no element may be NaN or infinite: factors that are read without a guard
     /// that both factors have. Where the guard fails, the other factor is 0, and so is the product.
     finite: Vec<usize>,
+    /// The padding of the rows, which is left out of the sums if the lanes are finite.
+    padding: Option<Padding>,
     level: Level,
     end: End,
     /// Whether the output consists of symmetric matrices over the two own axes.
@@ -118,14 +123,25 @@ impl Tiles {
         } else {
             End::Rest(Bytecode::compile(&epilogue_of(nest, &[sum], &layout)))
         };
-        let fold = Fold::new(&sizes, n_domain, maps);
+        let row_guards = match pairs.is_float_product() {
+            true => &guards[roles.row_factor][..],
+            false => &[],
+        };
+        let fold = Fold::new(&sizes, n_domain, maps, row_guards);
+        let axes = [&roles.rows[..], &roles.batch];
+        let padding = Padding::new(row_guards, &fold, &sizes, n_domain, axes);
+        let cut_of_patterns = padding.as_ref().and_then(|padding| padding.cut(&sizes));
+        let cut = cut_of_patterns.unwrap_or_else(|| roles.cut(&sizes, n_domain, n_vector_lanes));
         let n_lanes = len_of(&roles.lanes, &sizes);
         Some(Self {
-            is_symmetric: matches!(end, End::InPlace(None)) && pairs.is_symmetric(nest),
+            is_symmetric: matches!(end, End::InPlace(None))
+                && padding.is_none()
+                && pairs.is_symmetric(nest),
+            padding,
             finite,
             packs: fold.crowds(pairs.dtype.bytes(), n_lanes.min(MAX_LANES)),
             fold,
-            cut: roles.cut(&sizes, n_domain, n_vector_lanes),
+            cut,
             sizes,
             n_domain,
             pairs: pairs.clone(),
@@ -171,14 +187,17 @@ impl Tiles {
             pool,
             ..
         } = run;
-        let is_finite = |&input: &usize| {
+        let is_finite = |input: usize| {
             let elements = F::In::slice(inputs[input]).unwrap_or_default();
             elements.iter().all(|x| x.is_finite())
         };
-        if !self.finite.iter().all(is_finite) {
+        if !self.finite.iter().copied().all(is_finite) {
             return Ok(false);
         }
         let [rows, lanes] = &self.roles.operands;
+        let padding = self.padding.as_ref();
+        let padding =
+            padding.filter(|_| self.finite.contains(&lanes.input) || is_finite(lanes.input));
         let copies = [
             rows.copied::<F::In>(inputs, pool)?,
             lanes.copied::<F::In>(inputs, pool)?,
@@ -191,7 +210,7 @@ impl Tiles {
         };
         let operands = [elements(0), elements(1)];
         let reduce = |place: Place<'_>, out: &mut [F::Out]| {
-            let piece = self.piece(reducer, operands, place, out);
+            let piece = self.piece(reducer, operands, padding, place, out);
             if F::COUNTS_WORDS {
                 self.level.run_counting_words(piece);
             } else {
@@ -294,6 +313,7 @@ impl Tiles {
         &'a self,
         reducer: F,
         [rows_in, lanes_in]: [&'a [F::In]; 2],
+        padding: Option<&'a Padding>,
         (index, n): Place<'_>,
         out: &'a mut [F::Out],
     ) -> Piece<'a, F> {
@@ -328,6 +348,14 @@ impl Tiles {
         }
         let distances = |axes: &[usize]| points(axes.iter().copied(), &sizes, strides);
         let [row_start, lane_start] = maps.map(|map| map.at(&index));
+        let row_axes = padding.map_or_else(
+            || roles.rows.clone(),
+            |padding| padding.in_order(&roles.rows),
+        );
+        let patterns = padding.map(|padding| {
+            let n_rows = len_of(&roles.rows, &sizes);
+            padding.patterns(&index, &sizes, n_rows)
+        });
         Piece {
             reducer,
             fold: &self.fold,
@@ -337,7 +365,8 @@ impl Tiles {
             row_len,
             first_lane,
             batches: distances(&roles.batch),
-            rows: distances(&roles.rows)
+            patterns,
+            rows: distances(&row_axes)
                 .iter()
                 .map(|[row, _, place]| {
                     let place = place.wrapping_add(first_lane.cast_signed());

@@ -5,7 +5,8 @@
 //! sums of blocks are added in order. The blocks depend on the nest alone, and so do the bits of a
 //! sum.
 
-use crate::ir::IndexMap;
+use super::super::factor::set_index;
+use crate::ir::{Guard, IndexMap};
 
 /// The maximum number of terms of a block. The lanes of a block then stay in a cache.
 const BLOCK: usize = 512;
@@ -17,6 +18,9 @@ pub(super) struct Fold {
     /// that of the lanes.
     pub(super) table: Vec<[isize; 2]>,
     pub(super) blocks: Vec<Block>,
+    /// The first axis along which a block has several indices, and the number of terms of an index.
+    pub(super) first_axis: usize,
+    pub(super) unit: usize,
 }
 
 /// A block of terms.
@@ -24,14 +28,22 @@ pub(super) struct Fold {
 pub(super) struct Block {
     /// The distances of the first term of the block from the first term of the sum.
     pub(super) start: [isize; 2],
+    /// The index of the first term along the reduced axes; 0 along axes that are left out.
+    pub(super) index: Vec<usize>,
     /// The number of terms: a prefix of the table.
     pub(super) len: usize,
 }
 
 impl Fold {
     /// Divides the reduced axes, which are those from `first` on. `maps` are those of the rows and
-    /// of the lanes.
-    pub(super) fn new(sizes: &[usize], first: usize, maps: [&IndexMap; 2]) -> Self {
+    /// of the lanes, and `guards` those of the rows: if one depends on the first axis that blocks
+    /// cover as a whole, each block has one index of the axis before.
+    pub(super) fn new(
+        sizes: &[usize],
+        first: usize,
+        maps: [&IndexMap; 2],
+        guards: &[Guard],
+    ) -> Self {
         let strides = |axis: usize| maps.map(|map| map.stride(axis));
         // The last axes that fit into a block as a whole.
         let mut whole = sizes.len();
@@ -44,9 +56,12 @@ impl Fold {
         if whole == first {
             let block = Block {
                 start: [0; 2],
+                index: Vec::new(),
                 len: table.len(),
             };
             return Self {
+                first_axis: first,
+                unit: table.len() / sizes.get(first).copied().unwrap_or(1).max(1),
                 table,
                 blocks: vec![block],
             };
@@ -56,17 +71,30 @@ impl Fold {
         // Blocks of about equal length: a last block of a few terms would cost a pass over all
         // tiles.
         let n_blocks = sizes[cut].div_ceil(BLOCK / len);
-        let n = sizes[cut].div_ceil(n_blocks);
+        let is_guarded = guards.iter().any(|guard| guard.map.stride(whole) != 0);
+        let n = if is_guarded {
+            1
+        } else {
+            sizes[cut].div_ceil(n_blocks)
+        };
+        let (first_axis, unit) = match sizes.get(whole) {
+            Some(size) if n == 1 => (whole, len / size),
+            _ => (cut, len),
+        };
         table = steps(n, strides(cut))
             .flat_map(|step| table.iter().map(move |&term| sum(step, term)))
             .collect();
-        let outer = points(first..cut, sizes, strides);
-        let blocks = outer.iter().flat_map(|&start| {
+        let outer = points(first..cut, sizes, strides).into_iter().enumerate();
+        let outer_axes: Vec<usize> = (0..cut - first).collect();
+        let blocks = outer.flat_map(|(number, start)| {
+            let mut at = vec![0; cut - first];
+            set_index(&mut at, &outer_axes, &sizes[first..], number);
             (0..sizes[cut]).step_by(n).map(move |index| {
                 let [row, lane] =
                     strides(cut).map(|stride| stride.wrapping_mul(index.cast_signed()));
                 Block {
                     start: sum(start, [row, lane]),
+                    index: [&at[..], &[index]].concat(),
                     len: n.min(sizes[cut] - index) * len,
                 }
             })
@@ -74,6 +102,8 @@ impl Fold {
         Self {
             blocks: blocks.collect(),
             table,
+            first_axis,
+            unit,
         }
     }
 
@@ -143,7 +173,7 @@ mod tests {
                 offset: 0,
                 strides: vec![stride],
             };
-            Fold::new(&[512], 0, [&map(1), &map(stride)]).crowds(4, n_lanes)
+            Fold::new(&[512], 0, [&map(1), &map(stride)], &[]).crowds(4, n_lanes)
         };
         // Dense rows fill all sets equally, although 512 rows are larger than the cache.
         assert!(!crowds(16, 16));

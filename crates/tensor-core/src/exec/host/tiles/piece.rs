@@ -11,6 +11,7 @@ use super::super::lanes::LaneType;
 use super::super::vector::Vector;
 use super::fold::Fold;
 use super::kernel::{MAX_LANES, MAX_ROWS, Sums, Tile};
+use super::padding::Patterns;
 use super::reducer::Reducer;
 use super::terms::Terms;
 
@@ -30,6 +31,8 @@ pub(super) struct Piece<'a, F: Reducer> {
     pub(super) batches: Vec<[isize; 3]>,
     /// For each row: the position in its operand, and the distance in the output.
     pub(super) rows: Vec<[isize; 2]>,
+    /// The patterns of the rows, if padding is left out of the sums.
+    pub(super) patterns: Option<Patterns<'a>>,
     /// For each run of neighbouring lanes: the position in their operand, and the distance in the
     /// output.
     pub(super) runs: Vec<[isize; 2]>,
@@ -59,58 +62,67 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let mut sums = [self.reducer.start(); MAX_ROWS * MAX_LANES];
-        let (fold, batches, runs) = (
-            self.fold,
+        let fold = self.fold;
+        let (batches, runs, rows, patterns) = (
             std::mem::take(&mut self.batches),
             std::mem::take(&mut self.runs),
+            std::mem::take(&mut self.rows),
+            self.patterns.take(),
         );
         let width = F::In::n_lanes::<S>();
-        let packs = self.packs && self.rows.len() >= PACKED_ROWS;
+        let packs = self.packs && rows.len() >= PACKED_ROWS;
         let mut packed = Packed::<F::In>::default();
         if packs {
             packed = Packed::new(&fold.table, Self::max_vectors::<S>() * width);
         }
+        if patterns.is_some() {
+            // The first block may have no terms for some rows.
+            let nothing = self.reducer.result(self.reducer.start());
+            self.out.fill(nothing);
+        }
+        let mut grouped: Vec<[isize; 2]> = Vec::new();
         for (number, block) in fold.blocks.iter().enumerate() {
             // A test of early results costs little, because it ends at the first that is not final.
-            let rows = self.out.chunks(self.row_len.max(1));
-            let mut results = rows.flat_map(|row| &row[self.first_lane..]);
+            let out_rows = self.out.chunks(self.row_len.max(1));
+            let mut results = out_rows.flat_map(|row| &row[self.first_lane..]);
             if number > 0 && results.all(|&result| self.reducer.is_final(result)) {
                 break;
             }
             let terms = Terms::new(&fold.table[..block.len]);
             let packed_terms = packs.then(|| Terms::new(&packed.table[..block.len]));
-            let mut step = Step {
-                simd,
-                terms: &terms,
-                packed_terms: packed_terms.as_ref(),
-                packed: &mut packed.lanes,
-                combines: number > 0,
-                row_shift: 0,
-                piece: &mut self,
-                sums: &mut sums,
-            };
-            for &[in_rows, in_lanes, in_out] in &batches {
-                step.row_shift = block.start[0].wrapping_add(in_rows);
-                for &[start, base] in &runs {
-                    let start = start.wrapping_add(block.start[1]).wrapping_add(in_lanes);
-                    let n_lanes = step.piece.lanes.len();
-                    let mut first = 0;
-                    while first < n_lanes {
-                        let lanes = |n: usize| Lanes {
-                            start: start.wrapping_add(first.cast_signed()),
-                            base: base.wrapping_add(in_out),
-                            first,
-                            n,
-                        };
-                        let rest = n_lanes - first;
-                        let widest = Self::max_vectors::<S>() * width;
-                        let n = if rest >= widest && step.are_whole(&lanes(widest)) {
-                            widest
-                        } else {
-                            rest.min(2 * width)
-                        };
-                        step.all_rows(&lanes(n));
-                        first += n;
+            let all = patterns.as_ref().map_or_else(
+                || vec![(0..block.len, 0..rows.len())],
+                |patterns| patterns.terms_of_rows(fold, number),
+            );
+            // The rows with the same terms.
+            for group in all.chunk_by(|(a, _), (b, _)| a == b) {
+                let part = group[0].0.clone();
+                let rows = match group {
+                    [(_, range)] => &rows[range.clone()],
+                    _ => {
+                        grouped.clear();
+                        let ranges = group.iter().map(|(_, range)| range.clone());
+                        ranges.for_each(|range| grouped.extend_from_slice(&rows[range]));
+                        &grouped
+                    }
+                };
+                let packed_part = packed_terms.map(|terms| terms.part(part.clone()));
+                let mut step = Step {
+                    simd,
+                    rows,
+                    terms: &terms.part(part),
+                    packed_terms: packed_part.as_ref(),
+                    packed: &mut packed.lanes,
+                    combines: number > 0,
+                    row_shift: 0,
+                    piece: &mut self,
+                    sums: &mut sums,
+                };
+                for &[in_rows, in_lanes, in_out] in &batches {
+                    step.row_shift = block.start[0].wrapping_add(in_rows);
+                    for &[start, base] in &runs {
+                        let start = start.wrapping_add(block.start[1]).wrapping_add(in_lanes);
+                        step.all_lanes(start, base.wrapping_add(in_out));
                     }
                 }
             }
@@ -154,6 +166,7 @@ impl<T: LaneType> Packed<T> {
 /// The tiles of one block of terms.
 struct Step<'s, 'a, F: Reducer, S> {
     simd: S,
+    rows: &'s [[isize; 2]],
     terms: &'s Terms<'a>,
     /// The terms of packed lanes; `None` if lanes are read in place.
     packed_terms: Option<&'s Terms<'s>>,
@@ -171,7 +184,7 @@ struct Step<'s, 'a, F: Reducer, S> {
 /// because a tile of 4 rows takes about as long as two single rows.
 macro_rules! tiles {
     ($step:ident, $lanes:ident, $terms:ident, $vectors:literal, $partial:literal) => {{
-        let n_rows = $step.piece.rows.len();
+        let n_rows = $step.rows.len();
         let mut row = 0;
         while n_rows - row >= 4 {
             $step.tile::<4, $vectors, $partial>(row, 0, $lanes, $terms);
@@ -191,7 +204,7 @@ macro_rules! tiles {
     ) => {{
         let mut row = 0;
         $(
-            while $step.piece.rows.len() - row >= $n_rows {
+            while $step.rows.len() - row >= $n_rows {
                 $step.tile::<$n_rows, $vectors, $partial>(row, 0, $lanes, $terms);
                 row += $n_rows;
             }
@@ -200,6 +213,30 @@ macro_rules! tiles {
 }
 
 impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
+    /// Computes all rows of all lanes of a run.
+    #[inline(always)]
+    fn all_lanes(&mut self, start: isize, base: isize) {
+        let widest = Piece::<F>::max_vectors::<S>() * F::In::n_lanes::<S>();
+        let n_lanes = self.piece.lanes.len();
+        let mut first = 0;
+        while first < n_lanes {
+            let lanes = |n: usize| Lanes {
+                start: start.wrapping_add(first.cast_signed()),
+                base,
+                first,
+                n,
+            };
+            let rest = n_lanes - first;
+            let n = if rest >= widest && self.are_whole(&lanes(widest)) {
+                widest
+            } else {
+                rest.min(2 * F::In::n_lanes::<S>())
+            };
+            self.all_rows(&lanes(n));
+            first += n;
+        }
+    }
+
     /// Returns whether the vectors of some lanes are inside the array at all terms.
     #[inline(always)]
     fn are_whole(&self, lanes: &Lanes) -> bool {
@@ -265,7 +302,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         [terms, ends]: [&Terms<'_>; 2],
     ) {
         let piece = &mut *self.piece;
-        let Some(rows) = piece.rows[row..].first_chunk::<R>() else {
+        let Some(rows) = self.rows[row..].first_chunk::<R>() else {
             return;
         };
         let (lanes_in, lane_start) = match self.packed_terms {

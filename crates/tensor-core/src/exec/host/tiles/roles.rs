@@ -23,6 +23,8 @@ const ROW_UNIT: usize = 12;
 pub(super) struct Roles {
     /// The operand of the rows, and that of the lanes.
     pub(super) operands: [Operand; 2],
+    /// The number of the factor that is the operand of the rows.
+    pub(super) row_factor: usize,
     pub(super) batch: Vec<usize>,
     pub(super) rows: Vec<usize>,
     /// The axes of which each index is a run of neighbouring lanes.
@@ -46,9 +48,10 @@ impl Roles {
             (source(1, pairs.factors[1]), &pairs.own[1]),
         ];
         let mut candidates = Vec::new();
-        for (lanes, rows) in [(1, 0), (0, 1)] {
-            let [lanes, rows] = [lanes, rows].map(|factor| factors[factor]);
+        for (lanes, row_factor) in [(1, 0), (0, 1)] {
+            let [lanes, rows] = [lanes, row_factor].map(|factor| factors[factor]);
             let case = Case {
+                row_factor,
                 nest,
                 sizes: &sizes,
                 batch: &pairs.batch,
@@ -143,6 +146,7 @@ struct Case<'a> {
     nest: &'a LoopNest,
     sizes: &'a [usize],
     batch: &'a [usize],
+    row_factor: usize,
     /// The factors with the axes of their own.
     rows: (Source<'a>, &'a Vec<usize>),
     lanes: (Source<'a>, &'a Vec<usize>),
@@ -184,6 +188,7 @@ impl Case<'_> {
             }
             let roles = Roles {
                 operands: [rows_in, lanes_in],
+                row_factor: self.row_factor,
                 batch: self.batch.to_vec(),
                 rows: self.rows.1.clone(),
                 runs,

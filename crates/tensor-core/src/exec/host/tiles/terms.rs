@@ -1,11 +1,13 @@
 //! The terms of the sums of a tile, and the check that their positions are inside the operands.
 
+use std::ops::Range;
+
 /// The terms of a sum: the distance of each from the start of a row, and from the start of the
 /// lanes.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     distances: &'a [[isize; 2]],
-    /// The lowest and the highest distance in both operands.
+    /// The lowest and the highest distance in both operands, or numbers below and above.
     reach: [[isize; 2]; 2],
 }
 
@@ -24,6 +26,14 @@ impl<'a> Terms<'a> {
             *reach = [all().min().unwrap_or(0), all().max().unwrap_or(0)];
         }
         Self { distances, reach }
+    }
+
+    /// Returns some of the terms. Their reach is not determined again.
+    pub(super) fn part(self, terms: Range<usize>) -> Self {
+        Self {
+            distances: &self.distances[terms],
+            ..self
+        }
     }
 
     /// Returns the distances of the terms.

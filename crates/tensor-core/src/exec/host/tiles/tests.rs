@@ -630,3 +630,57 @@ fn few_rows_are_divided_along_the_lanes() {
     let (axis, n) = tiles.unwrap().cut;
     assert!(axis == 1 && n < 20_000 / 2, "{axis}, {n}");
 }
+
+/// Returns the products of windows of images with filters, both with the channels last.
+fn windows_by_filters(
+    images: &Tensor,
+    filters: &Tensor,
+    [taps, step]: [usize; 2],
+    [before, after]: [usize; 2],
+) -> Tensor {
+    let padded = images.pad(1, before, after, 0.0).pad(2, before, after, 0.0);
+    let windows = padded.window(1, taps, step).window(2, taps, step);
+    // The order of the layers for images: channels are the last axis of a filter.
+    let windows = windows.permute(&[0, 1, 2, 4, 5, 3]);
+    einsum("nyxijc,ijco->nyxo", &[&windows, filters])
+}
+
+#[test]
+fn padding_is_left_out_of_the_products_of_several_images() {
+    for (n, size, channels, taps, step, paddings) in [
+        (7, 5, 3, 3, 1, [1, 1]),
+        (6, 6, 70, 3, 1, [1, 1]),
+        (13, 4, 200, 3, 1, [2, 1]),
+        (7, 6, 130, 3, 2, [1, 0]),
+        (6, 3, 20, 5, 1, [4, 4]),
+        (6, 2, 64, 5, 1, [6, 0]),
+    ] {
+        let images = whole(&[n, size, size, channels], 1, DType::F32);
+        let filters = whole(&[taps, taps, channels, 20], 2, DType::F32);
+        let result = windows_by_filters(&images, &filters, [taps, step], paddings);
+        let name = format!("{n} images of {size}² x {channels}, {taps} taps, {paddings:?}");
+        let (nest, inputs) = reduction_of(&name, &result);
+        let inputs = host_inputs(&inputs).unwrap();
+        let lens: Vec<_> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
+        let tiles = tiles_of(&nest, &lens).unwrap();
+        assert!(tiles.padding.is_some(), "{name}: {tiles:?}");
+        check(&name, &result);
+        let weight = whole(result.shape().unwrap(), 3, DType::F32);
+        let gradient = grad(&(&result * &weight).sum(..), &[&images]).unwrap();
+        is_same(&name, &gradient[0]);
+    }
+}
+
+#[test]
+fn a_filter_that_is_not_finite_meets_the_padding() {
+    for number in [f32::INFINITY, f32::NAN] {
+        let images = whole(&[7, 5, 5, 64], 1, DType::F32);
+        let mut filters: Vec<f32> = (0..9 * 64 * 20).map(|i| (i % 5) as f32).collect();
+        filters[40] = number;
+        let filters = Tensor::from_vec(&[3, 3, 64, 20], filters);
+        let result = windows_by_filters(&images, &filters, [3, 1], [1, 1]);
+        is_same("filters", &result);
+        let corner = result.eval::<f32>(&Host::new()).unwrap()[[0, 0, 0, 0]];
+        assert!(corner.is_nan(), "0 times {number} is {corner}");
+    }
+}
