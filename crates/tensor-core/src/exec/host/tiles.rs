@@ -89,6 +89,19 @@ enum End {
     Rest(Bytecode),
 }
 
+impl End {
+    /// Compiles the values of a nest that follow a fold.
+    fn new(nest: &LoopNest, fold: ValueId) -> Self {
+        let layout = IndexMap::in_order(&nest.domain);
+        let epilogue = || epilogue_of(nest, &[fold], &layout);
+        if nest.dtype() != nest.dtypes[fold.0] {
+            return Self::Rest(Bytecode::compile(&epilogue()));
+        }
+        let follows = fold != nest.result();
+        Self::InPlace(follows.then(|| Bytecode::in_place(&epilogue())))
+    }
+}
+
 impl Tiles {
     /// Chooses the roles of the factors and the division of the output, for inputs of the given
     /// types and lengths. Returns `None` if a guard belongs to no axis of an array, if the factors
@@ -112,24 +125,26 @@ impl Tiles {
             n_vector_lanes,
             copy_len: elements.saturating_mul(MAX_GROWTH),
         };
-        let roles = Roles::cheapest(nest, pairs, &guards, limits)?;
+        let mut roles = Roles::cheapest(nest, pairs, &guards, limits)?;
         let maps = [&roles.operands[0].map, &roles.operands[1].map];
-        let sum = pairs.folded;
-        let layout = IndexMap::in_order(&nest.domain);
-        let end = if nest.dtype() == nest.dtypes[sum.0] {
-            let follows = sum != nest.result();
-            let epilogue = || Bytecode::in_place(&epilogue_of(nest, &[sum], &layout));
-            End::InPlace(follows.then(epilogue))
-        } else {
-            End::Rest(Bytecode::compile(&epilogue_of(nest, &[sum], &layout)))
-        };
+        let end = End::new(nest, pairs.folded);
         let row_guards = match pairs.is_float_product() {
             true => &guards[roles.row_factor][..],
             false => &[],
         };
-        let fold = Fold::new(&sizes, n_domain, maps, row_guards);
+        let mut fold = Fold::new(&sizes, n_domain, maps, row_guards);
         let axes = [&roles.rows[..], &roles.batch];
         let padding = Padding::new(row_guards, &fold, &sizes, n_domain, axes);
+        // Rows whose padding is never read need no copy with a border.
+        let is_unread = padding
+            .as_ref()
+            .is_some_and(|padding| padding.covers(row_guards));
+        if is_unread && finite.contains(&roles.operands[1].input) {
+            let factor = pairs.factors[roles.row_factor];
+            roles.operands[0] = Source::new(nest, factor, &[], &sizes).in_place()?;
+            let maps = [&roles.operands[0].map, &roles.operands[1].map];
+            fold = Fold::new(&sizes, n_domain, maps, row_guards);
+        }
         let cut_of_patterns = padding.as_ref().and_then(|padding| padding.cut(&sizes));
         let cut = cut_of_patterns.unwrap_or_else(|| roles.cut(&sizes, n_domain, n_vector_lanes));
         let n_lanes = len_of(&roles.lanes, &sizes);

@@ -87,6 +87,11 @@ impl Padding {
         })
     }
 
+    /// Returns whether no padding is left in the sums, if the operand has these guards.
+    pub(super) fn covers(&self, guards: &[Guard]) -> bool {
+        guards.iter().all(|guard| self.guards.contains(guard))
+    }
+
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
     /// for one task: as many as the rows of a tile, or fewer if there would not be a task for each
     /// thread. Returns `None` if there would not be enough tasks of one index.

@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     distances: &'a [[isize; 2]],
-    /// The lowest and the highest distance in both operands, or numbers below and above.
+    /// The lowest and the highest distance in both operands.
     reach: [[isize; 2]; 2],
 }
 
@@ -28,12 +28,12 @@ impl<'a> Terms<'a> {
         Self { distances, reach }
     }
 
-    /// Returns some of the terms. Their reach is not determined again.
+    /// Returns some of the terms.
     pub(super) fn part(self, terms: Range<usize>) -> Self {
-        Self {
-            distances: &self.distances[terms],
-            ..self
+        if terms == (0..self.distances.len()) {
+            return self;
         }
+        Self::new(&self.distances[terms])
     }
 
     /// Returns the distances of the terms.
