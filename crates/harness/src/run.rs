@@ -95,6 +95,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         sites.push(Site::from_adapter(variant.adapter));
         entries.push(ReadyEntry::new(
             variant.extent,
+            None,
             is_user_executor(variant.executor),
             variant.start,
             &workload,
@@ -127,7 +128,8 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
                 let whole = workload.whole;
                 let extent = job.part.map_or(whole, |part| whole.of_part(part));
                 sites.push(job.site());
-                entries.push(ReadyEntry::new(extent, false, start, &workload));
+                let name = Some(job.library);
+                entries.push(ReadyEntry::new(extent, name, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -285,7 +287,7 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 mod tests {
     use super::*;
     use crate::record::{Check, Findings};
-    use crate::workload::{OutputElement, Portion, Work};
+    use crate::workload::{Output, OutputElement, Portion, Work};
     use std::cell::Cell;
     use tensor_core::compare::{Tolerance, compare};
 
@@ -382,6 +384,54 @@ mod tests {
         esac; done"#;
 
     #[cfg(unix)]
+    fn shell_rival() -> Vec<crate::rivals::BaselineArguments<'static>> {
+        let script = crate::rivals::Script {
+            name: "shell",
+            text: SHELL,
+            imports: &[],
+            case: None,
+        };
+        crate::rivals::BaselineArguments::each(&["shell"], script, &[], &[])
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_rival_with_a_check_of_its_own_is_judged_by_it_alone() {
+        let whole = Extent::new(Work::Games(10.0), 1.0);
+        let check = |expected: f32| {
+            move |result: &Output| {
+                compare(
+                    f32::from_output(result)?,
+                    vec![expected],
+                    &Tolerance::exact(),
+                )?;
+                Ok(())
+            }
+        };
+        let check_of = |rival: &'static str, of_variants: f32, of_rival: f32| {
+            let host = Variant::on_cpu("host", whole, 1, move |out: &mut Vec<f32>| {
+                out.fill(of_variants);
+                Ok(())
+            });
+            let workload = Workload::new(whole, move |result, _| check(of_variants)(result))
+                .with_variants([host])
+                .with_rivals(shell_rival())
+                .with_rival_check(rival, check(of_rival));
+            let setting = Setting {
+                python: Some(Path::new("sh")),
+                ..Setting::default()
+            };
+            let rows = run(&id("own check"), workload, &setting).rows;
+            assert_eq!(rows[0].check, Check::Ok);
+            rows[0].rivals["shell"].check.clone()
+        };
+        // The result of the rival is 3.
+        assert_eq!(check_of("shell", 4.0, 3.0), Check::Ok);
+        assert!(matches!(check_of("shell", 3.0, 4.0), Check::Failed(_)));
+        assert!(matches!(check_of("another", 4.0, 3.0), Check::Failed(_)));
+    }
+
+    #[cfg(unix)]
     #[test]
     fn a_rival_that_does_a_part_is_judged_and_rated_by_it() {
         let part = Portion { rows: 1, of: 10 };
@@ -390,13 +440,7 @@ mod tests {
             work: Work::Games(10.0),
             bytes: 1.0,
         };
-        let script = crate::rivals::Script {
-            name: "shell",
-            text: SHELL,
-            imports: &[],
-            case: None,
-        };
-        let mut rivals = crate::rivals::BaselineArguments::each(&["shell"], script, &[], &[]);
+        let mut rivals = shell_rival();
         rivals[0].part = Some(part);
         let host = Variant::on_cpu("host", whole, 10, |out: &mut Vec<f32>| {
             out.fill(3.0);

@@ -224,6 +224,12 @@ pub struct Workload<'a> {
         reason = "a boxed closure is clearer here than a type alias"
     )]
     pub check: Box<dyn Fn(&Output, Portion) -> Result<()> + 'a>,
+    /// Checks that replace `check` for the rivals of these names: those that compute in fewer bits.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a boxed closure is clearer here than a type alias"
+    )]
+    pub rival_checks: Vec<(&'static str, Box<dyn Fn(&Output) -> Result<()> + 'a>)>,
 }
 
 impl<'a> Workload<'a> {
@@ -240,6 +246,7 @@ impl<'a> Workload<'a> {
             findings: None,
             figure: None,
             check: Box::new(check),
+            rival_checks: Vec::new(),
         }
     }
 
@@ -267,6 +274,30 @@ impl<'a> Workload<'a> {
     #[must_use]
     pub fn with_rivals(self, rivals: Vec<BaselineArguments<'a>>) -> Self {
         Self { rivals, ..self }
+    }
+
+    /// Returns this workload with another check for the rival of a name, which computes in fewer
+    /// bits than the variants.
+    #[must_use]
+    pub fn with_rival_check(
+        mut self,
+        rival: &'static str,
+        check: impl Fn(&Output) -> Result<()> + 'a,
+    ) -> Self {
+        self.rival_checks.push((rival, Box::new(check)));
+        self
+    }
+
+    /// Compares a result with the oracle: that of a variant, or of the rival of a name.
+    ///
+    /// # Errors
+    /// The error of the check.
+    pub fn judge(&self, rival: Option<&str>, result: &Output, part: Portion) -> Result<()> {
+        let mut own = self.rival_checks.iter();
+        match own.find(|(name, _)| rival == Some(*name)) {
+            Some((_, check)) => check(result),
+            None => (self.check)(result, part),
+        }
     }
 
     /// Returns this workload with a list of parts that are left out on this machine.

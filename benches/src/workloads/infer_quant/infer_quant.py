@@ -1,5 +1,8 @@
 """Inference of the float network 32C5-P2-64C5-P2-512-10 in PyTorch and OpenVINO, on one thread.
 
+`openvino-int8` quantizes weights per filter and the inputs of each layer, whose ranges are those of
+the images, to 8 bits.
+
 The arrays are 8-bit codes in f32 and all numbers of the network, in our layouts; weights are
 permuted to the library's before the run. The result is the scores of all images.
 """
@@ -60,9 +63,26 @@ def in_torch(torch, library, arrays):
     return lambda: scores(codes)
 
 
-def in_openvino(np, openvino, arrays):
+def model_of(np, openvino, arrays, ranges, with_inputs):
+    """Returns the model, in int8 if there are ranges of the inputs of its layers. With `with_inputs`, these inputs
+    are results as well."""
     opset = openvino.opset8
     parameter = opset.parameter(list(arrays["codes"].shape), np.float32)
+    inputs = []
+
+    def operands(x, name):
+        """Returns the input and the weights of a layer."""
+        weights = arrays[name]
+        inputs.append(x)
+        if not ranges:
+            return x, opset.constant(weights)
+        low, high = ranges[len(inputs) - 1]
+        high_of_weights = np.abs(weights).reshape(len(weights), -1).max(1)
+        high_of_weights = high_of_weights.reshape(-1, *[1] * (weights.ndim - 1))
+        weights = opset.fake_quantize(
+            opset.constant(weights), -high_of_weights, high_of_weights, -high_of_weights, high_of_weights, 255
+        )
+        return opset.fake_quantize(x, low, high, low, high, 256), weights
 
     def rows(numbers, axes):
         return numbers.reshape(1, -1, *[1] * axes)
@@ -73,7 +93,7 @@ def in_openvino(np, openvino, arrays):
         return opset.relu(opset.add(opset.multiply(x, rows(factor, axes)), rows(beta - mean * factor, axes)))
 
     def conv(x, name):
-        return opset.convolution(x, arrays[name], [1, 1], [0, 0], [0, 0], [1, 1])
+        return opset.convolution(*operands(x, name), [1, 1], [0, 0], [0, 0], [1, 1])
 
     def pool(x):
         return opset.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2]).output(0)
@@ -82,12 +102,29 @@ def in_openvino(np, openvino, arrays):
     x = norm(pool(conv(x, "conv1_weight")), 1, 2)
     x = norm(pool(conv(x, "conv2_weight")), 2, 2)
     x = opset.reshape(x, [len(arrays["codes"]), 1024], False)
-    x = norm(opset.matmul(x, arrays["hidden_weight"], False, True), 3, 0)
-    x = opset.add(opset.matmul(x, arrays["classes_weight"], False, True), rows(arrays["classes_bias"], 0))
-    model = openvino.Model([x], [parameter])
+    x = norm(opset.matmul(*operands(x, "hidden_weight"), False, True), 3, 0)
+    x = opset.add(opset.matmul(*operands(x, "classes_weight"), False, True), rows(arrays["classes_bias"], 0))
+    return openvino.Model([x, *inputs] if with_inputs else [x], [parameter])
+
+
+def in_openvino(np, openvino, library, arrays):
     settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
-    request.set_input_tensor(openvino.Tensor(arrays["codes"]))
+    core = openvino.Core()
+
+    def started(ranges, with_inputs):
+        model = model_of(np, openvino, arrays, ranges, with_inputs)
+        request = core.compile_model(model, "CPU", settings).create_infer_request()
+        request.set_input_tensor(openvino.Tensor(arrays["codes"]))
+        return request
+
+    ranges = []
+    if library == "openvino-int8":
+        request = started([], True)
+        request.infer()
+        for number in range(1, 5):
+            values = request.get_output_tensor(number).data
+            ranges.append((values.min(), values.max()))
+    request = started(ranges, False)
 
     def work():
         request.infer()
@@ -106,7 +143,7 @@ args = parser.parse_args()
 try:
     import numpy as np
 
-    if args.library == "openvino":
+    if args.library.startswith("openvino"):
         import openvino
         import openvino.opset8
     else:
@@ -115,8 +152,8 @@ except ImportError as error:
     protocol.missing(say, error)
 
 arrays = read(np, args)
-if args.library == "openvino":
-    work = in_openvino(np, openvino, arrays)
+if args.library.startswith("openvino"):
+    work = in_openvino(np, openvino, args.library, arrays)
 else:
     work = in_torch(torch, args.library, arrays)
 version = importlib.metadata.version(args.library.split("-")[0])

@@ -10,7 +10,8 @@
 //! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
 //! Accuracy: the scores of `N_CHECKED` images, from the first to the last, are those of the
 //! reference executor within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite, and
-//! with MNIST's images, `LEAST_RIGHT` of the images must be classified correctly.
+//! with MNIST's images, `LEAST_RIGHT` of the images must be classified correctly. The scores of the
+//! rival `INT8` are rounded: they may differ by `INT8_ERROR` of the largest.
 //! Source: the class-project notes on low-bit nets.
 
 use crate::low_bit::{self, FLOAT};
@@ -49,6 +50,10 @@ const ABSOLUTE: f64 = 1e-4;
 /// The fraction of MNIST's test images that networks with levels must classify correctly.
 const LEAST_RIGHT: f64 = 0.97;
 const N_CLASSES: usize = 10;
+/// The rival that computes in 8 bits, and the largest error of its scores, as a fraction of the
+/// largest score.
+const INT8: &str = "openvino-int8";
+const INT8_ERROR: f64 = 0.05;
 
 /// Returns the tasks.
 pub fn tasks(images: &Rc<LazyImages>) -> Vec<Task> {
@@ -173,25 +178,31 @@ impl Inference {
         })
     }
 
-    fn check(&self, result: &Output) -> Result<()> {
-        let result = f32::from_output(result)?;
+    /// Compares the scores of the checked images with the expected scores.
+    fn compare(&self, scores: &[f32], tolerance: &Tolerance) -> Result<()> {
         let expected = self.images.len() * N_CLASSES;
         ensure!(
-            result.len() == expected,
+            scores.len() == expected,
             "result has {} elements (expected {expected})",
-            result.len()
+            scores.len()
         );
-        let tolerance = Tolerance::relative(TOLERANCE).or_absolute(ABSOLUTE);
         let checked = self.checked().into_iter();
         let checked = checked.flat_map(|image| {
             let first = image as usize * N_CLASSES;
-            result[first..first + N_CLASSES].iter().copied()
+            scores[first..first + N_CLASSES].iter().copied()
         });
         compare(
             &checked.collect::<Vec<f32>>()[..],
             &self.expected[..],
-            &tolerance,
+            tolerance,
         )?;
+        Ok(())
+    }
+
+    fn check(&self, result: &Output) -> Result<()> {
+        let result = f32::from_output(result)?;
+        let tolerance = Tolerance::relative(TOLERANCE).or_absolute(ABSOLUTE);
+        self.compare(result, &tolerance)?;
         ensure!(
             result.iter().all(|score| score.is_finite()),
             "a score is not finite"
@@ -213,6 +224,13 @@ impl Inference {
         Ok(())
     }
 
+    /// Compares the scores of the rival in 8 bits.
+    fn check_int8(&self, result: &Output) -> Result<()> {
+        let largest = self.expected.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+        let tolerance = Tolerance::exact().or_absolute(INT8_ERROR * largest);
+        self.compare(f32::from_output(result)?, &tolerance)
+    }
+
     fn rivals(&self) -> Vec<BaselineArguments<'_>> {
         let arrays = self.arrays.iter();
         let arrays: Vec<(&str, &[f32])> = arrays
@@ -221,7 +239,13 @@ impl Inference {
         if arrays.is_empty() {
             return Vec::new();
         }
-        let libraries = ["torch", "torch-channels-last", "torch-compile", "openvino"];
+        let libraries = [
+            "torch",
+            "torch-channels-last",
+            "torch-compile",
+            "openvino",
+            INT8,
+        ];
         let sizes = [("batch", self.images.len())];
         BaselineArguments::each(&libraries, script!("infer_quant.py"), &sizes, &arrays)
     }
@@ -271,5 +295,6 @@ impl Problem for Inference {
             .with_variants([on_host.with_note("one thread".to_owned())])
             .with_variants(gpus.iter().map(on_device))
             .with_rivals(self.rivals())
+            .with_rival_check(INT8, |result| self.check_int8(result))
     }
 }

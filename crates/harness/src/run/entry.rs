@@ -23,6 +23,8 @@ const LONGEST_REPEATED_S: f64 = 4.0;
 /// A contestant that is ready to take turns.
 pub(super) struct ReadyEntry<'a> {
     pub(super) extent: Extent,
+    /// The name of a rival; `None` for a variant.
+    rival: Option<&'a str>,
     pub(super) check: Check,
     /// Seconds that the start took: allocation and upload of the inputs. Only set if the
     /// contestant's timer is not the host's clock.
@@ -56,12 +58,14 @@ impl<'a> ReadyEntry<'a> {
     /// these steps becomes the entry's check.
     pub(super) fn new(
         extent: Extent,
+        rival: Option<&'a str>,
         compared: bool,
         start: impl FnOnce() -> Result<Box<dyn Implementation + 'a>>,
         workload: &Workload<'_>,
     ) -> Self {
         let mut entry = Self {
             extent,
+            rival,
             check: Check::Ok,
             upload_s: None,
             first_call_s: None,
@@ -134,7 +138,7 @@ impl<'a> ReadyEntry<'a> {
 
     /// Compares a result with the oracle, and stores its curve and figure if it is correct.
     fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
-        (workload.check)(result, self.extent.part)?;
+        workload.judge(self.rival, result, self.extent.part)?;
         self.curve = Curve::from_output(result, workload.n_losses);
         if let (Some(findings), true) = (&workload.findings, self.compared) {
             self.findings = findings(result)?;
@@ -329,7 +333,7 @@ mod tests {
             rows: share,
             of: 10,
         };
-        let mut entry = ReadyEntry::new(Extent { part, ..whole }, true, start, &workload);
+        let mut entry = ReadyEntry::new(Extent { part, ..whole }, None, true, start, &workload);
         for round in 0..N_ROUNDS {
             entry.take_turn(round);
         }
