@@ -5,11 +5,12 @@
 //! sums of blocks are added in order. The blocks depend on the nest alone, and so do the bits of a
 //! sum.
 
-use super::super::factor::set_index;
 use crate::ir::{Guard, IndexMap};
 
 /// The maximum number of terms of a block. The lanes of a block then stay in a cache.
 const BLOCK: usize = 512;
+/// The minimum number of terms of a block that is shorter only to leave out padding.
+const SHORT_BLOCK: usize = 128;
 
 /// The terms of a sum.
 #[derive(Debug)]
@@ -18,6 +19,9 @@ pub(super) struct Fold {
     /// that of the lanes.
     pub(super) table: Vec<[isize; 2]>,
     pub(super) blocks: Vec<Block>,
+    /// The axis of which each block has some indices, and their number; `None` if there is one
+    /// block.
+    cut: Option<(usize, usize)>,
     /// The first axis along which a block has several indices, and the number of terms of an index.
     pub(super) first_axis: usize,
     pub(super) unit: usize,
@@ -28,8 +32,6 @@ pub(super) struct Fold {
 pub(super) struct Block {
     /// The distances of the first term of the block from the first term of the sum.
     pub(super) start: [isize; 2],
-    /// The index of the first term along the reduced axes; 0 along axes that are left out.
-    pub(super) index: Vec<usize>,
     /// The number of terms: a prefix of the table.
     pub(super) len: usize,
 }
@@ -37,7 +39,7 @@ pub(super) struct Block {
 impl Fold {
     /// Divides the reduced axes, which are those from `first` on. `maps` are those of the rows and
     /// of the lanes, and `guards` those of the rows: if one depends on the first axis that blocks
-    /// cover as a whole, each block has one index of the axis before.
+    /// cover as a whole, each block has one index of the axis before, unless blocks would be short.
     pub(super) fn new(
         sizes: &[usize],
         first: usize,
@@ -56,10 +58,10 @@ impl Fold {
         if whole == first {
             let block = Block {
                 start: [0; 2],
-                index: Vec::new(),
                 len: table.len(),
             };
             return Self {
+                cut: None,
                 first_axis: first,
                 unit: table.len() / sizes.get(first).copied().unwrap_or(1).max(1),
                 table,
@@ -72,7 +74,7 @@ impl Fold {
         // tiles.
         let n_blocks = sizes[cut].div_ceil(BLOCK / len);
         let is_guarded = guards.iter().any(|guard| guard.map.stride(whole) != 0);
-        let n = if is_guarded {
+        let n = if is_guarded && len >= SHORT_BLOCK {
             1
         } else {
             sizes[cut].div_ceil(n_blocks)
@@ -84,17 +86,13 @@ impl Fold {
         table = steps(n, strides(cut))
             .flat_map(|step| table.iter().map(move |&term| sum(step, term)))
             .collect();
-        let outer = points(first..cut, sizes, strides).into_iter().enumerate();
-        let outer_axes: Vec<usize> = (0..cut - first).collect();
-        let blocks = outer.flat_map(|(number, start)| {
-            let mut at = vec![0; cut - first];
-            set_index(&mut at, &outer_axes, &sizes[first..], number);
+        let outer = points(first..cut, sizes, strides);
+        let blocks = outer.iter().flat_map(|&start| {
             (0..sizes[cut]).step_by(n).map(move |index| {
                 let [row, lane] =
                     strides(cut).map(|stride| stride.wrapping_mul(index.cast_signed()));
                 Block {
                     start: sum(start, [row, lane]),
-                    index: [&at[..], &[index]].concat(),
                     len: n.min(sizes[cut] - index) * len,
                 }
             })
@@ -102,9 +100,26 @@ impl Fold {
         Self {
             blocks: blocks.collect(),
             table,
+            cut: Some((cut, n)),
             first_axis,
             unit,
         }
+    }
+
+    /// Returns the distance of the first term of each block from the first term of the sum by a map.
+    /// `first` is the first reduced axis.
+    pub(super) fn starts(&self, sizes: &[usize], first: usize, map: &IndexMap) -> Vec<isize> {
+        let Some((cut, n)) = self.cut else {
+            return vec![0];
+        };
+        let outer = points(first..cut, sizes, |axis| [map.stride(axis)]);
+        let starts = outer.iter().flat_map(|&[start]| {
+            let indices = (0..sizes[cut]).step_by(n);
+            indices.map(move |index| {
+                start.wrapping_add(map.stride(cut).wrapping_mul(index.cast_signed()))
+            })
+        });
+        starts.collect()
     }
 
     /// Returns whether the lanes of a block evict each other from the first-level cache: a set of
@@ -185,5 +200,26 @@ mod tests {
         // Windows overlap.
         assert!(!crowds(1, 64));
         assert!(!crowds(0, 64));
+    }
+
+    #[test]
+    fn guards_divide_long_blocks_and_leave_short_ones_whole() {
+        // Channels, and the taps of a filter, one of which has a guard.
+        let lens = |sizes: &[usize], guarded: usize| -> Vec<usize> {
+            let map = IndexMap::in_order(sizes);
+            let mut strides = vec![0; sizes.len()];
+            strides[guarded] = 1;
+            let guard = Guard {
+                map: IndexMap { offset: 0, strides },
+                extent: 2,
+            };
+            let fold = Fold::new(sizes, 0, [&map, &map], &[guard]);
+            let starts: Vec<isize> = fold.blocks.iter().map(|block| block.start[0]).collect();
+            assert_eq!(fold.starts(sizes, 0, &map), starts);
+            fold.blocks.iter().map(|block| block.len).collect()
+        };
+        assert_eq!(lens(&[3, 3, 64], 1), [192; 3]);
+        assert_eq!(lens(&[3, 3, 64], 0), [384, 192]);
+        assert_eq!(lens(&[300, 3, 3], 1), [450; 6]);
     }
 }

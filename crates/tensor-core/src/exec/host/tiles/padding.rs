@@ -23,8 +23,8 @@ pub(super) struct Padding {
     axes: Vec<usize>,
     /// The last row axis before them with as many indices as a tile has rows.
     free_axis: usize,
-    /// For each block of terms, the distance of the position of each guard.
-    blocks: Vec<Vec<isize>>,
+    /// For each guard, the distance of its position at the start of each block of terms.
+    starts: Vec<Vec<isize>>,
     /// The stride of each guard along the first axis of a block.
     strides: Vec<isize>,
 }
@@ -62,23 +62,16 @@ impl Padding {
             return None;
         }
         let is_of_guard = |axis: &usize| guards.iter().any(|guard| guard.map.stride(*axis) != 0);
-        let distance = |guard: &Guard, index: &[usize]| {
-            let steps = index.iter().zip(first..);
-            steps.fold(0_isize, |sum, (&index, axis)| {
-                sum.wrapping_add(guard.map.stride(axis).wrapping_mul(index.cast_signed()))
-            })
-        };
-        let blocks = fold.blocks.iter().map(|block| {
-            let distances = guards.iter().map(|guard| distance(guard, &block.index));
-            distances.collect()
-        });
+        let starts = guards
+            .iter()
+            .map(|guard| fold.starts(sizes, first, &guard.map));
         let axes: Vec<usize> = rows.iter().copied().filter(is_of_guard).collect();
         let first_of_guards = axes.iter().copied().min().unwrap_or(0);
         let is_free = |axis: &usize| rows.contains(axis) && sizes[*axis] >= TILE_ROWS;
         Some(Self {
             free_axis: (0..first_of_guards).rev().find(is_free)?,
             axes,
-            blocks: blocks.collect(),
+            starts: starts.collect(),
             strides: guards
                 .iter()
                 .map(|guard| guard.map.stride(fold.first_axis))
@@ -145,7 +138,7 @@ impl Patterns<'_> {
         for (pattern, positions) in self.positions.iter().enumerate() {
             let mut inside = 0..len;
             for (number, guard) in padding.guards.iter().enumerate() {
-                let position = positions[number].wrapping_add(padding.blocks[block][number]);
+                let position = positions[number].wrapping_add(padding.starts[number][block]);
                 let held = held(position, padding.strides[number], guard.extent, len);
                 inside = inside.start.max(held.start)..inside.end.min(held.end);
             }
