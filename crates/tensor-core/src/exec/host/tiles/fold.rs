@@ -106,8 +106,8 @@ impl Fold {
         }
     }
 
-    /// Returns the distance of the first term of each block from the first term of the sum by a map.
-    /// `first` is the first reduced axis.
+    /// Returns the distance of the first term of each block from the first term of the sum by a
+    /// map. `first` is the first reduced axis.
     pub(super) fn starts(&self, sizes: &[usize], first: usize, map: &IndexMap) -> Vec<isize> {
         let Some((cut, n)) = self.cut else {
             return vec![0];
