@@ -253,11 +253,21 @@ pub enum Error {
     },
     /// A layer at a place where a network for inference cannot have it.
     #[error(
-        "{operation}: the layer is at the wrong place (expected the order convolution or linear layer, max-pool, batch normalization, activation)"
+        "{operation}: the layer is at the wrong place (expected a convolution or linear layer, then at most one batch normalization before at most one activation, and at most one max-pool anywhere after the convolution)"
     )]
     LayerOrder {
         /// The name of the operation.
         operation: &'static str,
+    },
+    /// Levels of a channel that would have to be symmetric about 0.
+    #[error(
+        "{operation}: the levels of output {channel} are not symmetric about 0, so its weights cannot change their signs (its batch normalization has a negative factor)"
+    )]
+    OneSidedLevels {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The index of the output.
+        channel: usize,
     },
     /// A training whose values are not finite.
     #[error(

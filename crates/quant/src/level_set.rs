@@ -294,6 +294,14 @@ impl LevelSet {
         &self.codes
     }
 
+    /// Returns the code of the opposite of each level, in the order of the levels; `None` unless the
+    /// levels are symmetric about 0.
+    pub(crate) fn opposite_codes(&self) -> Option<Vec<u8>> {
+        let mut pairs = self.levels.iter().zip(self.levels.iter().rev());
+        let is_symmetric = pairs.all(|(level, other)| *level == -*other);
+        is_symmetric.then(|| self.codes.iter().rev().copied().collect())
+    }
+
     /// Returns a unit, and each level as a multiple of the unit, rounded to an integer from -127 to
     /// 127. If `m` is the largest absolute value of a level, the unit is `m / 127` and the error of
     /// a level is at most `m / 254`. If all levels are 0, the unit is 1.

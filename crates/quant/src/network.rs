@@ -16,7 +16,7 @@ use crate::error::{Error, MAX_SIDE, Result, check, check_type, finite};
 use crate::level_set::{LevelSet, check_bits};
 use crate::population::Sample;
 use crate::qem::Qem;
-use crate::quantizer::Quantizer;
+use crate::quantizer::{Quantizer, channel_len};
 use crate::window::Window;
 
 pub use normalization::Normalization;
@@ -65,6 +65,41 @@ impl Weights {
             Self::Float(weights) => Ok(weights.clone()),
             Self::Levels { quantizer, codes } => quantizer.dequantize(codes),
         }
+    }
+
+    /// Changes the signs of the weights of some outputs.
+    fn negated(self, outputs: &[bool]) -> Result<Self> {
+        let operation = "Layer::with_pool_after_activation";
+        let len = channel_len(operation, self.len(), outputs.len())?.max(1);
+        Ok(match self {
+            Self::Float(mut weights) => {
+                let channels = weights.chunks_mut(len).zip(outputs);
+                for weight in channels.filter(|(_, is)| **is).flat_map(|(own, _)| own) {
+                    *weight = -*weight;
+                }
+                Self::Float(weights)
+            }
+            Self::Levels {
+                quantizer,
+                mut codes,
+            } => {
+                // One level set per output, or one for all.
+                let sets = quantizer.levels().iter().cycle();
+                let channels = codes.chunks_mut(len).zip(sets).zip(outputs).enumerate();
+                for (channel, ((own, set), _)) in channels.filter(|(_, (_, is))| **is) {
+                    let opposite = set
+                        .opposite_codes()
+                        .ok_or(Error::OneSidedLevels { operation, channel })?;
+                    for code in own {
+                        let mut pairs = set.codes().iter().zip(&opposite);
+                        if let Some((_, other)) = pairs.find(|(of_set, _)| *of_set == code) {
+                            *code = *other;
+                        }
+                    }
+                }
+                Self::Levels { quantizer, codes }
+            }
+        })
     }
 }
 
@@ -158,6 +193,25 @@ impl Layer {
     #[must_use]
     pub fn with_pool(self, pool: Window) -> Self {
         Self { pool, ..self }
+    }
+
+    /// Returns the layer with a max-pool after the activation instead of before the normalization.
+    ///
+    /// Normalization and activation do not decrease, except the normalization of channels with a
+    /// negative factor. In these channels, the signs of weights, bias, mean and factor are changed,
+    /// which leaves the normalised values as they are. The max-pool can then be computed before the
+    /// normalization: the outputs are equal bit for bit.
+    ///
+    /// # Errors
+    /// [`Error::UnevenChannels`] unless the weights are divisible into the outputs;
+    /// [`Error::OneSidedLevels`] for a channel with a negative factor whose levels are not
+    /// symmetric about 0.
+    pub fn with_pool_after_activation(mut self, pool: Window) -> Result<Self> {
+        let factors = &self.normalization.factor;
+        let is_falling: Vec<bool> = factors.iter().map(|&factor| factor < 0.0).collect();
+        self.weights = self.weights.negated(&is_falling)?;
+        self.normalization.negate(&is_falling);
+        Ok(self.with_pool(pool))
     }
 
     /// Returns the layer with a normalization.

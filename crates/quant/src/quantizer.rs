@@ -126,7 +126,7 @@ impl Quantizer {
 }
 
 /// Returns the number of elements of a channel.
-fn channel_len(operation: &'static str, len: usize, n_channels: usize) -> Result<usize> {
+pub(crate) fn channel_len(operation: &'static str, len: usize, n_channels: usize) -> Result<usize> {
     if n_channels > 0 && len.is_multiple_of(n_channels) {
         Ok(len / n_channels)
     } else {

@@ -247,7 +247,12 @@ fn bad_nets_are_errors_with_the_layer() {
     // Orders that cannot be exported can be trained.
     let net = Net::new(
         input(),
-        vec![("a", product(2, 3)), ("act", relu()), ("pool", pool())],
+        vec![
+            ("a", product(2, 3)),
+            ("first", pool()),
+            ("act", relu()),
+            ("pool", pool()),
+        ],
     );
     let net = net.unwrap();
     let parameters: Vec<Vec<f32>> = net

@@ -86,6 +86,16 @@ impl Normalization {
         })
     }
 
+    /// Changes the normalization of some channels so that it computes the same numbers from sums of
+    /// the opposite sign.
+    pub(super) fn negate(&mut self, channels: &[bool]) {
+        for numbers in [&mut self.bias, &mut self.mean, &mut self.factor] {
+            for (number, _) in numbers.iter_mut().zip(channels).filter(|(_, is)| **is) {
+                *number = -*number;
+            }
+        }
+    }
+
     /// Returns the bias, the mean, the factor and the shift of all channels.
     pub(crate) fn rows(&self) -> [&[f32]; 4] {
         [&self.bias, &self.mean, &self.factor, &self.shift]

@@ -32,8 +32,9 @@ pub enum NetLayer {
 /// and activations in training, and of the [`Network`] that is frozen and packed.
 ///
 /// The order of layers that can be exported is `convolution or linear layer → max-pool →
-/// batch normalization → activation`, repeated; all but the first of these are optional. Any other
-/// order can be trained.
+/// batch normalization → activation`, repeated; all but the first of these are optional. The
+/// max-pool may also be after the batch normalization or the activation; the exported network then
+/// computes the same outputs with the max-pool before both. Any other order can be trained.
 ///
 /// # Examples
 /// ```
@@ -463,6 +464,7 @@ impl Net {
         self.check_counts(operation, parameters.len(), state.len())?;
         let mut layers: Vec<Layer> = Vec::new();
         // The position of the previous layer in the order product, pool, normalization, activation.
+        // A max-pool later than its position leaves the position as it is.
         let mut order = 4;
         for place in self.places() {
             let (name, image) = (place.name, place.image);
@@ -474,6 +476,11 @@ impl Net {
                     (NetLayer::Linear(layer), _) => (0, layer.frozen(name, image, own, own_state)?),
                     (NetLayer::MaxPool(pool), Some(layer)) if order < 1 => {
                         (1, layer.with_pool(pool.window()))
+                    }
+                    (NetLayer::MaxPool(pool), Some(layer))
+                        if order < 4 && layer.pool == Window::new([1; 2]) =>
+                    {
+                        (order, layer.with_pool_after_activation(pool.window())?)
                     }
                     (NetLayer::BatchNorm(norm), Some(layer)) if order < 2 => {
                         let bias = layer.normalization.bias.clone();
