@@ -17,6 +17,7 @@
 
 pub mod claims;
 pub mod doctor;
+pub mod level_figure;
 pub mod low_bit;
 pub mod meter;
 pub mod mnist;

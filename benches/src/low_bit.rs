@@ -6,7 +6,7 @@
 use crate::mnist;
 use anyhow::{Context, Result};
 use harness::record::NotRun;
-use quant::train::{Images, Net, Recipe, Trained, Training};
+use quant::train::{Images, Net, NetLayer, Recipe, Trained, Training};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,6 +25,30 @@ pub const FLOAT: &str = "float";
 pub fn net(levels: &str, images: &Images) -> Result<Net> {
     let float = Net::lenet5(images.standardized_input()?, images.n_classes())?;
     Ok(float.with_levels(levels.parse()?)?)
+}
+
+/// Returns a net with each max-pool after the activation that follows the max-pool.
+///
+/// # Errors
+/// As [`Net::new`].
+pub fn with_late_pools(net: &Net) -> Result<Net> {
+    let mut layers: Vec<_> = net.layers().to_vec();
+    let mut pool = None;
+    for place in 0..layers.len() {
+        match layers[place].1 {
+            NetLayer::MaxPool(_) => pool = Some(place),
+            // The layers between the pool and its new place move one place forward.
+            NetLayer::Activation(_) => {
+                if let Some(first) = pool.take() {
+                    layers[first..=place].rotate_left(1);
+                }
+            }
+            _ => {}
+        }
+    }
+    let named = layers.iter();
+    let named = named.map(|(name, layer)| (name.as_str(), layer.clone()));
+    Ok(Net::new(net.input().clone(), named.collect())?)
 }
 
 /// A data set of [`Images`].
@@ -131,4 +155,18 @@ pub fn training_operations(net: &Net) -> f64 {
     let all: usize = products.iter().sum();
     let first = products.first().copied().unwrap_or(0);
     2.0 * (3 * all - first) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_pools_follow_their_activations() {
+        let images = Images::new([16, 16, 1], vec![9; 256], vec![0], 2).unwrap();
+        let net = with_late_pools(&net("w1a1", &images).unwrap()).unwrap();
+        let names: Vec<&str> = net.layers().iter().map(|(name, _)| name.as_str()).collect();
+        let expected = "conv1 norm1 act1 pool1 conv2 norm2 act2 pool2 hidden norm3 act3 classes";
+        assert_eq!(names.join(" "), expected);
+    }
 }

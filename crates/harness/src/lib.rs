@@ -19,6 +19,7 @@ pub mod columns;
 pub mod comparison;
 pub mod curve;
 pub mod energy;
+pub mod findings;
 pub mod implementation;
 pub mod machine;
 pub mod measure;

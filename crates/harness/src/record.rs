@@ -15,6 +15,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::findings::Findings;
 use anyhow::{Context, Result, bail, ensure};
 use charts::Figure;
 use serde::de::IgnoredAny;
@@ -119,18 +120,6 @@ pub struct Row {
     /// Remark for the reader: `rows 0..500 of 50000`, or the tolerance of `check` if the result was
     /// not compared with the oracle element by element.
     pub note: String,
-}
-
-/// Results of a row other than times.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Findings {
-    /// Numbers by name, such as `packed_bytes`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub numbers: BTreeMap<String, f64>,
-    /// Indices of the test samples that a trained net classifies wrongly.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub wrong: Vec<u32>,
 }
 
 /// Results of a rival on the same work, measured in turns with ours.

@@ -19,6 +19,7 @@ use tool_io::replace_file;
 
 mod bars;
 mod curves;
+mod errors;
 mod facts;
 mod findings;
 mod overview;
@@ -143,6 +144,12 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
         Err(error) => html += &not_drawn(&error),
     }
     html += &findings::table(record, name);
+    let shown = errors::figure(&findings::rows(record, name));
+    match shown.map(|shown| Ok((charts::draw(&shown)?, shown.caption))) {
+        Some(Ok((svg, caption))) => html += &figure(&svg, &escape(&caption)),
+        Some(Err(error)) => html += &not_drawn(&error),
+        None => {}
+    }
     for comparison in sizes {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));
         html += &headline(comparison);

@@ -286,7 +286,8 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Check, Findings};
+    use crate::findings::Findings;
+    use crate::record::Check;
     use crate::workload::{Output, OutputElement, Portion, Work};
     use std::cell::Cell;
     use tensor_core::compare::{Tolerance, compare};

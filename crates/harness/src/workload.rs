@@ -8,10 +8,11 @@
 //! rivals are both [`Implementation`]s, so they take turns under the same rules and pass the same
 //! check.
 
+use crate::findings::Findings;
 use crate::on_cpu::OnCpu;
 use crate::on_gpu::{self, OnGpu};
 use crate::on_host::OnHost;
-use crate::record::{Findings, NotRun, Timer};
+use crate::record::{NotRun, Timer};
 use crate::rivals::BaselineArguments;
 use crate::staged::Staged;
 use anyhow::Result;

@@ -13,11 +13,11 @@
 //! Source: Zhang, Yang, Ye and Hua 2018, "LQ-Nets", section 3.3; the class-project notes plot
 //! levels over weights.
 
-use crate::mnist;
 use crate::training::{Recipe, Stage};
 use crate::workloads::train_mnist::Net;
+use crate::{level_figure, mnist};
 use anyhow::{Result, ensure};
-use charts::{Figure, Panel, Series};
+use charts::Figure;
 use gpu_wgsl::Gpu;
 use harness::implementation::OutputElement;
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};
@@ -31,8 +31,6 @@ const EPOCHS: usize = 8;
 const RATE: f32 = 0.05;
 /// The index of the second convolution's weights among the net's parameters.
 const WEIGHTS: usize = 2;
-/// The number of bars of the histogram.
-const N_BARS: usize = 60;
 /// The number of steps of uniform levels that are tried.
 const N_STEPS: usize = 400;
 
@@ -133,48 +131,16 @@ impl Fits {
     /// Draws the levels over the histogram, one panel for each number of bits.
     fn figure(&self, result: &[f64]) -> Result<Figure> {
         let (errors, of_bits) = split(result)?;
-        let (bars, highest) = self.histogram();
+        let weights: Vec<f64> = self.weights.iter().map(|&w| w.into()).collect();
         let panels = (1..).zip(of_bits.iter().zip(errors));
         let panels = panels.map(|(bits, (levels, error))| {
-            // One line that rises at each level and returns to the axis.
-            let rises = |&level: &f64| [(level, 0.0), (level, highest), (level, 0.0)];
-            Panel {
-                x: format!("weight ({bits}-bit levels, MSE {error:.1e})"),
-                y: "number of weights".into(),
-                lines: vec![
-                    Series::through("weights", bars.clone()),
-                    Series::through("levels", levels.iter().flat_map(rises)),
-                ],
-                ..Panel::default()
-            }
+            let label = format!("weight ({bits}-bit levels, MSE {error:.1e})");
+            level_figure::panel(label, &weights, levels)
         });
         Ok(Figure {
             caption: "Levels that are fitted to the weights of a trained convolution, over the histogram of the weights, with the mean square error (MSE).".into(),
             panels: panels.collect(),
         })
-    }
-
-    /// Returns the outline of the histogram, and its highest bar.
-    fn histogram(&self) -> (Vec<(f64, f64)>, f64) {
-        let largest = self
-            .weights
-            .iter()
-            .fold(0.0_f64, |most, &w| most.max(f64::from(w).abs()));
-        let width = 2.0 * largest / N_BARS as f64;
-        let edge = |bar: usize| bar as f64 * width - largest;
-        let count = |bar: usize| {
-            let is_last = bar + 1 == N_BARS;
-            let inside = self.weights.iter().filter(|&&w| {
-                let w = f64::from(w);
-                w >= edge(bar) && (w < edge(bar + 1) || is_last)
-            });
-            inside.count() as f64
-        };
-        let counts: Vec<f64> = (0..N_BARS).map(count).collect();
-        let highest = counts.iter().copied().fold(0.0, f64::max);
-        let outline = counts.iter().enumerate();
-        let outline = outline.flat_map(|(bar, &n)| [(edge(bar), n), (edge(bar + 1), n)]);
-        (outline.collect(), highest)
     }
 }
 
@@ -247,8 +213,5 @@ mod tests {
             assert!(fits.check(&wrong).is_err(), "number {place}");
         }
         assert!(fits.check(&result[1..]).is_err());
-        let (outline, highest) = fits.histogram();
-        let in_bars: f64 = outline.chunks(2).map(|bar| bar[0].1).sum();
-        assert!((in_bars - 300.0).abs() < 1e-9 && highest > 5.0);
     }
 }

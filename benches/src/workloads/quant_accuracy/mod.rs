@@ -5,87 +5,129 @@
 //! its data set and seed, is trained, frozen, and packed; the packed network classifies the test
 //! images. The recipe is that of the example `mnist` of `quant`. Seeds determine the weights and
 //! the order of the images. Sizes with `from-random` train with levels from random weights, at the
-//! rate of the float network and for as many epochs as both trainings together.
+//! rate of the float network and for as many epochs as both trainings together. Sizes with
+//! `late-pool` have the max-pools after the activations instead of before the normalizations. The
+//! figure shows the levels of the first layer with levels over the histogram of its weights, before
+//! the training, after one epoch and at the end.
 //! Shapes: the result is the loss of each step, the accuracy on the test images, the numbers of
 //! `NUMBERS`, and the class of each test image.
 //! Accuracy: the test accuracy must reach the workload's minimum, and the classes of the packed
 //! network those of the network in f32 but for `MAX_DIFFERENT` images.
 //! Cost: the time includes the packing and the classification of the test images; the operations
-//! are those of the training alone.
+//! are those of the training alone. `packed_images_per_s` is the rate of that classification.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets";
 //! for the published accuracies the wiki of `RedBit` (IT-Coimbra): LeNet-5 on MNIST, 100 epochs.
 
+use crate::level_figure;
 use crate::low_bit::{self, DataSet, FLOAT, LEVELS, Trainings};
 use anyhow::{Result, ensure};
+use charts::{Figure, Panel};
 use gpu_wgsl::Gpu;
+use harness::findings::{ChartPoint, Findings};
 use harness::on_gpu;
-use harness::record::Findings;
 use harness::workload::{Extent, Output, OutputElement, Problem, Task, Variant, Work, Workload};
 use quant::train::{Images, Net, Recipe, Trained, Training};
-use quant::{FrozenNetwork, Network};
+use quant::{FrozenNetwork, Network, Quantizer, Weights};
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 use tensor_core::{Executor, Host};
 
 /// The seeds of the trainings.
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// The levels and the seed of a training that starts from random weights instead of the float
-/// network.
-const FROM_RANDOM: (&str, u64) = ("w1a1", 1);
+/// The levels of the trainings of another [`Kind`] than `Usual`.
+const LEVELS_OF_OTHER_KINDS: &str = "w1a1";
 /// Levels that are trained on Fashion-MNIST, next to floats.
 const ON_FASHION: [&str; 2] = [FLOAT, "w2a2"];
 /// The largest number of test images that the packed network may classify differently from the
 /// network in f32.
 const MAX_DIFFERENT: f64 = 2.0;
 /// The numbers of a result after losses and accuracy.
-const NUMBERS: [&str; 4] = [
+const NUMBERS: [&str; 5] = [
     "float_start_accuracy",
     "predictions_that_differ_from_f32",
     "packed_bytes",
     "relative_error_of_weights",
+    "packed_images_per_s",
 ];
+
+/// How a network is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The max-pools are before the normalizations; levels start from the float network.
+    Usual,
+    /// Levels from the first step on, with random weights.
+    FromRandom,
+    /// Max-pools after the activations.
+    LatePool,
+}
+
+impl Kind {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Usual => "",
+            Self::FromRandom => "-from-random",
+            Self::LatePool => "-late-pool",
+        }
+    }
+
+    /// Returns the name of the series in the chart of test errors, unless the levels determine it.
+    fn series(self) -> Option<&'static str> {
+        match self {
+            Self::Usual => None,
+            Self::FromRandom => Some("1/1 from random weights"),
+            Self::LatePool => Some("1/1, max-pool after the sign"),
+        }
+    }
+}
 
 /// Returns the tasks, the float network of each data set and seed first.
 pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
-    let sizes = [
+    let sets = [
         (DataSet::Mnist, &LEVELS[..]),
         (DataSet::Fashion, &ON_FASHION[..]),
     ];
-    let sizes = sizes.into_iter().flat_map(|(set, levels)| {
-        SEEDS.map(|seed| levels.iter().map(move |&levels| (set, levels, seed)))
+    let usual = sets.into_iter().flat_map(|(set, levels)| {
+        let sizes = SEEDS.map(|seed| levels.iter().map(move |&levels| (levels, seed)));
+        let sizes = sizes.into_iter().flatten();
+        sizes.map(move |(levels, seed)| (set, levels, seed, Kind::Usual))
     });
-    let task = |(set, levels, seed, is_from_random): (DataSet, &'static str, u64, bool)| {
+    let others = [Kind::FromRandom, Kind::LatePool];
+    let others = others.map(|kind| (DataSet::Mnist, LEVELS_OF_OTHER_KINDS, SEEDS[0], kind));
+    let task = |(set, levels, seed, kind): (DataSet, &'static str, u64, Kind)| {
         let trainings = Rc::clone(trainings);
-        let suffix = if is_from_random { "-from-random" } else { "" };
-        let size = format!("{}-{levels}-seed{seed}{suffix}", set.name());
+        let size = format!("{}-{levels}-seed{seed}{}", set.name(), kind.suffix());
         let prepare = move || {
             let images = trainings.images(set)?;
-            let has_start = levels != FLOAT && !is_from_random;
+            let has_start = levels != FLOAT && kind != Kind::FromRandom;
             let start = has_start.then(|| trainings.float(set, seed));
             let mut recipe = Trainings::recipe(levels, seed);
-            if is_from_random {
+            if kind == Kind::FromRandom {
                 recipe = Trainings::recipe(FLOAT, seed);
                 recipe.n_epochs *= 2;
             }
+            let net = low_bit::net(levels, &images[0])?;
             Ok(Whole {
                 set,
                 levels,
-                net: low_bit::net(levels, &images[0])?,
+                kind,
+                net: if kind == Kind::LatePool {
+                    low_bit::with_late_pools(&net)?
+                } else {
+                    net
+                },
                 recipe,
                 images,
                 start: start.transpose()?,
                 trainings: Rc::clone(&trainings),
+                panels: RefCell::default(),
             })
         };
         Task::new("quant-accuracy", "S1", size, prepare).long()
     };
-    let (levels, seed) = FROM_RANDOM;
-    let from_random = (DataSet::Mnist, levels, seed, true);
-    let sizes = sizes
-        .flatten()
-        .map(|(set, levels, seed)| (set, levels, seed, false));
-    sizes.chain([from_random]).map(task).collect()
+    usual.chain(others).map(task).collect()
 }
 
 /// A whole training.
@@ -93,12 +135,15 @@ pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
 struct Whole {
     set: DataSet,
     levels: &'static str,
+    kind: Kind,
     net: Net,
     recipe: Recipe,
     images: Rc<[Images; 2]>,
     /// The float network that a training with levels starts from.
     start: Option<Rc<Trained>>,
     trainings: Rc<Trainings>,
+    /// The panels of the figure, of the last training.
+    panels: RefCell<Vec<Panel>>,
 }
 
 impl Whole {
@@ -118,11 +163,22 @@ impl Whole {
     /// Trainings with levels start from the float network that the host trained.
     fn train(&self, executor: &dyn Executor, is_host: bool, result: &mut Vec<f32>) -> Result<()> {
         let mut training = self.training(executor)?;
+        let panel = |training: &mut Training<'_>, time: &str| -> quant::Result<Option<Panel>> {
+            let trained = training.trained()?;
+            let title = format!("weight / standard deviation, {time}");
+            Ok(levels_over_weights(&trained.network()?, &trained, &title))
+        };
+        let mut panels = Vec::from_iter(panel(&mut training, "before the training")?);
         result.clear();
-        training.run(|_, progress| {
+        training.run(|training, progress| {
             result.extend(progress.losses);
+            if progress.is_end_of_epoch && progress.n_epochs == 1 {
+                panels.extend(panel(training, "after one epoch")?);
+            }
             Ok(ControlFlow::Continue(()))
         })?;
+        panels.extend(panel(&mut training, "at the end")?);
+        self.panels.replace(panels);
         let trained = training.trained()?;
         let test = &self.images[1];
         let network = trained.network()?;
@@ -138,7 +194,9 @@ impl Whole {
             return Ok(());
         }
         let (packed, n_bytes) = packed(&network)?;
+        let start = Instant::now();
         let classes = test.predictions(executor, |codes| packed.outputs_of(codes))?;
+        let elapsed = start.elapsed();
         let pairs = classes.iter().zip(&of_f32);
         let n_different = pairs.filter(|(packed, of_f32)| packed != of_f32).count();
         let of_start = match &self.start {
@@ -151,6 +209,7 @@ impl Whole {
             n_different as f32,
             n_bytes as f32,
             relative_error(&network, &trained)?,
+            narrow(test.len() as f64 / elapsed.as_secs_f64()),
         ]);
         result.extend(classes.iter().map(|&class| class as f32));
         Ok(())
@@ -200,18 +259,56 @@ impl Whole {
         }
     }
 
-    /// Returns the remark of a row: the images, and a published accuracy of a similar network after
-    /// 100 epochs.
+    /// Returns the accuracy that was published for a similar network after 100 epochs, in percent,
+    /// with the name of its row in the source.
+    fn published(&self) -> Option<(f64, &'static str)> {
+        match (self.set, self.kind, self.levels) {
+            (DataSet::Mnist, Kind::Usual, FLOAT) => Some((99.59, "fp")),
+            (DataSet::Mnist, Kind::Usual, "w1a1") => Some((98.90, "QNN 1/1")),
+            (DataSet::Mnist, Kind::Usual, "w1a2") => Some((99.22, "QNN 1/2")),
+            (DataSet::Mnist, Kind::Usual, "w2a2") => Some((99.45, "QNN 2/2")),
+            _ => None,
+        }
+    }
+
+    /// Returns the remark of a row: the images, and a published accuracy.
     fn note(&self) -> String {
         let images = format!("{} images of {}", self.images[0].len(), self.set.name());
-        let (percent, row) = match (self.set, self.levels) {
-            (DataSet::Mnist, FLOAT) => (99.59, "fp"),
-            (DataSet::Mnist, "w1a1") => (98.90, "QNN 1/1"),
-            (DataSet::Mnist, "w1a2") => (99.22, "QNN 1/2"),
-            (DataSet::Mnist, "w2a2") => (99.45, "QNN 2/2"),
-            _ => return images,
+        match self.published() {
+            Some((percent, row)) => {
+                format!("{images}; published for LeNet-5: {percent:.2} % (RedBit, {row})")
+            }
+            None => images,
+        }
+    }
+
+    /// Returns the place of the test error in the chart: the number of products of bits of a
+    /// product of numbers, on a scale of powers of two.
+    fn chart_point(&self) -> ChartPoint {
+        let (series, bits) = match self.levels {
+            "w1a1" => ("LQ-Nets", Some([1, 1])),
+            "w1a2" => ("LQ-Nets", Some([1, 2])),
+            "w2a2" => ("LQ-Nets", Some([2, 2])),
+            "u2a2" => ("uniform levels", Some([2, 2])),
+            "abc2a2" => ("ABC-Net", Some([2, 2])),
+            _ => (FLOAT, None),
         };
-        format!("{images}; published for LeNet-5: {percent:.2} % (RedBit, {row})")
+        let x = bits.map(|[weight, activation]| f64::from(weight * activation).log2());
+        ChartPoint {
+            panel: self.set.name().to_owned(),
+            series: self.kind.series().unwrap_or(series).to_owned(),
+            x,
+            x_label: "log2(bits of a weight × bits of an activation)".to_owned(),
+            published: self.published().map(|(percent, _)| percent / 100.0),
+        }
+    }
+
+    fn figure(&self) -> Figure {
+        Figure {
+            caption: "Levels of the first layer with levels over the histogram of its weights, in the course of the training. \
+                Weights and levels are divided by the standard deviation of the weights of their output; the levels are means over the outputs.".into(),
+            panels: self.panels.borrow().clone(),
+        }
     }
 
     fn findings(&self, result: &Output) -> Result<Findings> {
@@ -227,6 +324,7 @@ impl Whole {
         Ok(Findings {
             numbers: own.chain([n_epochs]).collect(),
             wrong: wrong.map(|(index, _)| index).collect(),
+            chart_point: Some(self.chart_point()),
         })
     }
 }
@@ -258,27 +356,86 @@ fn write_and_read(network: &Network, path: &Path) -> Result<(FrozenNetwork, u64)
     Ok((FrozenNetwork::read(path)?, std::fs::metadata(path)?.len()))
 }
 
+/// A layer with levels.
+struct LeveledLayer<'a> {
+    n_outputs: usize,
+    /// The weights of the training.
+    weights: &'a [f32],
+    quantizer: &'a Quantizer,
+    codes: &'a [u8],
+}
+
+impl LeveledLayer<'_> {
+    /// Returns the weights of each output.
+    fn outputs(&self) -> impl Iterator<Item = &[f32]> {
+        self.weights.chunks(self.weights.len() / self.n_outputs)
+    }
+}
+
+/// Returns the layers with levels of a network that was exported from a training.
+fn leveled_layers<'a>(network: &'a Network, trained: &'a Trained) -> Vec<LeveledLayer<'a>> {
+    let names = trained.net().parameters();
+    let leveled = network.layers().iter().filter_map(|layer| {
+        let Weights::Levels { quantizer, codes } = &layer.weights else {
+            return None;
+        };
+        let name = format!("{}.weight", layer.name);
+        let place = names.iter().position(|(own, _)| *own == name)?;
+        Some(LeveledLayer {
+            n_outputs: layer.n_outputs,
+            weights: &trained.parameters()[place],
+            quantizer,
+            codes,
+        })
+    });
+    leveled.collect()
+}
+
 /// Returns the sum of the squares of the differences between the weights of a network and their
 /// levels, relative to the sum of the squares of these weights; layers of floats are left out.
 fn relative_error(network: &Network, trained: &Trained) -> Result<f32> {
-    let names = trained.net().parameters();
     let (mut errors, mut squares) = (0.0, 0.0);
-    for layer in network.layers() {
-        let name = format!("{}.weight", layer.name);
-        let weights = names.iter().zip(trained.parameters());
-        let weights = weights.filter(|((own, _), _)| *own == name);
-        for (weight, level) in weights
-            .flat_map(|(_, own)| own)
-            .zip(layer.weights.values()?)
-        {
-            let (weight, level) = (f64::from(*weight), f64::from(level));
-            if matches!(layer.weights, quant::Weights::Levels { .. }) {
-                errors += (weight - level) * (weight - level);
-                squares += weight * weight;
-            }
+    for layer in leveled_layers(network, trained) {
+        let levels = layer.quantizer.dequantize(layer.codes)?;
+        let levels = levels.chunks(levels.len() / layer.n_outputs);
+        for (weights, levels) in layer.outputs().zip(levels) {
+            let error = |sign: f64| -> f64 {
+                let pairs = weights.iter().zip(levels);
+                pairs
+                    .map(|(&w, &level)| (f64::from(w) - sign * f64::from(level)).powi(2))
+                    .sum()
+            };
+            // The export of a late max-pool changes the signs of some outputs. With the wrong sign,
+            // the error is larger than without levels.
+            errors += error(1.0).min(error(-1.0));
+            squares += weights.iter().map(|&w| f64::from(w).powi(2)).sum::<f64>();
         }
     }
     Ok(narrow(errors / squares))
+}
+
+/// Returns the panel with the levels of the first layer with levels; `None` without such a layer.
+/// Weights and levels are divided by the standard deviation of the weights of their output.
+fn levels_over_weights(network: &Network, trained: &Trained, title: &str) -> Option<Panel> {
+    let layers = leveled_layers(network, trained);
+    let layer = layers.first()?;
+    let mut all_weights = Vec::with_capacity(layer.weights.len());
+    let mut means: Vec<f64> = Vec::new();
+    // One level set per output, or one for all.
+    let sets = layer.quantizer.levels().iter().cycle();
+    for (weights, set) in layer.outputs().zip(sets) {
+        let n = weights.len() as f64;
+        let mean = weights.iter().map(|&w| f64::from(w)).sum::<f64>() / n;
+        let squares = weights.iter().map(|&w| (f64::from(w) - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / n).sqrt();
+        let scaled = |&x: &f32| f64::from(x) / deviation;
+        all_weights.extend(weights.iter().map(scaled));
+        means.resize(set.levels().len(), 0.0);
+        for (mean, level) in means.iter_mut().zip(set.levels()) {
+            *mean += scaled(level) / layer.n_outputs as f64;
+        }
+    }
+    Some(level_figure::panel(title.to_owned(), &all_weights, &means))
 }
 
 impl Problem for Whole {
@@ -298,12 +455,16 @@ impl Problem for Whole {
             })
             .with_adapter(gpu.adapter())
         };
-        Workload::new(whole, |result, _| self.check(result))
+        let workload = Workload::new(whole, |result, _| self.check(result))
             .with_variants([on_host.with_note(self.note())])
             .with_variants(devices.into_iter().map(on_device))
             .with_left_out(left_out)
             .with_losses(self.n_losses())
             .with_findings(|result| self.findings(result))
-            .once()
+            .once();
+        if self.levels == FLOAT {
+            return workload;
+        }
+        workload.with_figure(|_| Ok(self.figure()))
     }
 }

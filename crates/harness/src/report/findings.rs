@@ -10,7 +10,7 @@ use charts::{escape, units};
 use crate::record::{Check, Record, Row};
 
 /// Returns the rows of a workload that have named results and a correct result.
-fn rows<'r>(record: &'r Record, workload: &str) -> Vec<&'r Row> {
+pub(super) fn rows<'r>(record: &'r Record, workload: &str) -> Vec<&'r Row> {
     let rows = record.rows.iter().filter(|row| row.workload == workload);
     rows.filter(|row| row.check == Check::Ok && !row.findings.numbers.is_empty())
         .collect()
@@ -62,7 +62,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Findings;
+    use crate::findings::Findings;
 
     #[test]
     fn correct_rows_with_results_are_shown() {
@@ -75,6 +75,7 @@ mod tests {
             findings: Findings {
                 numbers: [("packed_bytes".to_owned(), 1234.0)].into(),
                 wrong: vec![3, 5],
+                ..Findings::default()
             },
             ..Row::default()
         };

@@ -3,8 +3,9 @@
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
 use crate::energy::{EnergyMeter, RunEnergy, Site};
+use crate::findings::Findings;
 use crate::measure::{Ratio, Timing};
-use crate::record::{Check, Findings};
+use crate::record::Check;
 use crate::workload::{Extent, Implementation, Output, Workload};
 use anyhow::{Context, Result};
 use charts::Figure;
