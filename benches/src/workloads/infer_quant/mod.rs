@@ -6,7 +6,8 @@
 //! bits.
 //! Method: networks with levels are those of `crates/quant/testdata`, frozen and packed; all their
 //! sums but the last are integers. The float network has random weights. One thread, because users
-//! run such networks on small devices.
+//! run such networks on small devices. On an adapter, networks with levels run as a tensor program
+//! (`wgsl`) and by the kernels of `quant::gpu` (`wgsl-packed`).
 //! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
 //! Accuracy: the scores of `N_CHECKED` images, from the first to the last, are those of the
 //! reference executor within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite, and
@@ -178,6 +179,35 @@ impl Inference {
         })
     }
 
+    /// Returns the inference by the kernels for packed layers. The codes and the packed weights are
+    /// stored on the device before the run.
+    fn packed_on<'a>(
+        &'a self,
+        network: &'a FrozenNetwork,
+        gpu: &'a Gpu,
+    ) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + use<'a>> {
+        let codes = self.codes(&self.images).realize(gpu)?;
+        let network = network.upload(gpu)?;
+        Ok(move |result: &mut Vec<f32>| {
+            let scores = network.outputs_of(&codes)?;
+            result.clear();
+            result.extend(scores.to_host::<f32>()?);
+            Ok(())
+        })
+    }
+
+    /// Returns the variants of a device: the tensor program, and the kernels for packed layers.
+    fn variants_on<'a>(&'a self, gpu: &'a Gpu, whole: Extent) -> Vec<Variant<'a>> {
+        let program = Variant::started_on_cpu("wgsl", whole, 0, move || self.on(gpu));
+        let mut variants = vec![program.with_adapter(gpu.adapter())];
+        if let Kind::Packed(network) = &self.kind {
+            let start = move || self.packed_on(network, gpu);
+            let packed = Variant::started_on_cpu("wgsl-packed", whole, 0, start);
+            variants.push(packed.with_adapter(gpu.adapter()));
+        }
+        variants
+    }
+
     /// Compares the scores of the checked images with the expected scores.
     fn compare(&self, scores: &[f32], tolerance: &Tolerance) -> Result<()> {
         let expected = self.images.len() * N_CLASSES;
@@ -287,13 +317,10 @@ impl Problem for Inference {
             let mut work = self.on(&*HOST)?;
             Ok(move |result: &mut Vec<f32>| pool.install(|| work(result)))
         });
-        let on_device = |gpu: &'a Gpu| {
-            Variant::started_on_cpu("wgsl", whole, 0, move || self.on(gpu))
-                .with_adapter(gpu.adapter())
-        };
+        let on_device = |gpu: &'a Gpu| self.variants_on(gpu, whole);
         Workload::new(whole, |result, _| self.check(result))
             .with_variants([on_host.with_note("one thread".to_owned())])
-            .with_variants(gpus.iter().map(on_device))
+            .with_variants(gpus.iter().flat_map(on_device))
             .with_rivals(self.rivals())
             .with_rival_check(INT8, |result| self.check_int8(result))
     }
