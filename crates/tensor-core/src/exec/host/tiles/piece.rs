@@ -106,7 +106,8 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
                         &grouped
                     }
                 };
-                let packed_part = packed_terms.map(|terms| terms.part(part.clone()));
+                let packed_part = packed_terms.filter(|_| rows.len() >= PACKED_ROWS);
+                let packed_part = packed_part.map(|terms| terms.part(part.clone()));
                 let mut step = Step {
                     simd,
                     rows,
@@ -253,7 +254,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         let n_loaded = lanes.n.next_multiple_of(width);
         let (terms, lane_start, lanes_len) = match self.packed_terms {
             Some(terms) => {
-                self.pack(lanes);
+                self.pack(lanes, terms);
                 (terms, 0, self.packed.len())
             }
             None => (self.terms, lanes.start, self.piece.lanes_in.len()),
@@ -280,14 +281,16 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         }
     }
 
-    /// Copies some lanes of each term to neighbouring lines of the cache.
+    /// Copies some lanes of each term to neighbouring lines of the cache. The terms may be a part of
+    /// a block, so each has its own place in the copy.
     #[inline(always)]
-    fn pack(&mut self, lanes: &Lanes) {
-        let n_packed = Piece::<F>::max_vectors::<S>() * F::In::n_lanes::<S>();
-        let to = self.packed.chunks_mut(n_packed);
-        for (to, &[_, distance]) in to.zip(self.terms.distances()) {
-            let from = lanes.start.wrapping_add(distance).cast_unsigned();
-            to[..lanes.n].copy_from_slice(&self.piece.lanes_in[from..from + lanes.n]);
+    fn pack(&mut self, lanes: &Lanes, packed: &Terms<'_>) {
+        let terms = self.terms.distances().iter().zip(packed.distances());
+        for (&[_, from], &[_, to]) in terms {
+            let from = lanes.start.wrapping_add(from).cast_unsigned();
+            let to = to.cast_unsigned();
+            let to = &mut self.packed[to..to + lanes.n];
+            to.copy_from_slice(&self.piece.lanes_in[from..from + lanes.n]);
         }
     }
 

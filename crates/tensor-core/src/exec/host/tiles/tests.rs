@@ -672,6 +672,23 @@ fn padding_is_left_out_of_the_products_of_several_images() {
 }
 
 #[test]
+fn padding_is_left_out_of_the_terms_of_packed_lanes() {
+    for (n, size, channels) in [(7, 3, 64), (6, 2, 256)] {
+        let images = whole(&[n, size, size, channels], 1, DType::F32);
+        // The lanes of all terms begin in the same sets of a cache.
+        let filters = whole(&[3, 3, channels, 256], 2, DType::F32);
+        let result = windows_by_filters(&images, &filters, [3, 1], [1, 1]);
+        let name = format!("{n} images of {size}² x {channels}");
+        let (nest, inputs) = reduction_of(&name, &result);
+        let inputs = host_inputs(&inputs).unwrap();
+        let lens: Vec<_> = inputs.iter().map(|x| (x.dtype(), x.len())).collect();
+        let tiles = tiles_of(&nest, &lens).unwrap();
+        assert!(tiles.packs && tiles.padding.is_some(), "{name}: {tiles:?}");
+        is_same(&name, &result);
+    }
+}
+
+#[test]
 fn a_filter_that_is_not_finite_meets_the_padding() {
     for number in [f32::INFINITY, f32::NAN] {
         let images = whole(&[7, 5, 5, 64], 1, DType::F32);
