@@ -1,7 +1,8 @@
-//! The networks with few bits of the workloads: their levels, recipes and float starts.
+//! The networks with few bits of the workloads.
 //!
-//! Role: the network, levels, recipes and float starts of `train-quant`, `quant-accuracy` and
-//! `infer-quant`: 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]).
+//! Role: the network 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]) of `train-quant`, `quant-accuracy` and
+//! `infer-quant`, its levels and recipes, and the trained float networks from which trainings with
+//! levels start.
 
 use crate::mnist;
 use anyhow::{Context, Result};
@@ -137,7 +138,7 @@ impl Trainings {
     }
 
     /// Stores the float network of a data set and a seed that was trained on the host, for
-    /// trainings with levels. A network that was stored before stays.
+    /// trainings with levels. An existing network is not replaced.
     pub fn remember(&self, set: DataSet, seed: u64, trained: Trained) -> Rc<Trained> {
         let mut floats = self.floats.borrow_mut();
         let stored = floats

@@ -19,7 +19,7 @@ use tensor_core::data::idx::{self, IdxArray};
 pub const N_PIXELS: usize = SIDE * SIDE;
 /// Width and height of an image, in pixels.
 const SIDE: usize = 28;
-/// Number of training images: the notebook trains on the first 50 000 and keeps the rest for
+/// Number of training images: the notebook trains on the first 50 000 and uses the rest for
 /// validation.
 pub const N_IMAGES: usize = 50_000;
 /// Divisor of the pixels, which are bytes in the files.
@@ -241,7 +241,7 @@ pub fn fetched(folder: &str) -> Result<Option<[train::Images; 2]>> {
 /// else in `target/data`. Without `DATA_DIR`, MNIST may also be in `data` next to the executable,
 /// as in a bundle.
 fn places(data_set: &str) -> Vec<PathBuf> {
-    if let Some(folder) = std::env::var_os("DATA_DIR") {
+    if let Some(folder) = std::env::var_os("DATA_DIR").filter(|folder| !folder.is_empty()) {
         return vec![PathBuf::from(folder).join(data_set)];
     }
     let beside = std::env::current_exe()

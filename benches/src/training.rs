@@ -77,7 +77,7 @@ pub struct Recipe {
     pub batch: usize,
     /// Stages with their learning rates, in order.
     pub stages: Vec<Stage>,
-    /// Momentum: the fraction of the velocity that is kept at each step; 0 for plain gradient
+    /// Momentum: the fraction of the velocity that remains after each step; 0 for plain gradient
     /// descent.
     pub momentum: f32,
     /// Number of losses that the oracle computes, and their tolerance.

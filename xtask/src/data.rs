@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_refused_and_nothing_is_installed() {
+    fn a_wrong_file_is_rejected_and_nothing_is_installed() {
         let dir = folder("wrong");
         let [(images, _), ..] = MNIST.files;
         let fault = MNIST.ensure_with(&dir, |incoming| {

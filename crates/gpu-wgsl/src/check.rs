@@ -266,8 +266,8 @@ pub fn skip(why: &str) {
 }
 
 /// Runs the plan of some tensors on a device, step by step, compares every step with the oracle,
-/// and returns the numbers of elements of all steps. Each step reads the
-/// results that the device computed before. A step that would run on the host is an error.
+/// and returns the numbers of elements of all steps. Each step reads the results that the device
+/// computed before. A step that would run on the host is an error.
 ///
 /// # Errors
 /// The first step that differs, fails or is rejected, as text, with the explained plan.

@@ -150,10 +150,13 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
             entry.meter(setting.meter, sites[index]);
         }
     }
-    say("checking again");
-    entries
-        .iter_mut()
-        .for_each(|entry| entry.check_again(&workload));
+    // Without a further run, there is no other result than the one that was checked.
+    if !workload.runs_once {
+        say("checking again");
+        entries
+            .iter_mut()
+            .for_each(|entry| entry.check_again(&workload));
+    }
     let (variants, rivals) = entries.split_at(rows.len());
     // The first variant may have done a part of the rows; its time is scaled to the whole work.
     let first = variants

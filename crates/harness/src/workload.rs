@@ -225,7 +225,7 @@ pub struct Workload<'a> {
         reason = "a boxed closure is clearer here than a type alias"
     )]
     pub check: Box<dyn Fn(&Output, Portion) -> Result<()> + 'a>,
-    /// Checks that replace `check` for the rivals of these names: those that compute in fewer bits.
+    /// Checks that replace `check` for the rivals of these names: which compute in fewer bits.
     #[allow(
         clippy::type_complexity,
         reason = "a boxed closure is clearer here than a type alias"

@@ -31,7 +31,7 @@ d2a2 (DoReFa-Net), abc2a2 (ABC-Net), with other numbers of bits or bases
   --batch N         images per step [default: 100]
   --data DIR        folder of four IDX files with the names of those of MNIST: images of at least
                     16 x 16 pixels, labels below the number of classes [default: the folder where
-                    `cargo xtask data mnist` puts MNIST; if it has none, 1,797 digits are used]
+                    `cargo xtask data mnist` puts MNIST; without MNIST there, 1,797 digits are used]
   --classes N       number of classes [default: 10]
   --out DIR         folder of all files that are written [default: the current folder]
   --gpu             train and run on the GPU (only with the feature gpu)
@@ -41,8 +41,10 @@ A training with the same options continues where it was interrupted. The files o
 data are not replaced: remove them, or name another folder with --out.
 ";
 
-/// The number of steps between checkpoints.
+/// The smallest number of steps between checkpoints within an epoch.
 const SAVE_EVERY: usize = 200;
+/// The number of classes of MNIST and of the project's digits.
+const N_DIGITS: usize = 10;
 /// Exit code of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -71,7 +73,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
         epochs: 8,
         float_epochs: 8,
         batch: Recipe::default().batch,
-        n_classes: 10,
+        n_classes: N_DIGITS,
         data: None,
         out: PathBuf::new(),
         uses_gpu: false,
@@ -102,6 +104,9 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
         return Ok(None);
     }
     let levels = levels.ok_or("missing LEVELS, for example w2a2")?;
+    if options.data.is_none() && options.n_classes != N_DIGITS {
+        return Err("--classes: requires --data DIR, because the default images are digits".into());
+    }
     Ok(Some(Options { levels, ..options }))
 }
 
@@ -146,7 +151,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Trains, freezes, writes and checks; the whole chain.
+/// Trains a network, freezes it, writes the packed file and checks the file.
 fn run(options: &Options) -> Result<ExitCode, Failure> {
     tool_io::signals::on_stop(|_| STOPS.store(true, Ordering::Relaxed))?;
     let executor = executor(options.uses_gpu)?;
@@ -156,7 +161,10 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     if test.size() != train.size() {
         let [size, of_train] = [test.size(), train.size()];
-        return Err(format!("test images are {size:?}, images to train with {of_train:?}").into());
+        return Err(format!(
+            "mnist: sizes of images differ (test {size:?}, training {of_train:?})"
+        )
+        .into());
     }
     if !options.out.as_os_str().is_empty() {
         std::fs::create_dir_all(&options.out)
@@ -216,11 +224,11 @@ fn read_images(folder: &Path, n_classes: usize) -> Result<[Images; 2], Failure> 
     Ok([read("train")?, read("t10k")?])
 }
 
-/// Returns MNIST, or the project's digits if MNIST is not there.
+/// Returns MNIST, or the project's digits if the default folder does not contain MNIST.
 fn default_images() -> Result<[Images; 2], Failure> {
     let folder = default_data();
     if idx_file(&folder, "train-images-idx3-ubyte").is_file() {
-        return read_images(&folder, 10);
+        return read_images(&folder, N_DIGITS);
     }
     output::print_line(format_args!(
         "no MNIST in {}: training on the project's 1,797 digits\n\
@@ -249,7 +257,7 @@ fn digits() -> Result<[Images; 2], Failure> {
     };
     let pixels = (0..labels.len() * SIDE * SIDE).map(pixel).collect();
     let labels = labels.into_iter().map(u32::from).collect();
-    Ok(Images::new([SIDE, SIDE, 1], pixels, labels, 10)?.split_at(N_TO_TRAIN)?)
+    Ok(Images::new([SIDE, SIDE, 1], pixels, labels, N_DIGITS)?.split_at(N_TO_TRAIN)?)
 }
 
 struct Run<'a> {
@@ -316,14 +324,15 @@ impl Run<'_> {
         let (step, n_steps) = (training.step(), training.n_steps());
         output::print_line(format_args!("{levels}: step {step} of {n_steps}"))?;
         let began = Instant::now();
-        let (mut sum, mut n_losses) = (0.0, 0);
+        let (mut sum, mut n_losses, mut last_saved) = (0.0, 0, step);
         let mut said = Ok(());
         training.run(|training, progress| {
             sum += progress.losses.iter().sum::<f32>();
             n_losses += progress.losses.len();
             let stops = STOPS.load(Ordering::Relaxed);
-            if stops || progress.is_end_of_epoch || progress.step.is_multiple_of(SAVE_EVERY) {
+            if stops || progress.is_end_of_epoch || progress.step >= last_saved + SAVE_EVERY {
                 training.save(&path)?;
+                last_saved = progress.step;
             }
             if stops {
                 said = output::print_line(format_args!(
@@ -361,7 +370,7 @@ impl Run<'_> {
 
     /// Returns the classes by a network in f32.
     fn predictions(&self, network: &Network) -> quant::Result<Vec<u32>> {
-        let scores_of = |codes: &_| network.outputs_of(&network.input().values_of(codes));
+        let scores_of = |codes: &_| network.outputs_of_codes(codes);
         self.test.predictions(self.executor, scores_of)
     }
 

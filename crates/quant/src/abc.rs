@@ -122,23 +122,28 @@ impl Abc {
     /// # Errors
     /// [`Error::InvalidNumber`] if a number overflows f32.
     pub fn level_set(&self) -> Result<LevelSet> {
-        let n_bases = self.factors.len();
-        let basis: Vec<f32> = self.factors.iter().map(|&factor| rounded(factor)).collect();
-        // From the lowest level up, the base of the lowest threshold, which is the last, is the
-        // first one that turns positive.
-        let codes = (0..=n_bases).map(|n_positive| {
-            let bits = (n_bases - n_positive..n_bases).map(|base| 1_u16 << base);
-            u8::try_from(bits.sum::<u16>()).unwrap_or(u8::MAX)
-        });
-        let thresholds = self.thresholds.iter().rev().map(|&t| rounded(t));
-        LevelSet::with_thresholds(
-            "Abc::level_set",
-            Alphabet::Signs,
-            &basis,
-            rounded(self.offset),
-            codes.collect(),
-            thresholds.collect(),
-        )
-        .map(|levels| levels.with_ties(Ties::Up))
+        let [factors, thresholds] = [&self.factors, &self.thresholds]
+            .map(|numbers| numbers.iter().map(|&x| rounded(x)).collect::<Vec<f32>>());
+        level_set(&factors, rounded(self.offset), &thresholds)
     }
+}
+
+/// Returns the levels of bases with these factors and thresholds, which descend.
+pub(crate) fn level_set(factors: &[f32], offset: f32, thresholds: &[f32]) -> Result<LevelSet> {
+    let n_bases = factors.len();
+    // From the lowest level up, the base of the lowest threshold, which is the last, is the first
+    // base that turns positive.
+    let codes = (0..=n_bases).map(|n_positive| {
+        let bits = (n_bases - n_positive..n_bases).map(|base| 1_u16 << base);
+        u8::try_from(bits.sum::<u16>()).unwrap_or(u8::MAX)
+    });
+    let levels = LevelSet::with_thresholds(
+        "Abc::level_set",
+        Alphabet::Signs,
+        factors,
+        offset,
+        codes.collect(),
+        thresholds.iter().rev().copied().collect(),
+    )?;
+    Ok(levels.with_ties(Ties::Up))
 }

@@ -221,7 +221,7 @@ pub enum Error {
         /// The error.
         source: Box<Self>,
     },
-    /// A text that is no name of levels.
+    /// An unknown name of levels.
     #[error(
         "{operation}: unknown levels {text:?} (expected float, w1a1 to w4a4, u1a1 to u4a4, d1a1 to d8a8, or abc1a1 to abc8a8)"
     )]
@@ -231,7 +231,7 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// A label that is no class.
+    /// A label outside the range of classes.
     #[error("{operation}: the label of image {index} is {label} (expected 0 to {})", n_classes.saturating_sub(1))]
     Label {
         /// The name of the operation.
@@ -251,7 +251,7 @@ pub enum Error {
         /// The name of the layers.
         name: String,
     },
-    /// A layer at a place where a network for inference cannot have it.
+    /// A layer at a place that [`Network`](crate::Network) does not support.
     #[error(
         "{operation}: the layer is at the wrong place (expected a convolution or linear layer, then at most one batch normalization before at most one activation, and at most one max-pool anywhere after the convolution)"
     )]
@@ -259,7 +259,15 @@ pub enum Error {
         /// The name of the operation.
         operation: &'static str,
     },
-    /// Levels of a channel that would have to be symmetric about 0.
+    /// Levels of an activation that do not ascend, in a layer whose max-pool follows the activation.
+    #[error(
+        "{operation}: the levels of the activation do not ascend, so the max-pool cannot be computed before the activation"
+    )]
+    FallingLevels {
+        /// The name of the operation.
+        operation: &'static str,
+    },
+    /// Levels that are not symmetric about 0, in a channel whose weights change their signs.
     #[error(
         "{operation}: the levels of output {channel} are not symmetric about 0, so its weights cannot change their signs (its batch normalization has a negative factor)"
     )]

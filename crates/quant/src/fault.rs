@@ -21,7 +21,7 @@ thread_local! {
 
 /// Runs `f` with the fault enabled on this thread.
 pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
-    /// Disables the fault, also if `f` panics.
+    /// A guard that disables the fault on drop, also after a panic.
     struct Uprooted;
 
     impl Drop for Uprooted {

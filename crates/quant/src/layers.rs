@@ -47,12 +47,15 @@ pub struct Slot {
     pub start: Start,
 }
 
+/// The name of a tensor within its layer, and its shape.
+pub(crate) type NamedShape = (&'static str, Vec<usize>);
+
 /// The values of a tensor before the first step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
     /// The same number everywhere.
     Constant(f32),
-    /// These numbers.
+    /// The numbers of all elements, row-major.
     Numbers(Vec<f32>),
     /// Normally distributed numbers with mean 0.
     Normal {
@@ -80,35 +83,44 @@ impl Slot {
     }
 }
 
-/// Weights with the standard deviation `√(2 / n)` for `n` inputs per output: the rule of He, Zhang,
-/// Ren and Sun 2015 for layers before a `ReLU`.
+/// Returns the slot of weights with the standard deviation `√(2 / n)` for `n` inputs per output: the
+/// rule of He, Zhang, Ren and Sun 2015 for layers before a `ReLU`.
 fn weight_slot(shape: &[usize], n_inputs: usize) -> Slot {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let deviation = (2.0 / n_inputs.max(1) as f64).sqrt() as f32;
     Slot::new("weight", shape, Start::Normal { deviation })
 }
 
-/// Checks the shapes of a layer's parameters, and the number of tensors of its state.
+/// Returns the shapes of slots, with their names.
+pub(crate) fn shapes_of(slots: &[Slot]) -> Vec<NamedShape> {
+    let shapes = slots.iter().map(|slot| (slot.name, slot.shape.clone()));
+    shapes.collect()
+}
+
+/// Checks the numbers and the shapes of a layer's parameters and of the tensors of its state.
 fn check_tensors(
     operation: &'static str,
     slots: &[Slot],
     parameters: &[Tensor],
-    n_state: usize,
+    state_shapes: &[NamedShape],
     state: &[Tensor],
 ) -> Result<()> {
     check_count(operation, "parameters", parameters.len(), slots.len())?;
-    for (slot, parameter) in slots.iter().zip(parameters) {
-        let actual = parameter.shape()?;
-        if actual != slot.shape {
+    check_count(operation, "state", state.len(), state_shapes.len())?;
+    let shapes = shapes_of(slots);
+    let shapes = shapes.iter().chain(state_shapes);
+    for ((name, expected), tensor) in shapes.zip(parameters.iter().chain(state)) {
+        let actual = tensor.shape()?;
+        if actual != expected {
             return Err(Error::Shape {
                 operation,
-                quantity: slot.name,
+                quantity: name,
                 actual: actual.to_vec(),
-                expected: format!("{:?}", slot.shape),
+                expected: format!("{expected:?}"),
             });
         }
     }
-    check_count(operation, "state", state.len(), n_state)
+    Ok(())
 }
 
 /// Returns a tensor of one axis, which is multiplied with or added to channels.

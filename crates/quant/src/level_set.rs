@@ -69,7 +69,8 @@ pub enum Ties {
     Up,
 }
 
-/// The levels of a quantiser with their codes, in ascending order, and the thresholds between them.
+/// The levels of a quantiser with their codes, and the thresholds between them. The levels ascend,
+/// except in activations of ABC-Net with negative factors.
 ///
 /// # Examples
 /// ```
@@ -282,7 +283,8 @@ impl LevelSet {
         self.offset
     }
 
-    /// Returns the levels in ascending order.
+    /// Returns the levels in the order of the thresholds: ascending, unless the thresholds do not
+    /// follow from the levels, as in the activations of ABC-Net with negative factors.
     #[must_use]
     pub fn levels(&self) -> &[f32] {
         &self.levels

@@ -200,13 +200,22 @@ impl Layer {
     /// Normalization and activation do not decrease, except the normalization of channels with a
     /// negative factor. In these channels, the signs of weights, bias, mean and factor are changed,
     /// which leaves the normalised values as they are. The max-pool can then be computed before the
-    /// normalization: the outputs are equal bit for bit.
+    /// normalization: the outputs are equal bit for bit. The levels of the activation must ascend,
+    /// which those of ABC-Net need not do.
     ///
     /// # Errors
+    /// [`Error::FallingLevels`] for an activation with levels that do not ascend;
     /// [`Error::UnevenChannels`] unless the weights are divisible into the outputs;
     /// [`Error::OneSidedLevels`] for a channel with a negative factor whose levels are not
     /// symmetric about 0.
     pub fn with_pool_after_activation(mut self, pool: Window) -> Result<Self> {
+        if let Activation::Levels(levels) = &self.activation
+            && !levels.levels().is_sorted()
+        {
+            return Err(Error::FallingLevels {
+                operation: "Layer::with_pool_after_activation",
+            });
+        }
         let factors = &self.normalization.factor;
         let is_falling: Vec<bool> = factors.iter().map(|&factor| factor < 0.0).collect();
         self.weights = self.weights.negated(&is_falling)?;
@@ -346,10 +355,11 @@ fn check_side(quantity: &'static str, side: usize) -> Result<()> {
 /// Checks that each pooling window has a position inside of the image.
 pub(crate) fn check_pool(operation: &'static str, pool: &Window) -> Result<()> {
     for (axis, size) in pool.size.into_iter().enumerate() {
-        let (dilation, padding) = (pool.dilation[axis], pool.padding[axis]);
-        let padding = padding[0].max(padding[1]);
+        let (stride, dilation) = (pool.stride[axis], pool.dilation[axis]);
+        let padding = pool.padding[axis][0].max(pool.padding[axis][1]);
         let numbers = [
             ("size of the max-pool", size, size > 0, "at least 1"),
+            ("stride of the max-pool", stride, stride > 0, "at least 1"),
             ("dilation of the max-pool", dilation, dilation == 1, "1"),
             (
                 "padding of the max-pool",
@@ -572,6 +582,15 @@ impl Network {
         let values = self.values_of(x)?;
         let last = self.layers.len() - 1;
         Ok(self.layers[last].activation.apply(&values[last]))
+    }
+
+    /// Returns the output of the last layer for codes of the input `[batch, height, width, channels]`
+    /// as a tensor program, as [`outputs_of`](Self::outputs_of).
+    ///
+    /// # Errors
+    /// As [`values_of`](Self::values_of).
+    pub fn outputs_of_codes(&self, codes: &Tensor) -> Result<Tensor> {
+        self.outputs_of(&self.input.values_of(codes))
     }
 
     /// Returns the network with quantised weights in all layers but the first and the last, and

@@ -240,7 +240,7 @@ impl PlaneLayout {
         self.planes_of_words(&self.pack_plane(passed), codes)
     }
 
-    /// As [`planes_of`](Self::planes_of), for passed thresholds that are packed:
+    /// Returns the planes of the codes of elements whose passed thresholds are packed:
     /// `[batch, height, width, threshold, group, word]`.
     ///
     /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.

@@ -293,12 +293,20 @@ impl Data {
 
 impl Model for Net {
     fn loss(&self, parameters: &[Tensor], state: &[Tensor], batch: &[Tensor]) -> Result<Loss> {
-        let outputs = self.apply(&batch[0], parameters, state)?;
+        let [images, labels] = batch else {
+            return Err(Error::Length {
+                operation: "Net::loss",
+                quantity: "batch",
+                actual: batch.len(),
+                expected: 2,
+            });
+        };
+        let outputs = self.apply(images, parameters, state)?;
         let shape = outputs.output.shape()?;
         let rows = [shape[0], shape[1..].iter().product()];
         let scores = outputs.output.reshape(&rows);
         Ok(Loss {
-            loss: loss::softmax_cross_entropy(&scores, &batch[1]),
+            loss: loss::softmax_cross_entropy(&scores, labels),
             state: outputs.state,
             are_finite: outputs.are_finite,
         })
@@ -323,8 +331,8 @@ impl<'a> Training<'a> {
     /// Creates a training that starts with random weights.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, for a rate out of
-    /// range, and for more steps than can be counted; [`Error::ImageShape`] for images of another
+    /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, for `read_every` 0,
+    /// for a rate out of range, and for more steps than can be counted; [`Error::ImageShape`] for images of another
     /// size; [`Error::Length`] unless the net has an output for each class; [`Error::Layer`];
     /// [`Error::Tensor`] for a momentum or a weight decay out of range, and for an error of the
     /// executor.

@@ -1,5 +1,6 @@
 //! Networks with a max-pool after the activation, which export with the max-pool before the
 //! normalization.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use quant::layers::{ActivationLevels, BatchNorm, MaxPool, QuantConv2d, QuantLinear};
 use quant::train::{Net, NetLayer};
@@ -98,6 +99,29 @@ fn one_sided_levels_of_a_falling_channel_are_an_error() {
     let error = own.with_pool_after_activation(pool()).unwrap_err();
     assert!(
         matches!(error, Error::OneSidedLevels { channel: 0, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn levels_that_do_not_ascend_are_an_error() {
+    let abc = ActivationLevels::Abc { bases: 2 };
+    let with_factors = |factors: &[f32]| {
+        let [conv, act] = [
+            NetLayer::Conv2d(QuantConv2d::new(2, Window::new([2, 2]))),
+            NetLayer::Activation(abc),
+        ];
+        let pool = NetLayer::MaxPool(MaxPool::new(Window::new([2, 2])).unwrap());
+        let layers = vec![("conv", conv), ("act", act), ("pool", pool)];
+        let net = Net::new(InputImage::unit(INPUT), layers).unwrap();
+        let parameters = [numbers(8, 16), vec![0.1, -0.4], factors.to_vec()];
+        net.network(&parameters, &[])
+    };
+    assert!(with_factors(&[0.5, 0.25]).is_ok());
+    let error = with_factors(&[0.5, -0.25]).unwrap_err();
+    assert!(
+        matches!(&error, Error::Layer { source, .. }
+        if matches!(**source, Error::FallingLevels { .. })),
         "{error}"
     );
 }

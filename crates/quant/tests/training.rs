@@ -68,9 +68,7 @@ fn two_bits_learn_the_digits_and_resume_freeze_and_pack() {
     frozen.write(&path).unwrap();
     let packed = FrozenNetwork::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let of_floats = test.predictions(&host, |codes| {
-        network.outputs_of(&network.input().values_of(codes))
-    });
+    let of_floats = test.predictions(&host, |codes| network.outputs_of_codes(codes));
     let of_packed = test.predictions(&host, |codes| packed.outputs_of(codes));
     let (of_floats, of_packed) = (of_floats.unwrap(), of_packed.unwrap());
     let n_different = of_floats

@@ -128,13 +128,93 @@ fn tensors_of_other_numbers_and_shapes_are_errors_of_the_layer() {
 }
 
 #[test]
-fn scores_of_other_rows_than_images_are_an_error() {
+fn scores_of_other_images_or_classes_are_an_error() {
     let images = Images::new([1, 1, 1], vec![0; 20], vec![0; 20], 2).unwrap();
-    for rows in [40, 3] {
-        let scores = Tensor::from_vec(&[rows, 2], vec![0.0_f32; rows * 2]);
-        let predictions = images.predictions(&Host::new(), |_| Ok(scores.clone()));
-        assert!(matches!(predictions, Err(Error::Shape { .. })), "{rows}");
+    let predictions = |shape: &[usize]| {
+        let scores = Tensor::full(shape, 0.0_f32);
+        images.predictions(&Host::new(), |_| Ok(scores.clone()))
+    };
+    assert!(predictions(&[20, 1, 1, 2]).is_ok());
+    for shape in [&[40, 2][..], &[3, 2], &[20], &[20, 3], &[20, 2, 2], &[]] {
+        let error = predictions(shape).unwrap_err();
+        assert!(matches!(error, Error::Shape { .. }), "{shape:?}: {error}");
     }
+}
+
+#[test]
+fn results_of_a_model_that_do_not_fit_are_errors() {
+    /// A model that returns some tensors of state and some flags.
+    struct Returning {
+        n_state: usize,
+        n_flags: usize,
+    }
+    impl Model for Returning {
+        fn loss(&self, parameters: &[Tensor], state: &[Tensor], _: &[Tensor]) -> Result<Loss> {
+            Ok(Loss {
+                loss: (&parameters[0] * &parameters[0]).sum(..),
+                state: vec![state[0].clone(); self.n_state],
+                are_finite: vec![Tensor::scalar(true); self.n_flags],
+            })
+        }
+
+        fn checked_layers(&self) -> Vec<String> {
+            vec!["only".to_owned()]
+        }
+    }
+    let row = || Tensor::from_vec(&[3], vec![1.0_f32; 3]);
+    for (n_state, n_flags, fits) in [(1, 1, true), (0, 1, false), (2, 1, false), (1, 2, false)] {
+        let sgd = || -> SharedOptimizer { Box::new(Sgd::new(0.1).unwrap()) };
+        let model = Returning { n_state, n_flags };
+        let mut steps = Steps::new(model, [sgd(), sgd()], vec![row()], vec![row()]).unwrap();
+        let result = steps.step(&Host::new(), &[], 0.1);
+        assert_eq!(result.is_ok(), fits, "{n_state}, {n_flags}: {result:?}");
+    }
+}
+
+#[test]
+fn tensors_of_other_lengths_are_errors_of_the_export() {
+    let net = float_net().with_levels("w2a2".parse().unwrap()).unwrap();
+    let parameters: Vec<Vec<f32>> = net
+        .parameters()
+        .iter()
+        .map(|(_, slot)| vec![0.5; slot.shape.iter().product()])
+        .collect();
+    let state = net.state(&parameters).unwrap();
+    let state: Vec<Vec<f32>> = state
+        .iter()
+        .map(|slot| vec![0.5; slot.shape.iter().product()])
+        .collect();
+    assert!(net.network(&parameters, &state).is_ok());
+    for n in [0, 1, 3] {
+        for place in 0..parameters.len() + state.len() {
+            let [mut parameters, mut state] = [parameters.clone(), state.clone()];
+            let numbers = match place.checked_sub(parameters.len()) {
+                Some(place) => &mut state[place],
+                None => &mut parameters[place],
+            };
+            if numbers.len() == n {
+                continue;
+            }
+            numbers.resize(n, 0.5);
+            let error = net.network(&parameters, &state).unwrap_err();
+            assert!(matches!(error, Error::Layer { .. }), "{place}: {error}");
+        }
+    }
+    // A batch without labels.
+    let images = Tensor::full(&[1, 28, 28, 1], 0.5_f32);
+    let error = Model::loss(&net, &[], &[], &[images])
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Length {
+                quantity: "batch",
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -162,7 +162,7 @@ struct Nodes<'t> {
     order: Vec<&'t Tensor>,
     /// For each visited node, whether it depends on one of the start tensors.
     depends: HashMap<usize, bool>,
-    /// The number of operands that a node is, plus 1 for a start tensor.
+    /// The number of times that a node is an operand, plus 1 for a start tensor.
     uses: HashMap<usize, usize>,
 }
 

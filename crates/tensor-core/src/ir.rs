@@ -469,6 +469,17 @@ impl LoopNest {
         self.reduce.iter().product()
     }
 
+    /// Returns whether the nest reduces, and each of its reductions has an annihilator, so that the
+    /// loops can stop once all results are decided.
+    #[must_use]
+    pub fn can_stop(&self) -> bool {
+        let has_annihilator = |value: &Value| match value {
+            Value::Reduced(op, _) => op.annihilator().is_some(),
+            _ => true,
+        };
+        !self.reduce.is_empty() && self.values.iter().all(has_annihilator)
+    }
+
     /// Returns the id of the result, which is the last value.
     #[must_use]
     pub fn result(&self) -> ValueId {

@@ -6,15 +6,16 @@
 //! images. The recipe is that of the example `mnist` of `quant`. Seeds determine the weights and
 //! the order of the images. Sizes with `from-random` train with levels from random weights, at the
 //! rate of the float network and for as many epochs as both trainings together. Sizes with
-//! `late-pool` have the max-pools after the activations instead of before the normalizations. The
-//! figure shows the levels of the first layer with levels over the histogram of its weights, before
+//! `late-pool` have the max-pools after the activations instead of before the normalizations; their
+//! trainings start from the usual float network. The figure shows the levels of the first layer with levels over the histogram of its weights, before
 //! the training, after one epoch and at the end.
 //! Shapes: the result is the loss of each step, the accuracy on the test images, the numbers of
 //! `NUMBERS`, and the class of each test image.
 //! Accuracy: the test accuracy must reach the workload's minimum, and the classes of the packed
 //! network those of the network in f32 but for `MAX_DIFFERENT` images.
-//! Cost: the time includes the packing and the classification of the test images; the operations
-//! are those of the training alone. `packed_images_per_s` is the rate of that classification.
+//! Cost: the time includes the figure, the packing, and the classification of the test images by
+//! the packed network, by the network in f32 and by the float network; the operations are those of
+//! the training alone. `packed_images_per_s` is the rate of that classification.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets";
 //! for the published accuracies the wiki of `RedBit` (IT-Coimbra): LeNet-5 on MNIST, 100 epochs.
 
@@ -41,19 +42,22 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 const LEVELS_OF_OTHER_KINDS: &str = "w1a1";
 /// Levels that are trained on Fashion-MNIST, next to floats.
 const ON_FASHION: [&str; 2] = [FLOAT, "w2a2"];
+/// The name of the number of test images that the packed network classifies differently from the
+/// network in f32.
+const N_DIFFERENT: &str = "predictions_that_differ_from_f32";
 /// The largest number of test images that the packed network may classify differently from the
 /// network in f32.
 const MAX_DIFFERENT: f64 = 2.0;
 /// The numbers of a result after losses and accuracy.
 const NUMBERS: [&str; 5] = [
     "float_start_accuracy",
-    "predictions_that_differ_from_f32",
+    N_DIFFERENT,
     "packed_bytes",
     "relative_error_of_weights",
     "packed_images_per_s",
 ];
 
-/// How a network is trained.
+/// A way to train a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The max-pools are before the normalizations; levels start from the float network.
@@ -240,8 +244,9 @@ impl Whole {
             "accuracy {accuracy} is not that of the classes ({of_classes})"
         );
         ensure!(accuracy >= least, "accuracy {accuracy} is below {least}");
-        // The second of the numbers.
-        let n_different = f64::from(result[n_losses + 1..][1]);
+        let numbers = NUMBERS.iter().zip(&result[n_losses + 1..]);
+        let mut different = numbers.filter(|(name, _)| **name == N_DIFFERENT);
+        let n_different = different.next().map_or(f64::NAN, |(_, &n)| n.into());
         ensure!(
             self.levels == FLOAT || n_different <= MAX_DIFFERENT,
             "{n_different} predictions of the packed network differ (at most {MAX_DIFFERENT})"
@@ -282,8 +287,8 @@ impl Whole {
         }
     }
 
-    /// Returns the place of the test error in the chart: the number of products of bits of a
-    /// product of numbers, on a scale of powers of two.
+    /// Returns the place of the test error in the chart. `x` is the base-2 logarithm of the bits of
+    /// a weight times the bits of an activation.
     fn chart_point(&self) -> ChartPoint {
         let (series, bits) = match self.levels {
             "w1a1" => ("LQ-Nets", Some([1, 1])),
@@ -336,8 +341,7 @@ fn narrow(number: f64) -> f32 {
 
 /// Returns the classes by a network in f32.
 fn predictions(network: &Network, test: &Images, executor: &dyn Executor) -> Result<Vec<u32>> {
-    let scores_of = |codes: &_| network.outputs_of(&network.input().values_of(codes));
-    Ok(test.predictions(executor, scores_of)?)
+    Ok(test.predictions(executor, |codes| network.outputs_of_codes(codes))?)
 }
 
 /// Writes the packed network to a file, and returns the network that is read back with the size of
@@ -405,8 +409,8 @@ fn relative_error(network: &Network, trained: &Trained) -> Result<f32> {
                     .map(|(&w, &level)| (f64::from(w) - sign * f64::from(level)).powi(2))
                     .sum()
             };
-            // The export of a late max-pool changes the signs of some outputs. With the wrong sign,
-            // the error is larger than without levels.
+            // The export of a late max-pool changes the signs of some outputs. The wrong sign gives
+            // an error larger than the sum of the squares of the weights.
             errors += error(1.0).min(error(-1.0));
             squares += weights.iter().map(|&w| f64::from(w).powi(2)).sum::<f64>();
         }

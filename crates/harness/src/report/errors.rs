@@ -2,7 +2,7 @@
 //!
 //! Role: shows what a configuration, such as a number of bits, costs in accuracy.
 //! Method: a panel for each data set. Rows with the same series and position differ in their seeds
-//! only and are one point, the mean. Rows without a position are references.
+//! or adapters and are one point, the mean. Rows without a position are references.
 
 use charts::{Figure, Panel, Series};
 
@@ -11,7 +11,7 @@ use crate::record::Row;
 
 /// Name of the series of published accuracies.
 const PUBLISHED: &str = "published";
-const CAPTION: &str = "Test error of the trained nets, as the mean of the runs that differ in their seeds. \
+const CAPTION: &str = "Test error of the trained nets, as the mean of the runs that differ in their seeds or adapters. \
     Dashed: nets that the others are compared with. The remarks of the rows name the source of the published accuracies.";
 
 /// A test error in percent at its place.
@@ -42,6 +42,12 @@ fn panel(name: &str, points: &[Point<'_>]) -> Panel {
     let (first, last) = xs().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
     });
+    // The ends of references: those of the points, or any two places if there is one point or none.
+    let ends = match last - first {
+        width if width > 0.0 => [first, last],
+        _ if first.is_finite() => [first - 1.0, first + 1.0],
+        _ => [0.0, 1.0],
+    };
     let mut lines = Vec::new();
     for series in distinct(points.iter().map(|(place, _)| place.series.as_str())) {
         let own = points.iter().copied();
@@ -50,8 +56,7 @@ fn panel(name: &str, points: &[Point<'_>]) -> Panel {
             own.partition(|(place, _)| place.x.is_none());
         let errors = references.iter().map(|(_, error)| *error);
         if let Some(mean) = mean(errors) {
-            let ends = [first, last].map(|x| (x, mean));
-            lines.push(Series::through(series, ends).as_reference());
+            lines.push(Series::through(series, ends.map(|x| (x, mean))).as_reference());
         }
         let placed = placed.into_iter();
         let placed = placed.filter_map(|(place, error)| Some((place.x?, error)));
@@ -149,5 +154,12 @@ mod tests {
             ]
         );
         assert!(super::figure(&[&Row::default()]).is_none());
+        // A single place, and none.
+        for (rows, ends) in [(&rows[2..4], [1.0, 3.0]), (&rows[3..4], [0.0, 1.0])] {
+            let figure = super::figure(rows).unwrap();
+            let reference = figure.panels[0].lines.iter().find(|line| line.is_reference);
+            let points = &reference.unwrap().points;
+            assert_eq!([points[0][0], points[1][0]], ends);
+        }
     }
 }

@@ -103,8 +103,8 @@ impl Coder {
         }
     }
 
-    /// Returns the max-pool of words of flags `[batch, rows, cols, …]`: the or of the flags, and
-    /// their and in flipped channels.
+    /// Returns the max-pool of words of flags `[batch, rows, cols, …]`: the bitwise `or` of the
+    /// flags, or their bitwise `and` in flipped channels.
     fn pooled_words(&self, words: &Tensor, pool: &Window) -> Tensor {
         let folded = |fill: u32, fold: fn(Tensor, Tensor) -> Tensor| {
             let folded = |views: &Tensor, n: usize| {

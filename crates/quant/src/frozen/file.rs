@@ -66,7 +66,8 @@ const BITS: &str = "bits";
 const BYTES: &str = "bytes";
 
 impl FrozenNetwork {
-    /// Writes the network to a safetensors file, which appears complete or not at all.
+    /// Writes the network to a safetensors file. An existing file is replaced only after the new
+    /// file is complete.
     ///
     /// # Errors
     /// [`Error::Tensor`] with the error of the file system.

@@ -6,7 +6,7 @@ use tensor_core::Tensor;
 
 use super::levels::LearnedLevels;
 use super::weights::{check_step_bits, dorefa_step};
-use super::{Applied, Slot, Start, check_tensors};
+use super::{Applied, NamedShape, Slot, Start, check_tensors};
 use crate::error::{Result, check, finite};
 use crate::level_set::{Alphabet, LevelSet, Ties, check_bits, rounded};
 use crate::network::Activation;
@@ -18,15 +18,15 @@ const ABC_THRESHOLD: f32 = 0.5;
 
 /// The function after a normalization: a `ReLU`, or a `ReLU` and levels.
 ///
-/// Backward, levels have the derivative 1 between 0 and the highest level `l`, `l` itself included,
-/// and 0 above and for `x <= 0`.
+/// Backward, levels of `Lq` and `Uniform` have the derivative 1 for `0 < x <= l`, where `l` is the
+/// highest level, and 0 elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ActivationLevels {
     /// `max(x, 0)`.
     #[default]
     Relu,
     /// LQ-Nets: levels `Σ b_j v_j` with `b_j` 0 or 1 and one basis `v` for the layer. Each step
-    /// averages the basis with the one that fits the batch better. State: the basis and its
+    /// averages the basis with a basis that fits the batch better. State: the basis and its
     /// average.
     Lq {
         /// The number of bits, 1 to [`Qem::MAX_STEP_BITS`].
@@ -81,6 +81,12 @@ impl ActivationLevels {
             Self::Lq { .. } | Self::Uniform { .. } => &LearnedLevels::STATE,
             _ => &[],
         }
+    }
+
+    /// Returns the shapes of the tensors of the state.
+    pub(crate) fn state_shapes(&self) -> Result<Vec<NamedShape>> {
+        let learned = self.learned()?;
+        Ok(learned.map_or_else(Vec::new, |learned| learned.state_shapes(1)))
     }
 
     fn learned(&self) -> Result<Option<LearnedLevels>> {
@@ -140,8 +146,8 @@ impl ActivationLevels {
         let operation = "ActivationLevels::apply";
         let shape = x.shape()?.to_vec();
         self.check(operation)?;
-        let n_state = self.state_names().len();
-        check_tensors(operation, &self.parameters(), parameters, n_state, state)?;
+        let shapes = self.state_shapes()?;
+        check_tensors(operation, &self.parameters(), parameters, &shapes, state)?;
         if let Some(learned) = self.learned()? {
             let rectified = x.relu();
             let rows = rectified.reshape(&[1, shape.iter().product()]);
@@ -209,7 +215,10 @@ impl ActivationLevels {
                     check(operation, "basis number", number.into(), is_valid, expected)?;
                 }
                 match *self {
-                    Self::Uniform { bits } => LevelSet::uniform_from_zero(bits, state[0][0])?,
+                    Self::Uniform { bits } if state[0][0] > 0.0 => {
+                        LevelSet::uniform_from_zero(bits, state[0][0])?
+                    }
+                    Self::Uniform { bits } => LevelSet::bits(&vec![0.0; bits])?,
                     _ => LevelSet::bits(&state[0])?,
                 }
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use tensor_core::{Axes, Tensor};
 
 use super::quant_conv2d::not_images;
-use super::{Applied, Slot, Start, check_tensors};
+use super::{Applied, Slot, Start, check_tensors, shapes_of};
 use crate::error::{Result, check, positive};
 use crate::network::Normalization;
 
@@ -15,7 +15,8 @@ use crate::network::Normalization;
 /// Parameters: `gamma` and `beta`, `[channels]`, initially 1 and 0. State: `mean` and `variance`,
 /// `[channels]`: exponential moving averages of the batches' means and variances, initially 0 and
 /// 1, which an exported network uses. As in PyTorch, the variance of a batch is divided by the
-/// number of elements for the output, and by this number less 1 for the average, unless it is 1.
+/// number of elements for the output, and by this number less 1 for the average. The variance of
+/// a single element is divided by 1.
 ///
 /// # Source
 /// Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by reducing
@@ -106,8 +107,8 @@ impl BatchNorm {
         let Some((&n_channels, outer)) = x.shape()?.split_last() else {
             return Err(not_images(operation, x));
         };
-        let slots = self.parameters(n_channels);
-        check_tensors(operation, &slots, parameters, Self::STATE.len(), state)?;
+        let [slots, shapes] = [self.parameters(n_channels), self.state(n_channels)];
+        check_tensors(operation, &slots, parameters, &shapes_of(&shapes), state)?;
         let [gamma, beta] = [&parameters[0], &parameters[1]];
         let n_elements: usize = outer.iter().product();
         let axes: Vec<isize> = (0..outer.len()).map(usize::cast_signed).collect();
@@ -132,7 +133,11 @@ impl BatchNorm {
     ///
     /// # Errors
     /// As [`Normalization::batch`].
-    pub fn frozen(&self, parameters: &[Vec<f32>], state: &[Vec<f32>]) -> Result<Normalization> {
+    pub(crate) fn frozen(
+        &self,
+        parameters: &[Vec<f32>],
+        state: &[Vec<f32>],
+    ) -> Result<Normalization> {
         Normalization::batch(
             &parameters[0],
             &parameters[1],

@@ -2,7 +2,7 @@
 
 use tensor_core::Tensor;
 
-use super::{Slot, Start};
+use super::{NamedShape, Slot, Start};
 use crate::average::debiased_of;
 use crate::error::Result;
 use crate::level_set::rounded;
@@ -26,6 +26,13 @@ pub(super) struct Quantized {
 impl LearnedLevels {
     /// The names of the tensors of the state.
     pub(super) const STATE: [&str; 3] = ["basis", "basis_sum", "basis_bias"];
+
+    /// Returns the shapes of the tensors of the state, with their names.
+    pub(super) fn state_shapes(&self, n_channels: usize) -> Vec<NamedShape> {
+        let basis = vec![n_channels, self.qem.basis_len()];
+        let shapes = [basis.clone(), basis, Vec::new()];
+        Self::STATE.into_iter().zip(shapes).collect()
+    }
 
     /// Returns the state before the first step: the basis, and the average without bias after one
     /// update with this basis. `bases` are the bases of all channels.

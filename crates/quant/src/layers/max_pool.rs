@@ -21,7 +21,8 @@ impl MaxPool {
     /// Creates a max-pool.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] for a dilation, and for a padding as large as the window.
+    /// [`Error::InvalidNumber`] for a size or a stride of 0, a dilation other than 1, and a padding
+    /// that is not smaller than the window.
     pub fn new(window: Window) -> Result<Self> {
         check_pool("MaxPool::new", &window)?;
         Ok(Self { window })

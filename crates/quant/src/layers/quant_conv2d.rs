@@ -46,7 +46,7 @@ impl QuantConv2d {
     /// # Errors
     /// [`Error::Groups`] for channels that the groups do not divide; [`Error::Window`] for a window
     /// that does not fit; [`Error::BitCount`] for an unsupported number of bits;
-    /// [`Error::InvalidNumber`] for more than 2^20 outputs or a padding that is not finite.
+    /// [`Error::InvalidNumber`] for more than 2^20 outputs or a padding value that is not finite.
     pub fn output_size(&self, [height, width, n_channels]: [usize; 3]) -> Result<[usize; 3]> {
         let operation = "QuantConv2d";
         for n_channels in [n_channels, self.n_outputs] {
@@ -99,8 +99,9 @@ impl QuantConv2d {
         };
         let image = [height, width, n_channels];
         let [rows, cols, _] = self.output_size(image)?;
-        let (slots, n_state) = (self.parameters(image), self.levels.state_names().len());
-        check_tensors(operation, &slots, parameters, n_state, state)?;
+        let slots = self.parameters(image);
+        let shapes = self.levels.state_shapes(self.n_outputs)?;
+        check_tensors(operation, &slots, parameters, &shapes, state)?;
         let weights = &parameters[0];
         let shape = weights.shape()?;
         let flat = weights.reshape(&[self.n_outputs, shape[1..].iter().product()]);

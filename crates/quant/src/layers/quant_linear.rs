@@ -88,8 +88,9 @@ impl QuantLinear {
         };
         let image = [height, width, n_channels];
         self.output_size(image)?;
-        let (slots, n_state) = (self.parameters(image), self.levels.state_names().len());
-        check_tensors(operation, &slots, parameters, n_state, state)?;
+        let slots = self.parameters(image);
+        let shapes = self.levels.state_shapes(self.n_outputs)?;
+        check_tensors(operation, &slots, parameters, &shapes, state)?;
         let rows = x.reshape(&[batch, height * width * n_channels]);
         let (levels, state) = self.levels.apply(&parameters[0], state)?;
         let sums = plus_bias(rows.matmul(&levels.t()), parameters);

@@ -5,14 +5,14 @@ use std::fmt;
 use tensor_core::{Axes, DType, Host, Tensor};
 
 use super::levels::LearnedLevels;
-use super::{Slot, row};
-use crate::abc::{abc, shift};
+use super::{NamedShape, Slot, row};
+use crate::abc;
 use crate::error::{Error, Result};
 use crate::level_set::{LevelSet, check_bits, rounded};
 use crate::network::Weights;
 use crate::population::Sample;
 use crate::qem::{Qem, least_squares_of};
-use crate::quantizer::Quantizer;
+use crate::quantizer::{Quantizer, channel_len};
 
 /// The levels of the weights of a layer. Backward, the derivative with respect to a weight is the
 /// derivative with respect to its level.
@@ -98,13 +98,20 @@ impl WeightLevels {
         let Some(learned) = self.learned()? else {
             return Ok(Vec::new());
         };
-        let channels = weights.chunks(weights.len().div_ceil(n_outputs.max(1)).max(1));
+        let len = channel_len("WeightLevels::state", weights.len(), n_outputs)?;
+        let channels = weights.chunks(len.max(1));
         let bases = channels.map(|weights| {
             let mut basis = learned.qem.fit(&Sample::new(weights)?)?.basis;
             basis.truncate(learned.qem.basis_len());
             Ok(basis)
         });
         Ok(learned.state(&bases.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// Returns the shapes of the tensors of the state.
+    pub(crate) fn state_shapes(&self, n_outputs: usize) -> Result<Vec<NamedShape>> {
+        let learned = self.learned()?;
+        Ok(learned.map_or_else(Vec::new, |learned| learned.state_shapes(n_outputs)))
     }
 
     /// Returns the quantised weights `[outputs, elements]` and the next state.
@@ -124,12 +131,12 @@ impl WeightLevels {
                 dorefa_levels(&mapped, bits)?.with_surrogate_gradient(&mapped)
             }
             Self::Abc { bases } => {
-                let levels = abc_levels(&weights.stop_gradient(), bases)?;
+                let levels = AbcFit::new(&weights.stop_gradient(), bases)?.levels()?;
                 let surrogate = weights.clone();
                 #[cfg(test)]
                 let surrogate = {
                     use crate::fault::{Fault, is_planted};
-                    let differentiated = abc_levels(weights, bases)?;
+                    let differentiated = AbcFit::new(weights, bases)?.levels()?;
                     let is_fault = is_planted(Fault::DifferentiatedFactors);
                     if is_fault {
                         surrogate + differentiated
@@ -155,11 +162,10 @@ impl WeightLevels {
             let (codes, _) = quantizer.quantize(weights)?;
             Ok(Weights::Levels { quantizer, codes })
         };
-        let channel_len = weights.len().div_ceil(n_outputs.max(1)).max(1);
         match *self {
             Self::Float => Ok(Weights::Float(weights)),
             Self::Lq { bits } => {
-                // The same levels have positive numbers.
+                // Changing the sign of a basis number does not change the set of levels.
                 let bases = state[0].chunks(bits);
                 let levels = bases.map(|basis| {
                     let basis: Vec<f32> = basis.iter().map(|number| number.abs()).collect();
@@ -169,7 +175,11 @@ impl WeightLevels {
             }
             Self::Uniform { bits } => {
                 let steps = state[0].iter().map(|number| 2.0 * number.abs());
-                let levels = steps.map(|step| LevelSet::uniform(bits, step));
+                // The weights of an output may all be 0.
+                let levels = steps.map(|step| match step {
+                    0.0 => LevelSet::signs(&vec![0.0; bits]),
+                    _ => LevelSet::uniform(bits, step),
+                });
                 coded(Quantizer::new(levels.collect::<Result<_>>()?)?, &weights)
             }
             Self::DoReFa { bits } => {
@@ -179,16 +189,25 @@ impl WeightLevels {
                 let levels = match bits {
                     1 => {
                         let sum: f64 = weights.iter().map(|&w| f64::from(w.abs())).sum();
-                        LevelSet::binary(rounded(sum / weights.len() as f64))?
+                        LevelSet::signs(&[rounded(sum / weights.len() as f64)])?
                     }
                     _ => LevelSet::uniform(bits, dorefa_step(bits, 2.0))?,
                 };
                 coded(Quantizer::new(vec![levels])?, &mapped)
             }
             Self::Abc { bases } => {
-                let channels = weights.chunks(channel_len);
+                // The numbers of the program, which has levels for weights of any kind.
+                let len = channel_len("WeightLevels::frozen", weights.len(), n_outputs)?;
+                let rows = Tensor::from_vec(&[n_outputs, len], weights.clone());
+                let fit = AbcFit::new(&rows, bases)?;
+                let thresholds = Tensor::concat(&fit.thresholds.iter().collect::<Vec<_>>(), 1);
+                let numbers = |tensor: &Tensor| -> Result<Vec<f32>> {
+                    Ok(tensor.eval::<f32>(&Host::new())?.into_iter().collect())
+                };
+                let [factors, thresholds] = [numbers(&fit.factors)?, numbers(&thresholds)?];
+                let channels = factors.chunks(bases).zip(thresholds.chunks(bases));
                 let levels =
-                    channels.map(|weights| abc(&Sample::new(weights)?, bases, false)?.level_set());
+                    channels.map(|(factors, thresholds)| abc::level_set(factors, 0.0, thresholds));
                 coded(Quantizer::new(levels.collect::<Result<_>>()?)?, &weights)
             }
         }
@@ -234,51 +253,75 @@ fn dorefa_levels(mapped: &Tensor, bits: usize) -> Result<Tensor> {
     Ok(levels.levels_of(mapped))
 }
 
-/// Returns the ABC-Net levels of `[outputs, elements]`.
-fn abc_levels(weights: &Tensor, bases: usize) -> Result<Tensor> {
-    /// The weight of the solution 0, in elements. The weight matters only where the data does not
-    /// determine the factors, because elsewhere the ridge is far below the rounding errors.
-    const RIDGE: f64 = 1e-20;
-    let mean = weights.mean(Axes::keepdims(-1));
-    let deviation = weights.std(Axes::keepdims(-1), 0);
-    // Bases have descending thresholds, so cell `k` contains the elements that are at least as
-    // large as the threshold of base `bases - k`, but not of the base before.
-    let passes: Vec<Tensor> = (0..bases)
-        .map(|base| weights.ge(&mean - &deviation * shift(base, bases)))
-        .collect();
-    let cells: Vec<Tensor> = (0..=bases)
-        .map(|cell| match bases - cell {
-            0 => passes[0].clone(),
-            next if cell == 0 => !&passes[next - 1],
-            next => &passes[next] & !&passes[next - 1],
+/// The bases of ABC-Net that are fitted to weights `[outputs, elements]`.
+struct AbcFit {
+    /// The threshold of each base, `[outputs, 1]`, in descending order.
+    thresholds: Vec<Tensor>,
+    /// For each base, whether each element is at least as large as the threshold.
+    passes: Vec<Tensor>,
+    /// The signs of the bases in each cell between thresholds, from below.
+    signs: Vec<Vec<f64>>,
+    /// The factors of the bases, `[outputs, bases]`.
+    factors: Tensor,
+}
+
+impl AbcFit {
+    fn new(weights: &Tensor, bases: usize) -> Result<Self> {
+        /// The weight of the solution 0, in elements. The weight matters only where the data does
+        /// not determine the factors, because elsewhere the ridge is far below the rounding errors.
+        const RIDGE: f64 = 1e-20;
+        let mean = weights.mean(Axes::keepdims(-1));
+        let deviation = weights.std(Axes::keepdims(-1), 0);
+        let thresholds: Vec<Tensor> = (0..bases)
+            .map(|base| &mean - &deviation * abc::shift(base, bases))
+            .collect();
+        // Bases have descending thresholds, so cell `k` contains the elements that are at least as
+        // large as the threshold of base `bases - k`, but not of the base before.
+        let passes: Vec<Tensor> = thresholds.iter().map(|t| weights.ge(t)).collect();
+        let cells: Vec<Tensor> = (0..=bases)
+            .map(|cell| match bases - cell {
+                0 => passes[0].clone(),
+                next if cell == 0 => !&passes[next - 1],
+                next => &passes[next] & !&passes[next - 1],
+            })
+            .collect();
+        let counts: Vec<Tensor> = cells
+            .iter()
+            .map(|cell| cell.sum(-1).cast(DType::F32))
+            .collect();
+        let sums = cells.iter().map(|cell| cell.select(weights, 0.0).sum(-1));
+        let means: Vec<Tensor> = sums
+            .zip(&counts)
+            .map(|(sum, count)| sum / count.maximum(1.0))
+            .collect();
+        let signs: Vec<Vec<f64>> = (0..=bases)
+            .map(|cell| {
+                let sign = |base: usize| if base + cell >= bases { 1.0 } else { -1.0 };
+                (0..bases).map(sign).collect()
+            })
+            .collect();
+        let stacked = |columns: &[Tensor]| Tensor::stack(&columns.iter().collect::<Vec<_>>(), 1);
+        Ok(Self {
+            factors: least_squares_of(&signs, &stacked(&counts), &stacked(&means), RIDGE)?,
+            thresholds,
+            passes,
+            signs,
         })
-        .collect();
-    let counts: Vec<Tensor> = cells
-        .iter()
-        .map(|cell| cell.sum(-1).cast(DType::F32))
-        .collect();
-    let sums = cells.iter().map(|cell| cell.select(weights, 0.0).sum(-1));
-    let means: Vec<Tensor> = sums
-        .zip(&counts)
-        .map(|(sum, count)| sum / count.maximum(1.0))
-        .collect();
-    let factors: Vec<Vec<f64>> = (0..=bases)
-        .map(|cell| {
-            let sign = |base: usize| if base + cell >= bases { 1.0 } else { -1.0 };
-            (0..bases).map(sign).collect()
-        })
-        .collect();
-    let stacked = |columns: &[Tensor]| Tensor::stack(&columns.iter().collect::<Vec<_>>(), 1);
-    let alpha = least_squares_of(&factors, &stacked(&counts), &stacked(&means), RIDGE)?;
-    let level = |cell: usize| {
-        let terms = factors[cell].iter().enumerate();
-        let terms = terms.map(|(base, &factor)| alpha.slice(1, base..=base) * factor);
-        let sum = terms.reduce(|sum, term| sum + term);
-        sum.unwrap_or_else(|| alpha.clone())
-    };
-    let lowest = level(0).broadcast_to(weights.shape()?);
-    let levels = (1..=bases).fold(lowest, |lower, cell| {
-        passes[bases - cell].select(level(cell), lower)
-    });
-    Ok(levels)
+    }
+
+    /// Returns the level of each element.
+    fn levels(&self) -> Result<Tensor> {
+        let bases = self.passes.len();
+        let level = |cell: usize| {
+            let terms = self.signs[cell].iter().enumerate();
+            let terms = terms.map(|(base, &sign)| self.factors.slice(1, base..=base) * sign);
+            let sum = terms.reduce(|sum, term| sum + term);
+            sum.unwrap_or_else(|| self.factors.clone())
+        };
+        let lowest = level(0).broadcast_to(self.passes[0].shape()?);
+        let levels = (1..=bases).fold(lowest, |lower, cell| {
+            self.passes[bases - cell].select(level(cell), lower)
+        });
+        Ok(levels)
+    }
 }

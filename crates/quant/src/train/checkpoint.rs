@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const FORMAT: &str = "quant.checkpoint";
 const VERSION: &str = "1";
 
-/// The texts of a checkpoint that must be equal for it to be resumed.
+/// The texts of a checkpoint that must be equal so that a training can resume.
 pub(super) struct Identity {
     pub(super) net: String,
     pub(super) recipe: String,
@@ -40,7 +40,7 @@ impl Identity {
     }
 }
 
-/// Writes a checkpoint, which appears complete or not at all.
+/// Writes a checkpoint. An existing file is replaced only after the new file is complete.
 pub(super) fn write(
     path: &Path,
     identity: &Identity,
@@ -104,6 +104,14 @@ pub(super) fn read(
         }
         let tensor = reader.read(name).map_err(tensor_core::Error::from)?;
         tensors.push(tensor);
+    }
+    let n_tensors = reader.entries().len();
+    if n_tensors != expected.len() {
+        return Err(unexpected(
+            "tensors",
+            n_tensors.to_string(),
+            expected.len().to_string(),
+        ));
     }
     let names = expected.iter().map(|(name, _)| name.as_str());
     let sum = Checksum::of_file(reader.metadata(), &names.zip(&tensors).collect())?.to_string();

@@ -128,10 +128,13 @@ impl Images {
         check_count("Images::read_idx", "the labels", labels.len(), n_images)
             .map_err(|error| error.in_file(label_path))?;
         let labels = labels.into_iter().map(u32::from).collect();
-        Self::new(size, pixels, labels, n_classes).map_err(|error| error.in_file(label_path))
+        Self::new(size, pixels, labels, n_classes).map_err(|error| match error {
+            Error::Label { .. } => error.in_file(label_path),
+            _ => error.in_file(images),
+        })
     }
 
-    /// Returns the first `n` images, or all if there are fewer.
+    /// Returns the first `n` images: at least one, and at most all.
     #[must_use]
     pub fn first(&self, n: usize) -> Self {
         let image_len: usize = self.size.iter().product();
@@ -226,7 +229,11 @@ impl Images {
     }
 
     /// Returns the codes of some images as i32, `[image, height, width, channels]`.
-    pub(super) fn codes(&self, images: std::ops::Range<usize>) -> Tensor {
+    ///
+    /// # Panics
+    /// Panics unless the range is within the images.
+    #[must_use]
+    pub fn codes(&self, images: std::ops::Range<usize>) -> Tensor {
         let image_len: usize = self.size.iter().product();
         let [height, width, channels] = self.size;
         let pixels = &self.pixels[images.start * image_len..images.end * image_len];
@@ -243,7 +250,8 @@ impl Images {
     /// If a score is NaN, the class of the image is unspecified.
     ///
     /// # Errors
-    /// The errors of `scores_of`; [`Error::Shape`] for another number of rows than images;
+    /// The errors of `scores_of`; [`Error::Shape`] unless the scores have a row for each image and a
+    /// score for each class;
     /// [`Error::Tensor`] for an error of the executor.
     pub fn predictions(
         &self,
@@ -257,7 +265,8 @@ impl Images {
             let codes = self.codes(images).realize(executor)?;
             let scores = scores_of(&codes)?;
             let shape = scores.shape()?;
-            if shape.first() != Some(&n_images) {
+            let n_scores: usize = shape.iter().skip(1).product();
+            if shape.len() < 2 || shape[0] != n_images || n_scores != self.n_classes {
                 return Err(Error::Shape {
                     operation: "Images::predictions",
                     quantity: "the scores",
@@ -265,7 +274,7 @@ impl Images {
                     expected: format!("[{n_images}, …, {}]", self.n_classes),
                 });
             }
-            let rows = scores.reshape(&[n_images, shape[1..].iter().product()]);
+            let rows = scores.reshape(&[n_images, n_scores]);
             let classes = rows.argmax(-1).cast(DType::U32).eval::<u32>(executor)?;
             predictions.extend(classes);
         }

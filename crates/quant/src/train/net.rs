@@ -7,8 +7,8 @@ use tensor_core::{DType, Tensor};
 
 use crate::error::{Error, MAX_SIDE, Result, check, check_count, finite};
 use crate::layers::{
-    ActivationLevels, Applied, BatchNorm, Levels, MaxPool, QuantConv2d, QuantLinear, Slot,
-    WeightLevels,
+    ActivationLevels, Applied, BatchNorm, Levels, MaxPool, NamedShape, QuantConv2d, QuantLinear,
+    Slot, WeightLevels, shapes_of,
 };
 use crate::network::{InputImage, Layer, Network, batch_of};
 use crate::window::Window;
@@ -94,7 +94,8 @@ pub struct NetOutput {
     pub output: Tensor,
     /// The next state, in the order of the state's slots.
     pub state: Vec<Tensor>,
-    /// For each convolution and linear layer, whether the output is finite: a bool without axes.
+    /// For each convolution and linear layer, whether the sum of the output is finite: a bool
+    /// without axes.
     pub are_finite: Vec<Tensor>,
 }
 
@@ -125,7 +126,7 @@ impl NetLayer {
     ///
     /// # Errors
     /// [`Error::NotANumber`] and [`Error::InvalidNumber`] for weights that are not finite.
-    pub fn state(&self, image: [usize; 3], parameters: &[Vec<f32>]) -> Result<Vec<Slot>> {
+    fn state(&self, image: [usize; 3], parameters: &[Vec<f32>]) -> Result<Vec<Slot>> {
         match self {
             Self::Conv2d(layer) => layer.state(&parameters[0]),
             Self::Linear(layer) => layer.state(&parameters[0]),
@@ -145,6 +146,17 @@ impl NetLayer {
             }),
             Self::BatchNorm(layer) => layer.apply(x, parameters, state),
             Self::Activation(levels) => levels.apply(x, parameters, state),
+        }
+    }
+
+    /// Returns the shapes of the tensors of the state.
+    fn state_shapes(&self, image: [usize; 3]) -> Result<Vec<NamedShape>> {
+        match self {
+            Self::Conv2d(layer) => layer.levels.state_shapes(layer.n_outputs),
+            Self::Linear(layer) => layer.levels.state_shapes(layer.n_outputs),
+            Self::MaxPool(_) => Ok(Vec::new()),
+            Self::BatchNorm(layer) => Ok(shapes_of(&layer.state(image[2]))),
+            Self::Activation(levels) => levels.state_shapes(),
         }
     }
 
@@ -330,8 +342,8 @@ impl Net {
     }
 
     /// Returns the number of products of a weight and an element that each convolution and linear
-    /// layer computes for an image, in the order of [`product_names`](Self::product_names); the
-    /// largest number if there are more.
+    /// layer computes for an image, in the order of [`product_names`](Self::product_names); `usize::MAX`
+    /// if a product overflows.
     #[must_use]
     pub fn n_products(&self) -> Vec<usize> {
         let layers = self.layers.iter().zip(self.sizes.windows(2));
@@ -422,6 +434,29 @@ impl Net {
         check_count(operation, "state", n_state, self.state_names().len())
     }
 
+    /// Checks the numbers of elements of all parameters and of all tensors of the state.
+    pub(super) fn check_lens(
+        &self,
+        operation: &'static str,
+        parameters: &[Vec<f32>],
+        state: &[Vec<f32>],
+    ) -> Result<()> {
+        self.check_counts(operation, parameters.len(), state.len())?;
+        for place in self.places() {
+            let check = || {
+                let shapes = shapes_of(&place.layer.parameters(place.image));
+                let of_state = place.layer.state_shapes(place.image)?;
+                let own = place.own(parameters).iter().chain(place.own_state(state));
+                for ((name, shape), numbers) in shapes.iter().chain(&of_state).zip(own) {
+                    check_count(operation, name, numbers.len(), shape.iter().product())?;
+                }
+                Ok(())
+            };
+            check().map_err(|error: Error| error.in_layer(place.name))?;
+        }
+        Ok(())
+    }
+
     /// Returns the outputs of a training step for numbers `[batch, height, width, channels]`.
     ///
     /// # Errors
@@ -457,11 +492,12 @@ impl Net {
     ///
     /// # Errors
     /// [`Error::Layer`] with [`Error::LayerOrder`] for an order of layers that a [`Network`] does
-    /// not have, and with the error of a layer whose numbers are invalid; [`Error::Length`] for
-    /// another number of parameters or tensors of the state than the net has.
+    /// not have, with [`Error::Length`] for another number of elements than the tensor of a layer
+    /// has, and with the error of a layer whose numbers are invalid; [`Error::Length`] for another
+    /// number of parameters or tensors of the state than the net has.
     pub fn network(&self, parameters: &[Vec<f32>], state: &[Vec<f32>]) -> Result<Network> {
         let operation = "Net::network";
-        self.check_counts(operation, parameters.len(), state.len())?;
+        self.check_lens(operation, parameters, state)?;
         let mut layers: Vec<Layer> = Vec::new();
         // The position of the previous layer in the order product, pool, normalization, activation.
         // A max-pool later than its position leaves the position as it is.

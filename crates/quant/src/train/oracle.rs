@@ -57,8 +57,9 @@ pub struct OracleStep {
     pub loss_bound: f64,
     /// The gradients of the parameters, in their order.
     pub gradients: Vec<Vec<f64>>,
-    /// The number of leading parameters whose gradients can depend on rounding: behind them, the
-    /// derivative of a max-pool or of an activation jumps within the bound of a value.
+    /// The number of parameters, counted from the first, whose gradients can depend on rounding: in
+    /// a layer after these parameters, the derivative of a max-pool or of an activation jumps within
+    /// the bound of a value.
     pub n_uncertain: usize,
     /// The number of elements that have levels.
     pub n_quantized: usize,
@@ -90,25 +91,11 @@ impl Oracle {
         state: &[Vec<f32>],
     ) -> Result<Self> {
         let operation = "Oracle::new";
-        net.check_counts(operation, parameters.len(), state.len())?;
+        net.check_lens(operation, parameters, state)?;
         for (quantity, number) in [("momentum", momentum), ("weight decay", weight_decay)] {
             let is_valid = number >= 0.0 && number.is_finite();
             let expected = "a finite number of at least 0";
             check(operation, quantity, number, is_valid, expected)?;
-        }
-        let state_slots = net.state(parameters)?;
-        let slots = net.parameters().into_iter().map(|(_, slot)| slot);
-        let tensors = parameters.iter().chain(state);
-        for (slot, numbers) in slots.chain(state_slots).zip(tensors) {
-            let expected = slot.shape.iter().product();
-            if numbers.len() != expected {
-                return Err(Error::Length {
-                    operation,
-                    quantity: slot.name,
-                    actual: numbers.len(),
-                    expected,
-                });
-            }
         }
         let wide = |tensors: &[Vec<f32>]| -> Vec<Vec<f64>> {
             let wide = |numbers: &Vec<f32>| numbers.iter().copied().map(f64::from).collect();
@@ -269,7 +256,7 @@ fn cross_entropy(scores: &Values, labels: &[u32], step: &mut OracleStep) -> Vec<
     let rows = scores.x.chunks(n_classes.max(1));
     let rows = rows.zip(scores.bounds.chunks(n_classes.max(1))).zip(labels);
     for ((row, bounds), &label) in rows {
-        // Subtracting the largest score keeps `exp` from overflowing.
+        // Subtracting the largest score prevents an overflow of `exp`.
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = row.iter().map(|x| libm::exp(x - largest)).sum();
         step.loss += (libm::log(sum) + largest - row[label as usize]) / n;

@@ -155,6 +155,7 @@ impl Steps {
         let n_states = [optimizer_state[0].len(), optimizer_state[1].len()];
         let (n_parameters, n_state) = (parameters.len(), state.len());
         let layers = model.checked_layers();
+        let n_layers = layers.len();
         let of_step = Arc::clone(&groups);
         let step = move |args: &[Tensor]| {
             let (parameters, rest) = args.split_at(n_parameters);
@@ -163,6 +164,10 @@ impl Steps {
             let (state, rest) = rest.split_at(n_state);
             let (rate, batch) = (&rest[0], &rest[1..]);
             let loss = model.loss(parameters, state, batch).map_err(in_program)?;
+            let operation = "Steps::step";
+            check_count(operation, "the next state", loss.state.len(), n_state)
+                .and_then(|()| check_count(operation, "flags", loss.are_finite.len(), n_layers))
+                .map_err(in_program)?;
             let wanted: Vec<&Tensor> = parameters.iter().collect();
             let gradients = grad(&loss.loss, &wanted)?;
             let [parameters, optimizer_state] =
@@ -191,8 +196,8 @@ impl Steps {
         })
     }
 
-    /// Begins again with other parameters and another state of the same shapes, and with the
-    /// initial state of the optimizers. The compiled step stays.
+    /// Restarts the training with other parameters and another state of the same shapes, and with
+    /// the initial state of the optimizers. The compiled step is reused.
     ///
     /// # Errors
     /// [`Error::Length`] and [`Error::Shape`] for other numbers or shapes of tensors;
@@ -268,8 +273,8 @@ impl Steps {
     /// Returns the losses since the last read.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] with the first step in which the output of a layer or the loss is not
-    /// finite, and the first such layer; [`Error::Tensor`] for an error of the executor.
+    /// [`Error::NotFinite`] with the first step in which the sum of a layer's output or the loss is
+    /// not finite, and the first such layer; [`Error::Tensor`] for an error of the executor.
     pub fn read(&mut self, executor: &dyn Executor) -> Result<Vec<f32>> {
         if self.unread.is_empty() {
             return Ok(Vec::new());

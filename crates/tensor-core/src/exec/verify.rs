@@ -37,15 +37,15 @@ pub(super) fn verify_if_enabled(
     against_reference(executor, step, &given, &actual).map(drop)
 }
 
-/// The number of elements in a comparison with the reference.
+/// The numbers of elements in a comparison with the reference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// The number of elements of all outputs.
     pub n_elements: usize,
     /// The number of elements that depend on a comparison that could fall either way. They are not
-    /// compared, or compared with a tolerance that includes both outcomes. Also elements that are
-    /// not compared for another reason, for example because the executor may flush subnormal
-    /// numbers.
+    /// compared, or compared with a tolerance that includes both outcomes. This number includes
+    /// elements that are not compared for another reason, for example because the executor may
+    /// flush subnormal numbers.
     pub n_undecided: usize,
 }
 

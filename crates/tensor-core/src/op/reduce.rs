@@ -8,7 +8,7 @@ use crate::dtype::{DType, Scalar};
 pub(crate) struct Slope<V> {
     pub(crate) slope: V,
     /// Whether the derivative is `slope` divided by the sum of `slope` over the folded elements.
-    /// The division is left to the caller, who needs only one for each result.
+    /// The caller divides, once for each result.
     pub(crate) is_shared: bool,
 }
 

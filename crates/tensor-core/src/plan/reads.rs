@@ -146,7 +146,7 @@ impl Graph<'_> {
         is_summed
     }
 
-    /// Returns an estimate of the number of elements that are no padding in a view of a node.
+    /// Returns an estimate of the number of elements that are not padding in a view of a node.
     /// `views` are the views, the outermost first; the last is the node.
     fn real_len(&self, node: usize, views: &[usize]) -> f64 {
         views.iter().rev().fold(self.len(node), |len, &view| {

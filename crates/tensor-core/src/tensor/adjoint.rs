@@ -73,8 +73,8 @@ impl Tensor {
     /// Returns the tensors of which this node is a function, each with its cotangent, given the
     /// cotangent of this node. A tensor without an entry has the derivative 0 everywhere.
     ///
-    /// These tensors are the node's inputs, but for a view of other views it is the source of a
-    /// chain of views, each of which `is_inner` accepts. The chain is inverted at once, because
+    /// The tensors are the node's inputs. For a view of other views, the only tensor is the source
+    /// of a chain of views, each of which `is_inner` accepts. The chain is inverted at once, because
     /// each inversion may have to store its result.
     ///
     /// The new nodes record the source line of this node.
@@ -263,8 +263,8 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
         undone.sum_repeated_axes()?;
         undone.separate_diagonals()?;
         undone.sort_axes()?;
-        // The innermost axis comes first: what must be stored between two sums of windows then has
-        // whole axes of the source behind the windows, without gaps.
+        // The innermost axis comes first, so that an array that is stored between two sums of
+        // windows has whole axes of the source behind the windows.
         for source in (0..to.len()).rev() {
             undone.restore(source)?;
         }

@@ -11,12 +11,13 @@ use super::tree::{SourceFile, Tree, words};
 use crate::verify::edges;
 
 /// The sources of the crates whose modules have an order, by name.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("tensor-core", "crates/tensor-core/src/"),
     ("shaders", "shaders/src/"),
     ("charts", "crates/charts/src/"),
     ("tool-io", "crates/tool-io/src/"),
     ("gpu-wgsl", "crates/gpu-wgsl/src/"),
+    ("quant", "crates/quant/src/"),
     ("distributions", "crates/distributions/src/"),
     ("games", "crates/games/src/"),
     ("telemetry", "crates/telemetry/src/"),

@@ -288,7 +288,7 @@ fn bad_batches_and_tensors_are_errors() {
     short[1].clear();
     let error = Oracle::new(&net, options, &parameters, &short).unwrap_err();
     assert!(
-        matches!(error, Error::Length { expected: 4, .. }),
+        error.to_string().contains("variance has 0 elements"),
         "{error}"
     );
     assert!(Oracle::new(&net, options, &parameters[1..], &state).is_err());

@@ -283,7 +283,8 @@ impl Machine<'_> {
     /// Moves the result of a block to the output, unless its last instruction has written there.
     fn store(&mut self, walk: &mut Walk<'_>) {
         if let (Some(out), None) = (&mut walk.out, walk.direct) {
-            // Rows have a lane for each output element of the outer index.
+            // The first row has a lane for each output element of the outer index, also for those
+            // before the block.
             let first = if self.program.lanes.n_rows > 1 {
                 walk.place
             } else {

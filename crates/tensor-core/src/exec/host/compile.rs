@@ -57,10 +57,6 @@ impl<'n> Compiler<'n> {
             .values
             .iter()
             .any(|value| value.checked_index().is_some());
-        let stops = |value: &Value| match value {
-            Value::Reduced(op, _) => Some(op.annihilator().is_some()),
-            _ => None,
-        };
         let block = max_block(nest);
         let n_blocks = if lanes.reduced {
             lanes.len.div_ceil(block).max(1)
@@ -92,10 +88,7 @@ impl<'n> Compiler<'n> {
             constants: Vec::new(),
             result: Slot::Uniform(0),
             before: None,
-            // A reduction may stop early if its operation has an annihilator (`All`, `Any`).
-            stops: !nest.reduce.is_empty()
-                && !gathers
-                && nest.values.iter().filter_map(stops).all(|stops| stops),
+            stops: !gathers && nest.can_stop(),
         };
         Self {
             nest,
@@ -155,7 +148,7 @@ impl<'n> Compiler<'n> {
         let (body, epilogue) = (nest.body(), nest.epilogue());
         let n_domain = nest.domain.len();
         let mut on_reduced = vec![false; nest.values.len()];
-        let mut stays = vec![false; nest.values.len()];
+        let mut are_equal = vec![false; nest.values.len()];
         let lanes = self.program.lanes.axes();
         for (id, value) in nest.values.iter().enumerate() {
             if matches!(value, Value::Reduced(..)) {
@@ -171,12 +164,13 @@ impl<'n> Compiler<'n> {
                 self.varies[id] |= self.varies[operand.0];
             }
             let is_read = body[id] || epilogue[id];
-            stays[id] = self.stays(value) && value.operands().all(|operand| stays[operand.0]);
+            are_equal[id] = self.is_equal_in_blocks(value)
+                && value.operands().all(|operand| are_equal[operand.0]);
             // The body is everything that some reduction reads, directly or not. Body values that
             // depend on no reduced axis move out of the loop, into the setup, and values that are
             // equal in all blocks into the start.
             self.phases[id] = match (body[id], epilogue[id]) {
-                _ if is_read && stays[id] => Some(Phase::Start),
+                _ if is_read && are_equal[id] => Some(Phase::Start),
                 (true, _) if on_reduced[id] => Some(Phase::Body),
                 (true, _) => Some(Phase::Setup),
                 (false, true) => Some(Phase::Epilogue),
@@ -186,8 +180,8 @@ impl<'n> Compiler<'n> {
         self.skip_shifts();
     }
 
-    /// Returns whether a value whose operands are equal in all blocks is equal in all blocks, too.
-    fn stays(&self, value: &Value) -> bool {
+    /// Returns whether a value is equal in all blocks, if its operands are.
+    fn is_equal_in_blocks(&self, value: &Value) -> bool {
         let program = &self.program;
         // The output itself changes, and a gather may fail.
         let is_output =
@@ -199,7 +193,7 @@ impl<'n> Compiler<'n> {
         !changes
             && value
                 .maps()
-                .all(|map| program.lanes.keeps(map, program.block))
+                .all(|map| program.lanes.has_equal_positions(map, program.block))
     }
 
     /// Removes the conversion and the shift of flags that are packed.

@@ -42,7 +42,7 @@ impl Machine<'_> {
         }
     }
 
-    /// As [`runs`](Self::runs), for the positions of the first lane for these maps.
+    /// Calls `f` for each run, as [`runs`](Self::runs), from the positions of the first lane on.
     #[inline(always)]
     fn walk_runs<P: AsRef<[isize]> + AsMut<[isize]> + ?Sized>(
         &self,
@@ -306,7 +306,7 @@ fn copy_runs<T: Stored>(
         let position = first.wrapping_add(runs.group_stride.wrapping_mul(group.cast_signed()));
         let len = lanes.len().min(group_len - place);
         let (mut part, rest) = lanes.split_at_mut(len);
-        // The first run may begin within, and the last may end within.
+        // The lanes may begin and end in the middle of a run.
         let mut skipped = place % run_len;
         for run in &runs.starts[place / run_len..] {
             let n = part.len().min(run_len - skipped);

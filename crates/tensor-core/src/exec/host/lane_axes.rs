@@ -6,8 +6,9 @@
 //! - lanes run along the last reduced axes, and each output element is the fold of all its lanes;
 //! - lanes run along some points of a reduced axis and along the last axes of the output: several
 //!   rows of output elements, which are folded into one row after the loops. A sum over the rows of
-//!   a narrow matrix reads its elements in the order of memory in this way. The points become an
-//!   axis of the output before the last axes, so the nest of the loops differs from the nest.
+//!   a narrow matrix reads its elements in the order of memory in this way. These points
+//!   become one more output axis, before the lane axes, so the loops run over a changed copy of the
+//!   nest. Reductions that can stop early have no rows, because each row would have to be decided.
 //!
 //! A nest that packs flags into words is a fourth case: its lanes run along the last axes of the
 //! output and the bits of a word, so that flags are computed in the order of memory, and 32 lanes
@@ -42,13 +43,13 @@ pub(super) struct LaneAxes {
     /// The number of lanes that become one output element: 1, or the bits of a word if the last
     /// axis is that of the bits.
     pub(super) per_output: usize,
-    /// The number of rows of output elements that the lanes are: 1, or the size of the first lane
-    /// axis, which consists of points of a reduced axis.
+    /// The number of rows of lanes that are folded into one row of output elements: 1, or the size
+    /// of the first lane axis, which consists of points of a reduced axis.
     pub(super) n_rows: usize,
 }
 
-/// The runs of lanes whose elements are at equal distances, for one map. Runs of equal length form
-/// groups of equal length.
+/// The division of lanes into runs for one map. Neighbouring lanes of a run have equal distances.
+/// All runs have one length, and all groups have one number of runs.
 #[derive(Debug, Clone)]
 pub(super) struct Runs {
     /// The number of lanes of a group: all lanes, or those of one index of the first lane axis.
@@ -75,6 +76,7 @@ impl LaneAxes {
         let along_reduced = suffixes(&sizes, n_domain..sizes.len(), true);
         let along_rows = along_domain
             .clone()
+            .filter(|_| !nest.can_stop())
             .flat_map(|lanes| lanes.with_rows(nest))
             .map(|(lanes, nest)| (lanes, Cow::Owned(nest)));
         let candidates = along_domain
@@ -84,13 +86,14 @@ impl LaneAxes {
             .map(|(lanes, nest)| (lanes.cost_of(&nest, &body), lanes, nest));
         let cheapest = candidates.min_by(|(a, ..), (b, ..)| a.total_cmp(b));
         cheapest.map_or_else(
-            || unreachable!("the output always has a suffix, if only of no axes"),
+            || unreachable!("`suffixes` returns at least one candidate"),
             |(_, lanes, nest)| (lanes, nest),
         )
     }
 
-    /// Returns these axes of the output, after as many points of each of the reduced axes as a
-    /// block of lanes holds, with the nests of their loops.
+    /// Returns a candidate for each reduced axis of which a block holds several points: its lanes
+    /// run along these points and then along the axes of `self`. Each candidate has the nest of its
+    /// loops.
     fn with_rows(self, nest: &LoopNest) -> impl Iterator<Item = (Self, LoopNest)> {
         let n_domain = nest.domain.len();
         let most = max_block(nest) / self.len.max(1);
@@ -124,9 +127,9 @@ impl LaneAxes {
         self.first..self.first + self.sizes.len()
     }
 
-    /// Returns whether the positions of a map are equal in all blocks of at most `block` lanes. If
-    /// the lanes fill several blocks, the positions must be equal in all lanes, too.
-    pub(super) fn keeps(&self, map: &IndexMap, block: usize) -> bool {
+    /// Returns whether all blocks of at most `block` lanes have the same positions by a map. Lanes
+    /// that fill several blocks must have equal positions, too.
+    pub(super) fn has_equal_positions(&self, map: &IndexMap, block: usize) -> bool {
         let lanes = if self.len <= block { self.axes() } else { 0..0 };
         let mut strides = map.strides.iter().enumerate();
         strides.all(|(axis, &stride)| stride == 0 || lanes.contains(&axis))
@@ -148,8 +151,8 @@ impl LaneAxes {
         let n_covered = (1..=n_axes).take_while(covers).last().unwrap_or(0);
         let (outer, covered) = self.sizes.split_at(n_axes - n_covered);
         let stride = flat_stride(map, self.first + outer.len(), covered).unwrap_or(0);
-        // All axes are one group, unless the lanes fill several blocks. The axes after the first
-        // have few lanes.
+        // One group covers all axes, unless a table would have too many runs. The axes after the
+        // first have fewer than `WIDE_LANES` lanes, so the table of a group is short.
         let is_group = self.len <= LANES || outer.is_empty();
         let first = usize::from(!is_group);
         let mut starts = vec![0_isize];
@@ -188,13 +191,13 @@ impl LaneAxes {
         });
         let cost = |lanes: &Self| lanes.cost_of(nest, &body);
         let cheapest = with_bits.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        cheapest
-            .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
+        cheapest.unwrap_or_else(|| unreachable!("`suffixes` returns at least one candidate"))
     }
 
     /// Returns the estimated cost of one lane, in operations on one lane, if lanes run along these
     /// axes.
     fn cost_of(&self, nest: &LoopNest, body: &[bool]) -> f64 {
+        let max_block = max_block(nest);
         let (mut instructions, mut loads) = (1.0, 0.0);
         // The number of values that are reduced to one output element.
         let n_reduced = (nest.reduce_len() * self.n_rows) as f64;
@@ -209,7 +212,8 @@ impl LaneAxes {
             if self.n_rows > 1 && matches!(value, Value::Reduced(..)) {
                 instructions += 1.0 / nest.reduce_len() as f64;
             }
-            if value.maps().next().is_some() && value.maps().all(|map| self.keeps(map, LANES)) {
+            let is_equal = |map| self.has_equal_positions(map, max_block);
+            if value.maps().next().is_some() && value.maps().all(is_equal) {
                 continue;
             }
             let (Value::Load { map, guards, .. } | Value::Gather { map, guards, .. }) = value
@@ -218,14 +222,14 @@ impl LaneAxes {
                 continue;
             };
             // Stride 1 is a contiguous load and stride 0 a constant for the whole block.
-            let lies_well = matches!(flat_stride(map, self.first, &self.sizes), Some(0 | 1));
+            let is_dense = matches!(flat_stride(map, self.first, &self.sizes), Some(0 | 1));
             let is_gather = matches!(value, Value::Gather { .. });
-            if !lies_well || !guards.is_empty() || is_gather {
+            if !is_dense || !guards.is_empty() || is_gather {
                 loads += weight * self.load_cost(map, is_gather);
             }
         }
         // The cost of starting an instruction is shared by the lanes of a block.
-        let block = self.len.clamp(1, LANES) as f64;
+        let block = self.len.clamp(1, max_block) as f64;
         instructions * (1.0 + INSTRUCTION_OVERHEAD / block) + loads
     }
 
@@ -244,7 +248,7 @@ impl LaneAxes {
 }
 
 /// Returns the maximum number of lanes of a block of the nest. Lanes of 8 bytes halve the number,
-/// so that a register keeps its size in bytes.
+/// so that all registers have the same size in bytes.
 pub(super) fn max_block(nest: &LoopNest) -> usize {
     let is_wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
     if is_wide { WIDE_LANES } else { LANES }

@@ -132,7 +132,8 @@ impl<'p> Machine<'p> {
             return 1;
         }
         if program.lanes.n_rows > 1 {
-            // All lanes, because those of some elements are apart.
+            // The block has all lanes, because the lanes of one output element are in different
+            // rows.
             (self.start, self.len) = (0, program.lanes.len);
             return (program.n_lane_outputs() - place).min(most);
         }
@@ -226,7 +227,8 @@ impl<'p> Machine<'p> {
     pub(super) fn first_instruction(&mut self) -> usize {
         let program = self.program;
         // If the lanes fill several blocks, only values that are equal in all lanes are computed at
-        // the start. Otherwise blocks differ only where a walk begins or ends within the lanes.
+        // the start. Otherwise each block has all lanes, except the first and the last block
+        // of a walk.
         let are_known = self.started.is_some_and(|(start, len)| {
             program.lanes.len > program.block || (self.start == start && self.len <= len)
         });

@@ -11,7 +11,7 @@
 //! Symmetry: if the result is a symmetric matrix, such as the distances of all pairs of points,
 //! only the elements on and right of the diagonal blocks are computed; the others are copied
 //! (`mirror`).
-//! Padding: the terms of a product of floats that are padding are left out (`padding`).
+//! Padding: in sums of products of floats, terms that are padding are left out (`padding`).
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 

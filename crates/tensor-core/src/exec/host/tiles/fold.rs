@@ -19,10 +19,11 @@ pub(super) struct Fold {
     /// that of the lanes.
     pub(super) table: Vec<[isize; 2]>,
     pub(super) blocks: Vec<Block>,
-    /// The axis of which each block has some indices, and their number; `None` if there is one
-    /// block.
+    /// The axis that is divided into blocks, and the number of its indices in a block; `None` if
+    /// there is one block.
     cut: Option<(usize, usize)>,
-    /// The first axis along which a block has several indices, and the number of terms of an index.
+    /// The first axis that blocks cover as a whole, or the divided axis if a block has several of
+    /// its indices; and the number of terms of an index.
     pub(super) first_axis: usize,
     pub(super) unit: usize,
 }

@@ -1,8 +1,9 @@
 //! The terms of a sum that are not padding.
 //!
 //! Method: where the operand of the rows is padding, its element is 0, and so is the product. The
-//! terms of a block that are not padding are consecutive for each row, and many rows have the same:
-//! the rows of a piece are grouped by these terms, and tiles compute one group at a time. Rows
+//! terms of a block that are not padding are consecutive for each row, and many rows have the same
+//! range of terms. The rows of a piece are grouped by range, and tiles compute one group at a time.
+//! Rows
 //! whose guards have the same positions share a pattern, so that the terms are found once for all
 //! of them. The other factor must be finite, because the product of 0 and infinity is NaN.
 
@@ -21,7 +22,7 @@ pub(super) struct Padding {
     guards: Vec<Guard>,
     /// The row axes on which a guard depends.
     axes: Vec<usize>,
-    /// The last row axis before them with as many indices as a tile has rows.
+    /// The last row axis that precedes `axes` and has at least [`TILE_ROWS`] indices.
     free_axis: usize,
     /// For each guard, the distance of its position at the start of each block of terms.
     starts: Vec<Vec<isize>>,
@@ -40,10 +41,10 @@ pub(super) struct Patterns<'a> {
 }
 
 impl Padding {
-    /// Returns the padding of an operand with these guards over all loops, of which those from
-    /// `first` on are reduced. Guards that depend on a batch, or within the indices of the first
-    /// axis of a block, are left out. Returns `None` if no guard is left, or if too few rows would
-    /// have the same terms.
+    /// Returns the padding of an operand with these guards over all loops. `first` is the number of
+    /// the first reduced axis. A guard is ignored if it depends on a batch axis, or on an axis after
+    /// the first axis of a block. Returns `None` if no guard is left, or if too few rows would have
+    /// equal terms.
     pub(super) fn new(
         guards: &[Guard],
         fold: &Fold,
@@ -80,14 +81,14 @@ impl Padding {
         })
     }
 
-    /// Returns whether no padding is left in the sums, if the operand has these guards.
+    /// Returns whether `terms_of_rows` excludes all padding of an operand with these guards.
     pub(super) fn covers(&self, guards: &[Guard]) -> bool {
         guards.iter().all(|guard| self.guards.contains(guard))
     }
 
     /// Returns the axis along which the output is divided into tasks, and the number of its indices
     /// for one task: as many as the rows of a tile, or fewer if there would not be a task for each
-    /// thread. Returns `None` if there would not be enough tasks of one index.
+    /// thread. Returns `None` if there are fewer indices than threads.
     pub(super) fn cut(&self, sizes: &[usize]) -> Option<(usize, usize)> {
         let axis = self.free_axis;
         let n_outer: usize = sizes[..axis].iter().product();
@@ -125,8 +126,8 @@ impl Padding {
 }
 
 impl Patterns<'_> {
-    /// Returns the terms of a block that are not padding, each with a range of rows. The rows with
-    /// the same terms follow each other; those without a term are left out.
+    /// Returns the terms of a block that are not padding, each with a range of rows. Rows with equal
+    /// terms follow each other; rows without a term are left out.
     pub(super) fn terms_of_rows(
         &self,
         fold: &Fold,

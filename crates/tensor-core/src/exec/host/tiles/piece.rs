@@ -132,8 +132,8 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
 }
 
 impl<F: Reducer> Piece<'_, F> {
-    /// Returns the largest number of vectors of a tile: AVX-512 has twice as many registers as
-    /// AVX2.
+    /// Returns the largest number of vectors of a tile: 4 if the reducer has many shapes and the
+    /// instruction set at least 32 registers, and 2 otherwise.
     const fn max_vectors<S: Simd>() -> usize {
         if F::HAS_MANY_SHAPES && S::REGISTER_COUNT >= 32 {
             4

@@ -10,7 +10,7 @@ use crate::ir::{Guard, LoopNest, Pairs};
 /// The approximate numbers of terms of the smallest and of the largest tasks: from six to fifty
 /// microseconds with AVX-512. A large task reads the lanes of a block for many rows.
 const TASK_PRODUCTS: [usize; 2] = [1 << 19, 1 << 22];
-/// The number of tasks of a thread, if these are not the largest or the smallest.
+/// The number of tasks for each thread, within the limits of [`TASK_PRODUCTS`].
 const TASKS_PER_THREAD: usize = 4;
 /// The approximate maximum number of results of one task, unless a few whole rows have more. Their
 /// sums stay in the cache until the operations after the reduction read them.
