@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use digits::{digits, recipe, with_levels};
 use gpu_wgsl::check::{compare_steps, every_adapter};
 use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
-use quant::train::{Net, NetLayer, Recipe, Training};
-use quant::{InputImage, Window};
+use quant::train::{Net, NetLayer, Recipe, Schedule, Training};
+use quant::{Error, InputImage, Window};
 use tensor_core::exec::Coverage;
 
 /// A network that the reference executor trains in seconds.
@@ -65,6 +65,30 @@ fn the_first_steps_are_those_of_the_reference() {
             assert!(coverage.share_undecided() <= 0.01, "{levels}: {coverage:?}");
         }
         assert!(gpu.fallbacks().is_empty(), "{:?}", gpu.fallbacks());
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_name_the_first_layer_on_a_device_too() {
+    let [train, _] = digits();
+    // Three steps with a usual rate, then steps with an enormous rate.
+    let recipe = Recipe {
+        batch: 500,
+        schedule: Schedule::Stages(vec![(1, 0.01), (1, 3e38)]),
+        ..recipe(3)
+    };
+    for gpu in every_adapter() {
+        let mut training = Training::new(small_net("float"), recipe.clone(), &train, gpu).unwrap();
+        let error = training.run(|_, _| Ok(ControlFlow::Continue(())));
+        let error = error.unwrap_err();
+        let Error::NotFinite { step, ref layer } = error else {
+            panic!("{}: {error}", gpu.adapter().name)
+        };
+        assert!(
+            step == 4 && layer == "conv1",
+            "{}: {error}",
+            gpu.adapter().name
+        );
     }
 }
 
