@@ -1,8 +1,8 @@
 //! The networks with few bits of the workloads.
 //!
-//! Role: the network 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]) of `train-quant`, `quant-accuracy` and
-//! `infer-quant`, its levels and recipes, and the trained float networks from which trainings with
-//! levels start.
+//! Role: the network 32C5-P2-64C5-P2-512-10 ([`Net::lenet5`]) of `train-quant`, `quant-accuracy`
+//! and `infer-quant`, its levels and recipes, and the trained float networks from which trainings
+//! with levels start.
 
 use crate::mnist;
 use anyhow::{Context, Result};

@@ -259,7 +259,8 @@ pub enum Error {
         /// The name of the operation.
         operation: &'static str,
     },
-    /// Levels of an activation that do not ascend, in a layer whose max-pool follows the activation.
+    /// Levels of an activation that do not ascend, in a layer whose max-pool follows the
+    /// activation.
     #[error(
         "{operation}: the levels of the activation do not ascend, so the max-pool cannot be computed before the activation"
     )]

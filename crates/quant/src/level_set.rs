@@ -296,8 +296,8 @@ impl LevelSet {
         &self.codes
     }
 
-    /// Returns the code of the opposite of each level, in the order of the levels; `None` unless the
-    /// levels are symmetric about 0.
+    /// Returns the code of the opposite of each level, in the order of the levels; `None` unless
+    /// the levels are symmetric about 0.
     pub(crate) fn opposite_codes(&self) -> Option<Vec<u8>> {
         let mut pairs = self.levels.iter().zip(self.levels.iter().rev());
         let is_symmetric = pairs.all(|(level, other)| *level == -*other);

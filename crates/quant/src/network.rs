@@ -584,8 +584,8 @@ impl Network {
         Ok(self.layers[last].activation.apply(&values[last]))
     }
 
-    /// Returns the output of the last layer for codes of the input `[batch, height, width, channels]`
-    /// as a tensor program, as [`outputs_of`](Self::outputs_of).
+    /// Returns the output of the last layer as a tensor program, as
+    /// [`outputs_of`](Self::outputs_of), for codes of the input `[batch, height, width, channels]`.
     ///
     /// # Errors
     /// As [`values_of`](Self::values_of).

@@ -332,10 +332,10 @@ impl<'a> Training<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidNumber`] for a batch of 0 images or more than there are, for `read_every` 0,
-    /// for a rate out of range, and for more steps than can be counted; [`Error::ImageShape`] for images of another
-    /// size; [`Error::Length`] unless the net has an output for each class; [`Error::Layer`];
-    /// [`Error::Tensor`] for a momentum or a weight decay out of range, and for an error of the
-    /// executor.
+    /// for a rate out of range, and for more steps than can be counted; [`Error::ImageShape`] for
+    /// images of another size; [`Error::Length`] unless the net has an output for each class;
+    /// [`Error::Layer`]; [`Error::Tensor`] for a momentum or a weight decay out of range, and for
+    /// an error of the executor.
     pub fn new(
         net: Net,
         recipe: Recipe,

@@ -6,14 +6,14 @@
 //! the speedup of few bits.
 //! Method: networks with levels are those of `crates/quant/testdata`, frozen and packed; all their
 //! sums but the last are integers. The float network has random weights. The host uses one thread,
-//! because users run such networks on small devices. On an adapter, networks with levels run as a tensor program
-//! (`wgsl`) and by the kernels of `quant::gpu` (`wgsl-packed`).
+//! because users run such networks on small devices. On an adapter, networks with levels run as a
+//! tensor program (`wgsl`) and by the kernels of `quant::gpu` (`wgsl-packed`).
 //! Shapes: images `[batch, 28, 28, 1]` of codes; the result is the scores `[batch, 10]`.
 //! Accuracy: the scores of `N_CHECKED` images, from the first to the last, are those of the
 //! reference executor within `TOLERANCE` (relative) and `ABSOLUTE`; the others must be finite. With
-//! MNIST's images and a batch of 128, networks with levels must classify `LEAST_RIGHT` of the images
-//! correctly. The scores of the rival `INT8` are rounded: they may differ by `INT8_ERROR` of the
-//! largest.
+//! MNIST's images and a batch of 128, networks with levels must classify `LEAST_RIGHT` of the
+//! images correctly. The scores of the rival `INT8` are rounded: they may differ by `INT8_ERROR` of
+//! the largest.
 //! Source: the class-project notes on low-bit nets.
 
 use crate::low_bit::{self, FLOAT};

@@ -7,8 +7,9 @@
 //! the order of the images. Sizes with `from-random` train with levels from random weights, at the
 //! rate of the float network and for as many epochs as both trainings together. Sizes with
 //! `late-pool` have the max-pools after the activations instead of before the normalizations; their
-//! trainings start from the usual float network. The figure shows the levels of the first layer with levels over the histogram of its weights, before
-//! the training, after one epoch and at the end.
+//! trainings start from the usual float network. The figure shows the levels of the first layer
+//! with levels over the histogram of its weights, before the training, after one epoch and at the
+//! end.
 //! Shapes: the result is the loss of each step, the accuracy on the test images, the numbers of
 //! `NUMBERS`, and the class of each test image.
 //! Accuracy: the test accuracy must reach the workload's minimum, and the classes of the packed

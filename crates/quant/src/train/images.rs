@@ -250,9 +250,8 @@ impl Images {
     /// If a score is NaN, the class of the image is unspecified.
     ///
     /// # Errors
-    /// The errors of `scores_of`; [`Error::Shape`] unless the scores have a row for each image and a
-    /// score for each class;
-    /// [`Error::Tensor`] for an error of the executor.
+    /// The errors of `scores_of`; [`Error::Shape`] unless the scores have a row for each image and
+    /// a score for each class; [`Error::Tensor`] for an error of the executor.
     pub fn predictions(
         &self,
         executor: &dyn Executor,

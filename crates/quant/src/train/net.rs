@@ -342,8 +342,8 @@ impl Net {
     }
 
     /// Returns the number of products of a weight and an element that each convolution and linear
-    /// layer computes for an image, in the order of [`product_names`](Self::product_names); `usize::MAX`
-    /// if a product overflows.
+    /// layer computes for an image, in the order of [`product_names`](Self::product_names);
+    /// `usize::MAX` if a product overflows.
     #[must_use]
     pub fn n_products(&self) -> Vec<usize> {
         let layers = self.layers.iter().zip(self.sizes.windows(2));

@@ -58,8 +58,8 @@ pub struct OracleStep {
     /// The gradients of the parameters, in their order.
     pub gradients: Vec<Vec<f64>>,
     /// The number of parameters, counted from the first, whose gradients can depend on rounding: in
-    /// a layer after these parameters, the derivative of a max-pool or of an activation jumps within
-    /// the bound of a value.
+    /// a layer after these parameters, the derivative of a max-pool or of an activation jumps
+    /// within the bound of a value.
     pub n_uncertain: usize,
     /// The number of elements that have levels.
     pub n_quantized: usize,

@@ -397,8 +397,8 @@ impl<'g> Lowering<'g> {
     }
 
     /// Stores a fold if several inputs are views of it, and lowers views of a stored fold again, so
-    /// that the inputs only load its results. One nest computes one fold: most loops of executors that are
-    /// faster than the general one are for a single fold.
+    /// that the inputs only load its results. One nest computes one fold: most loops of executors
+    /// that are faster than the general one are for a single fold.
     ///
     /// For example, the maximum of the elements at even and at odd places of a row of sums reads
     /// two views of the sums.
@@ -629,9 +629,9 @@ impl<'g> Lowering<'g> {
     }
 
     /// Stores the result of a fold on which a node depends. The stored node is the node itself, the
-    /// source of its views, or, with `narrows`, the node after the fold with the narrowest elements.
-    /// For example, flags that are packed into words take a fourth of the memory of the numbers 0
-    /// and 1. This pays for readers that read each element once.
+    /// source of its views, or, with `narrows`, the node after the fold with the narrowest
+    /// elements. For example, flags that are packed into words take a fourth of the memory of the
+    /// numbers 0 and 1. This pays for readers that read each element once.
     fn store_fold(&mut self, node: usize, narrows: bool) {
         self.materialise_scan(node);
         let width = |node: usize| self.graph.nodes[node].dtype.bytes();
@@ -658,9 +658,9 @@ impl<'g> Lowering<'g> {
     }
 
     /// Returns the input with a reduction from which a node follows by a view, or by an operation
-    /// on single elements that reads no other array. Returns `None` for other nodes, for a view with
-    /// fewer elements, such as a slice, because storing the view takes less memory, and for a node
-    /// whose own value has no reduction.
+    /// on single elements that reads no other array. Returns `None` for other nodes, for a view
+    /// with fewer elements, such as a slice, because storing the view takes less memory, and for a
+    /// node whose own value has no reduction.
     fn only_folding_input(&self, node: usize) -> Option<usize> {
         if self.lowered[node].reduce.is_empty() {
             return None;

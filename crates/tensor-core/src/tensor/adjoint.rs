@@ -74,8 +74,8 @@ impl Tensor {
     /// cotangent of this node. A tensor without an entry has the derivative 0 everywhere.
     ///
     /// The tensors are the node's inputs. For a view of other views, the only tensor is the source
-    /// of a chain of views, each of which `is_inner` accepts. The chain is inverted at once, because
-    /// each inversion may have to store its result.
+    /// of a chain of views, each of which `is_inner` accepts. The chain is inverted at once,
+    /// because each inversion may have to store its result.
     ///
     /// The new nodes record the source line of this node.
     pub(crate) fn handed_on(

@@ -1,9 +1,9 @@
 //! Levels in f64: the cells of a number line, and least squares over their elements.
 //!
 //! Role: the code of each value, and the check of a level that a program chose.
-//! Method: levels are in the order of the thresholds, and a code is the number of thresholds below the value. A chosen
-//! level is right if it is that of the value, and near if the value is within its bound of all
-//! thresholds between both levels.
+//! Method: levels are in the order of the thresholds, and a code is the number of thresholds below
+//! the value. A chosen level is right if it is that of the value, and near if the value is within
+//! its bound of all thresholds between both levels.
 
 use super::{OracleStep, SAFETY, UNIT};
 use crate::least_squares::solve;

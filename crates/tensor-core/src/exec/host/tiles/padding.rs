@@ -42,9 +42,9 @@ pub(super) struct Patterns<'a> {
 
 impl Padding {
     /// Returns the padding of an operand with these guards over all loops. `first` is the number of
-    /// the first reduced axis. A guard is ignored if it depends on a batch axis, or on an axis after
-    /// the first axis of a block. Returns `None` if no guard is left, or if too few rows would have
-    /// equal terms.
+    /// the first reduced axis. A guard is ignored if it depends on a batch axis, or on an axis
+    /// after the first axis of a block. Returns `None` if no guard is left, or if too few rows
+    /// would have equal terms.
     pub(super) fn new(
         guards: &[Guard],
         fold: &Fold,
@@ -126,8 +126,8 @@ impl Padding {
 }
 
 impl Patterns<'_> {
-    /// Returns the terms of a block that are not padding, each with a range of rows. Rows with equal
-    /// terms follow each other; rows without a term are left out.
+    /// Returns the terms of a block that are not padding, each with a range of rows. Rows with
+    /// equal terms follow each other; rows without a term are left out.
     pub(super) fn terms_of_rows(
         &self,
         fold: &Fold,

@@ -281,8 +281,8 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         }
     }
 
-    /// Copies some lanes of each term to neighbouring lines of the cache. The terms may be a part of
-    /// a block, so each has its own place in the copy.
+    /// Copies some lanes of each term to neighbouring lines of the cache. The terms may be a part
+    /// of a block, so each has its own place in the copy.
     #[inline(always)]
     fn pack(&mut self, lanes: &Lanes, packed: &Terms<'_>) {
         let terms = self.terms.distances().iter().zip(packed.distances());
