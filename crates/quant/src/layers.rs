@@ -29,12 +29,16 @@ mod batch_norm;
 mod levels;
 mod max_pool;
 mod names;
+mod outputs;
 mod quant_conv2d;
 mod quant_linear;
 mod weights;
 
 #[cfg(test)]
 mod tests;
+
+/// The name of weights within their layer.
+const WEIGHT: &str = "weight";
 
 /// A tensor that a layer needs: a parameter, which is changed by gradients, or a part of the state.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +78,11 @@ pub struct Applied {
 }
 
 impl Slot {
+    /// Returns whether weight decay changes the parameter: only weights decay.
+    pub(crate) fn is_decayed(&self) -> bool {
+        self.name == WEIGHT
+    }
+
     fn new(name: &'static str, shape: &[usize], start: Start) -> Self {
         Self {
             name,
@@ -88,7 +97,7 @@ impl Slot {
 fn weight_slot(shape: &[usize], n_inputs: usize) -> Slot {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let deviation = (2.0 / n_inputs.max(1) as f64).sqrt() as f32;
-    Slot::new("weight", shape, Start::Normal { deviation })
+    Slot::new(WEIGHT, shape, Start::Normal { deviation })
 }
 
 /// Returns the shapes of slots, with their names.
@@ -121,6 +130,16 @@ fn check_tensors(
         }
     }
     Ok(())
+}
+
+/// Returns the error of a tensor that is no batch of images.
+fn not_images(operation: &'static str, x: &Tensor) -> Error {
+    Error::Shape {
+        operation,
+        quantity: "the input",
+        actual: x.shape().map_or_else(|_| Vec::new(), <[usize]>::to_vec),
+        expected: "[batch, height, width, channels]".to_owned(),
+    }
 }
 
 /// Returns a tensor of one axis, which is multiplied with or added to channels.

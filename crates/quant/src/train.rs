@@ -323,7 +323,7 @@ impl Model for Net {
         let parameters = self.parameters();
         parameters
             .get(parameter)
-            .is_some_and(|(_, slot)| slot.name == "weight")
+            .is_some_and(|(_, slot)| slot.is_decayed())
     }
 }
 

@@ -288,8 +288,8 @@ impl Whole {
         }
     }
 
-    /// Returns the place of the test error in the chart. `x` is the base-2 logarithm of the bits of
-    /// a weight times the bits of an activation.
+    /// Returns the place of the test error in the chart. `x` is the number of bits of a weight times
+    /// that of an activation.
     fn chart_point(&self) -> ChartPoint {
         let (series, bits) = match self.levels {
             "w1a1" => ("LQ-Nets", Some([1, 1])),
@@ -299,12 +299,12 @@ impl Whole {
             "abc2a2" => ("ABC-Net", Some([2, 2])),
             _ => (FLOAT, None),
         };
-        let x = bits.map(|[weight, activation]| f64::from(weight * activation).log2());
+        let x = bits.map(|[weight, activation]| f64::from(weight * activation));
         ChartPoint {
             panel: self.set.name().to_owned(),
             series: self.kind.series().unwrap_or(series).to_owned(),
             x,
-            x_label: "log2(bits of a weight × bits of an activation)".to_owned(),
+            x_label: "bits of a weight × bits of an activation".to_owned(),
             published: self.published().map(|(percent, _)| percent / 100.0),
         }
     }

@@ -4,8 +4,7 @@ use std::fmt;
 
 use tensor_core::Tensor;
 
-use super::levels::LearnedLevels;
-use super::weights::{check_step_bits, dorefa_step};
+use super::levels::{LearnedLevels, check_step_bits, dorefa_step};
 use super::{Applied, NamedShape, Slot, Start, check_tensors};
 use crate::error::{Result, check, finite};
 use crate::level_set::{Alphabet, LevelSet, Ties, check_bits, rounded};

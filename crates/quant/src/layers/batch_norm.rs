@@ -4,8 +4,7 @@ use std::fmt;
 
 use tensor_core::{Axes, Tensor};
 
-use super::quant_conv2d::not_images;
-use super::{Applied, Slot, Start, check_tensors, shapes_of};
+use super::{Applied, Slot, Start, check_tensors, not_images, shapes_of};
 use crate::error::{Result, check, positive};
 use crate::network::Normalization;
 

@@ -1,10 +1,10 @@
-//! The state of levels that are fitted during training.
+//! Levels in training: their state, and their limits.
 
 use tensor_core::Tensor;
 
 use super::{NamedShape, Slot, Start};
 use crate::average::debiased_of;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::level_set::rounded;
 use crate::qem::Qem;
 
@@ -83,4 +83,22 @@ impl LearnedLevels {
             state: debiased_of(&state[1], &state[2], &step.basis, decay).into(),
         })
     }
+}
+
+/// Checks a number of bits of levels that are fitted in a step.
+pub(super) fn check_step_bits(operation: &'static str, bits: usize) -> Result<()> {
+    let limit = Qem::MAX_STEP_BITS;
+    if (1..=limit).contains(&bits) {
+        return Ok(());
+    }
+    Err(Error::BitCount {
+        operation,
+        bits,
+        limit,
+    })
+}
+
+/// Returns the distance of `2^bits` levels in a range.
+pub(super) fn dorefa_step(bits: usize, range: f64) -> f32 {
+    rounded(range / ((bits as f64).exp2() - 1.0))
 }

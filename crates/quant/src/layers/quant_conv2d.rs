@@ -2,9 +2,10 @@
 
 use tensor_core::Tensor;
 
-use super::{Applied, Slot, Start, WeightLevels, check_tensors, weight_slot};
-use crate::error::{Error, MAX_SIDE, Result, check, finite};
-use crate::network::{Layer, Normalization, convolved};
+use super::outputs::{check_outputs, plus_bias, with_bias, with_frozen_bias};
+use super::{Applied, Slot, WeightLevels, check_tensors, not_images, weight_slot};
+use crate::error::{Error, Result, finite};
+use crate::network::{Layer, convolved};
 use crate::window::Window;
 
 /// A convolution with quantised or float weights.
@@ -129,46 +130,5 @@ impl QuantConv2d {
             .with_groups(self.n_groups)
             .with_padding_value(self.padding_value);
         Ok(with_frozen_bias(layer, parameters))
-    }
-}
-
-/// Checks a number of outputs.
-pub(super) fn check_outputs(operation: &'static str, n_outputs: usize) -> Result<()> {
-    let is_valid = (1..=MAX_SIDE).contains(&n_outputs);
-    check(
-        operation,
-        "number of outputs",
-        n_outputs as f64,
-        is_valid,
-        "1 to 2^20",
-    )
-}
-
-pub(super) fn with_bias(weight: Slot, n_outputs: usize, has_bias: bool) -> Vec<Slot> {
-    let bias = has_bias.then(|| Slot::new("bias", &[n_outputs], Start::Constant(0.0)));
-    [weight].into_iter().chain(bias).collect()
-}
-
-pub(super) fn plus_bias(sums: Tensor, parameters: &[Tensor]) -> Tensor {
-    match parameters.get(1) {
-        Some(bias) => sums + bias,
-        None => sums,
-    }
-}
-
-pub(super) fn with_frozen_bias(layer: Layer, parameters: &[Vec<f32>]) -> Layer {
-    match parameters.get(1) {
-        Some(bias) => layer.with_normalization(Normalization::bias(bias)),
-        None => layer,
-    }
-}
-
-/// Returns the error of a tensor that is no batch of images.
-pub(super) fn not_images(operation: &'static str, x: &Tensor) -> Error {
-    Error::Shape {
-        operation,
-        quantity: "the input",
-        actual: x.shape().map_or_else(|_| Vec::new(), <[usize]>::to_vec),
-        expected: "[batch, height, width, channels]".to_owned(),
     }
 }

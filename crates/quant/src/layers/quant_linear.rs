@@ -2,8 +2,8 @@
 
 use tensor_core::Tensor;
 
-use super::quant_conv2d::{check_outputs, not_images, plus_bias, with_bias, with_frozen_bias};
-use super::{Applied, Slot, WeightLevels, check_tensors, weight_slot};
+use super::outputs::{check_outputs, plus_bias, with_bias, with_frozen_bias};
+use super::{Applied, Slot, WeightLevels, check_tensors, not_images, weight_slot};
 use crate::error::Result;
 use crate::network::Layer;
 use crate::window::Window;

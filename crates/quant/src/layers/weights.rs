@@ -4,10 +4,10 @@ use std::fmt;
 
 use tensor_core::{Axes, DType, Host, Tensor};
 
-use super::levels::LearnedLevels;
+use super::levels::{LearnedLevels, check_step_bits, dorefa_step};
 use super::{NamedShape, Slot, row};
 use crate::abc;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::level_set::{LevelSet, check_bits, rounded};
 use crate::network::Weights;
 use crate::population::Sample;
@@ -212,24 +212,6 @@ impl WeightLevels {
             }
         }
     }
-}
-
-/// Checks a number of bits of levels that are fitted in a step.
-pub(super) fn check_step_bits(operation: &'static str, bits: usize) -> Result<()> {
-    let limit = Qem::MAX_STEP_BITS;
-    if (1..=limit).contains(&bits) {
-        return Ok(());
-    }
-    Err(Error::BitCount {
-        operation,
-        bits,
-        limit,
-    })
-}
-
-/// Returns the distance of `2^bits` levels in a range.
-pub(super) fn dorefa_step(bits: usize, range: f64) -> f32 {
-    rounded(range / ((bits as f64).exp2() - 1.0))
 }
 
 /// Returns the weights that are rounded to levels: themselves with one bit, else in [-1, 1].

@@ -234,7 +234,7 @@ impl Oracle {
         let parameters = self.parameters.iter_mut().zip(&mut self.velocities);
         for (((_, slot), (own, velocity)), gradient) in names.iter().zip(parameters).zip(gradients)
         {
-            let decay = if slot.name == "weight" {
+            let decay = if slot.is_decayed() {
                 self.weight_decay
             } else {
                 0.0
