@@ -16,7 +16,7 @@ use quant::layers::Levels;
 use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
-use tensor_core::{Executor, Host};
+use tensor_core::{Executor, Host, Reference, Tensor};
 use tool_io::output;
 
 const HELP: &str = "\
@@ -45,6 +45,10 @@ data are not replaced: remove them, or name another folder with --out.
 const SAVE_EVERY: usize = 200;
 /// The number of classes of MNIST and of the project's digits.
 const N_DIGITS: usize = 10;
+/// The number of test images whose codes are compared with the reference executor, which is slow.
+const N_REFERENCE: usize = 20;
+/// The number of images whose codes are compared at a time.
+const COMPARED_BATCH: usize = 500;
 /// Exit code of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -154,7 +158,7 @@ fn main() -> ExitCode {
 /// Trains a network, freezes it, writes the packed file and checks the file.
 fn run(options: &Options) -> Result<ExitCode, Failure> {
     tool_io::signals::on_stop(|_| STOPS.store(true, Ordering::Relaxed))?;
-    let executor = executor(options.uses_gpu)?;
+    let device = Device::open(options.uses_gpu)?;
     let [train, test] = match &options.data {
         Some(folder) => read_images(folder, options.n_classes)?,
         None => default_images()?,
@@ -172,7 +176,9 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let run = Run {
         options,
-        executor: &*executor,
+        #[cfg(feature = "gpu")]
+        device: &device,
+        executor: device.executor(),
         train,
         test,
     };
@@ -189,19 +195,39 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[cfg(feature = "gpu")]
-fn executor(uses_gpu: bool) -> Result<Box<dyn Executor>, Failure> {
-    if !uses_gpu {
-        return Ok(Box::new(Host::new()));
-    }
-    let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
-    output::print_line(format_args!("adapter: {}", gpu.adapter().name))?;
-    Ok(Box::new(gpu))
+/// The device that trains and classifies.
+enum Device {
+    Host(Host),
+    #[cfg(feature = "gpu")]
+    Gpu(Box<gpu_wgsl::Gpu>),
 }
 
-#[cfg(not(feature = "gpu"))]
-fn executor(_: bool) -> Result<Box<dyn Executor>, Failure> {
-    Ok(Box::new(Host::new()))
+impl Device {
+    #[cfg_attr(
+        not(feature = "gpu"),
+        expect(
+            unused_variables,
+            clippy::unnecessary_wraps,
+            reason = "the host is always there"
+        )
+    )]
+    fn open(uses_gpu: bool) -> Result<Self, Failure> {
+        #[cfg(feature = "gpu")]
+        if uses_gpu {
+            let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
+            output::print_line(format_args!("adapter: {}", gpu.adapter().name))?;
+            return Ok(Self::Gpu(Box::new(gpu)));
+        }
+        Ok(Self::Host(Host::new()))
+    }
+
+    fn executor(&self) -> &dyn Executor {
+        match self {
+            Self::Host(host) => host,
+            #[cfg(feature = "gpu")]
+            Self::Gpu(gpu) => &**gpu,
+        }
+    }
 }
 
 /// Returns the path of a file, which may be compressed.
@@ -260,8 +286,20 @@ fn digits() -> Result<[Images; 2], Failure> {
     Ok(Images::new([SIDE, SIDE, 1], pixels, labels, N_DIGITS)?.split_at(N_TO_TRAIN)?)
 }
 
+/// Returns the words of codes of all layers but the last, whose outputs are floats.
+fn codes_of(layers: &[Tensor], executor: &dyn Executor) -> Result<Vec<u32>, Failure> {
+    let packed = layers.split_last().map_or(&[][..], |(_, packed)| packed);
+    let mut words = Vec::new();
+    for layer in packed {
+        words.extend(layer.eval::<u32>(executor)?);
+    }
+    Ok(words)
+}
+
 struct Run<'a> {
     options: &'a Options,
+    #[cfg(feature = "gpu")]
+    device: &'a Device,
     executor: &'a dyn Executor,
     train: Images,
     test: Images,
@@ -397,6 +435,54 @@ impl Run<'_> {
             path.display(),
             100.0 * self.test.accuracy(&of_packed)?,
             self.test.len(),
+        ))?;
+        self.compare_codes(&packed)
+    }
+
+    /// Compares the codes of the packed layers with those of the reference executor for some images,
+    /// and on a GPU those of the kernels for packed layers with those of the host for all test
+    /// images. The codes are functions of integers, so none may differ.
+    fn compare_codes(&self, packed: &FrozenNetwork) -> Result<(), Failure> {
+        let on =
+            |executor: &dyn Executor, codes: &Tensor| codes_of(&packed.layers_of(codes)?, executor);
+        let n_images = N_REFERENCE.min(self.test.len());
+        let by_executor = |codes: &Tensor| on(self.executor, codes);
+        let by_reference = |codes: &Tensor| on(&Reference, codes);
+        self.compare(
+            n_images,
+            "the reference executor",
+            by_executor,
+            by_reference,
+        )?;
+        #[cfg(feature = "gpu")]
+        if let Device::Gpu(gpu) = self.device {
+            let network = packed.upload(gpu)?;
+            let by_kernels = |codes: &Tensor| codes_of(&network.layers_of(codes)?, &**gpu);
+            let by_host = |codes: &Tensor| on(&Host::new(), codes);
+            self.compare(self.test.len(), "the host", by_kernels, by_host)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the codes of some test images, and prints the result.
+    fn compare(
+        &self,
+        n_images: usize,
+        other: &str,
+        of_one: impl Fn(&Tensor) -> Result<Vec<u32>, Failure>,
+        of_other: impl Fn(&Tensor) -> Result<Vec<u32>, Failure>,
+    ) -> Result<(), Failure> {
+        let mut n_words = 0;
+        for first in (0..n_images).step_by(COMPARED_BATCH) {
+            let codes = self.test.codes(first..n_images.min(first + COMPARED_BATCH));
+            let [one, other_words] = [of_one(&codes)?, of_other(&codes)?];
+            n_words += one.len();
+            if one != other_words {
+                return Err(format!("codes: different from those of {other}").into());
+            }
+        }
+        output::print_line(format_args!(
+            "codes: all {n_words} words of the packed layers for {n_images} test images are those of {other}"
         ))?;
         Ok(())
     }
