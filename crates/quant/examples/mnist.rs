@@ -439,9 +439,9 @@ impl Run<'_> {
         self.compare_codes(&packed)
     }
 
-    /// Compares the codes of the packed layers with those of the reference executor for some images,
-    /// and on a GPU those of the kernels for packed layers with those of the host for all test
-    /// images. The codes are functions of integers, so none may differ.
+    /// Compares the codes of the packed layers with those of the reference executor for some
+    /// images, and on a GPU those of the kernels for packed layers with those of the host for all
+    /// test images. The codes are functions of integers, so none may differ.
     fn compare_codes(&self, packed: &FrozenNetwork) -> Result<(), Failure> {
         let on =
             |executor: &dyn Executor, codes: &Tensor| codes_of(&packed.layers_of(codes)?, executor);

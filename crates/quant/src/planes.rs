@@ -243,31 +243,31 @@ impl PlaneLayout {
     /// Returns the planes of the codes of elements whose passed thresholds are packed:
     /// `[batch, height, width, threshold, group, word]`.
     ///
-    /// Method: a bit of the code is the exclusive or of the thresholds at which it changes.
+    /// Method: a bit of the code is the exclusive or of the thresholds at which it changes. All
+    /// planes are computed from the same words, each masked by the planes that change there; a
+    /// concatenation of planes would load the words of every plane for every element.
     pub(crate) fn planes_of_words(&self, words: &Tensor, codes: &[u8]) -> Tensor {
-        let planes: Vec<Tensor> = (0..self.n_planes)
-            .map(|plane| {
-                let bit = |level: usize| codes[level] >> plane & 1 == 1;
-                let changed = (1..codes.len()).filter(|&level| bit(level - 1) != bit(level));
-                let mut of_changes = changed.map(|level| {
-                    let threshold = (level - 1).cast_signed();
-                    words.slice(3, threshold..=threshold)
-                });
-                // A bit that never changes is 0 at first, with the axes of the words.
-                let first = of_changes.next();
-                let first = first.unwrap_or_else(|| words.slice(3, 0..1).and(0));
-                let plane = of_changes.fold(first, |plane, changed| plane ^ changed);
-                // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
-                if bit(0) {
-                    plane ^ self.plane(|_| true)
-                } else {
-                    plane
-                }
-            })
-            .collect();
-        match &planes[..] {
-            [plane] => plane.clone(),
-            _ => Tensor::concat(&planes.iter().collect::<Vec<_>>(), 3),
+        let bit = |level: usize, plane: usize| codes[level] >> plane & 1 == 1;
+        let of_planes = |is_set: &dyn Fn(usize) -> bool| {
+            let all = |plane| if is_set(plane) { u32::MAX } else { 0 };
+            Tensor::from_vec(
+                &[self.n_planes, 1, 1],
+                (0..self.n_planes).map(all).collect(),
+            )
+        };
+        let changed = (1..codes.len()).map(|level| {
+            let threshold = (level - 1).cast_signed();
+            let changes = |plane| bit(level - 1, plane) != bit(level, plane);
+            words.slice(3, threshold..=threshold) & of_planes(&changes)
+        });
+        let planes = changed.reduce(|planes, changed| planes ^ changed);
+        // A set with a single level has no threshold, and words without any bit.
+        let planes = planes.unwrap_or_else(|| words.and(0));
+        // Nearly all sets have a 0 in the code of the lowest level, and need no full plane.
+        if (0..self.n_planes).any(|plane| bit(0, plane)) {
+            planes ^ (self.plane(|_| true) & of_planes(&|plane| bit(0, plane)))
+        } else {
+            planes
         }
     }
 

@@ -288,8 +288,8 @@ impl Whole {
         }
     }
 
-    /// Returns the place of the test error in the chart. `x` is the number of bits of a weight times
-    /// that of an activation.
+    /// Returns the place of the test error in the chart. `x` is the number of bits of a weight
+    /// times that of an activation.
     fn chart_point(&self) -> ChartPoint {
         let (series, bits) = match self.levels {
             "w1a1" => ("LQ-Nets", Some([1, 1])),

@@ -5,9 +5,9 @@
 //! monotone function of the sum. Bisection finds, for each threshold of the level set, the last sum
 //! whose value does not pass it. If the factor of a channel is negative, its sums are negated
 //! first, so that levels ascend with the sums in every channel. If the factor is 0, all sums of the
-//! channel pass a threshold, or none. Max-pool is the maximum of the flags of passed thresholds,
-//! and their minimum in negated channels. A bit of the code is the exclusive or of the flags at
-//! which it changes; a byte is the lowest level plus the steps at the passed thresholds.
+//! channel pass a threshold, or none. Max-pool is the maximum of the sums or of the flags of passed
+//! thresholds, and their minimum in negated channels. A bit of the code is the exclusive or of the
+//! flags at which it changes; a byte is the lowest level plus the steps at the passed thresholds.
 //!
 //! ```text
 //! codes     0   1   2   4   3   5   6   7      out of integer order
@@ -84,23 +84,41 @@ impl Coder {
     pub(crate) fn codes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
         let n_channels = self.layout.n_channels();
         let n_thresholds = self.thresholds.len() / n_channels;
+        let is_pooled = *pool != Window::new([1; 2]);
+        // The words of a single threshold take a thirty-second of the memory of the sums. With more
+        // thresholds, fewer sums to compare with them save more time.
+        let pools_words = is_pooled && n_thresholds == 1 && self.layout.packing() == Packing::Bits;
+        let sums = if is_pooled && !pools_words {
+            self.pooled_sums(sums, pool)
+        } else {
+            sums.clone()
+        };
         let thresholds = Tensor::from_vec(&[n_thresholds, n_channels], self.thresholds.clone());
         // [batch, rows, cols, threshold, channel]
         let passed = sums.expand_dims(-2).gt(&thresholds);
-        let is_pooled = *pool != Window::new([1; 2]);
         match self.layout.packing() {
             Packing::Bits => {
                 let words = self.layout.pack_plane(&passed);
-                let words = if is_pooled {
+                let words = if pools_words {
                     self.pooled_words(&words, pool)
                 } else {
                     words
                 };
                 self.layout.planes_of_words(&words, &self.codes)
             }
-            Packing::Bytes if is_pooled => self.bytes_of(&self.pooled_flags(&passed, pool)),
             Packing::Bytes => self.bytes_of(&passed),
         }
+    }
+
+    /// Returns the max-pool of sums: their maximum, and their minimum in flipped channels.
+    fn pooled_sums(&self, sums: &Tensor, pool: &Window) -> Tensor {
+        let maximum = |sums: &Tensor| pool.views(sums, i32::MIN).max([-1, -2]);
+        if !self.is_flipped.contains(&true) {
+            return maximum(sums);
+        }
+        let signs = self.is_flipped.iter().map(|&is| if is { -1 } else { 1 });
+        let signs = Tensor::from_vec(&[self.is_flipped.len()], signs.collect::<Vec<i32>>());
+        maximum(&(sums * &signs)) * &signs
     }
 
     /// Returns the max-pool of words of flags `[batch, rows, cols, …]`: the bitwise `or` of the
@@ -122,13 +140,6 @@ impl Coder {
         let all = folded(u32::MAX, |a, b| a & b);
         let flipped = self.layout.plane(|channel| self.is_flipped[channel]);
         (&any ^ all) & flipped ^ any
-    }
-
-    /// Returns the max-pool of flags `[batch, rows, cols, threshold, channel]`.
-    fn pooled_flags(&self, passed: &Tensor, pool: &Window) -> Tensor {
-        let is_flipped = Tensor::from_vec(&[self.is_flipped.len()], self.is_flipped.clone());
-        let maximum = pool.views(&passed.ne(&is_flipped), false).any([-1, -2]);
-        maximum.ne(&is_flipped)
     }
 
     fn bytes_of(&self, passed: &Tensor) -> Tensor {
