@@ -15,13 +15,13 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::findings::Findings;
 use anyhow::{Context, Result, bail, ensure};
 use charts::Figure;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
 
+use crate::findings::Findings;
 use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 
 /// Schema version, written into every record and row.

@@ -150,7 +150,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
             entry.meter(setting.meter, sites[index]);
         }
     }
-    // Without a further run, there is no other result than the one that was checked.
+    // A workload that runs once has no later result to check.
     if !workload.runs_once {
         say("checking again");
         entries

@@ -199,7 +199,7 @@ impl Layer {
     ///
     /// Normalization and activation do not decrease, except the normalization of channels with a
     /// negative factor. In these channels, the signs of weights, bias, mean and factor are changed,
-    /// which leaves the normalised values as they are. The max-pool can then be computed before the
+    /// which does not change the normalised values. The max-pool can then be computed before the
     /// normalization: the outputs are equal bit for bit. The levels of the activation must ascend,
     /// which those of ABC-Net need not do.
     ///

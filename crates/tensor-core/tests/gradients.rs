@@ -150,6 +150,7 @@ fn chains_of_views_hand_back_what_they_were_handed() {
     let host = Host::new();
     let [of_both, of_one] = [&gradients[0], &alone[0]].map(|t| t.eval::<f64>(&host).unwrap());
     assert_eq!(of_both, of_one);
+    // The sums of at most six terms are added in another order.
     let of_source = grad(&(&inner * weights(&inner)).sum(..), &[&x]).unwrap();
     let [of_both, of_one] = [&gradients[1], &of_source[0]].map(|t| t.eval::<f64>(&host).unwrap());
     compare(of_both, of_one, &Tolerance::relative(8)).unwrap();

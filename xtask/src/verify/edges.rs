@@ -115,8 +115,8 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
         optional: &[],
         never: &["games", "distributions", "telemetry"],
-        modules: "memory sources findings implementation energy record machine measure rivals on_cpu \
-            on_host on_gpu staged workload curve program comparison peak run columns table report \
+        modules: "memory sources findings implementation energy record machine measure rivals \
+            on_cpu on_host on_gpu staged workload curve program comparison peak run columns table report \
             sampling progress campaign",
     },
     Rule {
@@ -124,7 +124,8 @@ const RULES: [Rule; 13] = [
         may: Uses::All,
         optional: &[],
         never: &[],
-        modules: "mnist low_bit level_figure quadrature roundings meter training workloads claims doctor",
+        modules: "mnist low_bit level_figure quadrature roundings meter training workloads claims \
+            doctor",
     },
     Rule {
         name: "xtask",

@@ -42,7 +42,7 @@ fn panel(name: &str, points: &[Point<'_>]) -> Panel {
     let (first, last) = xs().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
     });
-    // The ends of references: those of the points, or any two places if there is one point or none.
+    // References cross the range of the points, or a range of any width if there are not two.
     let ends = match last - first {
         width if width > 0.0 => [first, last],
         _ if first.is_finite() => [first - 1.0, first + 1.0],

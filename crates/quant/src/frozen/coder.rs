@@ -85,8 +85,9 @@ impl Coder {
         let n_channels = self.layout.n_channels();
         let n_thresholds = self.thresholds.len() / n_channels;
         let is_pooled = *pool != Window::new([1; 2]);
-        // The words of a single threshold take a thirty-second of the memory of the sums. With more
-        // thresholds, fewer sums to compare with them save more time.
+        // The packed flags of a single threshold take a thirty-second of the memory of the sums, so
+        // pooling the flags is faster. With more thresholds, pooling the sums first is faster,
+        // because it leaves fewer comparisons.
         let pools_words = is_pooled && n_thresholds == 1 && self.layout.packing() == Packing::Bits;
         let sums = if is_pooled && !pools_words {
             self.pooled_sums(sums, pool)
