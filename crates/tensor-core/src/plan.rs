@@ -3,9 +3,9 @@
 //! Role: between a lazy program and an executor. [`Plan::new`] is a pure function of the program's
 //! structure and a [`Target`]. A plan contains no data and can run again on other inputs of the
 //! same shapes; `cache` holds the plans of earlier programs.
-//! Method: `graph` collects the distinct nodes, and `reads` counts how often each is read. `lower`
-//! and `keep` decide which nodes are fused and which results are stored in memory. `arena` and
-//! `guards` simplify the computations. `emit` turns each computation into a [`LoopNest`]. This
+//! Method: `graph` collects the distinct nodes, and `reads` counts how often each is read. `lower`,
+//! `folds` and `keep` decide which nodes are fused and which results are stored in memory. `arena`
+//! and `guards` simplify the computations. `emit` turns each computation into a [`LoopNest`]. This
 //! module sorts the steps into waves: the steps of one wave are independent of each other and may
 //! run at the same time, also on several executors.
 //! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`]
@@ -38,6 +38,7 @@ mod emit;
 pub(crate) mod explain;
 #[cfg(test)]
 mod fault;
+mod folds;
 mod graph;
 mod guards;
 mod keep;
