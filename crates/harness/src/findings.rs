@@ -15,6 +15,9 @@ pub struct Findings {
     /// Indices of the test samples that a trained net classifies wrongly.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wrong: Vec<u32>,
+    /// Seed of the training: nets with the same seed are compared with each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Place of the row's test error in the chart of all sizes of the workload, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart_point: Option<ChartPoint>,

@@ -35,6 +35,7 @@ pub mod report;
 pub mod rivals;
 pub mod run;
 pub mod sampling;
+pub mod sign_test;
 pub mod sources;
 mod staged;
 pub mod table;

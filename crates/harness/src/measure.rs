@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::sign_test;
+
 /// Two-sided probability that the interval of a ratio misses the true median.
 const RISK: f64 = 0.05;
 
@@ -133,17 +135,9 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// the true median, is binomial(n, ½): the range misses the median on one side only if at most `k`
 /// samples are on that side. It is 0 if no `k` satisfies this.
 fn samples_outside(n: usize) -> usize {
-    // The terms are computed as logarithms, because 2⁻ⁿ underflows for many rounds.
-    let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
-    let mut at_most_k = 0.0;
-    for k in 0..n {
-        at_most_k += ln_term.exp();
-        if at_most_k > RISK / 2.0 {
-            return k.saturating_sub(1);
-        }
-        ln_term += ((n - k) as f64 / (k + 1) as f64).ln();
-    }
-    0
+    let is_rare = |p: &f64| *p <= RISK / 2.0;
+    let n_rare = sign_test::at_most(n).take_while(is_rare).count();
+    n_rare.saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod errors;
 mod facts;
 mod findings;
 mod overview;
+mod pairs;
 mod roofline;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -150,6 +151,7 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
         Some(Err(error)) => html += &not_drawn(&error),
         None => {}
     }
+    html += &pairs::table(&findings::rows(record, name));
     for comparison in sizes {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));
         html += &headline(comparison);

@@ -115,7 +115,7 @@ const RULES: [Rule; 13] = [
         may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
         optional: &[],
         never: &["games", "distributions", "telemetry"],
-        modules: "memory sources findings implementation energy record machine measure rivals \
+        modules: "memory sources findings implementation energy record machine sign_test measure rivals \
             on_cpu on_host on_gpu staged workload curve program comparison peak run columns table report \
             sampling progress campaign",
     },

@@ -330,6 +330,7 @@ impl Whole {
         Ok(Findings {
             numbers: own.chain([n_epochs]).collect(),
             wrong: wrong.map(|(index, _)| index).collect(),
+            seed: Some(self.recipe.seed),
             chart_point: Some(self.chart_point()),
         })
     }
