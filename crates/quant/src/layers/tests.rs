@@ -218,8 +218,8 @@ fn dorefa_weights_have_the_gradient_of_the_scaled_tanh() {
         .iter()
         .map(|w| (1.0 - w.tanh().powi(2)) / largest)
         .collect();
-    // Both sides compute tanh within 4 epsilons. For these weights the square is at most 0.6, so the
-    // difference from 1 has an error of at most 12 epsilons; the largest error is 3.
+    // Both sides compute tanh within 4 epsilons. For these weights the square is at most 0.6, so
+    // the difference from 1 has an error of at most 12 epsilons; the largest error is 3.
     compare(&gradient[..], &expected[..], &Tolerance::relative(16)).unwrap();
     let steps: Vec<f32> = numbers(&quantized)
         .iter()
