@@ -18,7 +18,8 @@
 //! the packed network, by the network in f32 and by the float network; the operations are those of
 //! the training alone. `packed_images_per_s` is the rate of that classification.
 //! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets";
-//! for the published accuracies the wiki of `RedBit` (IT-Coimbra): LeNet-5 on MNIST, 100 epochs.
+//! for the published accuracies the wiki of `RedBit` (IT-Coimbra), LeNet-5 on MNIST after 100 epochs,
+//! and the MNIST tutorial of the library Larq.
 
 use crate::level_figure;
 use crate::low_bit::{self, DataSet, FLOAT, LEVELS, Trainings};
@@ -277,15 +278,17 @@ impl Whole {
         }
     }
 
-    /// Returns the remark of a row: the images, and a published accuracy.
+    /// Returns the remark of a row: the images, and the published accuracies.
     fn note(&self) -> String {
         let images = format!("{} images of {}", self.images[0].len(), self.set.name());
-        match self.published() {
-            Some((percent, row)) => {
-                format!("{images}; published for LeNet-5: {percent:.2} % (RedBit, {row})")
-            }
-            None => images,
-        }
+        let Some((percent, row)) = self.published() else {
+            return images;
+        };
+        let other = match self.levels {
+            "w1a1" => "; 97.62 % for the smaller 1/1 net of Larq's tutorial",
+            _ => "",
+        };
+        format!("{images}; published for LeNet-5: {percent:.2} % (RedBit, {row}){other}")
     }
 
     /// Returns the place of the test error in the chart. `x` is the number of bits of a weight
