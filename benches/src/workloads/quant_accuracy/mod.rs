@@ -17,8 +17,8 @@
 //! Cost: the time includes the figure, the packing, and the classification of the test images by
 //! the packed network, by the network in f32 and by the float network; the operations are those of
 //! the training alone. `packed_images_per_s` is the rate of that classification.
-//! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets";
-//! for the published accuracies the wiki of `RedBit` (IT-Coimbra), LeNet-5 on MNIST after 100 epochs,
+//! Source: the class-project notes on low-bit nets; Zhang, Yang, Ye and Hua 2018, "LQ-Nets"; for
+//! the published accuracies the wiki of `RedBit` (IT-Coimbra), LeNet-5 on MNIST after 100 epochs,
 //! and the MNIST tutorial of the library Larq.
 
 use crate::level_figure;
