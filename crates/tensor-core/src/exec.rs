@@ -38,12 +38,13 @@ use crate::error::Result;
 use crate::plan::{Band, Plan, Step, Target};
 
 pub use crate::cache::Cache;
+pub use crate::level::Level;
 pub use crate::storage::{HostStorage, MemoryUse, Pending, Storage};
 pub use accuracy::Accuracy;
 pub use cache::NestCache;
 pub use evaluate::TensorList;
 pub(crate) use evaluate::{computed, realized};
-pub use host::{Host, Level};
+pub use host::Host;
 pub use reference::Reference;
 pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};

@@ -17,7 +17,8 @@
 //! | `ndarray` 0.17 (`dot`) | 427 | 415 | 438 | 38 | 17 |
 //!
 //! Shapes: `a` is `[rows, inner]`, `b` is `[inner, cols]`, the result is `[rows, cols]`; any
-//! strides, including zero and negative ones.
+//! strides, including zero and negative ones. `lanes` arranges products whose terms are neighbours
+//! in memory, such as `x · wᵀ`.
 //! Accuracy: each element sums `inner` products in an order that the library chooses, with or
 //! without fused multiply-adds. Either way a product is rounded at most `inner` times, so the error
 //! is at most `γ · Σ|a·b|` with `γ = inner · u / (1 − inner · u)` and `u = EPSILON / 2`.
@@ -32,6 +33,7 @@ pub use oracle::{Oracle, oracle};
 use crate::{Error, Float, Result, parallel, shape};
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, ShapeBuilder, Slice, s};
 
+mod lanes;
 mod library;
 mod oracle;
 
@@ -95,6 +97,20 @@ pub(crate) fn multiply_into<T: Float>(
         c.fill(T::ZERO);
         return Ok(());
     }
+    let is_single = rows == 1 || cols == 1;
+    if is_single || rows.saturating_mul(cols) <= library::MAX_DOTS {
+        return multiply_as_is(a, b, c, parallel);
+    }
+    lanes::multiply_along_lanes(a, b, c, parallel)
+}
+
+/// Computes `a · b` into `c` with the given strides. The matrices must not be empty.
+fn multiply_as_is<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    c: ArrayViewMut2<'_, T>,
+    parallel: bool,
+) -> Result<()> {
     if parallel && !parallel::is_in_task() {
         return multiply_on_threads(a, b, c);
     }
@@ -219,7 +235,7 @@ mod tests {
     use crate::rng::Philox;
     use ndarray::{Array, Array1, Axis};
 
-    fn random(rows: usize, cols: usize, stream: u64) -> Array2<f32> {
+    pub(super) fn random(rows: usize, cols: usize, stream: u64) -> Array2<f32> {
         let random = Philox::new(3).stream(stream);
         Array::from_shape_fn((rows, cols), |(i, j)| {
             random.uniform_f32((i * cols + j) as u64) - 0.5
@@ -355,7 +371,7 @@ mod tests {
 
     /// Returns factors of the product with the given rows, inner dimension and columns, once for
     /// each combination of row-major and column-major factors.
-    fn in_all_layouts([rows, inner, cols]: [usize; 3]) -> [[Array2<f32>; 2]; 4] {
+    pub(super) fn in_all_layouts([rows, inner, cols]: [usize; 3]) -> [[Array2<f32>; 2]; 4] {
         let factor = |[rows, cols]: [usize; 2], stream, is_row_major| match is_row_major {
             true => random(rows, cols, stream),
             false => random(cols, rows, stream).reversed_axes(),

@@ -97,12 +97,14 @@ mod hash;
 pub mod init;
 pub mod ir;
 mod jit;
+mod level;
 pub mod loss;
 pub mod math;
 pub mod op;
 pub mod optim;
 mod parallel;
 pub mod plan;
+mod plane;
 pub mod profile;
 #[cfg(any(test, feature = "random-programs"))]
 pub mod random_programs;

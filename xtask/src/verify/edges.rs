@@ -38,7 +38,7 @@ const RULES: [Rule; 13] = [
         optional: &[],
         never: &["wgpu"],
         modules: "fault hash cache dtype file_type error parallel shape array view compare float math op rng ir storage \
-            einsum gemm tensor plan exec eager grad init loss optim jit data profile similarity \
+            level plane einsum gemm tensor plan exec eager grad init loss optim jit data profile similarity \
             random_programs",
     },
     Rule {

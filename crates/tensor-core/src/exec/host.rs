@@ -3,13 +3,14 @@
 //! Role: runs plans on the host. `compile` translates a nest into a `program`: instructions on
 //! blocks of lanes, which run along `lane_axes`. `machine` contains the registers and the current
 //! point of the loops, `blocks` walks over the output, `step` runs an instruction, `fetch` loads
-//! elements into lanes, and `lanes`, `loops` and `functions` contain the inner loops. `level`
-//! selects the vector instructions of all loops. `product` hands large matrix products to the GEMM
-//! library, and computes other reductions over pairs of elements in `tiles`. `moves` runs the nests
-//! that only move elements, `scan` those with a running fold, and `sort` those that sort. `rows`
-//! runs nests that are one chain of operations on rows, alone or several of a band together.
-//! `chain` defines the form of a chain, and `chain_loops` contains the loops over chains. `split`
-//! splits the work over threads, and `band` runs several steps on a few rows at a time.
+//! elements into lanes, and `lanes`, `loops` and `functions` contain the inner loops.
+//! `crate::level` selects the vector instructions of all loops. `product` hands large matrix
+//! products to the GEMM library, and computes other reductions over pairs of elements in `tiles`.
+//! `moves` runs the nests that only move elements, `scan` those with a running fold, and `sort`
+//! those that sort. `rows` runs nests that are one chain of operations on rows, alone or several of
+//! a band together. `chain` defines the form of a chain, and `chain_loops` contains the loops over
+//! chains. `split` splits the work over threads, and `band` runs several steps on a few rows at a
+//! time.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
 //! tried on two workloads and rejected: its vectors have at most 128 bits, it lacks `exp`, `ln` and
@@ -47,8 +48,6 @@ use crate::plan::{Band, Plan, Step, Target};
 use crate::storage::Pool;
 use kernel::Kernels;
 
-pub use level::Level;
-
 mod around_fold;
 mod band;
 mod bits;
@@ -63,7 +62,6 @@ mod guard;
 mod kernel;
 mod lane_axes;
 mod lanes;
-mod level;
 mod loops;
 mod machine;
 mod moves;

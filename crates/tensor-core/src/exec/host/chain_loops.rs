@@ -18,9 +18,9 @@ use pulp::{Simd, WithSimd};
 
 use super::chain::{Link, MAX_LINKS, Operand, Results};
 use super::functions;
-use super::level::Level;
 use super::loops::{FOLDED_LANES, View};
 use super::vector::{FloatVector, Vector};
+use crate::level::Level;
 use crate::math::Chunks;
 use crate::op::{Reduce, Unary};
 use accumulate::Accumulate;

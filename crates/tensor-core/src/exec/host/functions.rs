@@ -7,9 +7,9 @@
 //! marked for inlining. `for` is used instead of `for_each`: the compiler does not inline the
 //! latter around a long closure.
 
-use super::level::Level;
 use super::loops::View;
 use crate::Float;
+use crate::level::Level;
 use crate::math::{CHUNK, Chunks};
 use crate::op::Unary;
 

@@ -9,9 +9,9 @@ use std::hint::select_unpredictable;
 use half::f16;
 
 use super::functions;
-use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View, fold, folded, halved, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
+use crate::level::Level;
 use crate::op::{Binary, Compare, Reduce, Unary, dot4_i8};
 
 /// Folds lanes of the same type as the accumulators.

@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 use crate::op::Reduce;
 
 use super::lanes::{LaneType, Stored, total};
-use super::level::Level;
 use super::loops::{FOLDED_LANES, Fold, View};
 use super::program::Bytecode;
 use super::register::{Register, with_lane};
+use crate::level::Level;
 
 /// The registers, and the current index in the loops of a program.
 pub(super) struct Machine<'p> {

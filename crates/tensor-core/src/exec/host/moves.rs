@@ -4,8 +4,8 @@
 //! matrix products. A move needs no lanes, so no instructions are interpreted.
 //! Method: `boxes` cuts the output where the conditions of selections change, so that each box has
 //! one source: an input, or a constant. `walk` runs the loops over a box. A guard bounds the
-//! innermost loop that it names, so no guard is evaluated inside a loop. `line` and `plane` are the
-//! innermost loops: along one axis, or over the blocks of a transposition.
+//! innermost loop that it names, so no guard is evaluated inside a loop. `line` and `crate::plane`
+//! are the innermost loops: along one axis, or over the blocks of a transposition.
 //!
 //! ```text
 //! output of a join, two boxes        output of padding, one box, bounded loops
@@ -28,7 +28,6 @@ use walk::Walk;
 
 mod boxes;
 mod line;
-mod plane;
 #[cfg(test)]
 mod tests;
 mod walk;

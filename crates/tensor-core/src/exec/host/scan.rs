@@ -22,13 +22,13 @@ use std::ops::Range;
 use super::around_fold::{epilogue_of, operand_of};
 use super::kernel::Span;
 use super::lanes::{LaneType, Stored};
-use super::level::Level;
 use super::machine::Machine;
 use super::program::Bytecode;
 use super::split::Loops;
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::ir::{IndexMap, LoopNest, Value};
+use crate::level::Level;
 use crate::op::Scan;
 use crate::parallel;
 

@@ -13,14 +13,14 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 
 use super::super::guard::held;
-use super::super::level::Level;
 use super::boxes::{Gathered, Load};
 use super::line;
-use super::plane::Plane;
 use crate::dtype::{Element, HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::exec::reference::gathered_place;
 use crate::ir::IndexMap;
+use crate::level::Level;
+use crate::plane::Plane;
 
 /// The map of the source among the maps of a walk.
 const SOURCE: usize = 0;

@@ -6,9 +6,9 @@
 //! end if the scan is reversed.
 
 use super::super::lanes::{LaneType, larger, smaller, total};
-use super::super::level::Level;
 use super::super::loops::FOLDED_LANES;
 use super::super::loops::{Fold, View};
+use crate::level::Level;
 use crate::op::{Reduce, Scan};
 
 /// The number of elements that are scanned in registers.

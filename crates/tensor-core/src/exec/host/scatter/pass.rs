@@ -10,12 +10,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::lanes::{LaneType, Stored, larger, smaller};
-use super::super::level::Level;
 use super::super::loops::{View, update};
 use super::{ScatterLoops, Source};
 use crate::dtype::{Element as _, Scalar};
 use crate::error::{Error, Result};
 use crate::exec::reference::gathered_place;
+use crate::level::Level;
 use crate::op::Reduce;
 use crate::parallel;
 use crate::storage::{HostStorage, Pool};

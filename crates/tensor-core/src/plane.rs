@@ -14,19 +14,19 @@ const STRIP: usize = 64;
 /// A plane: `len[0]` columns of the output, which are contiguous in the source, by `len[1]`
 /// elements, which are contiguous in the output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plane {
-    pub(super) len: [usize; 2],
+pub(crate) struct Plane {
+    pub(crate) len: [usize; 2],
     /// The distance in the source between neighbouring elements of the output.
-    pub(super) source_stride: isize,
+    pub(crate) source_stride: isize,
     /// The distance in the output between neighbouring elements of the source.
-    pub(super) out_stride: usize,
+    pub(crate) out_stride: usize,
 }
 
 impl Plane {
     /// Copies the plane that begins at element `first` of `data` to the start of `out`. Elements
     /// outside of `data` are left unchanged; valid nests have none.
     #[inline(always)]
-    pub(super) fn copy<T: Copy>(self, data: &[T], first: isize, out: &mut [T]) {
+    pub(crate) fn copy<T: Copy>(self, data: &[T], first: isize, out: &mut [T]) {
         let [n_rows, n_cols] = self.len;
         for strip in (0..n_cols).step_by(STRIP) {
             let strip = strip..n_cols.min(strip + STRIP);

@@ -96,17 +96,17 @@ impl Level {
 
     /// Runs loops that are compiled for the level.
     #[inline(always)]
-    pub(super) fn dispatch(self, loops: impl FnMut()) {
+    pub(crate) fn dispatch(self, loops: impl FnMut()) {
         self.arch.dispatch(Wide(loops));
     }
 
     /// Runs loops over explicit vectors of the level.
-    pub(super) fn run<O: pulp::WithSimd>(self, loops: O) -> O::Output {
+    pub(crate) fn run<O: pulp::WithSimd>(self, loops: O) -> O::Output {
         self.arch.dispatch(loops)
     }
 
     /// Returns whether one instruction of the level counts the ones of each word of a vector.
-    pub(super) fn counts_words(self) -> bool {
+    pub(crate) fn counts_words(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self.popcount.is_some();
         #[cfg(not(target_arch = "x86_64"))]
@@ -122,7 +122,7 @@ impl Level {
         not(target_arch = "x86_64"),
         expect(unused_variables, reason = "no other architecture has the instruction")
     )]
-    pub(super) fn run_counting_words<O: pulp::WithSimd<Output = ()>>(self, loops: O) {
+    pub(crate) fn run_counting_words<O: pulp::WithSimd<Output = ()>>(self, loops: O) {
         #[cfg(target_arch = "x86_64")]
         if let (Some(popcount), pulp::Arch::V4(v4)) = (self.popcount, self.arch) {
             return popcount.vectorize(OnV4(v4, loops));
@@ -131,7 +131,7 @@ impl Level {
     }
 
     /// Returns the number of lanes of a vector of a type.
-    pub(super) fn n_lanes(self, dtype: DType) -> usize {
+    pub(crate) fn n_lanes(self, dtype: DType) -> usize {
         self.run(LaneCount(dtype))
     }
 
