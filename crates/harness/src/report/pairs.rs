@@ -63,36 +63,33 @@ pub(super) fn table(rows: &[&Row]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut html = String::from(
-        "<div class=\"wide\"><table>\n<caption>Exact paired tests over the test samples. A series is worse at a sample \
-         if its nets classify the sample wrongly more often. p is the probability of at least so many samples, \
-         if both series were equally good; a small p means that the series is worse.</caption>\n<thead><tr>",
+    let label = all.first().map_or("", |pairs| &pairs.places[0].x_label);
+    let mut html = format!(
+        "<p>Exact paired tests over the test samples. A series is worse at a sample if its nets classify the sample wrongly \
+         more often. p is the probability of at least so many samples if both series were equally good: a small p means that \
+         the series is worse.</p>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">first</th>\
+         <th scope=\"col\">second</th><th scope=\"col\">data</th><th scope=\"col\" class=\"number\">{}</th>",
+        escape(label)
     );
-    let titles = ["first", "second", "position"];
-    for title in titles {
-        let _ = write!(html, "<th scope=\"col\">{title}</th>");
-    }
     for title in [
         "pairs of nets",
         "wrong, first",
-        "wrong, second",
+        "second",
         "samples, first worse",
-        "samples, second worse",
+        "second worse",
         "p, first worse",
-        "p, second worse",
+        "second worse",
     ] {
         let _ = write!(html, "<th scope=\"col\" class=\"number\">{title}</th>");
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for pairs in all {
         let [first, second] = pairs.places;
-        let position = first.x.map_or_else(String::new, |x| {
-            format!("{}, {} {}", first.panel, first.x_label, units::digits(x))
-        });
-        let names = [&first.series, &second.series, &position].map(|text| escape(text));
+        let names = [&first.series, &second.series, &first.panel].map(|text| escape(text));
+        let x = first.x.map_or_else(String::new, |x| x.to_string());
         let _ = write!(
             html,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>",
+            "<tr><th scope=\"row\">{}</th><th scope=\"row\">{}</th><td>{}</td><td class=\"number\">{x}</td>",
             names[0], names[1], names[2]
         );
         let [n_first, n_second] = pairs.n_worse();

@@ -115,12 +115,16 @@ pub(super) fn draw(
             .iter()
             .map(|point| pixel(point.intensity, point.rate))
             .collect();
+        // Numbers are needless if all points have the same number.
+        let is_numbered = points
+            .windows(2)
+            .any(|pair| pair[0].number != pair[1].number);
         let labels = spread_labels(&places);
         // Rivals first, so that the points of our variants are drawn inside their rings.
         for rivals in [true, false] {
             for ((point, at), label) in points.iter().zip(&places).zip(&labels) {
                 if (*point.place == Place::Rival) == rivals {
-                    dot(canvas, point, *at, *label)?;
+                    dot(canvas, point, *at, is_numbered.then_some(*label))?;
                 }
             }
         }
@@ -203,8 +207,10 @@ fn sizes(
         lanes[lane] = x + half;
         let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
         let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);
+        // Long labels of points at the right edge stay within the picture.
+        let middle = x.min(i32::try_from(SIZE.0).unwrap_or(i32::MAX) - half);
         canvas
-            .draw(&Text::new(label, (x, y), style))
+            .draw(&Text::new(label, (middle, y), style))
             .map_err(drawing)?;
         canvas
             .draw(&PathElement::new([(x, y), (x, top)], Ink::Grid.line(1)))
@@ -224,9 +230,14 @@ fn shared_labels(sizes: &[(i32, &str)]) -> Vec<(i32, String)> {
     labels.collect()
 }
 
-/// Draws a point and its number. A rival's point is a ring that is wide enough to be visible around
+/// Draws a point and, at `label`, its number. A rival's point is a ring that is wide enough to be visible around
 /// one of our points at the same position.
-fn dot(canvas: &Canvas<'_>, point: &Point<'_>, at: (i32, i32), label: (i32, i32)) -> Result<()> {
+fn dot(
+    canvas: &Canvas<'_>,
+    point: &Point<'_>,
+    at: (i32, i32),
+    label: Option<(i32, i32)>,
+) -> Result<()> {
     let disc = |radius: i32, ink: Ink| Circle::new(at, radius, ink.marker().filled());
     let (outer, inner) = match point.place {
         Place::Rival => (disc(RADIUS + 2, point.ink), Some(disc(RADIUS, Ink::Paper))),
@@ -235,6 +246,9 @@ fn dot(canvas: &Canvas<'_>, point: &Point<'_>, at: (i32, i32), label: (i32, i32)
     for disc in std::iter::once(outer).chain(inner) {
         canvas.draw(&disc).map_err(drawing)?;
     }
+    let Some(label) = label else {
+        return Ok(());
+    };
     if (label.1 - at.1).abs() > 2 {
         let tie = [(at.0 + RADIUS, at.1), (label.0 - 2, label.1)];
         canvas
