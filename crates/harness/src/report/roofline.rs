@@ -230,8 +230,8 @@ fn shared_labels(sizes: &[(i32, &str)]) -> Vec<(i32, String)> {
     labels.collect()
 }
 
-/// Draws a point and, at `label`, its number. A rival's point is a ring that is wide enough to be visible around
-/// one of our points at the same position.
+/// Draws a point and, at `label`, its number. A rival's point is a ring that is wide enough to be
+/// visible around one of our points at the same position.
 fn dot(
     canvas: &Canvas<'_>,
     point: &Point<'_>,
