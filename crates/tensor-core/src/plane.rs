@@ -7,7 +7,7 @@
 //! column of the output may be on a page of its own in the source.
 
 /// The number of rows and of columns of a block.
-const SIDE: usize = 16;
+pub(crate) const SIDE: usize = 16;
 /// The number of columns of a strip.
 const STRIP: usize = 64;
 

@@ -285,7 +285,7 @@ impl Whole {
             return images;
         };
         let other = match self.levels {
-            "w1a1" => "; 97.62 % for the smaller 1/1 net of Larq's tutorial",
+            "w1a1" => "; about 98 % for the smaller 1/1 net of Larq's tutorial",
             _ => "",
         };
         format!("{images}; published for LeNet-5: {percent:.2} % (RedBit, {row}){other}")

@@ -6,7 +6,9 @@
 //! the series whose nets classify it wrongly more often, in all pairs together. The exact sign test
 //! over the samples returns the probability of a count that is at least as high, if both series
 //! were equally good.
-//! Limits: only nets with a seed are paired.
+//! Limits: only nets with a seed and a position are paired. The test treats the trained nets as
+//! fixed, so the choice of the seeds is not covered. p is one-sided, and not corrected for the
+//! number of tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -66,19 +68,19 @@ pub(super) fn table(rows: &[&Row]) -> String {
     let label = all.first().map_or("", |pairs| &pairs.places[0].x_label);
     let mut html = format!(
         "<p>Exact paired tests over the test samples. A series is worse at a sample if its nets classify the sample wrongly \
-         more often. p is the probability of at least so many samples if both series were equally good: a small p means that \
-         the series is worse.</p>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">first</th>\
+         more often. p is the one-sided probability of at least so many samples if both series were equally good: a small p means \
+         that the named series is worse.</p>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">first</th>\
          <th scope=\"col\">second</th><th scope=\"col\">data</th><th scope=\"col\" class=\"number\">{}</th>",
         escape(label)
     );
     for title in [
         "pairs of nets",
         "wrong, first",
-        "second",
+        "wrong, second",
         "samples, first worse",
-        "second worse",
+        "samples, second worse",
         "p, first worse",
-        "second worse",
+        "p, second worse",
     ] {
         let _ = write!(html, "<th scope=\"col\" class=\"number\">{title}</th>");
     }

@@ -4,8 +4,8 @@
 //! limit.
 //! Method: GFLOP/s over operations per byte, both logarithmic. Each device has a roof from its
 //! measured peaks: a slope, the copy bandwidth, and a flat part, the arithmetic peak. Points have
-//! the number of their variant; numbers that would overlap are moved apart and connected with their
-//! points by a line. Results that failed the check are not drawn.
+//! the number of their variant if there are several variants; numbers that would overlap are moved
+//! apart and connected with their points by a line. Results that failed the check are not drawn.
 //! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model
 //! for multicore architectures".
 
@@ -200,15 +200,15 @@ fn sizes(
     headed.sort_unstable();
     for (x, label) in shared_labels(&headed) {
         let half = i32::try_from(label.chars().count()).unwrap_or(0) * LETTER / 2;
-        let lane = lanes
-            .iter()
-            .position(|end| *end < x - half - LETTER)
-            .unwrap_or(0);
-        lanes[lane] = x + half;
-        let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
-        let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);
         // Long labels of points at the right edge stay within the picture.
         let middle = x.min(i32::try_from(SIZE.0).unwrap_or(i32::MAX) - half);
+        let lane = lanes
+            .iter()
+            .position(|end| *end < middle - half - LETTER)
+            .unwrap_or(0);
+        lanes[lane] = middle + half;
+        let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
+        let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);
         canvas
             .draw(&Text::new(label, (middle, y), style))
             .map_err(drawing)?;
