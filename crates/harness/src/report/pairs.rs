@@ -50,7 +50,8 @@ impl<'r> Pairs<'r> {
         }
     }
 
-    /// Returns the number of samples that each series classifies wrongly more often than the other.
+    /// Returns the number of samples that each series classifies wrongly more often than the other
+    /// series.
     fn n_worse(&self) -> [usize; 2] {
         [1, -1].map(|sign| {
             let counts = self.excess.values();
@@ -59,7 +60,8 @@ impl<'r> Pairs<'r> {
     }
 }
 
-/// Returns the table of all pairs of series at the same position; empty without any.
+/// Returns the table of all pairs of series at the same position; an empty text if there are no
+/// pairs.
 pub(super) fn table(rows: &[&Row]) -> String {
     let all = pairs(rows);
     if all.is_empty() {

@@ -5,10 +5,10 @@
 //! Method: the library computes lanes along the side whose results are neighbours in memory, and
 //! copies the factor of that side. Such a copy is fast if the elements of the lanes are neighbours.
 //! If the terms are neighbours instead, as in `x · wᵀ` with row-major `x` and `w`, copying an
-//! element takes as long as a hundred multiply-adds. Here the lanes are along the side for which
-//! fewer elements have to be copied, and the factor of that side is transposed in blocks (`plane`).
-//! If the results are neighbours along the other side, the results are computed in temporary memory
-//! and transposed, too.
+//! element takes as long as about two hundred multiply-adds. Here the lanes are along the side for
+//! which fewer elements have to be copied, and the factor of that side is transposed in blocks
+//! (`plane`). If the results are neighbours along the other side, the results are computed in
+//! temporary memory and transposed, too.
 //!
 //! ```text
 //! x [100, 1024] · w[512, 1024]ᵀ    lanes along the columns: transposes w, 512 × 1024 elements
@@ -32,8 +32,8 @@ use crate::{Float, Result, parallel};
 
 /// The minimum number of multiply-adds of a product that is arranged.
 const LEAST_PRODUCTS: usize = 1 << 15;
-/// The maximum number of multiply-adds for each element that the library copies: with more of them,
-/// the copy takes less than a twentieth of the time.
+/// The maximum number of multiply-adds for each element that the library copies: with more
+/// multiply-adds, the copy takes less than a tenth of the time.
 const MOST_USES: usize = 2048;
 /// The time that the library takes to copy an element, in elements that are transposed in blocks.
 const BY_LIBRARY: usize = 8;
@@ -44,10 +44,10 @@ const EXECUTOR: &str = "host";
 /// The reason why a matrix of new memory always has its shape.
 const FITS: &str = "the number of elements is that of the shape";
 
-/// Computes `a · b` into `c`, with lanes along the side that is faster.
+/// Computes `a · b` into `c`, with lanes along the side that takes less time.
 ///
-/// The product has several rows and columns, and more results than the library computes as dot
-/// products.
+/// The product must have several rows and columns, and more results than the library computes as
+/// dot products.
 pub(super) fn multiply_along_lanes<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
