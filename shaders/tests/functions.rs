@@ -373,3 +373,17 @@ const SIGNED: [(Binary, Function<i32>); 4] = [
     (Binary::Shl, int::shl_i32),
     (Binary::Shr, int::shr_i32),
 ];
+
+/// `&&` and `||` become branches. A generated kernel calls these functions hundreds of times in its
+/// loops, and a driver may need minutes and gigabytes to compile hundreds of branches.
+#[test]
+fn functions_of_programs_have_no_short_circuits() {
+    use shaders::source::{FLOAT, HALF, INT};
+    for part in [FLOAT, HALF, INT] {
+        let mut code = part.lines().map(|line| line.split("//").next().unwrap());
+        assert_eq!(
+            code.find(|line| line.contains("&&") || line.contains("||")),
+            None
+        );
+    }
+}

@@ -10,11 +10,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+mod adapters;
 mod artifact;
 mod bench;
 mod bundle;
 mod codegen;
 mod data;
+mod debian;
 mod demo;
 mod process;
 mod program;
@@ -32,7 +34,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [Command; 13] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -87,6 +89,11 @@ const COMMANDS: [Command; 12] = [
         name: "tune",
         does: "find the fastest block sizes for a GPU and write them to the table",
         run: |args| program::forward("tune", args),
+    },
+    Command {
+        name: "adapters",
+        does: "list or fetch software Vulkan drivers for more tests of the GPU path",
+        run: adapters::run,
     },
     Command {
         name: "codegen",

@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::USAGE;
+use crate::adapters;
 use crate::data;
 use crate::workspace::Workspace;
 use tool_io::output;
@@ -32,7 +33,8 @@ const HELP: &str = "\
 usage: cargo xtask verify [--only PATTERN] [--list] [--json] [--full] [--bless]
 
 Runs every check and prints a last line `N passed, N failed, N skipped`. The exit status is
-not 0 if a check failed. With REQUIRE_GPU=1 a skip because of a missing adapter is a failure.
+not 0 if a check failed. With REQUIRE_GPU=1 a skip because of a missing adapter is a failure; the
+software adapters of `cargo xtask adapters` are then required, too.
 
   --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
                    known after a build, are searched if no other check matches (the prefixes `test/`
@@ -57,8 +59,11 @@ struct Options {
     bless: bool,
 }
 
-/// Returns the faults of a check; an empty list means that the check passed.
-type Find<'a> = dyn Fn(&Reporter) -> Result<Vec<String>> + 'a;
+/// Returns the outcome of a check.
+type Run<'a> = dyn Fn(&Reporter) -> Result<Outcome> + 'a;
+
+/// Environment variable that makes a missing adapter a failure, if its value is `1`.
+const REQUIRE_GPU: &str = "REQUIRE_GPU";
 
 /// Whether tests and claims, whose ids are known only after a build, are searched for the pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +77,7 @@ struct Check<'a> {
     id: String,
     /// Whether the check runs a compiler.
     is_long: bool,
-    run: Box<Find<'a>>,
+    run: Box<Run<'a>>,
 }
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
@@ -97,9 +102,10 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     }
     if search.tests {
         let switches = switches(&options).map(|name| (name, "1".into()));
+        let envs = switches.chain([data::variable(&workspace)?]);
         let plan = tests_run::Selection {
             pattern,
-            envs: switches.chain([data::variable(&workspace)?]).collect(),
+            envs: envs.chain(adapters::environment(&workspace)?).collect(),
         };
         tests_run::run(&workspace, &plan, &mut reporter)?;
     }
@@ -145,6 +151,13 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         faults.extend(edges::page_faults(&page));
         Ok(faults)
     }));
+    for (driver, missing) in adapters::drivers(workspace) {
+        checks.push(Check {
+            id: format!("adapters/{driver}"),
+            is_long: false,
+            run: Box::new(move |_| Ok(adapter_outcome(missing.clone()))),
+        });
+    }
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
     for package in edges::libraries(&workspace.packages) {
@@ -155,10 +168,29 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
     checks
 }
 
+/// Returns the outcome for an additional driver of the tests; `missing` is the reason if there is
+/// no such driver.
+fn adapter_outcome(missing: Option<String>) -> Outcome {
+    let is_required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
+    match missing {
+        None => Outcome::Passed,
+        Some(why) if is_required => Outcome::Failed(format!("{REQUIRE_GPU}=1: {why}")),
+        Some(why) => Outcome::Skipped(why),
+    }
+}
+
+/// Creates a check from a function that returns faults; an empty list means that the check passed.
 fn quick<'a>(
     id: impl Into<String>,
-    run: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
+    find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
+    let run = move |reporter: &Reporter| {
+        let faults = find(reporter)?;
+        Ok(match faults.is_empty() {
+            true => Outcome::Passed,
+            false => Outcome::Failed(faults.join("\n")),
+        })
+    };
     Check {
         id: id.into(),
         is_long: false,
@@ -168,11 +200,11 @@ fn quick<'a>(
 
 fn long<'a>(
     id: impl Into<String>,
-    run: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
+    find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
     Check {
         is_long: true,
-        ..quick(id, run)
+        ..quick(id, find)
     }
 }
 
@@ -182,12 +214,9 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
     } else {
         reporter.begin(&check.id);
     }
-    let outcome = match (check.run)(reporter) {
-        Ok(faults) if faults.is_empty() => Outcome::Passed,
-        Ok(faults) => Outcome::Failed(faults.join("\n")),
-        // A tool that cannot be started fails its check, not the whole run.
-        Err(error) => Outcome::Failed(format!("{error:#}")),
-    };
+    // A tool that cannot be started fails its check, not the whole run.
+    let outcome =
+        (check.run)(reporter).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
     reporter.end(&check.id, outcome)
 }
 

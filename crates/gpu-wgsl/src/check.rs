@@ -24,6 +24,9 @@ use tensor_core::{HostData, Tensor};
 /// Environment variable that makes a missing adapter a failure instead of a skip, if its value is
 /// `1`.
 pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
+/// Environment variable with parts of driver names, separated by colons. An adapter with each part
+/// in its driver's name must exist, because a Vulkan loader ignores a driver that it cannot load.
+pub const REQUIRE_ADAPTERS: &str = "REQUIRE_ADAPTERS";
 /// Number of scalars after each output that a kernel must not change.
 const GUARD_LEN: usize = 67;
 /// Value of the guard scalars. It is not the sentinel, because the comparator rejects the sentinel
@@ -231,7 +234,8 @@ pub enum FailureCause {
 /// and fills new buffers with the sentinel ([`Gpu::poison_allocations`]).
 ///
 /// # Panics
-/// If a device cannot be opened, or if there is no adapter and `REQUIRE_GPU=1` is set.
+/// If a device cannot be opened, if there is no adapter and `REQUIRE_GPU=1` is set, or if an
+/// adapter of `REQUIRE_ADAPTERS` does not exist.
 pub fn every_adapter() -> &'static [Gpu] {
     static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
@@ -244,6 +248,14 @@ pub fn every_adapter() -> &'static [Gpu] {
         };
         adapters().into_iter().map(open).collect()
     });
+    let required = std::env::var(REQUIRE_ADAPTERS).unwrap_or_default();
+    for part in required.split(':').filter(|part| !part.is_empty()) {
+        let drivers: Vec<&str> = devices.iter().map(|gpu| &*gpu.adapter().driver).collect();
+        assert!(
+            drivers.iter().any(|driver| driver.contains(part)),
+            "{REQUIRE_ADAPTERS}: no adapter has the driver {part:?} (found: {drivers:?})"
+        );
+    }
     if devices.is_empty() {
         let why = "no GPU adapter found, not even a software adapter";
         let required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
@@ -251,6 +263,17 @@ pub fn every_adapter() -> &'static [Gpu] {
         skip(why);
     }
     devices
+}
+
+/// Returns each item with an adapter of this machine, the adapters in turn. For tests whose cost is
+/// the number of compiled kernels: each item is tested once, whatever the number of adapters.
+///
+/// # Panics
+/// As [`every_adapter`].
+pub fn on_adapters_in_turn<T>(
+    items: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = (&'static Gpu, T)> {
+    every_adapter().iter().cycle().zip(items)
 }
 
 /// Reports that the running test, or a part of it, is skipped. Writes a line to standard error,

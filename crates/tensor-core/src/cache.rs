@@ -5,7 +5,7 @@
 //! younger one takes its place. Therefore the last 512 different keys are always found.
 
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::hash::HashMap;
 
@@ -39,15 +39,28 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     /// # Errors
     /// Errors of `make`; the cache then stays unchanged.
     pub fn get<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<V, E> {
-        // A panic in another thread leaves the tables consistent, because `make` runs without the
-        // lock.
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = lock().find(&key) {
+        if let Some(value) = self.find(&key) {
             return Ok(value);
         }
         let value = make(&key)?;
-        lock().keep(key, value.clone());
+        self.insert(key, value.clone());
         Ok(value)
+    }
+
+    /// Returns the value of a key, if the cache holds it.
+    pub fn find(&self, key: &K) -> Option<V> {
+        self.lock().find(key)
+    }
+
+    /// Inserts a value.
+    pub fn insert(&self, key: K, value: V) {
+        self.lock().insert(key, value);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations<K, V>> {
+        // A panic in another thread leaves the tables consistent, because values are created
+        // without the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,11 +70,11 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
             return Some(value.clone());
         }
         let (key, value) = self.older.remove_entry(key)?;
-        self.keep(key, value.clone());
+        self.insert(key, value.clone());
         Some(value)
     }
 
-    fn keep(&mut self, key: K, value: V) {
+    fn insert(&mut self, key: K, value: V) {
         if self.younger.len() >= GENERATION {
             self.older = std::mem::take(&mut self.younger);
         }

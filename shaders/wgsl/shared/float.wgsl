@@ -2,6 +2,8 @@
 // undefined in some cases.
 // Twin: `twin::float`, whose header describes the method, the origin of the coefficients and the
 // error bounds.
+// `&` and `|` join conditions here: `&&` and `||` become branches, which cost registers and time in
+// loops, and a driver may need minutes and gigabytes to compile a kernel with hundreds of them.
 
 const FLOAT_INFINITY: u32 = 0x7f800000u;
 const FLOAT_NAN: u32 = 0x7fc00000u;
@@ -34,11 +36,11 @@ fn float_is_nan(x: f32) -> bool {
 }
 
 fn float_maximum(a: f32, b: f32) -> f32 {
-    return select(b, a, float_is_nan(a) || a > b);
+    return select(b, a, float_is_nan(a) | (a > b));
 }
 
 fn float_minimum(a: f32, b: f32) -> f32 {
-    return select(b, a, float_is_nan(a) || a < b);
+    return select(b, a, float_is_nan(a) | (a < b));
 }
 
 fn float_to_i32(x: f32) -> i32 {
@@ -187,7 +189,7 @@ fn float_pow(a: f32, b: f32) -> f32 {
     let y_head = float_head(y);
     let product = y_head * logarithm.head;
     let rest = (y - y_head) * logarithm.head + y * logarithm.tail;
-    let is_extreme = magnitude == 0u || magnitude == FLOAT_INFINITY;
+    let is_extreme = (magnitude == 0u) | (magnitude == FLOAT_INFINITY);
     let far = select(-200.0, 200.0, (magnitude > FLOAT_ONE) == (b > 0.0));
     let total = select(product + rest, far, is_extreme);
     let inside = clamp(total, -160.0, 160.0);
@@ -200,18 +202,20 @@ fn float_pow(a: f32, b: f32) -> f32 {
 
     let is_whole = floor(b) == b;
     // From 2^24 on every f32 is even.
-    let is_odd = is_whole && abs(b) < 16777216.0 && (i32(clamp(b, -16777216.0, 16777216.0)) & 1) == 1;
+    let last_bit = i32(clamp(b, -16777216.0, 16777216.0)) & 1;
+    let is_odd = is_whole & (abs(b) < 16777216.0) & (last_bit == 1);
     let signed = bitcast<f32>(bitcast<u32>(value) | select(0u, a_bits & FLOAT_SIGN, is_odd));
-    let has_none = a_bits > FLOAT_SIGN && !is_extreme && !is_whole;
-    let is_nan = float_is_nan(a) || float_is_nan(b) || has_none;
-    return select(select(signed, bitcast<f32>(FLOAT_NAN | a_bits), is_nan), 1.0, b == 0.0 || a_bits == FLOAT_ONE);
+    let has_none = (a_bits > FLOAT_SIGN) & !is_extreme & !is_whole;
+    let is_nan = float_is_nan(a) | float_is_nan(b) | has_none;
+    let is_one = (b == 0.0) | (a_bits == FLOAT_ONE);
+    return select(select(signed, bitcast<f32>(FLOAT_NAN | a_bits), is_nan), 1.0, is_one);
 }
 
 fn float_rem(a: f32, b: f32) -> f32 {
     let rem = float_long_division(a, b).rem;
     let sign = (bitcast<u32>(a) ^ bitcast<u32>(b)) & FLOAT_SIGN;
     let signed = bitcast<f32>(bitcast<u32>(rem) | (bitcast<u32>(b) & FLOAT_SIGN));
-    return select(signed, float_rest(b, rem), sign != 0u && bitcast<u32>(rem) != 0u);
+    return select(signed, float_rest(b, rem), (sign != 0u) & (bitcast<u32>(rem) != 0u));
 }
 
 // `(|b| - rem)` with the sign of `b`. A device may take a subnormal operand as 0, so for a small `b`
@@ -229,7 +233,7 @@ fn float_rest(b: f32, rem: f32) -> f32 {
 fn float_floor_div(a: f32, b: f32) -> f32 {
     let division = float_long_division(a, b);
     let sign = (bitcast<u32>(a) ^ bitcast<u32>(b)) & FLOAT_SIGN;
-    let below = select(0.0, 1.0, sign != 0u && bitcast<u32>(division.rem) != 0u);
+    let below = select(0.0, 1.0, (sign != 0u) & (bitcast<u32>(division.rem) != 0u));
     return bitcast<f32>(bitcast<u32>(division.quotient + below) | sign);
 }
 
@@ -419,8 +423,8 @@ struct FloatDivision {
 fn float_long_division(a: f32, b: f32) -> FloatDivision {
     let a_bits = bitcast<u32>(a) & FLOAT_MAGNITUDE;
     let b_bits = bitcast<u32>(b) & FLOAT_MAGNITUDE;
-    if (a_bits >= FLOAT_INFINITY || b_bits > FLOAT_INFINITY || b_bits == 0u) {
-        let is_infinite = b_bits == 0u && a_bits != 0u && a_bits <= FLOAT_INFINITY;
+    if ((a_bits >= FLOAT_INFINITY) | (b_bits > FLOAT_INFINITY) | (b_bits == 0u)) {
+        let is_infinite = (b_bits == 0u) & (a_bits != 0u) & (a_bits <= FLOAT_INFINITY);
         let nan = FLOAT_NAN | a_bits;
         return FloatDivision(bitcast<f32>(select(nan, FLOAT_INFINITY | b_bits, is_infinite)), bitcast<f32>(nan));
     }

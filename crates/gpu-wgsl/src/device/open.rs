@@ -6,6 +6,7 @@ use crate::limits::KernelLimits;
 use crate::{Error, Result};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
+use tensor_core::exec::Cache;
 
 /// Environment variable that narrows [`Select::Best`] to adapters whose name contains its value.
 const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
@@ -162,7 +163,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             queue,
             timer,
             pool: Mutex::default(),
-            pipelines: Mutex::default(),
+            pipelines: Cache::default(),
             limits,
             extension: OnceLock::new(),
             batch: Mutex::default(),

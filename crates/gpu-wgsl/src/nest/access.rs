@@ -74,7 +74,15 @@ pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
     };
     match guards {
         [] => "true".to_owned(),
-        _ => guards.iter().map(holds).collect::<Vec<_>>().join(" && "),
+        [one] => holds(one),
+        // `&` instead of `&&`, which becomes a branch in the loops that read the element.
+        _ => {
+            let all: Vec<String> = guards
+                .iter()
+                .map(|guard| format!("({})", holds(guard)))
+                .collect();
+            all.join(" & ")
+        }
     }
 }
 

@@ -409,7 +409,7 @@ impl<'n> Statements<'n> {
                 fixed.push(format!("{sign}{}", this.local("total", id.0)));
             });
         }
-        Some(fixed.join(" && "))
+        Some(fixed.join(" & "))
     }
 
     pub(super) fn reductions(&self) -> Vec<(ValueId, Reduce)> {

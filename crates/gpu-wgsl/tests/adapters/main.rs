@@ -12,6 +12,7 @@ mod flow;
 mod functions;
 mod kernels;
 mod matrix_games;
+mod memory;
 mod numbers;
 mod packed_conv;
 mod plans;

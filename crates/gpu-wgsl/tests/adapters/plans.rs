@@ -249,9 +249,16 @@ fn an_index_out_of_range_is_an_error_of_its_line() {
 #[test]
 fn an_array_longer_than_a_binding_is_one_like_others() {
     for gpu in every_adapter() {
-        let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
-        let len = usize::try_from(limit / 4).unwrap() + 1001;
-        let x = (Tensor::arange(len) % 7).realize(gpu).unwrap();
+        let limits = gpu.adapter().limits;
+        let len = usize::try_from(limits.max_storage_buffer_binding_size / 4).unwrap() + 1001;
+        let x = (Tensor::arange(len) % 7).realize(gpu);
+        // SwiftShader's buffers are no longer than its bindings.
+        if limits.max_buffer_size == limits.max_storage_buffer_binding_size {
+            let error = x.unwrap_err();
+            assert!(error.to_string().contains("maxBufferSize"), "{error}");
+            continue;
+        }
+        let x = x.unwrap();
         let flags = x.eq(3).realize(gpu).unwrap();
         let counts = [&x.eq(3), &flags].map(|flags| flags.count(..));
         let expected = u32::try_from((len + 3) / 7).unwrap();

@@ -1,0 +1,284 @@
+//! `cargo xtask adapters`: software Vulkan drivers that test the GPU path in addition to the
+//! installed drivers.
+//!
+//! Role: finds the drivers, or downloads them into cargo's target folder, and makes them visible to
+//! `verify`. Two implementations that share no code rarely have the same fault, so a kernel that
+//! gives the same bits on all of them depends on none of them.
+//! Method: the Vulkan loader reads a small JSON file for each driver. The files are written into
+//! the target folder, and `VK_ADD_DRIVER_FILES` contains their paths, so nothing is installed and
+//! other programs see no additional adapter. `verify` also requires each driver by its name
+//! (`REQUIRE_ADAPTERS`), because the loader ignores a driver that it cannot load.
+//! Limits: Linux. Downloads are Debian packages for the machine's own release.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+
+use crate::debian;
+use crate::process::{name, spinner, watch};
+use crate::workspace::Workspace;
+use tool_io::output;
+
+const HELP: &str = "\
+usage: cargo xtask adapters [--fetch] [--json]
+
+Lists the software Vulkan drivers that `cargo xtask verify` tests in addition to the installed
+drivers:
+
+  swiftshader   SwiftShader, which is part of Chromium and Chrome
+  mesa          the llvmpipe driver of a newer Mesa than the installed one
+
+`verify` uses each driver that is there. For other commands, set the printed variable.
+
+  --fetch   download the missing drivers as Debian packages, into cargo's target folder
+  --json    print one JSON object per driver: driver, library (null if missing)
+";
+
+/// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
+const FILES: &str = "VK_ADD_DRIVER_FILES";
+/// Variable with parts of driver names, each of which an adapter of the tests must have.
+const REQUIRED: &str = "REQUIRE_ADAPTERS";
+/// Separator of both lists.
+const SEPARATOR: &str = if cfg!(windows) { ";" } else { ":" };
+
+/// A software driver.
+struct Driver {
+    id: &'static str,
+    /// Libraries of installed packages.
+    installed: &'static [&'static str],
+    package: &'static str,
+    /// Size of the download, for messages.
+    size: &'static str,
+    /// Whether the package comes from the backports of the release.
+    is_backport: bool,
+    /// The library within the package.
+    file: &'static str,
+    /// Version of Vulkan that the driver implements.
+    api_version: &'static str,
+    /// Part of the name of the adapter's driver; the version of the package follows if the package
+    /// is a backport.
+    name: &'static str,
+}
+
+static DRIVERS: [Driver; 2] = [
+    Driver {
+        id: "swiftshader",
+        installed: &[
+            "/usr/lib/chromium/libvk_swiftshader.so",
+            "/opt/google/chrome/libvk_swiftshader.so",
+        ],
+        package: "chromium",
+        size: "81 MB",
+        is_backport: false,
+        file: "usr/lib/chromium/libvk_swiftshader.so",
+        api_version: "1.3.0",
+        name: "SwiftShader",
+    },
+    Driver {
+        id: "mesa",
+        installed: &[],
+        package: "mesa-vulkan-drivers",
+        size: "11 MB",
+        is_backport: true,
+        file: "usr/lib/x86_64-linux-gnu/libvulkan_lvp.so",
+        api_version: "1.4.0",
+        name: "Mesa ",
+    },
+];
+
+/// A driver of this machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    library: PathBuf,
+    /// Part of the name of the adapter's driver.
+    name: String,
+}
+
+pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+    let (mut fetch, mut as_json) = (false, false);
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            lexopt::Arg::Long("fetch") => fetch = true,
+            lexopt::Arg::Long("json") => as_json = true,
+            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
+                output::print(HELP)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let workspace = Workspace::load()?;
+    let folder = folder(&workspace);
+    if fetch {
+        let missing = DRIVERS
+            .iter()
+            .filter(|driver| driver.find(&folder).is_none());
+        for driver in missing {
+            driver
+                .fetch(&folder)
+                .with_context(|| format!("could not fetch {}", driver.package))?;
+        }
+    }
+    for driver in &DRIVERS {
+        let library = driver.find(&folder).map(|found| found.library);
+        if as_json {
+            output::print_line(json!({"driver": driver.id, "library": library}))?;
+        } else {
+            let place =
+                library.map_or_else(|| driver.missing(), |library| library.display().to_string());
+            output::print_line(format_args!("{:<12} {place}", driver.id))?;
+        }
+    }
+    if !as_json && let [(name, files), ..] = &environment(&workspace)?[..] {
+        output::print_line(format_args!("\n{name}={}", files.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the folder of fetched drivers and of the loader's files.
+fn folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("drivers")
+}
+
+/// Returns the id of each driver, with the reason if it is missing.
+pub(crate) fn drivers(
+    workspace: &Workspace,
+) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    let folder = folder(workspace);
+    DRIVERS.iter().map(move |driver| {
+        let found = driver.find(&folder);
+        (driver.id, found.is_none().then(|| driver.missing()))
+    })
+}
+
+/// Writes the loader's files of all drivers that are there, and returns the environment variables
+/// that make programs use them; none if there is no driver or if the user has chosen the drivers
+/// (`VK_DRIVER_FILES`).
+pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, OsString)>> {
+    let is_chosen = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
+        .into_iter()
+        .any(|name| env::var_os(name).is_some());
+    let folder = folder(workspace);
+    let mut files: Vec<OsString> = env::var_os(FILES).into_iter().collect();
+    let mut names = Vec::new();
+    for driver in DRIVERS.iter().filter(|_| !is_chosen) {
+        let Some(found) = driver.find(&folder) else {
+            continue;
+        };
+        fs::create_dir_all(&folder)?;
+        let file = folder.join(format!("{}.json", driver.id));
+        let icd = json!({"library_path": found.library, "api_version": driver.api_version});
+        fs::write(
+            &file,
+            format!("{}\n", json!({"file_format_version": "1.0.0", "ICD": icd})),
+        )?;
+        files.push(file.into());
+        names.push(found.name);
+    }
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = files.join(SEPARATOR.as_ref());
+    Ok(vec![
+        (FILES, files),
+        (REQUIRED, names.join(SEPARATOR).into()),
+    ])
+}
+
+impl Driver {
+    fn missing(&self) -> String {
+        format!(
+            "missing; `cargo xtask adapters --fetch` downloads it ({}, Debian package {})",
+            self.size, self.package
+        )
+    }
+
+    /// Returns the installed or the fetched driver.
+    fn find(&self, folder: &Path) -> Option<Found> {
+        let mut installed = self.installed.iter().map(PathBuf::from);
+        if let Some(library) = installed.find(|library| library.is_file()) {
+            let name = self.name.to_owned();
+            return Some(Found { library, name });
+        }
+        let entries = fs::read_dir(folder.join(self.id)).ok()?;
+        let mut versions = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let version = versions.find(|version| self.library(folder, version).is_file())?;
+        Some(Found {
+            library: self.library(folder, &version),
+            name: match self.is_backport {
+                true => format!("{}{version}", self.name),
+                false => self.name.to_owned(),
+            },
+        })
+    }
+
+    /// Returns the path of a fetched library.
+    fn library(&self, folder: &Path, version: &str) -> PathBuf {
+        let name = Path::new(self.file).file_name().unwrap_or_default();
+        folder.join(self.id).join(version).join(name)
+    }
+
+    /// Downloads the package and moves its library into the folder.
+    fn fetch(&self, folder: &Path) -> Result<()> {
+        if !cfg!(target_os = "linux") {
+            bail!("the driver is a Debian package, which only Linux can use");
+        }
+        let incoming = folder.join(format!(".incoming-{}", std::process::id()));
+        fs::create_dir_all(&incoming)?;
+        let bar = spinner(format!(
+            "apt-get: fetching {} ({})",
+            self.package, self.size
+        ));
+        let fetched = self.fetch_into(&incoming, folder);
+        bar.finish_and_clear();
+        fs::remove_dir_all(&incoming)?;
+        fetched
+    }
+
+    fn fetch_into(&self, incoming: &Path, folder: &Path) -> Result<()> {
+        let options = match self.is_backport {
+            true => debian::backports(incoming)?,
+            false => Vec::new(),
+        };
+        let run = |mut command: std::process::Command| -> Result<()> {
+            let finished = watch(command.current_dir(incoming), |_| ())?;
+            if !finished.status.success() {
+                bail!("{}: {}", name(&command), debian::reason(&finished.err));
+            }
+            Ok(())
+        };
+        run(debian::download(self.package, &options))?;
+        let package = debian::downloaded(incoming, self.package)?;
+        let version = debian::version(&package).context("the package has no version")?;
+        run(debian::extract(&package))?;
+        let library = self.library(folder, &version);
+        fs::create_dir_all(library.parent().unwrap_or(folder))?;
+        fs::rename(incoming.join(self.file), library)
+            .with_context(|| format!("the package does not contain {}", self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetched_driver_is_found_with_its_version() {
+        let folder = env::temp_dir().join(format!("xtask-adapters-{}", std::process::id()));
+        let [_, mesa] = &DRIVERS;
+        assert_eq!(mesa.find(&folder), None);
+        let library = mesa.library(&folder, "25.0.7-2");
+        fs::create_dir_all(library.parent().unwrap()).unwrap();
+        fs::write(&library, "").unwrap();
+        let found = mesa.find(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found.name, "Mesa 25.0.7-2");
+        assert_eq!(found.library, library);
+    }
+}
