@@ -24,7 +24,7 @@ fn bit_conv_codes(
         let plane = item / PIXELS;
         var bits = 0u;
         for (var lane = 0u; lane < LANES; lane += 1u) {
-            bits |= (packed_codes_load(lid.y, lane, place) >> plane & 1u) << lane;
+            bits |= ((packed_codes_load(lid.y, lane, place) >> plane) & 1u) << lane;
         }
         if (at.pixel + place < packed_codes_n_pixels()) {
             y[((at.pixel + place) * params.code_planes + plane) * plane_words + at.block] = bits;

@@ -22,6 +22,7 @@ mod process;
 mod program;
 mod rivals;
 mod verify;
+mod web;
 mod workspace;
 
 /// Exit status of an invalid command line, as for other command-line tools.
@@ -34,7 +35,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 13] = [
+const COMMANDS: [Command; 14] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -94,6 +95,11 @@ const COMMANDS: [Command; 13] = [
         name: "adapters",
         does: "list or fetch software Vulkan drivers for more tests of the GPU path",
         run: adapters::run,
+    },
+    Command {
+        name: "web",
+        does: "serve a page that runs and checks kernels in a browser, or test it",
+        run: web::run,
     },
     Command {
         name: "codegen",

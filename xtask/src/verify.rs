@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::USAGE;
 use crate::adapters;
 use crate::data;
+use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
 
@@ -155,11 +156,27 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         checks.push(Check {
             id: format!("adapters/{driver}"),
             is_long: false,
-            run: Box::new(move |_| Ok(adapter_outcome(missing.clone()))),
+            run: Box::new(move |_| {
+                let missing = missing.clone();
+                Ok(missing.map_or(Outcome::Passed, missing_outcome))
+            }),
         });
     }
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
+    checks.push(Check {
+        id: "web/page".to_owned(),
+        is_long: true,
+        run: Box::new(|_| {
+            Ok(match web::test(workspace)? {
+                Err(missing) => missing_outcome(missing),
+                Ok(report) => match report.failure() {
+                    None => Outcome::Passed,
+                    Some(failure) => Outcome::Failed(failure),
+                },
+            })
+        }),
+    });
     for package in edges::libraries(&workspace.packages) {
         checks.push(long(format!("outside/{}", package.name), move |reporter| {
             outside::faults(workspace, package, reporter)
@@ -168,14 +185,12 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
     checks
 }
 
-/// Returns the outcome for an additional driver of the tests; `missing` is the reason if there is
-/// no such driver.
-fn adapter_outcome(missing: Option<String>) -> Outcome {
+/// Returns the outcome of a check of the GPU path for which a driver or a tool is missing.
+fn missing_outcome(why: String) -> Outcome {
     let is_required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
-    match missing {
-        None => Outcome::Passed,
-        Some(why) if is_required => Outcome::Failed(format!("{REQUIRE_GPU}=1: {why}")),
-        Some(why) => Outcome::Skipped(why),
+    match is_required {
+        true => Outcome::Failed(format!("{REQUIRE_GPU}=1: {why}")),
+        false => Outcome::Skipped(why),
     }
 }
 

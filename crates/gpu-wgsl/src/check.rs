@@ -295,14 +295,22 @@ pub fn skip(why: &str) {
 /// # Errors
 /// The first step that differs, fails or is rejected, as text, with the explained plan.
 pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<Coverage, String> {
+    pollster::block_on(compare_steps_async(gpu, tensors))
+}
+
+/// Compares the steps of a plan as [`compare_steps`] does, without blocking the thread.
+///
+/// # Errors
+/// As [`compare_steps`].
+pub async fn compare_steps_async(gpu: &Gpu, tensors: &[&Tensor]) -> Result<Coverage, String> {
     let (plan, data) =
         Plan::new(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
-    let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
+    let read = |storage: &Arc<dyn Storage>| Arc::clone(storage).read();
     let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
-    let mut walk = || {
+    let walk = async {
         let mut coverage = Coverage::default();
         for (input, storage) in plan.inputs.iter().zip(&data) {
-            arrays[input.0] = Some(Executor::upload(gpu, read(storage)?)?);
+            arrays[input.0] = Some(Executor::upload(gpu, read(storage).await?)?);
         }
         for step in plan.steps.iter() {
             // A plan lists steps after the steps whose outputs they read, so every input exists.
@@ -317,17 +325,18 @@ pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<Coverage, String>
                 return Err(tensor_core::Error::BadStep { what });
             }
             let output = gpu.run(step, &inputs)?;
-            let given: Vec<HostData> = inputs
-                .iter()
-                .map(read)
-                .collect::<tensor_core::Result<_>>()?;
+            let mut given = Vec::with_capacity(inputs.len());
+            for input in &inputs {
+                given.push(read(input).await?);
+            }
             let given: Vec<&HostData> = given.iter().collect();
-            coverage += against_reference(gpu, step, &given, &read(&output)?)?;
+            coverage += against_reference(gpu, step, &given, &read(&output).await?)?;
             arrays[step.output.0] = Some(output);
         }
         Ok(coverage)
     };
-    walk().map_err(|error: tensor_core::Error| format!("{error}\n{}", plan.explain()))
+    let walked: tensor_core::Result<Coverage> = walk.await;
+    walked.map_err(|error| format!("{error}\n{}", plan.explain()))
 }
 
 /// Runs `case` on every adapter of this machine.

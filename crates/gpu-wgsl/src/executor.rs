@@ -20,7 +20,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use web_time::Instant;
 
 use tensor_core::exec::{Accuracy, Cache, DeviceTimes, Executor, MemoryUse, NestCache, Storage};
 use tensor_core::ir::{LoopNest, Value};

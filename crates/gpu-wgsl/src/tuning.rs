@@ -3,7 +3,8 @@
 //! Role: the library of `cargo xtask tune`: the candidate sizes for each shape class, checks and
 //! time measurements of candidates, and the lines of the table of measured sizes, `tiles.txt`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use web_time::Instant;
 
 use tensor_core::compare::{Mismatch, Tolerance, compare};
 use tensor_core::exec::against_reference;

@@ -31,7 +31,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Instant;
+use web_time::Instant;
 
 use crate::dtype::{DType, HostData};
 use crate::error::Result;

@@ -22,6 +22,10 @@ use crate::dtype::DType;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Level {
+    #[cfg_attr(
+        target_arch = "wasm32",
+        expect(dead_code, reason = "a browser has a single level")
+    )]
     arch: pulp::Arch,
     /// Set if the loops that count ones may use the instruction that counts the ones of words.
     #[cfg(target_arch = "x86_64")]
@@ -97,11 +101,16 @@ impl Level {
     /// Runs loops that are compiled for the level.
     #[inline(always)]
     pub(crate) fn dispatch(self, loops: impl FnMut()) {
-        self.arch.dispatch(Wide(loops));
+        self.run(Wide(loops));
     }
 
     /// Runs loops over explicit vectors of the level.
+    #[inline(always)]
     pub(crate) fn run<O: pulp::WithSimd>(self, loops: O) -> O::Output {
+        // LLVM 22 fails to compile pulp's vectors for WebAssembly ("cannot select setcc").
+        #[cfg(target_arch = "wasm32")]
+        return loops.with_simd(pulp::Scalar::new());
+        #[cfg(not(target_arch = "wasm32"))]
         self.arch.dispatch(loops)
     }
 

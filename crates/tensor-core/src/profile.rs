@@ -62,7 +62,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use web_time::Instant;
 
 use crate::dtype::{DType, HostData};
 use crate::error::Result;

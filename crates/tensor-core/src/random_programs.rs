@@ -28,7 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use proptest::strategy::Strategy;
+use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::dtype::{DType, HostData, Scalar};
@@ -176,6 +176,40 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
             &mut check,
         )
         .map_err(failed)?;
+    }
+    Ok(tally)
+}
+
+/// Generates programs as [`compare_on`] does, small ones only, runs them without blocking the
+/// thread and compares the results with the oracle. For a browser, whose main thread must not
+/// block.
+///
+/// # Errors
+/// A report of the first program with a wrong result; programs are not shrunk.
+pub async fn compare_on_async(
+    executor: &dyn Executor,
+    n_programs: u32,
+    seed: u64,
+) -> Result<Tally, String> {
+    let (mut tally, mut runner) = (Tally::default(), runner(Config::default(), seed));
+    for number in 0..n_programs {
+        let tree = programs().new_tree(&mut runner);
+        let program = tree.map_err(|why| format!("gave up: {why}"))?.current();
+        let failed = |what: String| format!("PROGRAM_SEED={seed}, number {number}: {what}");
+        let tensors = program.tensors();
+        let expected = expected(&tensors, executor.accuracy(), &mut tally);
+        let asked: Vec<&Tensor> = tensors.iter().collect();
+        let (plan, data) =
+            Plan::new(&asked, &executor.target()).map_err(|error| failed(error.to_string()))?;
+        tally.steps += plan.steps.len();
+        let of_plan = |what: String| failed(format!("{what}\n{}", plan.explain()));
+        let arrays = exec::run(executor, &plan, &data).await;
+        let arrays = arrays.map_err(|error| of_plan(error.to_string()))?;
+        for (array, expected) in arrays.into_iter().zip(&expected) {
+            let actual = array.read().await;
+            let actual = actual.map_err(|error| of_plan(error.to_string()))?;
+            within_bounds(&actual, expected).map_err(of_plan)?;
+        }
     }
     Ok(tally)
 }
@@ -372,10 +406,7 @@ fn search<P: Debug>(
         failure_persistence: None,
         ..Config::default()
     };
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner = runner(config, seed);
     let (check, n_checked, failed_at) = (RefCell::new(check), Cell::new(0), Cell::new(None));
     let outcome = runner.run(strategy, |program| {
         n_checked.update(|n| n + 1);
@@ -394,6 +425,12 @@ fn search<P: Debug>(
     };
     let programs = failed_at.get().unwrap_or_default();
     Err(Failure { programs, report })
+}
+
+fn runner(config: Config, seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
 /// Returns `true` if `VERIFY_FULL=1` is set, for more programs.

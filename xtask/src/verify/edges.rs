@@ -30,8 +30,11 @@ enum Uses {
 /// The only crate that may depend on wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
+/// Crates without a library for others. No crate may depend on them.
+const PROGRAMS: [&str; 3] = ["web", "web-bind", "xtask"];
+
 /// The rules of all crates. A crate may use only crates in rows before its own.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 15] = [
     Rule {
         name: "tensor-core",
         may: Uses::Only(&[]),
@@ -128,6 +131,20 @@ const RULES: [Rule; 13] = [
             doctor",
     },
     Rule {
+        name: "web",
+        may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl"]),
+        optional: &[],
+        never: &[],
+        modules: "page",
+    },
+    Rule {
+        name: "web-bind",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "",
+    },
+    Rule {
         name: "xtask",
         may: Uses::Only(&["tool-io"]),
         optional: &[],
@@ -142,7 +159,7 @@ impl Rule {
     }
 
     fn is_library(&self) -> bool {
-        matches!(self.may, Uses::Only(_)) && self.name != "xtask"
+        matches!(self.may, Uses::Only(_)) && !PROGRAMS.contains(&self.name)
     }
 
     fn allows(&self, dependency: &Dependency) -> bool {

@@ -114,6 +114,34 @@ impl Gpu {
         Ok(pipeline)
     }
 
+    /// Compiles a kernel ahead of its first run, without blocking the thread, and caches it. In a
+    /// browser this is the only call that returns the compiler's message: a kernel that
+    /// [`Gpu::dispatch`] compiles there fails at the next read.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Interface`] if the description does not match the text,
+    /// [`Error::Shader`] with the compiler's message, [`Error::Lost`].
+    pub async fn compile_async(&self, kernel: &Kernel) -> Result<()> {
+        self.check_limits(kernel)?;
+        check_description(kernel)?;
+        let device = &self.shared.device;
+        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let pipeline = compile(device, kernel);
+        let faults = [validation.pop().await, internal.pop().await];
+        if let Some(fault) = faults.into_iter().flatten().next() {
+            return Err(Error::Shader {
+                kernel: kernel.name.to_string(),
+                message: fault.to_string(),
+            });
+        }
+        self.sound("compile")?;
+        self.shared
+            .pipelines
+            .insert(kernel.clone(), Arc::new(pipeline));
+        Ok(())
+    }
+
     /// Compiles a kernel. Its limits and its description must have been checked.
     pub(super) fn compiled(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
         let pipeline = self

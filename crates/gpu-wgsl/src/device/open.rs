@@ -16,6 +16,7 @@ const VERIFY_VARIABLE: &str = "TENSOR_VERIFY";
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
 /// Returns the adapters of this machine, including software adapters; empty if there is no driver.
+/// Blocks; in a browser, use [`Gpu::open_async`] at once.
 #[must_use]
 pub fn adapters() -> Vec<Adapter> {
     pollster::block_on(find())
@@ -25,7 +26,10 @@ pub fn adapters() -> Vec<Adapter> {
 }
 
 async fn find() -> Vec<(Adapter, wgpu::Adapter)> {
-    let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+    let backends = wgpu::Backends::VULKAN
+        | wgpu::Backends::METAL
+        | wgpu::Backends::DX12
+        | wgpu::Backends::BROWSER_WEBGPU;
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = backends;
     // No flags: they would only enable debug layers of drivers. wgpu's own validation is always on.

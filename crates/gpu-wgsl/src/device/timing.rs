@@ -13,7 +13,8 @@ use crate::adapter::{Adapter, Feature};
 use crate::{Error, Result};
 use std::cell::Cell;
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use web_time::Instant;
 
 /// A method of measuring device time. The variants are ordered from the best method to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

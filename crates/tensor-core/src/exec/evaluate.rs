@@ -9,8 +9,10 @@ use ndarray::ArrayD;
 use super::{Executor, Storage, run_and_wait};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
+use crate::exec;
 use crate::plan::Plan;
-use crate::tensor::{Tensor, stored::read};
+use crate::tensor::Tensor;
+use crate::tensor::stored::{into_array, read};
 
 /// A list of tensors that are [realized together](Tensor::realize_all): an array, a slice or a
 /// vector of tensors or references.
@@ -94,6 +96,46 @@ impl Tensor {
         }
     }
 
+    /// Computes the tensor and returns its elements as an array, without blocking the thread while
+    /// a device computes. In a browser, whose main thread must not block, this is the only way to
+    /// read a result of a device.
+    ///
+    /// # Errors
+    /// As [`eval`](Tensor::eval).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// # pollster::block_on(async {
+    /// let host = Host::new();
+    /// let doubled = Tensor::arange(3) * 2;
+    /// assert_eq!(doubled.eval_async::<i32>(&host).await?, array![0, 2, 4].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn eval_async<'a, T: Element>(
+        &'a self,
+        executor: &'a dyn Executor,
+    ) -> impl Future<Output = Result<ArrayD<T>>> + 'a {
+        // The source line of the caller is not available within the future.
+        let (line, checked) = (Location::caller(), self.expect::<T>("eval"));
+        async move {
+            checked?;
+            let evaluated = async {
+                let (plan, data) = Plan::cached(&[self], &executor.target())?;
+                let mut storages = exec::run(executor, &plan, &data).await?;
+                match storages.pop() {
+                    Some(storage) => storage.read().await,
+                    None => unreachable!("there is one result per tensor"),
+                }
+            };
+            let data = evaluated.await.map_err(|error| error.at(line))?;
+            into_array("eval", &self.node().shape, data)
+        }
+    }
+
     /// Computes the tensor and keeps the result in the memory of the executor. A tensor of host
     /// data is transferred once, instead of at every evaluation.
     ///
@@ -145,6 +187,27 @@ impl Tensor {
         results.map(L::realized).map_err(|error| error.at(line))
     }
 
+    /// Computes several tensors together as [`realize_all`](Tensor::realize_all) does, without
+    /// blocking the thread.
+    ///
+    /// # Errors
+    /// As [`eval`](Tensor::eval).
+    #[track_caller]
+    pub fn realize_all_async<'a, L: TensorList + 'a>(
+        tensors: L,
+        executor: &'a dyn Executor,
+    ) -> impl Future<Output = Result<L::Realized>> + 'a {
+        let line = Location::caller();
+        async move {
+            let list = tensors.tensors();
+            let (plan, data) =
+                Plan::cached(&list, &executor.target()).map_err(|error| error.at(line))?;
+            let storages = exec::run(executor, &plan, &data).await;
+            let storages = storages.map_err(|error| error.at(line))?;
+            Ok(L::realized(in_memory(&list, storages)))
+        }
+    }
+
     /// Computes a tensor of one element, of any rank, and returns the element.
     ///
     /// # Errors
@@ -182,13 +245,17 @@ impl Tensor {
 /// Computes the tensors of a list together, for [`realize_all`](Tensor::realize_all). An error
 /// that belongs to no operation has no source line.
 pub(crate) fn realized(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Tensor>> {
-    let storages = run(tensors, executor)?.into_iter();
+    Ok(in_memory(tensors, run(tensors, executor)?))
+}
+
+/// Returns tensors of computed arrays, with the shapes of the tensors that were computed.
+fn in_memory(tensors: &[&Tensor], storages: Vec<Arc<dyn Storage>>) -> Vec<Tensor> {
     let mut results = Vec::with_capacity(tensors.len());
     for (tensor, storage) in tensors.iter().zip(storages) {
         let node = tensor.node();
         results.push(Tensor::stored(storage, node.shape.clone(), node.dtype));
     }
-    Ok(results)
+    results
 }
 
 /// Computes tensors and returns the arrays, in the memory of the executor. An error that belongs to

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use crate::dtype::{DType, Scalar};
 
-/// The maximum size of an axis whose positions are `u32`s.
-pub(crate) const MAX_POSITIONS: usize = 1 << 32;
+/// The maximum size of an axis whose positions are `u32`s: 2³², or the largest `usize` of a 32-bit
+/// system.
+pub(crate) const MAX_POSITIONS: usize = (u32::MAX as usize).saturating_add(1);
 
 /// A stable sort along one axis: equal elements keep their order. NaN is last in both directions,
 /// and -0.0 equals 0.0.

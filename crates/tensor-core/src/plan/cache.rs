@@ -13,7 +13,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use web_time::Instant;
 
 use super::graph::Graph;
 use super::{Plan, Target};

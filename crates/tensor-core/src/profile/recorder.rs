@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Instant;
+use web_time::Instant;
 
 use super::data::{Data, Ended, ExecutorPeak, Label, Recorded, StepInfo, Subject, Totals};
 use super::memory::ArraysOf;

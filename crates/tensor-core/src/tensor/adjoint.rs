@@ -12,7 +12,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::ir::IndexMap;
 use crate::op::calculus::Calculus;
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, MAX_POSITIONS, Reduce, Unary};
 use crate::shape::element_count;
 
 /// A tensor on which derivatives are evaluated; reductions fold its last axes.
@@ -369,11 +369,11 @@ impl<'a> Undone<'a> {
                 let place = self.place(Axis::View(axis));
                 let mut line = vec![1; self.axes.len()];
                 line[place] = self.tensor.shape()?[place];
-                let steps = Tensor::index("grad", line[place], 1 << 32).cast(DType::I32);
+                let steps = Tensor::index("grad", line[place], MAX_POSITIONS).cast(DType::I32);
                 let stride = Tensor::constant(offset_of(row.strides[axis]));
                 coordinate += (steps * stride).reshape(&line);
             }
-            let places = Tensor::index("grad", self.to[*source], 1 << 32).cast(DType::I32);
+            let places = Tensor::index("grad", self.to[*source], MAX_POSITIONS).cast(DType::I32);
             let agree = coordinate.expand_dims(-1).eq(places);
             self.tensor = agree.select(self.tensor.expand_dims(-1), 0.0);
             self.axes.push(Axis::Source(*source));

@@ -8,6 +8,7 @@ use ndarray::{Array, Dimension};
 use super::{Op, Tensor, or_error_node};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
+use crate::op::MAX_POSITIONS;
 use crate::rng::Philox;
 use crate::shape::{allocatable_count, check_rank, element_count};
 use crate::storage::HostStorage;
@@ -269,7 +270,7 @@ fn words(
 ) -> Result<Tensor> {
     let len = element_count(operation, shape)?;
     // Positions are `u32`, and `stride` words belong to each element.
-    let at = Tensor::index(operation, len, (1 << 32) / stride as usize);
+    let at = Tensor::index(operation, len, MAX_POSITIONS / stride as usize);
     let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(
         Op::Random {

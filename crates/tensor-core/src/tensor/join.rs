@@ -6,11 +6,8 @@
 use super::{Axis, Tensor, or_error_node};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
+use crate::op::MAX_POSITIONS;
 use crate::shape::{element_count, resolve_axis};
-
-/// The largest size of a joined axis, because the source of an element is selected by its position,
-/// a `u32`.
-const MOST_POSITIONS: usize = 1 << 32;
 
 /// The largest number of parts of one split. A larger number is probably a mistake and would
 /// exhaust memory.
@@ -140,7 +137,7 @@ fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
     let mut line = vec![1; shape.len()];
     line[axis] = shape[axis];
     let bound = u32::try_from(bound).unwrap_or(u32::MAX);
-    let index = Tensor::index("concat", shape[axis], 1 << 32);
+    let index = Tensor::index("concat", shape[axis], MAX_POSITIONS);
     index.lt(bound).reshape(&line).broadcast_to(shape)
 }
 
@@ -180,11 +177,11 @@ fn concat_axis(operation: &'static str, tensors: &[&Tensor], axis: isize) -> Res
     out[at] = total;
     element_count(operation, &out)?;
     // The source of an element is selected by its position, which is a u32.
-    if total > MOST_POSITIONS {
+    if total > MAX_POSITIONS {
         return Err(Error::TooLarge {
             operation,
             shape: out,
-            limit: MOST_POSITIONS,
+            limit: MAX_POSITIONS,
         });
     }
     Ok(at)

@@ -9,7 +9,7 @@
 use super::{Axes, Axis, Op, Tensor, or_error_node};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::op::Reduce;
+use crate::op::{MAX_POSITIONS, Reduce};
 use crate::shape::resolve_axis;
 
 impl Tensor {
@@ -233,7 +233,7 @@ impl Tensor {
             // array that was stored for the extreme.
             hit = lines.is_nan().or(hit);
         }
-        let index = Self::index(operation, self.0.shape[at], 1 << 32);
+        let index = Self::index(operation, self.0.shape[at], MAX_POSITIONS);
         hit.select(index, u32::MAX)
             .min(-1)
             .composed(operation, &[self])

@@ -9,7 +9,7 @@
 use super::{Axis, Op, Tensor, or_error_node};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::op::{Binary, Reduce, Scan};
+use crate::op::{Binary, MAX_POSITIONS, Reduce, Scan};
 use crate::shape::resolve_axis;
 
 /// The axis of a scan, its direction, and whether results leave out the element at their own
@@ -205,7 +205,7 @@ impl Tensor {
         let is_reached = is_better | is_first_nan;
         let mut line = vec![1; shape.len()];
         line[scan.axis] = n;
-        let places = Self::index(scan.name(), n, 1 << 32).reshape(&line);
+        let places = Self::index(scan.name(), n, MAX_POSITIONS).reshape(&line);
         let places = places.broadcast_to(shape);
         // The last position so far at which a new extreme was reached; the first position by
         // default, because an extreme that equals the start of the scan is never better.

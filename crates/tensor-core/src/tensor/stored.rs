@@ -7,7 +7,7 @@ use ndarray::{ArrayD, IxDyn};
 
 use super::{Op, Tensor, or_error_node};
 use crate::array::from_checked;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, HostData};
 use crate::error::{Error, Result};
 use crate::shape::{check_rank, element_count};
 use crate::storage::{HostStorage, Storage};
@@ -122,6 +122,15 @@ pub(crate) fn read<T: Element>(
 ) -> Result<ArrayD<T>> {
     let line = Location::caller();
     let data = pollster::block_on(storage.read()).map_err(|error| error.at(line))?;
+    into_array(operation, shape, data)
+}
+
+/// Returns host data as an array; `operation` is named in errors.
+pub(crate) fn into_array<T: Element>(
+    operation: &'static str,
+    shape: &[usize],
+    data: HostData,
+) -> Result<ArrayD<T>> {
     let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
         operation,
         asked: T::DTYPE,

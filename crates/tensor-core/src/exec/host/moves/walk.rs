@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::exec::reference::gathered_place;
 use crate::ir::IndexMap;
 use crate::level::Level;
+use crate::op::MAX_POSITIONS;
 use crate::plane::Plane;
 
 /// The map of the source among the maps of a walk.
@@ -478,7 +479,7 @@ impl<'a> Reader<'a> {
         // As a `u32`, a negative `i32` is at least 2^31.
         let (indices, limit): (&[u32], usize) = match self.indices {
             Indices::I32(indices) => (cast_slice(indices), 1 << 31),
-            Indices::U32(indices) => (indices, 1 << 32),
+            Indices::U32(indices) => (indices, MAX_POSITIONS),
         };
         let first = usize::try_from(first).ok()?;
         let indices = indices.get(first..first.checked_add(len)?)?;

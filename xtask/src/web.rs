@@ -1,0 +1,374 @@
+//! `cargo xtask web`: builds the page that runs kernels in a browser, serves it, or tests it in
+//! headless Chromium.
+//!
+//! Role: the build of `web/` for WebAssembly, a server for its four files, and the browser's
+//! command line. The page itself decides what is checked.
+//! Method: the page sends a report to the server when it has finished. The test waits for this
+//! report, so that it needs no driver of the browser.
+//! Limits: the server listens on the local machine only, where browsers allow WebGPU without TLS.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde_json::Value;
+use tiny_http::{Header, Method, Request, Response, Server};
+
+use crate::process;
+use crate::workspace::Workspace;
+use tool_io::output;
+
+const HELP: &str = "\
+usage: cargo xtask web [--port PORT] [--out DIR] [--test] [--json]
+
+Builds the page `web/` and serves it at http://localhost:PORT/ until Ctrl-C. The page compiles all
+kernels with the browser's WebGPU, runs matrix products, a similarity, a training step and random
+programs, checks the results, and shows times. Opened on a computer with a GPU, it tests the kernels
+on that GPU's driver.
+
+  --port PORT   port of the server (default: 8080)
+  --out DIR     only write the page's files into DIR, for any web server
+  --test        open the page in headless Chromium on its software adapter, and print the report's
+                last line, `N passed, N failed`; exit code 1 if a check failed
+  --json        with --test: print the page's whole report as one JSON object
+
+The build needs the target wasm32-unknown-unknown: `rustup target add wasm32-unknown-unknown`, or
+Debian's packages rustc-web, rust-web-src and lld.
+";
+
+/// The target triple of browsers.
+const TARGET: &str = "wasm32-unknown-unknown";
+/// The library of the page, as cargo names its file.
+const LIBRARY: &str = "web.wasm";
+/// Files of the page, with their media types. The last two are written by `web-bind`.
+const FILES: [(&str, &str); 4] = [
+    ("index.html", "text/html; charset=utf-8"),
+    ("page.js", "text/javascript; charset=utf-8"),
+    ("web.js", "text/javascript; charset=utf-8"),
+    ("web_bg.wasm", "application/wasm"),
+];
+/// Number of files that are copied from `web/`.
+const N_COPIED: usize = 2;
+/// Path to which the page sends its report.
+const REPORT: &str = "/report";
+/// Names of the browser.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// Time after which a test without a report fails. A run takes half a minute on two cores.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+    let (mut port, mut out, mut test, mut as_json) = (8080_u16, None, false, false);
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            lexopt::Arg::Long("port") => {
+                let text = parser.value()?.to_string_lossy().into_owned();
+                port = text.parse().map_err(|_| -> lexopt::Error {
+                    format!("--port: {text:?} is not a number from 0 to 65535").into()
+                })?;
+            }
+            lexopt::Arg::Long("out") => out = Some(PathBuf::from(parser.value()?)),
+            lexopt::Arg::Long("test") => test = true,
+            lexopt::Arg::Long("json") => as_json = true,
+            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
+                output::print(HELP)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let workspace = Workspace::load()?;
+    let toolchain = Toolchain::find()?;
+    let folder = match &out {
+        Some(folder) => std::path::absolute(folder)?,
+        None => workspace.target.join("web").join("page"),
+    };
+    build(&workspace, &toolchain, &folder)?;
+    if out.is_some() {
+        output::print_line(format_args!("wrote the page to {}", folder.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if test {
+        let browser = browser().context("Chromium is not installed")?;
+        let report = Report::of(&folder, &browser)?;
+        if as_json {
+            output::print_line(&report.0)?;
+        } else {
+            output::print_line(report.summary())?;
+        }
+        return Ok(match report.failure() {
+            None => ExitCode::SUCCESS,
+            Some(failure) => {
+                eprintln!("{failure}");
+                ExitCode::FAILURE
+            }
+        });
+    }
+    let server = listen(port)?;
+    output::print_line(format_args!(
+        "serving the page at http://localhost:{port}/ (Ctrl-C ends)"
+    ))?;
+    for request in server.incoming_requests() {
+        answer(request, &folder)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the page and tests it in a browser, for `verify`. Returns the reason if a tool is
+/// missing.
+pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
+    let toolchain = match Toolchain::find() {
+        Ok(toolchain) => toolchain,
+        Err(missing) => return Ok(Err(missing.to_string())),
+    };
+    let Some(browser) = browser() else {
+        let missing = "Chromium is not installed (Debian: `apt-get install chromium`)";
+        return Ok(Err(missing.to_owned()));
+    };
+    let folder = workspace.target.join("web").join("page");
+    build(workspace, &toolchain, &folder)?;
+    Report::of(&folder, &browser).map(Ok)
+}
+
+/// A Rust compiler for browsers.
+enum Toolchain {
+    /// The target is installed next to the compiler that runs this program.
+    Installed,
+    /// Debian's compiler with the source of the standard library, which is built for the target.
+    Debian,
+}
+
+impl Toolchain {
+    fn find() -> Result<Self> {
+        let sysroot = |rustc: &str| -> Option<PathBuf> {
+            let printed = Command::new(rustc)
+                .args(["--print", "sysroot"])
+                .output()
+                .ok()?;
+            let path = String::from_utf8(printed.stdout).ok()?;
+            Some(Path::new(path.trim()).join("lib").join("rustlib"))
+        };
+        if sysroot("rustc").is_some_and(|libraries| libraries.join(TARGET).is_dir()) {
+            return Ok(Self::Installed);
+        }
+        let has_source =
+            sysroot(Self::DEBIAN).is_some_and(|path| path.join("src/rust/library").is_dir());
+        if has_source {
+            return Ok(Self::Debian);
+        }
+        bail!(
+            "the target {TARGET} is not installed (run `rustup target add {TARGET}`, or install \
+             Debian's packages rustc-web, rust-web-src and lld)"
+        );
+    }
+
+    const DEBIAN: &'static str = "/usr/bin/rustc";
+
+    /// Returns a cargo command that builds for the target.
+    fn cargo(&self) -> Command {
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--target", TARGET]);
+        if let Self::Debian = self {
+            cargo
+                .env("RUSTC", Self::DEBIAN)
+                // A released compiler builds the standard library only with this variable.
+                .env("RUSTC_BOOTSTRAP", "1")
+                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld")
+                .arg("-Zbuild-std=std,panic_abort");
+        }
+        cargo
+    }
+}
+
+/// Builds the library and writes the files of the page into a folder.
+fn build(workspace: &Workspace, toolchain: &Toolchain, folder: &Path) -> Result<()> {
+    // Another compiler in the same folder would rebuild every build script and macro.
+    let target = workspace.target.join("web");
+    let mut cargo = toolchain.cargo();
+    cargo
+        .args(["--profile", "web", "--package", "web", "--lib"])
+        .env("CARGO_TARGET_DIR", &target);
+    succeed(&mut cargo)?;
+    let library = target.join(TARGET).join("web").join(LIBRARY);
+    fs::create_dir_all(folder)?;
+    let mut bind = process::cargo();
+    bind.args(["run", "--quiet", "--package", "web-bind"])
+        .args(["--features", "program", "--"])
+        .args([&library, folder]);
+    succeed(&mut bind)?;
+    for (file, _) in &FILES[..N_COPIED] {
+        fs::copy(workspace.root.join("web").join(file), folder.join(file))?;
+    }
+    Ok(())
+}
+
+/// Runs a command whose output is shown only if it fails.
+fn succeed(command: &mut Command) -> Result<()> {
+    let bar = process::spinner("cargo: building the page");
+    let finished = process::watch(command, |line| {
+        if let process::OutputLine::Err(text) = line {
+            bar.set_message(text.trim().to_owned());
+        }
+    });
+    bar.finish_and_clear();
+    let finished = finished?;
+    if !finished.status.success() {
+        bail!("could not build the page\n{}", finished.err.trim_end());
+    }
+    Ok(())
+}
+
+/// Returns the path of Chromium or Chrome.
+fn browser() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut places = env::split_paths(&path)
+        .flat_map(|folder| BROWSERS.map(|browser| folder.join(browser)))
+        .filter(|place| place.is_file());
+    places.next()
+}
+
+fn listen(port: u16) -> Result<Server> {
+    Server::http(("127.0.0.1", port)).map_err(|error| anyhow!("port {port}: {error}"))
+}
+
+/// Answers a request of the page. Returns the page's report if the request contains it.
+fn answer(mut request: Request, folder: &Path) -> Result<Option<String>> {
+    if *request.method() == Method::Post && request.url() == REPORT {
+        let mut report = String::new();
+        request.as_reader().read_to_string(&mut report)?;
+        // A browser that has closed the connection needs no answer.
+        let _ = request.respond(Response::empty(204));
+        return Ok(Some(report));
+    }
+    let asked = match request.url() {
+        "/" => "index.html",
+        path => path.trim_start_matches('/'),
+    };
+    let _ = match FILES.iter().find(|(file, _)| *file == asked) {
+        Some((file, kind)) => {
+            let kind = Header::from_bytes("Content-Type", *kind)
+                .map_err(|()| anyhow!("{kind} is not a header"))?;
+            let body = fs::read(folder.join(file))?;
+            request.respond(Response::from_data(body).with_header(kind))
+        }
+        None => request.respond(Response::empty(404)),
+    };
+    Ok(None)
+}
+
+/// The report of the page.
+pub(crate) struct Report(Value);
+
+impl Report {
+    /// Opens the page in a headless browser and waits for its report.
+    fn of(folder: &Path, browser: &Path) -> Result<Self> {
+        let server = listen(0)?;
+        let address = server.server_addr();
+        let profile = env::temp_dir().join(format!("xtask-web-{}", std::process::id()));
+        fs::create_dir_all(&profile)?;
+        let mut command = Command::new(browser);
+        command
+            .args(["--headless", "--no-first-run", "--disable-sync"])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+            ])
+            .args(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("http://{address}/"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // Chromium does not start its sandbox as root.
+        if env::var_os("USER").is_none_or(|user| user == "root") {
+            command.arg("--no-sandbox");
+        }
+        let browser = Running {
+            child: command.spawn().context("could not start the browser")?,
+            profile,
+        };
+        let report = wait(&server, folder);
+        drop(browser);
+        let report = serde_json::from_str(&report?).context("the page's report is not JSON")?;
+        Ok(Self(report))
+    }
+
+    /// Returns the last line: `N passed, N failed`.
+    pub(crate) fn summary(&self) -> String {
+        let count = |name: &str| self.0[name].as_u64().unwrap_or_default();
+        format!("{} passed, {} failed", count("passed"), count("failed"))
+    }
+
+    /// Returns the failed checks as text; `None` if the page ran to its end and all checks passed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let state = self.0["state"].as_str().unwrap_or_default();
+        let failures = self.0["failures"].as_array().cloned().unwrap_or_default();
+        let passed = self.0["passed"].as_u64().unwrap_or_default();
+        if state == "(finished)" && failures.is_empty() && passed > 0 {
+            return None;
+        }
+        let lines = failures.iter().filter_map(Value::as_str);
+        let lines: Vec<&str> = [state].into_iter().chain(lines).collect();
+        Some(lines.join("\n"))
+    }
+}
+
+/// Answers requests until the report arrives.
+fn wait(server: &Server, folder: &Path) -> Result<String> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        let Some(request) = server.recv_timeout(Duration::from_secs(1))? else {
+            continue;
+        };
+        if let Some(report) = answer(request, folder)? {
+            return Ok(report);
+        }
+    }
+    bail!("the page sent no report within {} s", PATIENCE.as_secs())
+}
+
+/// A running browser with its temporary profile; ended and removed on drop.
+struct Running {
+    child: Child,
+    profile: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A browser that has already ended, or a profile that cannot be removed, is no fault.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.profile);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(passed: u64, failures: &[&str], state: &str) -> Report {
+        let failed = failures.len();
+        Report(json!({"passed": passed, "failed": failed, "failures": failures, "state": state}))
+    }
+
+    #[test]
+    fn a_report_passes_only_if_the_page_ended_and_something_passed() {
+        let good = report(3, &[], "(finished)");
+        assert_eq!(
+            (good.summary(), good.failure()),
+            ("3 passed, 0 failed".into(), None)
+        );
+        let ended = report(3, &[], "(ended: no adapter)").failure().unwrap();
+        assert_eq!(ended, "(ended: no adapter)");
+        assert!(report(0, &[], "(finished)").failure().is_some());
+        let failed = report(3, &["x: failed"], "(finished)").failure().unwrap();
+        assert!(failed.contains("x: failed"), "{failed}");
+        assert!(Report(json!(null)).failure().is_some());
+    }
+}
