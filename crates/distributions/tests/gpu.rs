@@ -16,10 +16,14 @@ const N_DISTRIBUTIONS: u64 = 400;
 #[test]
 fn every_function_keeps_its_bound_on_every_adapter() {
     for gpu in every_adapter() {
+        // SwiftShader replaces subnormal numbers by 0, which limits the range of accurate results.
+        let has_subnormals = !gpu.adapter().driver.contains("SwiftShader");
+        let is_accurate = |x: &f32| has_subnormals || (1e-33..=1e33).contains(x);
         for function in Function::ALL {
             let mut values = Vec::new();
             for distribution in distributions(N_DISTRIBUTIONS) {
-                let xs = points(&distribution);
+                let mut xs = points(&distribution);
+                xs.retain(is_accurate);
                 let ys = Batch::new(gpu, distribution)
                     .unwrap()
                     .eval(function, &xs)
