@@ -50,7 +50,7 @@ function bars() {
       element.textContent = text;
       return element;
     };
-    const length = (width - label - 90) * run.rate / most;
+    const length = (width - label - 120) * run.rate / most;
     const y = place * height;
     return [
       element("text", { x: label - 8, y: y + 15, "text-anchor": "end" }, run.name),

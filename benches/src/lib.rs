@@ -19,6 +19,7 @@ pub mod claims;
 pub mod doctor;
 pub mod level_figure;
 pub mod low_bit;
+pub mod machine_code;
 pub mod meter;
 pub mod mnist;
 pub mod quadrature;

@@ -31,7 +31,8 @@ Lists the software Vulkan drivers that `cargo xtask verify` tests in addition to
 drivers:
 
   swiftshader   SwiftShader, which is part of Chromium and Chrome
-  mesa          the llvmpipe driver of a newer Mesa than the installed one
+  mesa          the llvmpipe driver of a newer Mesa than the installed one, and its compiler for
+                AMD's GPUs, which `cargo xtask explain --isa` uses
 
 `verify` uses each driver that is there. For other commands, set the printed variable.
 
@@ -43,7 +44,9 @@ drivers:
 const FILES: &str = "VK_ADD_DRIVER_FILES";
 /// Variable with parts of driver names, each of which an adapter of the tests must have.
 const REQUIRED: &str = "REQUIRE_ADAPTERS";
-/// Separator of both lists.
+/// Variable with the loader's file of the driver that `explain --isa` uses.
+const COMPILER: &str = "RADV_DRIVER_FILE";
+/// Separator of the lists of the loader.
 const SEPARATOR: &str = if cfg!(windows) { ";" } else { ":" };
 
 /// A software driver.
@@ -58,6 +61,8 @@ struct Driver {
     is_backport: bool,
     /// The library within the package.
     file: &'static str,
+    /// Another library of the package: the driver of AMD's GPUs, whose compiler needs no GPU.
+    compiler: Option<&'static str>,
     /// Version of Vulkan that the driver implements.
     api_version: &'static str,
     /// Part of the name of the adapter's driver; the version of the package follows if the package
@@ -76,6 +81,7 @@ static DRIVERS: [Driver; 2] = [
         size: "81 MB",
         is_backport: false,
         file: "usr/lib/chromium/libvk_swiftshader.so",
+        compiler: None,
         api_version: "1.3.0",
         name: "SwiftShader",
     },
@@ -86,6 +92,7 @@ static DRIVERS: [Driver; 2] = [
         size: "11 MB",
         is_backport: true,
         file: "usr/lib/x86_64-linux-gnu/libvulkan_lvp.so",
+        compiler: Some("usr/lib/x86_64-linux-gnu/libvulkan_radeon.so"),
         api_version: "1.4.0",
         name: "Mesa ",
     },
@@ -95,6 +102,8 @@ static DRIVERS: [Driver; 2] = [
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     library: PathBuf,
+    /// The compiler for AMD's GPUs, if the package has one.
+    compiler: Option<PathBuf>,
     /// Part of the name of the adapter's driver.
     name: String,
 }
@@ -166,29 +175,35 @@ pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, Os
         .any(|name| env::var_os(name).is_some());
     let folder = folder(workspace);
     let mut files: Vec<OsString> = env::var_os(FILES).into_iter().collect();
-    let mut names = Vec::new();
+    let (mut names, mut compiler) = (Vec::new(), None);
     for driver in DRIVERS.iter().filter(|_| !is_chosen) {
         let Some(found) = driver.find(&folder) else {
             continue;
         };
-        fs::create_dir_all(&folder)?;
-        let file = folder.join(format!("{}.json", driver.id));
-        let icd = json!({"library_path": found.library, "api_version": driver.api_version});
-        fs::write(
-            &file,
-            format!("{}\n", json!({"file_format_version": "1.0.0", "ICD": icd})),
-        )?;
-        files.push(file.into());
+        let loader_file = |name: &str, library: &Path| -> Result<PathBuf> {
+            let file = folder.join(format!("{name}.json"));
+            let icd = json!({"library_path": library, "api_version": driver.api_version});
+            let text = json!({"file_format_version": "1.0.0", "ICD": icd});
+            fs::create_dir_all(&folder)?;
+            fs::write(&file, format!("{text}\n"))?;
+            Ok(file)
+        };
+        files.push(loader_file(driver.id, &found.library)?.into());
         names.push(found.name);
+        if let Some(library) = found.compiler {
+            let name = format!("{}-compiler", driver.id);
+            compiler = Some(loader_file(&name, &library)?);
+        }
     }
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let files = files.join(SEPARATOR.as_ref());
-    Ok(vec![
-        (FILES, files),
+    let mut variables = vec![
+        (FILES, files.join(SEPARATOR.as_ref())),
         (REQUIRED, names.join(SEPARATOR).into()),
-    ])
+    ];
+    variables.extend(compiler.map(|file| (COMPILER, file.into())));
+    Ok(variables)
 }
 
 impl Driver {
@@ -203,14 +218,21 @@ impl Driver {
     fn find(&self, folder: &Path) -> Option<Found> {
         let mut installed = self.installed.iter().map(PathBuf::from);
         if let Some(library) = installed.find(|library| library.is_file()) {
-            let name = self.name.to_owned();
-            return Some(Found { library, name });
+            return Some(Found {
+                library,
+                compiler: None,
+                name: self.name.to_owned(),
+            });
         }
         let entries = fs::read_dir(folder.join(self.id)).ok()?;
         let mut versions = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let version = versions.find(|version| self.library(folder, version).is_file())?;
+        let place = |file: &str, version: &str| self.library(folder, file, version);
+        let files = || [self.file].into_iter().chain(self.compiler);
+        let version =
+            versions.find(|version| files().all(|file| place(file, version).is_file()))?;
         Some(Found {
-            library: self.library(folder, &version),
+            library: place(self.file, &version),
+            compiler: self.compiler.map(|file| place(file, &version)),
             name: match self.is_backport {
                 true => format!("{}{version}", self.name),
                 false => self.name.to_owned(),
@@ -219,8 +241,8 @@ impl Driver {
     }
 
     /// Returns the path of a fetched library.
-    fn library(&self, folder: &Path, version: &str) -> PathBuf {
-        let name = Path::new(self.file).file_name().unwrap_or_default();
+    fn library(&self, folder: &Path, file: &str, version: &str) -> PathBuf {
+        let name = Path::new(file).file_name().unwrap_or_default();
         folder.join(self.id).join(version).join(name)
     }
 
@@ -257,10 +279,12 @@ impl Driver {
         let package = debian::downloaded(incoming, self.package)?;
         let version = debian::version(&package).context("the package has no version")?;
         run(debian::extract(&package))?;
-        let library = self.library(folder, &version);
-        fs::create_dir_all(library.parent().unwrap_or(folder))?;
-        fs::rename(incoming.join(self.file), library)
-            .with_context(|| format!("the package does not contain {}", self.file))
+        fs::create_dir_all(folder.join(self.id).join(&version))?;
+        for file in [self.file].into_iter().chain(self.compiler) {
+            fs::rename(incoming.join(file), self.library(folder, file, &version))
+                .with_context(|| format!("the package does not contain {file}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -273,12 +297,15 @@ mod tests {
         let folder = env::temp_dir().join(format!("xtask-adapters-{}", std::process::id()));
         let [_, mesa] = &DRIVERS;
         assert_eq!(mesa.find(&folder), None);
-        let library = mesa.library(&folder, "25.0.7-2");
+        let library = mesa.library(&folder, mesa.file, "25.0.7-2");
+        let compiler = mesa.library(&folder, mesa.compiler.unwrap(), "25.0.7-2");
         fs::create_dir_all(library.parent().unwrap()).unwrap();
         fs::write(&library, "").unwrap();
+        assert_eq!(mesa.find(&folder), None, "a file is missing");
+        fs::write(&compiler, "").unwrap();
         let found = mesa.find(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2");
-        assert_eq!(found.library, library);
+        assert_eq!((found.library, found.compiler), (library, Some(compiler)));
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
-use benches::workloads;
+use benches::{machine_code, workloads};
 use gpu_wgsl::{Gpu, Select, StepExplanation};
 use harness::workload::Task;
 use rspirv::binary::Disassemble as _;
@@ -20,12 +20,17 @@ const HELP: &str = "\
 explain: show a workload's program at each level
 
 usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
+       cargo xtask explain [WORKLOAD] --isa FAMILY [--table] [--json]
 
   WORKLOAD        part of a `name/size` as printed by `bench --list`; the first match is shown
                   (default: similarity-all)
   --emit LEVEL    plan: the steps as loops; wgsl: the kernels of each step; spirv: the kernels as
                   passed to a Vulkan driver (default: plan)
   --adapter NAME  use the adapter whose name contains NAME (default: the best one)
+  --isa FAMILY    compile the kernels for AMD GPUs of FAMILY (such as navi31, gfx1030, vega10) with
+                  Mesa's driver RADV, without such a GPU, and show registers, spills, waves,
+                  instructions and assembly. WORKLOAD may also be the name of a fixed kernel
+  --table         with --isa: one line per kernel without assembly, for all kernels that match
   --json          print one JSON object per kernel, or one for the plan: step, name, text
   --help          print this help
 ";
@@ -41,6 +46,9 @@ struct Arguments {
     pattern: String,
     level: Level,
     select: Select,
+    /// The GPU whose code is shown, if any.
+    family: Option<String>,
+    table: bool,
     json: bool,
 }
 
@@ -72,6 +80,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
+    if let Some(family) = &arguments.family {
+        return machine_code::show(family, &arguments.pattern, arguments.table, arguments.json);
+    }
     let gpu = Gpu::open(arguments.select)?;
     let program = program(&arguments.pattern)?;
     for shown in explained(&program, arguments.level, &gpu)? {
@@ -92,6 +103,8 @@ fn arguments() -> Result<Option<Arguments>> {
         pattern: "similarity-all".to_owned(),
         level: Level::Plan,
         select: Select::Best,
+        family: None,
+        table: false,
         json: false,
     };
     let mut parser = lexopt::Parser::from_env();
@@ -106,6 +119,8 @@ fn arguments() -> Result<Option<Arguments>> {
                     other => bail!("--emit: unknown level {other:?}"),
                 }
             }
+            Long("isa") => arguments.family = Some(parser.value()?.string()?),
+            Long("table") => arguments.table = true,
             Long("json") => arguments.json = true,
             Long("adapter") => arguments.select = Select::Name(parser.value()?.string()?),
             Long("help") | Short('h') => {

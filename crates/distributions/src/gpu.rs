@@ -14,8 +14,8 @@
 //! Limits: the shader compiler of a device must not reassociate sums of three numbers; the tests on
 //! adapters would detect this. It may fuse products and sums and cancel `(a + b) - b`. Divisions
 //! and square roots may be as inaccurate as WGSL allows. A device that replaces subnormal numbers
-//! by 0, as SwiftShader does, keeps the accuracy for `x` from 1e-33 to 1e33: beyond, the remainder
-//! of `x` or of `1 / x` is subnormal, and the error of the exponent reaches 1e-3.
+//! by 0, as `SwiftShader` does, keeps the accuracy for `x` from 1e-33 to 1e33: beyond, the
+//! remainder of `x` or of `1 / x` is subnormal, and the error of the exponent reaches 1e-3.
 
 mod inverse_gaussian_eval;
 mod inverse_gaussian_sample;

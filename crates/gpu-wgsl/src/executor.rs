@@ -27,6 +27,7 @@ use tensor_core::ir::{LoopNest, Value};
 use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
+use crate::adapter::Adapter;
 use crate::device::{Generated, Measuring};
 use crate::limits::KernelLimits;
 use crate::nest::{self, Division, Emitted, NestParams, Numbers, Schedule, Sequence, SubNest};
@@ -115,7 +116,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    fn new(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Self {
+    pub(crate) fn new(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Self {
         Self {
             division: divide(nest, lens, limits),
             kernel: OnceLock::new(),
@@ -128,26 +129,31 @@ impl Route {
     }
 }
 
+/// Returns the limits of one step on a device of an adapter.
+#[must_use]
+pub fn target(adapter: &Adapter) -> Target {
+    // One binding is reserved for the output, and one for the positions out of range of gathers.
+    let inputs = adapter
+        .limits
+        .max_storage_buffers_per_shader_stage
+        .saturating_sub(2);
+    Target {
+        max_values: 96,
+        max_inputs: (inputs as usize).min(24),
+        min_product: None,
+        computes_factors: true,
+        merges_sums: false,
+        min_band: None,
+    }
+}
+
 impl Executor for Gpu {
     fn name(&self) -> &str {
         &self.adapter().name
     }
 
     fn target(&self) -> Target {
-        let limits = &self.adapter().limits;
-        // One binding is reserved for the output, and one for the positions out of range of
-        // gathers.
-        let inputs = limits
-            .max_storage_buffers_per_shader_stage
-            .saturating_sub(2);
-        Target {
-            max_values: 96,
-            max_inputs: (inputs as usize).min(24),
-            min_product: None,
-            computes_factors: true,
-            merges_sums: false,
-            min_band: None,
-        }
+        target(self.adapter())
     }
 
     fn accuracy(&self) -> Accuracy {

@@ -5,9 +5,14 @@
 
 use std::sync::Arc;
 
+use naga::back::spv;
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use tensor_core::ir::LoopNest;
 use tensor_core::plan::Plan;
 
+use crate::adapter::Adapter;
+use crate::executor::Route;
+use crate::limits::KernelLimits;
 use crate::nest::{self, Division};
 use crate::{Error, Gpu, Result};
 
@@ -44,6 +49,23 @@ impl Gpu {
     /// ```
     #[must_use]
     pub fn explain(&self, plan: &Plan) -> Vec<StepExplanation> {
+        Texts(self.limits()).of_plan(plan)
+    }
+}
+
+/// Returns the kernels that a plan would run on a device of an adapter, as [`Gpu::explain`] does,
+/// without opening the device. The plan should be made for the adapter's
+/// [`target`](crate::target).
+#[must_use]
+pub fn explain(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
+    Texts(&KernelLimits::for_adapter(adapter)).of_plan(plan)
+}
+
+/// The kernels of plans under the limits of a device.
+struct Texts<'l>(&'l KernelLimits);
+
+impl Texts<'_> {
+    fn of_plan(&self, plan: &Plan) -> Vec<StepExplanation> {
         let mut kernels = Vec::new();
         for (number, step) in plan.steps.iter().enumerate() {
             let lens: Vec<usize> = step
@@ -51,12 +73,12 @@ impl Gpu {
                 .iter()
                 .map(|input| plan.buffers[input.0].len())
                 .collect();
-            self.explain_nest(number, &step.nest, &lens, &mut kernels);
+            self.of_nest(number, &step.nest, &lens, &mut kernels);
         }
         kernels
     }
 
-    fn explain_nest(
+    fn of_nest(
         &self,
         step: usize,
         nest: &Arc<LoopNest>,
@@ -65,7 +87,7 @@ impl Gpu {
     ) {
         let kernel = |nest: &LoopNest, window: Option<usize>| {
             let (form, _) = nest::split(nest);
-            let emitted = nest::emit(&form, &nest::schedule(nest, self.limits()), window);
+            let emitted = nest::emit(&form, &nest::schedule(nest, self.0), window);
             StepExplanation {
                 step,
                 name: emitted.name,
@@ -75,7 +97,7 @@ impl Gpu {
         if nest.output_len() == 0 {
             return;
         }
-        match self.route(nest, lens).division() {
+        match Route::new(nest, lens, self.0).division() {
             Err(why) => to.push(StepExplanation {
                 step,
                 name: "host".to_owned(),
@@ -95,14 +117,16 @@ impl Gpu {
             }
             Ok(Division::Parts(parts)) => {
                 for (part, lens) in parts.with_lens(lens) {
-                    self.explain_nest(step, part, &lens, to);
+                    self.of_nest(step, part, &lens, to);
                 }
             }
         }
     }
 }
 
-/// Compiles WGSL to SPIR-V words.
+/// Compiles WGSL to SPIR-V words, with the options of wgpu on a current Vulkan driver: positions in
+/// workgroup memory are limited to its size, loops have counters that end them, and the driver
+/// checks the bounds of buffers and clears workgroup memory.
 ///
 /// # Errors
 /// [`Error::Shader`] with the compiler's message and the source line.
@@ -117,7 +141,14 @@ pub fn spirv(wgsl: &str) -> Result<Vec<u32>> {
     let mut validator = naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
     let info = validator.validate(&module);
     let info = info.map_err(|error| refused(error.emit_to_string(wgsl)))?;
-    let options = naga::back::spv::Options::default();
-    naga::back::spv::write_vec(&module, &info, &options, None)
-        .map_err(|error| refused(error.to_string()))
+    let options = spv::Options {
+        bounds_check_policies: BoundsCheckPolicies {
+            index: BoundsCheckPolicy::Restrict,
+            ..BoundsCheckPolicies::default()
+        },
+        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::Native,
+        force_loop_bounding: true,
+        ..spv::Options::default()
+    };
+    spv::write_vec(&module, &info, &options, None).map_err(|error| refused(error.to_string()))
 }

@@ -34,7 +34,7 @@ const WGPU_OWNER: &str = "gpu-wgsl";
 const PROGRAMS: [&str; 3] = ["web", "web-bind", "xtask"];
 
 /// The rules of all crates. A crate may use only crates in rows before its own.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         name: "tensor-core",
         may: Uses::Only(&[]),
@@ -114,6 +114,13 @@ const RULES: [Rule; 15] = [
             population lloyd_max abc qem quantizer network layers train state_dict frozen report gpu",
     },
     Rule {
+        name: "isa",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu"],
+        modules: "executable driver loops",
+    },
+    Rule {
         name: "harness",
         may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
         optional: &[],
@@ -127,8 +134,8 @@ const RULES: [Rule; 15] = [
         may: Uses::All,
         optional: &[],
         never: &[],
-        modules: "mnist low_bit level_figure quadrature roundings meter training workloads claims \
-            doctor",
+        modules: "mnist low_bit level_figure quadrature roundings meter training workloads \
+            machine_code claims doctor",
     },
     Rule {
         name: "web",

@@ -1,0 +1,155 @@
+//! Counts of the instructions of a kernel's main loop.
+//!
+//! Method: a branch to an earlier label closes a loop. The main loop contains no other loop and has
+//! the most multiply-adds of these.
+//! Limits: the names of AMD's instructions, from GCN to RDNA 3 (`v_fma_f32`, `v_fmac_f32`,
+//! `v_dual_fmac_f32`, `ds_load_b128`, `ds_read_b128`).
+
+use std::collections::HashMap;
+use std::ops::AddAssign;
+
+/// Bits of a byte.
+const BYTE: u32 = 8;
+
+/// Counts of the instructions of a loop, for one pass through the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loop {
+    /// Number of instructions.
+    pub instructions: u32,
+    /// Number of multiply-adds of an invocation. A dual instruction may contain two.
+    pub multiply_adds: u32,
+    /// Bytes that an invocation reads from workgroup memory.
+    pub workgroup_bytes: u32,
+}
+
+impl AddAssign for Loop {
+    fn add_assign(&mut self, other: Self) {
+        self.instructions += other.instructions;
+        self.multiply_adds += other.multiply_adds;
+        self.workgroup_bytes += other.workgroup_bytes;
+    }
+}
+
+/// Returns the counts of the main loop of an assembly text; `None` if the kernel has no loop.
+///
+/// # Examples
+/// ```
+/// let assembly = "\
+/// BB1:
+///     ds_load_b64 v[0:1], v2 ; d9d80000
+///     v_fmac_f32_e32 v3, v0, v1 ; 56060300
+///     s_cbranch_scc1 BB1 ; bfa2fffd
+///     s_endpgm ; bfb00000
+/// ";
+/// let counts = isa::loops::main_loop(assembly).unwrap();
+/// assert_eq!((counts.instructions, counts.multiply_adds, counts.workgroup_bytes), (3, 1, 8));
+/// ```
+#[must_use]
+pub fn main_loop(assembly: &str) -> Option<Loop> {
+    let lines: Vec<&str> = assembly.lines().map(str::trim).collect();
+    let label = |line: &str| line.strip_suffix(':').map(str::to_owned);
+    let labels: HashMap<String, usize> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(at, line)| Some((label(line)?, at)))
+        .collect();
+    let mut loops = Vec::new();
+    for (end, line) in lines.iter().enumerate() {
+        let mut words = line.split_whitespace();
+        let is_branch = words.next().is_some_and(|name| name.contains("branch"));
+        let start = words.next().and_then(|target| labels.get(target));
+        if let Some(&start) = start.filter(|&&start| is_branch && start <= end) {
+            loops.push(start..end + 1);
+        }
+    }
+    let innermost = loops.iter().filter(|outer| {
+        let contains = |inner: &&std::ops::Range<usize>| {
+            inner != outer && outer.start <= inner.start && inner.end <= outer.end
+        };
+        !loops.iter().any(|inner| contains(&inner))
+    });
+    let counted = innermost.map(|range| {
+        let mut counts = Loop::default();
+        lines[range.clone()]
+            .iter()
+            .for_each(|line| counts += instruction(line));
+        counts
+    });
+    counted.max_by_key(|counts| (counts.multiply_adds, counts.instructions))
+}
+
+/// Returns the counts of a line.
+fn instruction(line: &str) -> Loop {
+    // The encoding in hexadecimal digits follows a semicolon.
+    let text = line.split(';').next().unwrap_or_default().trim();
+    let name = text.split_whitespace().next().unwrap_or_default();
+    if name.is_empty() || name.ends_with(':') {
+        return Loop::default();
+    }
+    // The two halves of a dual instruction are separated by `::`.
+    let multiplies = |half: &str| {
+        let name = half.split_whitespace().next().unwrap_or_default();
+        let is_one = ["v_fma", "v_mac_f32", "v_mad_f32", "v_dual_fma"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+        u32::from(is_one) + 2 * u32::from(name.starts_with("v_pk_fma"))
+    };
+    Loop {
+        instructions: 1,
+        multiply_adds: text.split("::").map(multiplies).sum(),
+        workgroup_bytes: workgroup_bytes(name),
+    }
+}
+
+/// Returns the bytes that an instruction reads from workgroup memory: the number in its name, twice
+/// for the forms with two addresses.
+fn workgroup_bytes(name: &str) -> u32 {
+    let read = ["ds_load_", "ds_read_"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix));
+    let Some(read) = read else {
+        return 0;
+    };
+    let width = |part: &str| part.trim_start_matches(['b', 'u', 'i']).parse::<u32>().ok();
+    let bits = read.split('_').find_map(width).unwrap_or_default();
+    let n_addresses = if read.contains("2addr") || read.starts_with("read2") {
+        2
+    } else {
+        1
+    };
+    n_addresses * bits / BYTE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_loop_is_the_innermost_with_the_most_multiply_adds() {
+        let assembly = "\
+BB0:
+    s_mov_b32 s0, 0 ; be800080
+BB1:
+    v_mov_b32_e32 v0, 0 ; 7e000280
+BB2:
+    v_dual_fmac_f32 v1, v2, v3 :: v_dual_fmac_f32 v4, v5, v6 ; c8000702
+    ds_load_2addr_b32 v[7:8], v9 offset1:1 ; d8dc0100
+    ds_load_b128 v[7:10], v9 ; dbfc0000
+    s_cbranch_scc1 BB2 ; bfa2fffa
+BB3:
+    v_add_f32_e32 v1, v1, v2 ; 06020501
+    s_cbranch_scc0 BB3 ; bfa1fffe
+    s_branch BB1 ; bfa0fff0
+BB4:
+    s_endpgm ; bfb00000
+";
+        let expected = Loop {
+            instructions: 4,
+            multiply_adds: 2,
+            workgroup_bytes: 24,
+        };
+        assert_eq!(main_loop(assembly), Some(expected));
+        assert_eq!(main_loop("BB0:\n s_branch BB1\nBB1:\n s_endpgm\n"), None);
+        assert_eq!(main_loop(""), None);
+    }
+}
