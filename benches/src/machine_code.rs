@@ -92,7 +92,8 @@ fn start_again(family: &str) -> Result<()> {
     let installed = INSTALLED.iter().find(|file| Path::new(file).is_file());
     let driver = std::env::var_os(RADV_DRIVER).or_else(|| installed.map(|file| (*file).into()));
     let driver = driver.context(
-        "Mesa's driver RADV is not installed (Debian: `apt-get install mesa-vulkan-drivers`)",
+        "Mesa's driver RADV is not installed (`cargo xtask adapters --fetch`, or on Debian \
+         `apt-get install mesa-vulkan-drivers`)",
     )?;
     let status = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))

@@ -1,7 +1,7 @@
 //! Checks and timings of kernels and tensor programs that run in a browser.
 //!
-//! Role: what the page shows, without the page: [`run`] takes a device and returns one [`Row`] per
-//! kernel or program. A browser translates the kernels for Vulkan, D3D or Metal: Chromium with
+//! Role: the checks of the page, without its HTML: [`run`] takes a device and returns one [`Row`]
+//! per kernel or program. A browser translates the kernels for Vulkan, D3D or Metal: Chromium with
 //! Tint, Firefox with naga, Safari with a compiler of its own. The same rows run on native adapters
 //! in this crate's test.
 //! Method: nothing blocks the thread. A program is checked step by step against the oracle; the

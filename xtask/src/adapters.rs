@@ -2,8 +2,8 @@
 //! installed drivers.
 //!
 //! Role: finds the drivers, or downloads them into cargo's target folder, and makes them visible to
-//! `verify`. Two implementations that share no code rarely have the same fault, so a kernel that
-//! gives the same bits on all of them depends on none of them.
+//! `verify`. Drivers that share no code rarely have the same fault, so a kernel that passes on all
+//! of them is better proven than on one.
 //! Method: the Vulkan loader reads a small JSON file for each driver. The files are written into
 //! the target folder, and `VK_ADD_DRIVER_FILES` contains their paths, so nothing is installed and
 //! other programs see no additional adapter. `verify` also requires each driver by its name
@@ -34,7 +34,7 @@ drivers:
   mesa          the llvmpipe driver of a newer Mesa than the installed one, and its compiler for
                 AMD's GPUs, which `cargo xtask explain --isa` uses
 
-`verify` uses each driver that is there. For other commands, set the printed variable.
+`verify` uses each driver that is there. For other commands, set the printed variables.
 
   --fetch   download the missing drivers as Debian packages, into cargo's target folder
   --json    print one JSON object per driver: driver, library (null if missing)
@@ -144,8 +144,10 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             output::print_line(format_args!("{:<12} {place}", driver.id))?;
         }
     }
-    if !as_json && let [(name, files), ..] = &environment(&workspace)?[..] {
-        output::print_line(format_args!("\n{name}={}", files.display()))?;
+    if !as_json {
+        for (name, value) in environment(&workspace)? {
+            output::print_line(format_args!("{name}={}", value.display()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -204,6 +206,16 @@ pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, Os
     ];
     variables.extend(compiler.map(|file| (COMPILER, file.into())));
     Ok(variables)
+}
+
+/// Returns the variable with the fetched compiler for AMD's GPUs, if there is one and the user has
+/// not set the variable.
+pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, OsString)>> {
+    if env::var_os(COMPILER).is_some() {
+        return Ok(None);
+    }
+    let mut variables = environment(workspace)?.into_iter();
+    Ok(variables.find(|(name, _)| *name == COMPILER))
 }
 
 impl Driver {

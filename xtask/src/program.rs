@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result, bail};
 
 use crate::workspace::Workspace;
-use crate::{data, process, rivals};
+use crate::{adapters, data, process, rivals};
 use tool_io::output::{self, Pipe};
 
 /// Programs outside of `benches`, with their crates; each needs the crate's feature `cli`.
@@ -102,6 +102,7 @@ fn run_in(
     command
         .args(args)
         .envs([data::variable(workspace)?])
+        .envs(adapters::compiler(workspace)?)
         .envs(rivals::variable());
     if let Some(folder) = folder {
         command.current_dir(folder);

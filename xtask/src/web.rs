@@ -2,7 +2,7 @@
 //! headless Chromium.
 //!
 //! Role: the build of `web/` for WebAssembly, a server for its four files, and the browser's
-//! command line. The page itself decides what is checked.
+//! command line. The page defines the checks.
 //! Method: the page sends a report to the server when it has finished. The test waits for this
 //! report, so that it needs no driver of the browser.
 //! Limits: the server listens on the local machine only, where browsers allow WebGPU without TLS.

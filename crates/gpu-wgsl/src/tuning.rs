@@ -362,8 +362,8 @@ mod tests {
                     ..Product::sample(*class)
                 };
                 let mut tuner = Tuner::new(gpu, *class, product).unwrap();
-                // Each candidate is compiled on one adapter, because a software driver compiles the
-                // largest for seconds.
+                // Each candidate is compiled on one adapter, because a software driver needs
+                // seconds to compile the largest candidate.
                 let own = candidates(*class).into_iter().skip(number);
                 for tile in own.step_by(adapters.len()) {
                     match tuner.time(tile, 3) {

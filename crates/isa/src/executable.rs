@@ -73,7 +73,7 @@ fn assembly(
     let read = functions.get_pipeline_executable_internal_representations_khr;
     let get = |count: &mut u32, to: *mut vk::PipelineExecutableInternalRepresentationKHR<'_>| {
         // SAFETY: `to` is null or has room for `count` structures, each of which has no memory for
-        // its text or as much as the driver asked for.
+        // its text or the size that the driver reported.
         let result = unsafe { read(device, executable, count, to) };
         result.result().map_err(failed("read assembly"))
     };

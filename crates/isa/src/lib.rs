@@ -23,7 +23,7 @@ pub mod loops;
 
 pub use driver::Compiler;
 
-/// The code that a driver made of a kernel.
+/// The machine code of a compiled kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Code {
     /// Statistics with the driver's names, in its order.

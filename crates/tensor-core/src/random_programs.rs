@@ -180,9 +180,8 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
     Ok(tally)
 }
 
-/// Generates programs as [`compare_on`] does, small ones only, runs them without blocking the
-/// thread and compares the results with the oracle. For a browser, whose main thread must not
-/// block.
+/// Generates small random programs, runs them without blocking the thread, and compares the results
+/// with the oracle. Use it in a browser, whose main thread must not block.
 ///
 /// # Errors
 /// A report of the first program with a wrong result; programs are not shrunk.

@@ -128,7 +128,10 @@ impl Gpu {
         let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
         let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let pipeline = compile(device, kernel);
-        let faults = [validation.pop().await, internal.pop().await];
+        // Both scopes end before the function returns to the event loop: in a browser another call
+        // may open scopes meanwhile, and scopes must end in reverse order.
+        let (validation, internal) = (validation.pop(), internal.pop());
+        let faults = [validation.await, internal.await];
         if let Some(fault) = faults.into_iter().flatten().next() {
             return Err(Error::Shader {
                 kernel: kernel.name.to_string(),

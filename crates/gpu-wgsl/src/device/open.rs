@@ -16,7 +16,7 @@ const VERIFY_VARIABLE: &str = "TENSOR_VERIFY";
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
 /// Returns the adapters of this machine, including software adapters; empty if there is no driver.
-/// Blocks; in a browser, use [`Gpu::open_async`] at once.
+/// Blocks; in a browser, use [`Gpu::open_async`] instead.
 #[must_use]
 pub fn adapters() -> Vec<Adapter> {
     pollster::block_on(find())

@@ -97,8 +97,8 @@ impl Tensor {
     }
 
     /// Computes the tensor and returns its elements as an array, without blocking the thread while
-    /// a device computes. In a browser, whose main thread must not block, this is the only way to
-    /// read a result of a device.
+    /// a device computes. In a browser, whose main thread must not block, use this function
+    /// instead of [`eval`](Tensor::eval).
     ///
     /// # Errors
     /// As [`eval`](Tensor::eval).
