@@ -42,6 +42,8 @@ drivers:
 
 /// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
 const FILES: &str = "VK_ADD_DRIVER_FILES";
+/// Variables with which a user chooses the drivers; the second is the older name.
+const CHOSEN: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// Variable with parts of driver names, each of which an adapter of the tests must have.
 const REQUIRED: &str = "REQUIRE_ADAPTERS";
 /// Variable with the loader's file of the driver that `explain --isa` uses.
@@ -163,8 +165,14 @@ pub(crate) fn drivers(
 ) -> impl Iterator<Item = (&'static str, Option<String>)> {
     let folder = folder(workspace);
     DRIVERS.iter().map(move |driver| {
-        let found = driver.find(&folder);
-        (driver.id, found.is_none().then(|| driver.missing()))
+        let why = match driver.find(&folder) {
+            None => Some(driver.missing()),
+            Some(_) if is_chosen() => {
+                Some(format!("not used, because {} is set", CHOSEN.join(" or ")))
+            }
+            Some(_) => None,
+        };
+        (driver.id, why)
     })
 }
 
@@ -172,9 +180,7 @@ pub(crate) fn drivers(
 /// that make programs use them; none if there is no driver or if the user has chosen the drivers
 /// (`VK_DRIVER_FILES`).
 pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, OsString)>> {
-    let is_chosen = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
-        .into_iter()
-        .any(|name| env::var_os(name).is_some());
+    let is_chosen = is_chosen();
     let folder = folder(workspace);
     let mut files: Vec<OsString> = env::var_os(FILES).into_iter().collect();
     let (mut names, mut compiler) = (Vec::new(), None);
@@ -216,6 +222,11 @@ pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, Os
     }
     let mut variables = environment(workspace)?.into_iter();
     Ok(variables.find(|(name, _)| *name == COMPILER))
+}
+
+/// Returns whether the user has chosen the drivers.
+fn is_chosen() -> bool {
+    CHOSEN.into_iter().any(|name| env::var_os(name).is_some())
 }
 
 impl Driver {

@@ -110,7 +110,18 @@ impl Compiler {
     ///
     /// # Errors
     /// [`Error::Vulkan`] if the driver rejects the kernel.
-    pub fn compile(&self, spirv: &[u32], entry: &str, n_buffers: u32) -> Result<Code, Error> {
+    ///
+    /// # Safety
+    /// - `spirv` is a valid module, such as naga writes after its validation.
+    /// - The entry point `entry` exists and has no other bindings than these.
+    /// - The driver compiles every capability of the module without its feature, as RADV does:
+    ///   `open` enables robust access only.
+    pub unsafe fn compile(
+        &self,
+        spirv: &[u32],
+        entry: &str,
+        n_buffers: u32,
+    ) -> Result<Code, Error> {
         let device = &self.device;
         let binding = |number: u32| {
             let ty = match number {
@@ -133,7 +144,7 @@ impl Compiler {
         let layout = unsafe { device.create_pipeline_layout(&create, None) };
         let layout = layout.map_err(failed("create layout"))?;
         let create = vk::ShaderModuleCreateInfo::default().code(spirv);
-        // SAFETY: as above; naga has validated the module.
+        // SAFETY: as above; the caller guarantees a valid module.
         let module = unsafe { device.create_shader_module(&create, None) };
         let module = module.map_err(failed("create module"))?;
         let entry = CString::new(entry).unwrap_or_default();
@@ -149,7 +160,8 @@ impl Compiler {
             .layout(layout)
             .stage(stage)];
         let cache = vk::PipelineCache::null();
-        // SAFETY: as above; layout and module were created by this device.
+        // SAFETY: as above; layout and module were created by this device, and the caller
+        // guarantees that the entry point fits them.
         let pipelines = unsafe { device.create_compute_pipelines(cache, &create, None) };
         let pipelines = pipelines.map_err(|(_, result)| failed("create pipeline")(result))?;
         let code = code(device.handle(), &self.properties, pipelines[0]);

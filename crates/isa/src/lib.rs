@@ -12,7 +12,8 @@
 //! ```no_run
 //! let compiler = isa::Compiler::open()?; // RADV_FORCE_FAMILY=navi31
 //! # let spirv: Vec<u32> = Vec::new();
-//! let code = compiler.compile(&spirv, "matmul", 3)?;
+//! // SAFETY: naga has validated the module, whose entry point `matmul` has three storage buffers.
+//! let code = unsafe { compiler.compile(&spirv, "matmul", 3) }?;
 //! println!("{:?} VGPRs\n{}", code.statistic("VGPRs"), code.assembly);
 //! # Ok::<(), isa::Error>(())
 //! ```

@@ -3,7 +3,7 @@
 //! Method: a branch to an earlier label closes a loop. The main loop contains no other loop and has
 //! the most multiply-adds of these.
 //! Limits: the names of AMD's instructions, from GCN to RDNA 3 (`v_fma_f32`, `v_fmac_f32`,
-//! `v_dual_fmac_f32`, `ds_load_b128`, `ds_read_b128`).
+//! `v_dual_fmac_f32`, `ds_load_b128`, `ds_read2_b64`). Products of integers are not counted.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -104,7 +104,7 @@ fn instruction(line: &str) -> Loop {
 /// Returns the bytes that an instruction reads from workgroup memory: the number in its name, twice
 /// for the forms with two addresses.
 fn workgroup_bytes(name: &str) -> u32 {
-    let read = ["ds_load_", "ds_read_"]
+    let read = ["ds_load_", "ds_read_", "ds_read2_", "ds_read2st64_"]
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix));
     let Some(read) = read else {
@@ -112,7 +112,7 @@ fn workgroup_bytes(name: &str) -> u32 {
     };
     let width = |part: &str| part.trim_start_matches(['b', 'u', 'i']).parse::<u32>().ok();
     let bits = read.split('_').find_map(width).unwrap_or_default();
-    let n_addresses = if read.contains("2addr") || read.starts_with("read2") {
+    let n_addresses = if read.contains("2addr") || name.starts_with("ds_read2") {
         2
     } else {
         1
@@ -149,6 +149,16 @@ BB4:
             workgroup_bytes: 24,
         };
         assert_eq!(main_loop(assembly), Some(expected));
+        for (name, bytes) in [
+            ("ds_read_b64", 8),
+            ("ds_read2_b32", 8),
+            ("ds_read2st64_b64", 16),
+            ("ds_load_2addr_stride64_b32", 8),
+            ("ds_load_u16_d16", 2),
+            ("ds_store_b32", 0),
+        ] {
+            assert_eq!(workgroup_bytes(name), bytes, "{name}");
+        }
         assert_eq!(main_loop("BB0:\n s_branch BB1\nBB1:\n s_endpgm\n"), None);
         assert_eq!(main_loop(""), None);
     }

@@ -19,11 +19,13 @@ use tensor_core::random_programs::is_full;
 
 /// The environment variable with the index of the adapter in a process of its own.
 const ADAPTER: &str = "MEMORY_OF_ADAPTER";
+/// The beginning of the line that a process writes after its measurement.
+const MEASURED: &str = "resident bytes:";
 /// The number of kernels before the first measurement, which excludes what a driver allocates once.
 const FIRST: usize = 128;
-/// The number of kernels between two measurements. A device keeps at most 1,024 kernels, so that
-/// those of the second interval replace those of the first.
-const MORE: usize = 900;
+/// The number of kernels between two measurements. A device then holds 128, 1,024 and 896 kernels,
+/// in two generations of 512: the memory should grow in the first interval only.
+const MORE: usize = 896;
 
 #[test]
 fn kernels_that_a_device_no_longer_keeps_are_freed() {
@@ -36,6 +38,7 @@ fn kernels_that_a_device_no_longer_keeps_are_freed() {
     for gpu in every_adapter() {
         // llvmpipe compiles 2,000 small kernels in 25 s, SwiftShader in 6 s.
         if gpu.adapter().driver.contains("llvmpipe") && !is_full() {
+            skip("llvmpipe compiles too slowly (`cargo xtask verify --full`)");
             continue;
         }
         let test = "memory::kernels_that_a_device_no_longer_keeps_are_freed";
@@ -45,7 +48,8 @@ fn kernels_that_a_device_no_longer_keeps_are_freed() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {text}", gpu.adapter().driver);
+        let is_measured = output.status.success() && text.contains(MEASURED);
+        assert!(is_measured, "{}: {text}", gpu.adapter().driver);
         eprint!("{text}");
     }
 }
@@ -64,7 +68,7 @@ fn measure(adapter: usize) {
     });
     let [first, second] = [full.saturating_sub(start), end.saturating_sub(full)];
     eprintln!(
-        "{}: {first} bytes for the first {MORE} kernels, {second} for the next",
+        "{}: {MEASURED} {first} for the first {MORE} kernels, {second} for the next",
         gpu.adapter().driver
     );
     // llvmpipe itself loses two thirds of a freed kernel.

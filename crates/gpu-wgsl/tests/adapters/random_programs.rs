@@ -1,4 +1,5 @@
-//! Random programs on every adapter, compared with the oracle that evaluates without plans.
+//! Random programs, divided among the adapters and compared with the oracle that evaluates without
+//! plans.
 //!
 //! Method: the programs are divided among the adapters, and on each adapter among threads with a
 //! device each. Most of the time is spent compiling kernels, and a software driver compiles on one
@@ -27,8 +28,8 @@ fn random_programs_give_what_their_nodes_say() {
     let compare = |(adapter, share): (&Gpu, u32)| {
         let gpu = Gpu::open(Select::Index(adapter.adapter().index)).unwrap();
         gpu.poison_allocations(true);
-        // A failure report contains this seed. As the seed of the first share, it reproduces the
-        // same programs.
+        // A failure report contains the driver and this seed. As the seed of the first share, it
+        // reproduces the same programs on the first adapter; `VK_DRIVER_FILES` selects the driver.
         let seed = seed.wrapping_add(share.into());
         let compared = compare_on(&gpu, CASES[usize::from(is_full())] / n_shares, seed);
         compared.unwrap_or_else(|report| panic!("{}: {report}", adapter.adapter().driver))
