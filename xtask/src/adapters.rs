@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::debian;
 use crate::process::{name, spinner, watch};
+use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
 use tool_io::output;
 
@@ -274,15 +275,14 @@ impl Driver {
         if !cfg!(target_os = "linux") {
             bail!("the driver is a Debian package, which only Linux can use");
         }
-        let incoming = folder.join(format!(".incoming-{}", std::process::id()));
-        fs::create_dir_all(&incoming)?;
+        let incoming = TemporaryFolder::create(folder, ".incoming")
+            .with_context(|| folder.display().to_string())?;
         let bar = spinner(format!(
             "apt-get: fetching {} ({})",
             self.package, self.size
         ));
-        let fetched = self.fetch_into(&incoming, folder);
+        let fetched = self.fetch_into(incoming.path(), folder);
         bar.finish_and_clear();
-        fs::remove_dir_all(&incoming)?;
         fetched
     }
 

