@@ -23,7 +23,7 @@ use crate::debian;
 use crate::process::{name, spinner, watch};
 use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
-use tool_io::output;
+use tool_io::{output, replace_file};
 
 const HELP: &str = "\
 usage: cargo xtask adapters [--fetch] [--json]
@@ -189,19 +189,12 @@ pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, Os
         let Some(found) = driver.find(&folder) else {
             continue;
         };
-        let loader_file = |name: &str, library: &Path| -> Result<PathBuf> {
-            let file = folder.join(format!("{name}.json"));
-            let icd = json!({"library_path": library, "api_version": driver.api_version});
-            let text = json!({"file_format_version": "1.0.0", "ICD": icd});
-            fs::create_dir_all(&folder)?;
-            fs::write(&file, format!("{text}\n"))?;
-            Ok(file)
-        };
-        files.push(loader_file(driver.id, &found.library)?.into());
+        let file = driver.write_loader_file(&folder, driver.id, &found.library)?;
+        files.push(file.into());
         names.push(found.name);
         if let Some(library) = found.compiler {
             let name = format!("{}-compiler", driver.id);
-            compiler = Some(loader_file(&name, &library)?);
+            compiler = Some(driver.write_loader_file(&folder, &name, &library)?);
         }
     }
     if names.is_empty() {
@@ -264,6 +257,21 @@ impl Driver {
         })
     }
 
+    /// Writes the loader's file of a library of this driver, and returns the file's path.
+    ///
+    /// A loader of another process may read the file at any time, so the file is replaced as a
+    /// whole, and only if its text changes.
+    fn write_loader_file(&self, folder: &Path, name: &str, library: &Path) -> Result<PathBuf> {
+        let file = folder.join(format!("{name}.json"));
+        let icd = json!({"library_path": library, "api_version": self.api_version});
+        let text = json!({"file_format_version": "1.0.0", "ICD": icd});
+        let text = format!("{text}\n");
+        if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+            replace_file(&file, &text)?;
+        }
+        Ok(file)
+    }
+
     /// Returns the path of a fetched library.
     fn library(&self, folder: &Path, file: &str, version: &str) -> PathBuf {
         let name = Path::new(file).file_name().unwrap_or_default();
@@ -313,6 +321,8 @@ impl Driver {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]
@@ -330,5 +340,25 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2");
         assert_eq!((found.library, found.compiler), (library, Some(compiler)));
+    }
+
+    #[test]
+    fn the_loaders_file_is_replaced_only_if_its_text_changes() {
+        let folder = env::temp_dir().join(format!("xtask-loader-{}", std::process::id()));
+        let [driver, _] = &DRIVERS;
+        let write = |library: &str| driver.write_loader_file(&folder, "x", library.as_ref());
+        let file = write("/a.so").unwrap();
+        assert!(fs::read_to_string(&file).unwrap().contains("/a.so"));
+        let opened = fs::File::options().write(true).open(&file).unwrap();
+        opened.set_modified(UNIX_EPOCH).unwrap();
+        let date = || fs::metadata(&file).unwrap().modified().unwrap();
+        write("/a.so").unwrap();
+        assert_eq!(date(), UNIX_EPOCH);
+        write("/b.so").unwrap();
+        assert!(date() > UNIX_EPOCH);
+        assert!(fs::read_to_string(&file).unwrap().contains("/b.so"));
+        // No temporary file is left.
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
