@@ -242,11 +242,15 @@ impl Driver {
             });
         }
         let entries = fs::read_dir(folder.join(self.id)).ok()?;
-        let mut versions = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let versions = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let place = |file: &str, version: &str| self.library(folder, file, version);
         let files = || [self.file].into_iter().chain(self.compiler);
-        let version =
-            versions.find(|version| files().all(|file| place(file, version).is_file()))?;
+        let complete =
+            versions.filter(|version| files().all(|file| place(file, version).is_file()));
+        // A file of a package has the date of its build, which is later in a newer version. So
+        // Debian's rules for the order of versions are not needed here.
+        let build = |version: &String| fs::metadata(place(self.file, version))?.modified();
+        let version = complete.max_by_key(|version| build(version).ok())?;
         Some(Found {
             library: place(self.file, &version),
             compiler: self.compiler.map(|file| place(file, &version)),
@@ -340,6 +344,25 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2");
         assert_eq!((found.library, found.compiler), (library, Some(compiler)));
+    }
+
+    #[test]
+    fn the_version_that_was_built_last_is_used() {
+        let folder = env::temp_dir().join(format!("xtask-versions-{}", std::process::id()));
+        let [_, mesa] = &DRIVERS;
+        // The first version sorts after the second as text, and is older.
+        for (version, built) in [("9.0-1", 1), ("25.0.7-2~bpo12+1", 3), ("25.0.7-1", 2)] {
+            for file in [mesa.file, mesa.compiler.unwrap()] {
+                let library = mesa.library(&folder, file, version);
+                fs::create_dir_all(library.parent().unwrap()).unwrap();
+                let library = fs::File::create(library).unwrap();
+                let built = UNIX_EPOCH + std::time::Duration::from_secs(built);
+                library.set_modified(built).unwrap();
+            }
+        }
+        let found = mesa.find(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found.name, "Mesa 25.0.7-2~bpo12+1");
     }
 
     #[test]
