@@ -8,7 +8,8 @@
 //! the target folder, and `VK_ADD_DRIVER_FILES` contains their paths, so nothing is installed and
 //! other programs see no additional adapter. `verify` also requires each driver by its name
 //! (`REQUIRE_ADAPTERS`), because the loader ignores a driver that it cannot load.
-//! Limits: Linux. Downloads are Debian packages for the machine's own release.
+//! Limits: downloads are Debian packages for the machine's own release. Elsewhere, and where Debian
+//! does not offer a driver, only installed drivers are found.
 
 use std::env;
 use std::ffi::OsString;
@@ -37,8 +38,11 @@ drivers:
 
 `verify` uses each driver that is there. For other commands, set the printed variables.
 
-  --fetch   download the missing drivers as Debian packages, into cargo's target folder
-  --json    print one JSON object per driver: driver, library (null if missing)
+  --fetch   download the missing drivers as Debian packages, into cargo's target folder; the exit
+            status is not 0 if a download failed; a driver that Debian does not offer for this
+            system is no failure
+  --json    print one JSON object per driver: driver, library (null if missing), missing (the
+            reason, else null)
 ";
 
 /// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
@@ -62,9 +66,14 @@ struct Driver {
     size: &'static str,
     /// Whether the package comes from the backports of the release.
     is_backport: bool,
-    /// The library within the package.
+    /// Architectures for which the package contains the library, as in `std::env::consts::ARCH`.
+    machines: &'static [&'static str],
+    /// Folder of the libraries within the package; `None` for the folder of libraries of the
+    /// machine's architecture.
+    folder: Option<&'static str>,
     file: &'static str,
-    /// Another library of the package: the driver of AMD's GPUs, whose compiler needs no GPU.
+    /// Another library of the package: the driver of AMD's GPUs, whose compiler needs no GPU. The
+    /// package may lack this library.
     compiler: Option<&'static str>,
     /// Version of Vulkan that the driver implements.
     api_version: &'static str,
@@ -83,7 +92,9 @@ static DRIVERS: [Driver; 2] = [
         package: "chromium",
         size: "81 MB",
         is_backport: false,
-        file: "usr/lib/chromium/libvk_swiftshader.so",
+        machines: &["x86_64"],
+        folder: Some("usr/lib/chromium"),
+        file: "libvk_swiftshader.so",
         compiler: None,
         api_version: "1.3.0",
         name: "SwiftShader",
@@ -94,12 +105,31 @@ static DRIVERS: [Driver; 2] = [
         package: "mesa-vulkan-drivers",
         size: "11 MB",
         is_backport: true,
-        file: "usr/lib/x86_64-linux-gnu/libvulkan_lvp.so",
-        compiler: Some("usr/lib/x86_64-linux-gnu/libvulkan_radeon.so"),
+        machines: &["x86_64", "aarch64"],
+        folder: None,
+        file: "libvulkan_lvp.so",
+        compiler: Some("libvulkan_radeon.so"),
         api_version: "1.4.0",
         name: "Mesa ",
     },
 ];
+
+/// The reason why `verify` does not use a driver.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// The driver could be used: by a download, or by other variables.
+    Missing(String),
+    /// Debian does not offer the driver for this system.
+    NotOffered(String),
+}
+
+impl Absence {
+    fn reason(&self) -> &str {
+        match self {
+            Self::Missing(why) | Self::NotOffered(why) => why,
+        }
+    }
+}
 
 /// A driver of this machine.
 #[derive(Debug, PartialEq, Eq)]
@@ -127,23 +157,17 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     }
     let workspace = Workspace::load()?;
     let folder = folder(&workspace);
-    if fetch {
-        let missing = DRIVERS
-            .iter()
-            .filter(|driver| driver.find(&folder).is_none());
-        for driver in missing {
-            driver
-                .fetch(&folder)
-                .with_context(|| format!("could not fetch {}", driver.package))?;
-        }
-    }
+    let is_complete = !fetch || fetch_missing(&folder);
     for driver in &DRIVERS {
         let library = driver.find(&folder).map(|found| found.library);
+        let absence = library.is_none().then(|| driver.absence(&folder));
+        let missing = absence.as_ref().map(Absence::reason);
         if as_json {
-            output::print_line(json!({"driver": driver.id, "library": library}))?;
+            let id = driver.id;
+            output::print_line(json!({"driver": id, "library": library, "missing": missing}))?;
         } else {
-            let place =
-                library.map_or_else(|| driver.missing(), |library| library.display().to_string());
+            let library = library.unwrap_or_default();
+            let place = missing.map_or_else(|| library.display().to_string(), str::to_owned);
             output::print_line(format_args!("{:<12} {place}", driver.id))?;
         }
     }
@@ -152,7 +176,29 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             output::print_line(format_args!("{name}={}", value.display()))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(match is_complete {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Fetches each missing driver that this system can have. Reports failures on stderr, and returns
+/// whether there was none.
+fn fetch_missing(folder: &Path) -> bool {
+    let mut is_complete = true;
+    for driver in &DRIVERS {
+        if driver.find(folder).is_some() || driver.unsupported().is_some() {
+            continue;
+        }
+        if let Err(error) = driver.fetch(folder) {
+            eprintln!(
+                "error: adapters: could not fetch {}: {error:#}",
+                driver.package
+            );
+            is_complete = false;
+        }
+    }
+    is_complete
 }
 
 /// Returns the folder of fetched drivers and of the loader's files.
@@ -160,20 +206,21 @@ fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("drivers")
 }
 
-/// Returns the id of each driver, with the reason if it is missing.
+/// Returns the id of each driver, with the reason if `verify` does not use the driver.
 pub(crate) fn drivers(
     workspace: &Workspace,
-) -> impl Iterator<Item = (&'static str, Option<String>)> {
+) -> impl Iterator<Item = (&'static str, Option<Absence>)> {
     let folder = folder(workspace);
     DRIVERS.iter().map(move |driver| {
-        let why = match driver.find(&folder) {
-            None => Some(driver.missing()),
-            Some(_) if is_chosen() => {
-                Some(format!("not used, because {} is set", CHOSEN.join(" or ")))
-            }
+        let absence = match driver.find(&folder) {
+            None => Some(driver.absence(&folder)),
+            Some(_) if is_chosen() => Some(Absence::Missing(format!(
+                "not used, because {} is set",
+                CHOSEN.join(" or ")
+            ))),
             Some(_) => None,
         };
-        (driver.id, why)
+        (driver.id, absence)
     })
 }
 
@@ -224,11 +271,37 @@ fn is_chosen() -> bool {
 }
 
 impl Driver {
-    fn missing(&self) -> String {
-        format!(
-            "missing; `cargo xtask adapters --fetch` downloads it ({}, Debian package {})",
-            self.size, self.package
-        )
+    /// Returns the reason why the driver is not found.
+    fn absence(&self, folder: &Path) -> Absence {
+        let earlier = || fs::read_to_string(self.note(folder)).ok();
+        match self.unsupported().or_else(earlier) {
+            Some(why) => Absence::NotOffered(format!("not offered: {why}")),
+            None => Absence::Missing(format!(
+                "missing; `cargo xtask adapters --fetch` downloads it ({}, Debian package {})",
+                self.size, self.package
+            )),
+        }
+    }
+
+    /// Returns why this system cannot have the package, as far as it is known without a network.
+    fn unsupported(&self) -> Option<String> {
+        debian::unsupported(self.is_backport).or_else(|| self.unsupported_on(env::consts::ARCH))
+    }
+
+    fn unsupported_on(&self, machine: &str) -> Option<String> {
+        let expected = self.machines.join(" or ");
+        (!self.machines.contains(&machine)).then(|| {
+            format!(
+                "Debian's package {} contains no such driver for this architecture ({machine}; \
+                 expected {expected})",
+                self.package
+            )
+        })
+    }
+
+    /// Returns the path of the file with the reason why the last download found no package.
+    fn note(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.not-offered", self.id))
     }
 
     /// Returns the installed or the fetched driver.
@@ -244,16 +317,15 @@ impl Driver {
         let entries = fs::read_dir(folder.join(self.id)).ok()?;
         let versions = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let place = |file: &str, version: &str| self.library(folder, file, version);
-        let files = || [self.file].into_iter().chain(self.compiler);
-        let complete =
-            versions.filter(|version| files().all(|file| place(file, version).is_file()));
+        let complete = versions.filter(|version| place(self.file, version).is_file());
         // A file of a package has the date of its build, which is later in a newer version. So
         // Debian's rules for the order of versions are not needed here.
         let build = |version: &String| fs::metadata(place(self.file, version))?.modified();
         let version = complete.max_by_key(|version| build(version).ok())?;
+        let compiler = self.compiler.map(|file| place(file, &version));
         Some(Found {
             library: place(self.file, &version),
-            compiler: self.compiler.map(|file| place(file, &version)),
+            compiler: compiler.filter(|library| library.is_file()),
             name: match self.is_backport {
                 true => format!("{}{version}", self.name),
                 false => self.name.to_owned(),
@@ -278,15 +350,12 @@ impl Driver {
 
     /// Returns the path of a fetched library.
     fn library(&self, folder: &Path, file: &str, version: &str) -> PathBuf {
-        let name = Path::new(file).file_name().unwrap_or_default();
-        folder.join(self.id).join(version).join(name)
+        folder.join(self.id).join(version).join(file)
     }
 
-    /// Downloads the package and moves its library into the folder.
+    /// Downloads the package and moves its libraries into the folder. If there is no package, the
+    /// reason is stored in the folder, because `verify` does not use the network.
     fn fetch(&self, folder: &Path) -> Result<()> {
-        if !cfg!(target_os = "linux") {
-            bail!("the driver is a Debian package, which only Linux can use");
-        }
         let incoming = TemporaryFolder::create(folder, ".incoming")
             .with_context(|| folder.display().to_string())?;
         let bar = spinner(format!(
@@ -295,12 +364,22 @@ impl Driver {
         ));
         let fetched = self.fetch_into(incoming.path(), folder);
         bar.finish_and_clear();
-        fetched
+        let note = self.note(folder);
+        match fetched? {
+            Err(why) => replace_file(&note, &why)?,
+            Ok(()) if note.exists() => fs::remove_file(&note)?,
+            Ok(()) => (),
+        }
+        Ok(())
     }
 
-    fn fetch_into(&self, incoming: &Path, folder: &Path) -> Result<()> {
+    /// Implements `fetch`; returns the reason if there is no package for this system.
+    fn fetch_into(&self, incoming: &Path, folder: &Path) -> Result<Result<(), String>> {
         let options = match self.is_backport {
-            true => debian::backports(incoming)?,
+            true => match debian::backports(incoming, self.package)? {
+                Ok(options) => options,
+                Err(why) => return Ok(Err(why)),
+            },
             false => Vec::new(),
         };
         let run = |mut command: std::process::Command| -> Result<()> {
@@ -314,12 +393,18 @@ impl Driver {
         let package = debian::downloaded(incoming, self.package)?;
         let version = debian::version(&package).context("the package has no version")?;
         run(debian::extract(&package))?;
+        let unpacked = self
+            .folder
+            .map_or_else(debian::library_folder, str::to_owned);
+        let unpacked = incoming.join(unpacked);
         fs::create_dir_all(folder.join(self.id).join(&version))?;
-        for file in [self.file].into_iter().chain(self.compiler) {
-            fs::rename(incoming.join(file), self.library(folder, file, &version))
+        let compiler = self.compiler.filter(|file| unpacked.join(file).is_file());
+        // The driver's own library comes last, because the driver is found as soon as it is there.
+        for file in compiler.into_iter().chain([self.file]) {
+            fs::rename(unpacked.join(file), self.library(folder, file, &version))
                 .with_context(|| format!("the package does not contain {file}"))?;
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 
@@ -337,13 +422,32 @@ mod tests {
         let library = mesa.library(&folder, mesa.file, "25.0.7-2");
         let compiler = mesa.library(&folder, mesa.compiler.unwrap(), "25.0.7-2");
         fs::create_dir_all(library.parent().unwrap()).unwrap();
-        fs::write(&library, "").unwrap();
-        assert_eq!(mesa.find(&folder), None, "a file is missing");
         fs::write(&compiler, "").unwrap();
+        assert_eq!(mesa.find(&folder), None, "the library is missing");
+        fs::write(&library, "").unwrap();
         let found = mesa.find(&folder).unwrap();
+        fs::remove_file(&compiler).unwrap();
+        assert_eq!(mesa.find(&folder).unwrap().compiler, None);
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2");
         assert_eq!((found.library, found.compiler), (library, Some(compiler)));
+    }
+
+    #[test]
+    fn a_driver_without_a_package_is_not_offered() {
+        let folder = env::temp_dir().join(format!("xtask-offer-{}", std::process::id()));
+        let [swiftshader, mesa] = &DRIVERS;
+        assert_eq!(mesa.unsupported_on("aarch64"), None);
+        let why = swiftshader.unsupported_on("aarch64").unwrap();
+        assert!(why.contains("chromium") && why.contains("aarch64"), "{why}");
+        // The note of a download decides only where Debian offers the driver in general.
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(mesa.note(&folder), "no package").unwrap();
+        let why = mesa.unsupported();
+        let why = why.as_deref().unwrap_or("no package");
+        let expected = Absence::NotOffered(format!("not offered: {why}"));
+        assert_eq!(mesa.absence(&folder), expected);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

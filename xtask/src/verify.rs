@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::USAGE;
-use crate::adapters;
+use crate::adapters::{self, Absence};
 use crate::data;
 use crate::web;
 use crate::workspace::Workspace;
@@ -152,14 +152,11 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         faults.extend(edges::page_faults(&page));
         Ok(faults)
     }));
-    for (driver, missing) in adapters::drivers(workspace) {
+    for (driver, absence) in adapters::drivers(workspace) {
         checks.push(Check {
             id: format!("adapters/{driver}"),
             is_long: false,
-            run: Box::new(move |_| {
-                let missing = missing.clone();
-                Ok(missing.map_or(Outcome::Passed, missing_outcome))
-            }),
+            run: Box::new(move |_| Ok(driver_outcome(absence.as_ref()))),
         });
     }
     checks.push(long("clippy", lints::clippy));
@@ -183,6 +180,15 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         }));
     }
     checks
+}
+
+/// Returns the outcome of the check that a software driver is used.
+fn driver_outcome(absence: Option<&Absence>) -> Outcome {
+    match absence {
+        None => Outcome::Passed,
+        Some(Absence::Missing(why)) => missing_outcome(why.clone()),
+        Some(Absence::NotOffered(why)) => Outcome::Skipped(why.clone()),
+    }
 }
 
 /// Returns the outcome of a check of the GPU path for which a driver or a tool is missing.
