@@ -34,8 +34,12 @@ const HELP: &str = "\
 usage: cargo xtask verify [--only PATTERN] [--list] [--json] [--full] [--bless]
 
 Runs every check and prints a last line `N passed, N failed, N skipped`. The exit status is
-not 0 if a check failed. With REQUIRE_GPU=1 a skip because of a missing adapter is a failure; the
-software adapters of `cargo xtask adapters` are then required, too.
+not 0 if a check failed. Two environment variables turn skips into failures:
+
+  REQUIRE_GPU=1     a kernel test that finds no adapter fails
+  REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium or the
+                    target wasm32-unknown-unknown is missing; a driver that is not offered for this
+                    system is still a skip
 
   --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
                    known after a build, are searched if no other check matches (the prefixes `test/`
@@ -63,8 +67,9 @@ struct Options {
 /// Returns the outcome of a check.
 type Run<'a> = dyn Fn(&Reporter) -> Result<Outcome> + 'a;
 
-/// Environment variable that makes a missing adapter a failure, if its value is `1`.
-const REQUIRE_GPU: &str = "REQUIRE_GPU";
+/// Environment variable that makes a missing driver or tool a failure, if its value is `1`. The
+/// tests read `REQUIRE_GPU`, which does not require drivers and tools besides a GPU.
+const REQUIRE_TOOLS: &str = "REQUIRE_TOOLS";
 
 /// Whether tests and claims, whose ids are known only after a build, are searched for the pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,7 +161,7 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         checks.push(Check {
             id: format!("adapters/{driver}"),
             is_long: false,
-            run: Box::new(move |_| Ok(driver_outcome(absence.as_ref()))),
+            run: Box::new(move |_| Ok(driver_outcome(absence.as_ref(), requires_tools()))),
         });
     }
     checks.push(long("clippy", lints::clippy));
@@ -166,7 +171,7 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         is_long: true,
         run: Box::new(|_| {
             Ok(match web::test(workspace)? {
-                Err(missing) => missing_outcome(missing),
+                Err(missing) => missing_outcome(&missing, requires_tools()),
                 Ok(report) => match report.failure() {
                     None => Outcome::Passed,
                     Some(failure) => Outcome::Failed(failure),
@@ -182,21 +187,25 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
     checks
 }
 
+/// Returns whether a missing driver or tool is a failure.
+fn requires_tools() -> bool {
+    std::env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1")
+}
+
 /// Returns the outcome of the check that a software driver is used.
-fn driver_outcome(absence: Option<&Absence>) -> Outcome {
+fn driver_outcome(absence: Option<&Absence>, is_required: bool) -> Outcome {
     match absence {
         None => Outcome::Passed,
-        Some(Absence::Missing(why)) => missing_outcome(why.clone()),
+        Some(Absence::Missing(why)) => missing_outcome(why, is_required),
         Some(Absence::NotOffered(why)) => Outcome::Skipped(why.clone()),
     }
 }
 
-/// Returns the outcome of a check of the GPU path for which a driver or a tool is missing.
-fn missing_outcome(why: String) -> Outcome {
-    let is_required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
+/// Returns the outcome of a check for which a driver or a tool is missing.
+fn missing_outcome(why: &str, is_required: bool) -> Outcome {
     match is_required {
-        true => Outcome::Failed(format!("{REQUIRE_GPU}=1: {why}")),
-        false => Outcome::Skipped(why),
+        true => Outcome::Failed(format!("{REQUIRE_TOOLS}=1: {why}")),
+        false => Outcome::Skipped(why.to_owned()),
     }
 }
 
@@ -302,6 +311,22 @@ mod tests {
         }
         assert_eq!(search("claims/s3", true), (false, true));
         assert_eq!(search("test/games", true), (true, false));
+    }
+
+    #[test]
+    fn only_a_driver_that_is_offered_can_be_required() {
+        let (why, not_offered) = ("missing".to_owned(), "not offered".to_owned());
+        let missing = Absence::Missing(why.clone());
+        let outcome = |is_required| driver_outcome(Some(&missing), is_required);
+        assert_eq!(outcome(false), Outcome::Skipped(why));
+        assert_eq!(
+            outcome(true),
+            Outcome::Failed("REQUIRE_TOOLS=1: missing".into())
+        );
+        let absence = Absence::NotOffered(not_offered.clone());
+        let skipped = Outcome::Skipped(not_offered);
+        assert_eq!(driver_outcome(Some(&absence), true), skipped);
+        assert_eq!(driver_outcome(None, true), Outcome::Passed);
     }
 
     #[test]
