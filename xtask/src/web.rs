@@ -1,26 +1,25 @@
 //! `cargo xtask web`: builds the page that runs kernels in a browser, serves it, or tests it in
 //! headless Chromium.
 //!
-//! Role: the build of `web/` for WebAssembly, a server for its four files, and the browser's
-//! command line. The page defines the checks.
-//! Method: the page sends a report to the server when it has finished. The test waits for this
-//! report, so that it needs no driver of the browser.
-//! Limits: the server listens on the local machine only, where browsers allow WebGPU without TLS.
+//! Role: the build of `web/` for WebAssembly, and the report of a test. The page defines the
+//! checks.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::process;
 use crate::workspace::Workspace;
 use tool_io::output;
+use toolchain::{TARGET, Toolchain};
+
+mod browser;
+mod server;
+mod toolchain;
 
 const HELP: &str = "\
 usage: cargo xtask web [--port PORT] [--out DIR] [--test] [--json]
@@ -40,8 +39,6 @@ The build needs the target wasm32-unknown-unknown: `rustup target add wasm32-unk
 Debian's packages rustc-web, rust-web-src and lld.
 ";
 
-/// The target triple of browsers.
-const TARGET: &str = "wasm32-unknown-unknown";
 /// The library of the page, as cargo names its file.
 const LIBRARY: &str = "web.wasm";
 /// Files of the page, with their media types. The last two are written by `web-bind`.
@@ -53,13 +50,6 @@ const FILES: [(&str, &str); 4] = [
 ];
 /// Number of files that are copied from `web/`.
 const N_COPIED: usize = 2;
-/// Path to which the page sends its report.
-const REPORT: &str = "/report";
-/// Names of the browser.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// Time after which a test without a report fails. A run takes half a minute on two cores.
-const PATIENCE: Duration = Duration::from_secs(300);
-
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let (mut port, mut out, mut test, mut as_json) = (8080_u16, None, false, false);
     let mut parser = lexopt::Parser::from_args(args);
@@ -93,7 +83,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if test {
-        let browser = browser().context("Chromium is not installed")?;
+        let browser = browser::find().context("Chromium is not installed")?;
         let report = Report::of(&folder, &browser)?;
         if as_json {
             output::print_line(&report.0)?;
@@ -108,12 +98,12 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             }
         });
     }
-    let server = listen(port)?;
+    let server = server::listen(port)?;
     output::print_line(format_args!(
         "serving the page at http://localhost:{port}/ (Ctrl-C ends)"
     ))?;
     for request in server.incoming_requests() {
-        answer(request, &folder)?;
+        server::answer(request, &folder)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,63 +115,13 @@ pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
         Ok(toolchain) => toolchain,
         Err(missing) => return Ok(Err(missing.to_string())),
     };
-    let Some(browser) = browser() else {
+    let Some(browser) = browser::find() else {
         let missing = "Chromium is not installed (Debian: `apt-get install chromium`)";
         return Ok(Err(missing.to_owned()));
     };
     let folder = workspace.target.join("web").join("page");
     build(workspace, &toolchain, &folder)?;
     Report::of(&folder, &browser).map(Ok)
-}
-
-/// A Rust compiler for browsers.
-enum Toolchain {
-    /// The target is installed next to the compiler that runs this program.
-    Installed,
-    /// Debian's compiler with the source of the standard library, which is built for the target.
-    Debian,
-}
-
-impl Toolchain {
-    fn find() -> Result<Self> {
-        let sysroot = |rustc: &str| -> Option<PathBuf> {
-            let printed = Command::new(rustc)
-                .args(["--print", "sysroot"])
-                .output()
-                .ok()?;
-            let path = String::from_utf8(printed.stdout).ok()?;
-            Some(Path::new(path.trim()).join("lib").join("rustlib"))
-        };
-        if sysroot("rustc").is_some_and(|libraries| libraries.join(TARGET).is_dir()) {
-            return Ok(Self::Installed);
-        }
-        let has_source =
-            sysroot(Self::DEBIAN).is_some_and(|path| path.join("src/rust/library").is_dir());
-        if has_source {
-            return Ok(Self::Debian);
-        }
-        bail!(
-            "the target {TARGET} is not installed (run `rustup target add {TARGET}`, or install \
-             Debian's packages rustc-web, rust-web-src and lld)"
-        );
-    }
-
-    const DEBIAN: &'static str = "/usr/bin/rustc";
-
-    /// Returns a cargo command that builds for the target.
-    fn cargo(&self) -> Command {
-        let mut cargo = process::cargo();
-        cargo.args(["build", "--target", TARGET]);
-        if let Self::Debian = self {
-            cargo
-                .env("RUSTC", Self::DEBIAN)
-                // A released compiler builds the standard library only with this variable.
-                .env("RUSTC_BOOTSTRAP", "1")
-                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld")
-                .arg("-Zbuild-std=std,panic_abort");
-        }
-        cargo
-    }
 }
 
 /// Builds the library and writes the files of the page into a folder.
@@ -222,78 +162,14 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of Chromium or Chrome.
-fn browser() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let mut places = env::split_paths(&path)
-        .flat_map(|folder| BROWSERS.map(|browser| folder.join(browser)))
-        .filter(|place| place.is_file());
-    places.next()
-}
-
-fn listen(port: u16) -> Result<Server> {
-    Server::http(("127.0.0.1", port)).map_err(|error| anyhow!("port {port}: {error}"))
-}
-
-/// Answers a request of the page. Returns the page's report if the request contains it.
-fn answer(mut request: Request, folder: &Path) -> Result<Option<String>> {
-    if *request.method() == Method::Post && request.url() == REPORT {
-        let mut report = String::new();
-        request.as_reader().read_to_string(&mut report)?;
-        // A browser that has closed the connection needs no answer.
-        let _ = request.respond(Response::empty(204));
-        return Ok(Some(report));
-    }
-    let asked = match request.url() {
-        "/" => "index.html",
-        path => path.trim_start_matches('/'),
-    };
-    let _ = match FILES.iter().find(|(file, _)| *file == asked) {
-        Some((file, kind)) => {
-            let kind = Header::from_bytes("Content-Type", *kind)
-                .map_err(|()| anyhow!("{kind} is not a header"))?;
-            let body = fs::read(folder.join(file))?;
-            request.respond(Response::from_data(body).with_header(kind))
-        }
-        None => request.respond(Response::empty(404)),
-    };
-    Ok(None)
-}
-
 /// The report of the page.
 pub(crate) struct Report(Value);
 
 impl Report {
     /// Opens the page in a headless browser and waits for its report.
     fn of(folder: &Path, browser: &Path) -> Result<Self> {
-        let server = listen(0)?;
-        let address = server.server_addr();
-        let profile = env::temp_dir().join(format!("xtask-web-{}", std::process::id()));
-        fs::create_dir_all(&profile)?;
-        let mut command = Command::new(browser);
-        command
-            .args(["--headless", "--no-first-run", "--disable-sync"])
-            .args([
-                "--disable-background-networking",
-                "--disable-component-update",
-            ])
-            .args(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"])
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .arg(format!("http://{address}/"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        // Chromium does not start its sandbox as root.
-        if env::var_os("USER").is_none_or(|user| user == "root") {
-            command.arg("--no-sandbox");
-        }
-        let browser = Running {
-            child: command.spawn().context("could not start the browser")?,
-            profile,
-        };
-        let report = wait(&server, folder);
-        drop(browser);
-        let report = serde_json::from_str(&report?).context("the page's report is not JSON")?;
+        let report = browser::report(folder, browser)?;
+        let report = serde_json::from_str(&report).context("the page's report is not JSON")?;
         Ok(Self(report))
     }
 
@@ -314,35 +190,6 @@ impl Report {
         let lines = failures.iter().filter_map(Value::as_str);
         let lines: Vec<&str> = [state].into_iter().chain(lines).collect();
         Some(lines.join("\n"))
-    }
-}
-
-/// Answers requests until the report arrives.
-fn wait(server: &Server, folder: &Path) -> Result<String> {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        let Some(request) = server.recv_timeout(Duration::from_secs(1))? else {
-            continue;
-        };
-        if let Some(report) = answer(request, folder)? {
-            return Ok(report);
-        }
-    }
-    bail!("the page sent no report within {} s", PATIENCE.as_secs())
-}
-
-/// A running browser with its temporary profile; ended and removed on drop.
-struct Running {
-    child: Child,
-    profile: PathBuf,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A browser that has already ended, or a profile that cannot be removed, is no fault.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.profile);
     }
 }
 
