@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::process;
 use crate::workspace::Workspace;
+use server::PageServer;
 use tool_io::output;
 use toolchain::{TARGET, Toolchain};
 
@@ -24,12 +25,12 @@ mod toolchain;
 const HELP: &str = "\
 usage: cargo xtask web [--port PORT] [--out DIR] [--test] [--json]
 
-Builds the page `web/` and serves it at http://localhost:PORT/ until Ctrl-C. The page compiles all
+Builds the page `web/` and serves it at http://127.0.0.1:PORT/ until Ctrl-C. The page compiles all
 kernels with the browser's WebGPU, runs matrix products, a similarity, a training step and random
 programs, checks the results, and shows times. Opened on a computer with a GPU, it tests the kernels
 on that GPU's driver.
 
-  --port PORT   port of the server (default: 8080)
+  --port PORT   port of the server (default: 8080); 0 for a free port, which is printed
   --out DIR     only write the page's files into DIR, for any web server
   --test        open the page in headless Chromium on its software adapter, and print the report's
                 last line, `N passed, N failed`; exit code 1 if a check failed
@@ -98,14 +99,13 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             }
         });
     }
-    let server = server::listen(port)?;
-    output::print_line(format_args!(
-        "serving the page at http://localhost:{port}/ (Ctrl-C ends)"
-    ))?;
-    for request in server.incoming_requests() {
-        server::answer(request, &folder)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let server = PageServer::listen(port, folder)?;
+    let address = server.address();
+    output::print_line(format_args!("serving the page at {address} (Ctrl-C ends)"))?;
+    bail!(
+        "the server does not accept connections any more ({})",
+        server.serve()
+    )
 }
 
 /// Builds the page and tests it in a browser, for `verify`. Returns the reason if a tool is

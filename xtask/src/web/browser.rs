@@ -11,9 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use tiny_http::Server;
 
-use super::server::{answer, listen};
+use super::server::PageServer;
 
 /// Names of the browser.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -31,8 +30,7 @@ pub(super) fn find() -> Option<PathBuf> {
 
 /// Opens the page in a headless browser and waits for its report.
 pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
-    let server = listen(0)?;
-    let address = server.server_addr();
+    let server = PageServer::listen(0, folder.to_owned())?;
     let profile = env::temp_dir().join(format!("xtask-web-{}", std::process::id()));
     fs::create_dir_all(&profile)?;
     let mut command = Command::new(browser);
@@ -44,7 +42,7 @@ pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
         ])
         .args(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"])
         .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("http://{address}/"))
+        .arg(server.address())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -56,19 +54,16 @@ pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
         child: command.spawn().context("could not start the browser")?,
         profile,
     };
-    let report = wait(&server, folder);
+    let report = wait(&server);
     drop(browser);
     report
 }
 
 /// Answers requests until the report arrives.
-fn wait(server: &Server, folder: &Path) -> Result<String> {
+fn wait(server: &PageServer) -> Result<String> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        let Some(request) = server.recv_timeout(Duration::from_secs(1))? else {
-            continue;
-        };
-        if let Some(report) = answer(request, folder)? {
+        if let Some(report) = server.next_report(Duration::from_secs(1))? {
             return Ok(report);
         }
     }
