@@ -8,10 +8,11 @@
 //! which replaces this process.
 
 use std::env;
-use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,9 +20,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::workspace;
 
 /// Time between two frames of a spinner.
-const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
+const SPINNER_TICK: Duration = Duration::from_millis(120);
+
+/// Maximum time in which the last lines of an ended child are read.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A line of a child's output, with the pipe it was read from.
+#[derive(Debug)]
 pub(crate) enum OutputLine {
     Out(String),
     Err(String),
@@ -70,6 +75,62 @@ pub(crate) fn watch(
     }
     let status = child.wait()?;
     Ok(Finished { status, out, err })
+}
+
+/// A child that runs while the caller does other work; ended on drop.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    err_lines: Receiver<OutputLine>,
+}
+
+/// Starts a command whose stdout is dropped and whose stderr is collected.
+pub(crate) fn start(command: &mut Command) -> Result<Running> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("could not start {}", name(command)))?;
+    let (sender, err_lines) = channel();
+    send_lines(child.stderr.take(), sender, OutputLine::Err);
+    Ok(Running { child, err_lines })
+}
+
+impl Running {
+    /// Returns the exit status if the child has ended.
+    pub(crate) fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Ends the child if it is running, and returns its stderr.
+    pub(crate) fn end(mut self) -> String {
+        self.kill();
+        let end = Instant::now() + LAST_LINES;
+        let mut err = String::new();
+        // A process that the child started may keep the pipe open, so its end is not awaited.
+        while let Ok(OutputLine::Err(line)) = self
+            .err_lines
+            .recv_timeout(end.saturating_duration_since(Instant::now()))
+            && Instant::now() < end
+        {
+            err.push_str(&line);
+            err.push('\n');
+        }
+        err
+    }
+
+    fn kill(&mut self) {
+        // A child that has already ended is no fault.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 /// Reads a pipe on a separate thread. Invalid UTF-8 is replaced by replacement characters.
@@ -138,6 +199,24 @@ mod tests {
         assert_eq!(finished.err, "two\n");
         assert_eq!(finished.status.code(), Some(7));
         assert_eq!(n_lines, 3);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_ended_child_is_noticed_and_a_running_child_is_ended() {
+        let script = "echo one; echo two >&2; exit 7";
+        let mut ended = start(Command::new("sh").args(["-c", script])).unwrap();
+        let status = loop {
+            if let Some(status) = ended.status().unwrap() {
+                break status;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(ended.end(), "two\n");
+        let mut running = start(Command::new("tail").args(["-f", "/dev/null"])).unwrap();
+        assert!(running.status().unwrap().is_none());
+        assert_eq!(running.end(), "");
     }
 
     #[test]

@@ -2,22 +2,29 @@
 //!
 //! Role: the browser's command line.
 //! Method: the page sends a report to the server when it has finished. The test waits for this
-//! report, so that it needs no driver of the browser.
+//! report or for the end of the browser, so that it needs no driver of the browser.
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 
 use super::server::PageServer;
+use crate::process::{self, Running, tail};
+use crate::temporary::TemporaryFolder;
 
 /// Names of the browser.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Time after which a test without a report fails. A run takes half a minute on two cores.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Time between two checks that the browser is running.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum number of displayed lines of the browser's stderr.
+const TAIL_LINES: usize = 20;
 
 /// Returns the path of Chromium or Chrome.
 pub(super) fn find() -> Option<PathBuf> {
@@ -31,8 +38,9 @@ pub(super) fn find() -> Option<PathBuf> {
 /// Opens the page in a headless browser and waits for its report.
 pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
     let server = PageServer::listen(0, folder.to_owned())?;
-    let profile = env::temp_dir().join(format!("xtask-web-{}", std::process::id()));
-    fs::create_dir_all(&profile)?;
+    // Dropped after the browser, which writes into the folder.
+    let profile = TemporaryFolder::create(&env::temp_dir(), "xtask-web")
+        .context("could not create a profile for the browser")?;
     let mut command = Command::new(browser);
     command
         .args(["--headless", "--no-first-run", "--disable-sync"])
@@ -41,46 +49,75 @@ pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
             "--disable-component-update",
         ])
         .args(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(server.address())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(server.address());
     // Chromium does not start its sandbox as root.
-    if env::var_os("USER").is_none_or(|user| user == "root") {
+    if is_root(profile.path())? {
         command.arg("--no-sandbox");
     }
-    let browser = Running {
-        child: command.spawn().context("could not start the browser")?,
-        profile,
-    };
-    let report = wait(&server);
-    drop(browser);
-    report
+    let mut running = process::start(&mut command)?;
+    let waited = wait(&server, &mut running)?;
+    let err = running.end();
+    waited.map_err(|problem| {
+        let browser = browser.display();
+        anyhow!("{browser}: {problem}\n{}", tail(&err, TAIL_LINES))
+    })
 }
 
-/// Answers requests until the report arrives.
-fn wait(server: &PageServer) -> Result<String> {
+/// Returns whether this process has the rights of root: whether a folder that it created belongs to
+/// root. `$USER` may be missing, or differ from the effective user.
+#[cfg(unix)]
+fn is_root(created: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(created)?.uid() == 0)
+}
+
+#[cfg(not(unix))]
+fn is_root(_: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Answers requests until the report arrives. Returns the problem if the browser ends or does not
+/// send a report in time.
+fn wait(server: &PageServer, browser: &mut Running) -> Result<Result<String, String>> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        if let Some(report) = server.next_report(Duration::from_secs(1))? {
-            return Ok(report);
+        // A browser may end after it has sent the report, so the status is read before the request.
+        let ended = browser.status()?;
+        if let Some(report) = server.next_report(INTERVAL)? {
+            return Ok(Ok(report));
+        }
+        if let Some(status) = ended {
+            return Ok(Err(format!(
+                "ended without a report of the page ({status})"
+            )));
         }
     }
-    bail!("the page sent no report within {} s", PATIENCE.as_secs())
+    let limit = PATIENCE.as_secs();
+    Ok(Err(format!("no report of the page (limit {limit} s)")))
 }
 
-/// A running browser with its temporary profile; ended and removed on drop.
-struct Running {
-    child: Child,
-    profile: PathBuf,
-}
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A browser that has already ended, or a profile that cannot be removed, is no fault.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.profile);
+    #[test]
+    fn a_browser_that_ends_early_is_reported_with_its_last_lines() {
+        // `cat` rejects the options of a browser.
+        let start = Instant::now();
+        let error = report(Path::new("/"), Path::new("cat")).unwrap_err();
+        assert!(start.elapsed() < PATIENCE / 2);
+        let text = error.to_string();
+        assert!(text.contains("(exit status: 1)\ncat: "), "{text}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_owner_of_a_new_folder_is_the_effective_user() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-owner").unwrap();
+        // The folder of a process belongs to its effective user.
+        let user = fs::metadata("/proc/self").unwrap().uid();
+        assert_eq!(is_root(folder.path()).unwrap(), user == 0);
     }
 }
