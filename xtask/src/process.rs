@@ -9,6 +9,7 @@
 
 use std::env;
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -169,6 +170,16 @@ pub(crate) fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
+/// Returns the path of the first program in `PATH` that has one of the names.
+pub(crate) fn find_in_path(names: &[&str]) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut places = env::split_paths(&path).flat_map(|folder| {
+        let file = move |name: &&str| folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+        names.iter().map(file)
+    });
+    places.find(|place| place.is_file())
+}
+
 /// Returns a spinner with a message on stderr; hidden if stderr is not a terminal.
 pub(crate) fn spinner(message: impl Into<String>) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(message.into());
@@ -217,6 +228,14 @@ mod tests {
         let mut running = start(Command::new("tail").args(["-f", "/dev/null"])).unwrap();
         assert!(running.status().unwrap().is_none());
         assert_eq!(running.end(), "");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_is_found_by_any_of_its_names() {
+        let found = find_in_path(&["no-such-program-here", "sh"]).unwrap();
+        assert!(found.is_absolute() && found.ends_with("sh"), "{found:?}");
+        assert_eq!(find_in_path(&["no-such-program-here"]), None);
     }
 
     #[test]

@@ -51,6 +51,7 @@ const FILES: [(&str, &str); 4] = [
 ];
 /// Number of files that are copied from `web/`.
 const N_COPIED: usize = 2;
+
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let (mut port, mut out, mut test, mut as_json) = (8080_u16, None, false, false);
     let mut parser = lexopt::Parser::from_args(args);
@@ -84,7 +85,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if test {
-        let browser = browser::find().context("Chromium is not installed")?;
+        let browser = browser::find()?;
         let report = Report::of(&folder, &browser)?;
         if as_json {
             output::print_line(&report.0)?;
@@ -108,16 +109,16 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     )
 }
 
-/// Builds the page and tests it in a browser, for `verify`. Returns the reason if a tool is
+/// Builds the page and tests it in a browser, for `verify`. Returns the reason if tools are
 /// missing.
 pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
-    let toolchain = match Toolchain::find() {
-        Ok(toolchain) => toolchain,
-        Err(missing) => return Ok(Err(missing.to_string())),
-    };
-    let Some(browser) = browser::find() else {
-        let missing = "Chromium is not installed (Debian: `apt-get install chromium`)";
-        return Ok(Err(missing.to_owned()));
+    let (toolchain, browser) = match (Toolchain::find(), browser::find()) {
+        (Ok(toolchain), Ok(browser)) => (toolchain, browser),
+        (toolchain, browser) => {
+            let missing = toolchain.err().into_iter().chain(browser.err());
+            let missing: Vec<String> = missing.map(|error| error.to_string()).collect();
+            return Ok(Err(missing.join("; ")));
+        }
     };
     let folder = workspace.target.join("web").join("page");
     build(workspace, &toolchain, &folder)?;

@@ -27,12 +27,16 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const TAIL_LINES: usize = 20;
 
 /// Returns the path of Chromium or Chrome.
-pub(super) fn find() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let mut places = env::split_paths(&path)
-        .flat_map(|folder| BROWSERS.map(|browser| folder.join(browser)))
-        .filter(|place| place.is_file());
-    places.next()
+///
+/// # Errors
+/// If there is no browser; the message contains a command that installs one.
+pub(super) fn find() -> Result<PathBuf> {
+    process::find_in_path(&BROWSERS).with_context(|| {
+        let expected = BROWSERS.join(" or ");
+        format!(
+            "no browser in PATH (expected {expected}); on Debian, run `apt-get install chromium`"
+        )
+    })
 }
 
 /// Opens the page in a headless browser and waits for its report.

@@ -9,8 +9,13 @@ use crate::process;
 
 /// The target triple of browsers.
 pub(super) const TARGET: &str = "wasm32-unknown-unknown";
+/// Oldest version of Rust that compiles the workspace.
+const MIN_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
+/// Linker for the target, which rustup's toolchains contain under another name.
+const LINKER: &str = "wasm-ld";
 
 /// A Rust compiler for browsers.
+#[derive(Debug)]
 pub(super) enum Toolchain {
     /// The target is installed next to the compiler that runs this program.
     Installed,
@@ -18,28 +23,33 @@ pub(super) enum Toolchain {
     Debian,
 }
 
+/// A missing part of Debian's compiler.
+struct MissingPart {
+    problem: String,
+    /// The package that contains the part.
+    package: &'static str,
+}
+
 impl Toolchain {
+    /// Returns the first compiler that can build for browsers.
+    ///
+    /// # Errors
+    /// If there is no such compiler; the message contains commands that install one.
     pub(super) fn find() -> Result<Self> {
-        let sysroot = |rustc: &str| -> Option<PathBuf> {
-            let printed = Command::new(rustc)
-                .args(["--print", "sysroot"])
-                .output()
-                .ok()?;
-            let path = String::from_utf8(printed.stdout).ok()?;
-            Some(Path::new(path.trim()).join("lib").join("rustlib"))
-        };
-        if sysroot("rustc").is_some_and(|libraries| libraries.join(TARGET).is_dir()) {
+        if libraries("rustc").is_some_and(|libraries| libraries.join(TARGET).is_dir()) {
             return Ok(Self::Installed);
         }
-        let has_source =
-            sysroot(Self::DEBIAN).is_some_and(|path| path.join("src/rust/library").is_dir());
-        if has_source {
+        let version = output(Self::DEBIAN, &["--version"]);
+        let source = libraries(Self::DEBIAN).map(|libraries| libraries.join("src/rust/library"));
+        let missing = missing_parts(
+            version.as_deref(),
+            source.is_some_and(|source| source.is_dir()),
+            process::find_in_path(&[LINKER]).is_some(),
+        );
+        if missing.is_empty() {
             return Ok(Self::Debian);
         }
-        bail!(
-            "the target {TARGET} is not installed (run `rustup target add {TARGET}`, or install \
-             Debian's packages rustc-web, rust-web-src and lld)"
-        );
+        bail!("{}", missing_text(&missing));
     }
 
     const DEBIAN: &'static str = "/usr/bin/rustc";
@@ -53,9 +63,94 @@ impl Toolchain {
                 .env("RUSTC", Self::DEBIAN)
                 // A released compiler builds the standard library only with this variable.
                 .env("RUSTC_BOOTSTRAP", "1")
-                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld")
+                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
                 .arg("-Zbuild-std=std,panic_abort");
         }
         cargo
+    }
+}
+
+/// Returns the folder in which a compiler has the libraries of its targets.
+fn libraries(rustc: &str) -> Option<PathBuf> {
+    let sysroot = output(rustc, &["--print", "sysroot"])?;
+    Some(Path::new(sysroot.trim()).join("lib").join("rustlib"))
+}
+
+/// Returns the output of a compiler; `None` if the compiler does not run.
+fn output(rustc: &str, args: &[&str]) -> Option<String> {
+    let printed = Command::new(rustc).args(args).output().ok()?;
+    String::from_utf8(printed.stdout).ok()
+}
+
+/// Returns the missing parts of Debian's compiler. `version` is its output for `--version`.
+fn missing_parts(version: Option<&str>, has_source: bool, has_linker: bool) -> Vec<MissingPart> {
+    let rustc = Toolchain::DEBIAN;
+    let version = version.and_then(|printed| printed.split_whitespace().nth(1));
+    let compiler = match version {
+        None => Some(format!("{rustc} is missing")),
+        Some(version) if numbers(version) < numbers(MIN_VERSION) => Some(format!(
+            "{rustc} has version {version}, expected {MIN_VERSION} or later"
+        )),
+        Some(_) => None,
+    };
+    let source = (!has_source).then(|| "the source of its standard library is missing".to_owned());
+    let linker = (!has_linker).then(|| format!("{LINKER} is not in PATH"));
+    [
+        (compiler, "rustc-web"),
+        (source, "rust-web-src"),
+        (linker, "lld"),
+    ]
+    .into_iter()
+    .filter_map(|(problem, package)| problem.map(|problem| MissingPart { problem, package }))
+    .collect()
+}
+
+/// Returns the numbers of a version such as `1.96.0-nightly`.
+fn numbers(version: &str) -> Vec<u32> {
+    let parts = version.split(['.', '-']);
+    parts.map_while(|part| part.parse().ok()).collect()
+}
+
+fn missing_text(missing: &[MissingPart]) -> String {
+    let list = |part: fn(&MissingPart) -> &str, separator: &str| {
+        let parts: Vec<&str> = missing.iter().map(part).collect();
+        parts.join(separator)
+    };
+    format!(
+        "no compiler for {TARGET} (the toolchain lacks the target; {}); run `rustup target add \
+         {TARGET}`, or on Debian `apt-get install {}`",
+        list(|part| &part.problem, "; "),
+        list(|part| part.package, " ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_part_is_named_with_its_package() {
+        let text = |version, has_source, has_linker| {
+            missing_text(&missing_parts(version, has_source, has_linker))
+        };
+        let nothing = text(None, false, false);
+        assert!(nothing.contains("/usr/bin/rustc is missing"), "{nothing}");
+        let all = "`apt-get install rustc-web rust-web-src lld`";
+        assert!(nothing.ends_with(all), "{nothing}");
+        let old = text(Some("rustc 1.63.0\n"), true, true);
+        assert!(old.contains("has version 1.63.0, expected"), "{old}");
+        assert!(old.ends_with("`apt-get install rustc-web`"), "{old}");
+        let no_linker = text(Some("rustc 999.0.0 (built from source)\n"), true, false);
+        assert!(no_linker.contains("wasm-ld"), "{no_linker}");
+        assert!(no_linker.ends_with("`apt-get install lld`"), "{no_linker}");
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        let is_new = |version: &str| missing_parts(Some(version), true, true).is_empty();
+        assert!(is_new(&format!("rustc {MIN_VERSION}.0\n")));
+        assert!(is_new(&format!("rustc {MIN_VERSION}.1-nightly (0)\n")));
+        assert!(numbers("1.100.0") > numbers("1.95"));
+        assert!(!is_new("rustc 1.9.0\n") && !is_new("rustc odd\n"));
     }
 }
