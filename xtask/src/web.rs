@@ -4,7 +4,7 @@
 //! Role: the build of `web/` for WebAssembly, and the report of a test. The page defines the
 //! checks.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,7 +23,7 @@ mod server;
 mod toolchain;
 
 const HELP: &str = "\
-usage: cargo xtask web [--port PORT] [--out DIR] [--test] [--json]
+usage: cargo xtask web [--port PORT | --out DIR | --test [--json]]
 
 Builds the page `web/` and serves it at http://127.0.0.1:PORT/ until Ctrl-C. The page compiles all
 kernels with the browser's WebGPU, runs matrix products, a similarity, a training step and random
@@ -36,8 +36,9 @@ on that GPU's driver.
                 last line, `N passed, N failed`; exit code 1 if a check failed
   --json        with --test: print the page's whole report as one JSON object
 
-The build needs the target wasm32-unknown-unknown: `rustup target add wasm32-unknown-unknown`, or
-Debian's packages rustc-web, rust-web-src and lld.
+The build requires the target wasm32-unknown-unknown: `rustup target add wasm32-unknown-unknown`, or
+on Debian `apt-get install rustc-web rust-web-src lld`. The test requires Chromium or Chrome: on
+Debian `apt-get install chromium`.
 ";
 
 /// The library of the page, as cargo names its file.
@@ -52,61 +53,97 @@ const FILES: [(&str, &str); 4] = [
 /// Number of files that are copied from `web/`.
 const N_COPIED: usize = 2;
 
+/// The port of the server without `--port`.
+const DEFAULT_PORT: u16 = 8080;
+
+/// Use of the page after its build.
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    /// Serve the page on a port.
+    Serve(u16),
+    /// Write the page into a folder.
+    Write(PathBuf),
+    /// Test the page in a browser, and print its report as text or as JSON.
+    Test { as_json: bool },
+}
+
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let (mut port, mut out, mut test, mut as_json) = (8080_u16, None, false, false);
+    let Some(task) = parse(args)? else {
+        output::print(HELP)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let workspace = Workspace::load()?;
+    let toolchain = Toolchain::find()?;
+    let folder = page_folder(&workspace);
+    match task {
+        Task::Serve(port) => {
+            // A port that is in use is an error before the build, which takes minutes.
+            let server = PageServer::listen(port, folder.clone())?;
+            build(&workspace, &toolchain, &folder)?;
+            serve(&server)
+        }
+        Task::Write(folder) => {
+            let folder = std::path::absolute(folder)?;
+            build(&workspace, &toolchain, &folder)?;
+            output::print_line(format_args!("wrote the page to {}", folder.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Test { as_json } => {
+            let browser = browser::find()?;
+            build(&workspace, &toolchain, &folder)?;
+            Report::of(&folder, &browser)?.print(as_json)
+        }
+    }
+}
+
+/// Parses the arguments; `None` if they request help.
+fn parse(args: Vec<OsString>) -> Result<Option<Task>, lexopt::Error> {
+    let (mut port, mut out, mut test, mut as_json) = (None, None, false, false);
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(arg) = parser.next()? {
         match arg {
-            lexopt::Arg::Long("port") => {
-                let text = parser.value()?.to_string_lossy().into_owned();
-                port = text.parse().map_err(|_| -> lexopt::Error {
-                    format!("--port: {text:?} is not a number from 0 to 65535").into()
-                })?;
-            }
+            lexopt::Arg::Long("port") => port = Some(parse_port(&parser.value()?)?),
             lexopt::Arg::Long("out") => out = Some(PathBuf::from(parser.value()?)),
             lexopt::Arg::Long("test") => test = true,
             lexopt::Arg::Long("json") => as_json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
-                output::print(HELP)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            _ => return Err(arg.unexpected().into()),
+            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
+            _ => return Err(arg.unexpected()),
         }
     }
-    let workspace = Workspace::load()?;
-    let toolchain = Toolchain::find()?;
-    let folder = match &out {
-        Some(folder) => std::path::absolute(folder)?,
-        None => workspace.target.join("web").join("page"),
-    };
-    build(&workspace, &toolchain, &folder)?;
-    if out.is_some() {
-        output::print_line(format_args!("wrote the page to {}", folder.display()))?;
-        return Ok(ExitCode::SUCCESS);
+    match (out, test) {
+        (Some(_), true) => Err("--out and --test exclude each other".into()),
+        _ if as_json && !test => Err("--json requires --test".into()),
+        (None, false) => Ok(Some(Task::Serve(port.unwrap_or(DEFAULT_PORT)))),
+        _ if port.is_some() => Err("--port excludes --out and --test".into()),
+        (Some(folder), false) => Ok(Some(Task::Write(folder))),
+        (None, true) => Ok(Some(Task::Test { as_json })),
     }
-    if test {
-        let browser = browser::find()?;
-        let report = Report::of(&folder, &browser)?;
-        if as_json {
-            output::print_line(&report.0)?;
-        } else {
-            output::print_line(report.summary())?;
-        }
-        return Ok(match report.failure() {
-            None => ExitCode::SUCCESS,
-            Some(failure) => {
-                eprintln!("{failure}");
-                ExitCode::FAILURE
-            }
-        });
-    }
-    let server = PageServer::listen(port, folder)?;
-    let address = server.address();
-    output::print_line(format_args!("serving the page at {address} (Ctrl-C ends)"))?;
-    bail!(
-        "the server does not accept connections any more ({})",
-        server.serve()
-    )
+}
+
+fn parse_port(value: &OsStr) -> Result<u16, lexopt::Error> {
+    let text = value.to_string_lossy();
+    text.parse().map_err(|_| {
+        format!(
+            "--port: invalid number ({text:?}; expected 0 to {})",
+            u16::MAX
+        )
+        .into()
+    })
+}
+
+/// Returns the folder of the page for the server and for tests.
+fn page_folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("web").join("page")
+}
+
+/// Serves the page until the process is ended or the server fails.
+fn serve(server: &PageServer) -> Result<ExitCode> {
+    output::print_line(format_args!(
+        "serving the page at {} (Ctrl-C ends)",
+        server.address()
+    ))?;
+    let error = server.serve();
+    bail!("server: no more connections ({error})")
 }
 
 /// Builds the page and tests it in a browser, for `verify`. Returns the reason if tools are
@@ -120,7 +157,7 @@ pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
             return Ok(Err(missing.join("; ")));
         }
     };
-    let folder = workspace.target.join("web").join("page");
+    let folder = page_folder(workspace);
     build(workspace, &toolchain, &folder)?;
     Report::of(&folder, &browser).map(Ok)
 }
@@ -158,7 +195,12 @@ fn succeed(command: &mut Command) -> Result<()> {
     bar.finish_and_clear();
     let finished = finished?;
     if !finished.status.success() {
-        bail!("could not build the page\n{}", finished.err.trim_end());
+        bail!(
+            "build: {} failed ({})\n{}",
+            process::name(command),
+            finished.status,
+            finished.err.trim_end()
+        );
     }
     Ok(())
 }
@@ -170,8 +212,24 @@ impl Report {
     /// Opens the page in a headless browser and waits for its report.
     fn of(folder: &Path, browser: &Path) -> Result<Self> {
         let report = browser::report(folder, browser)?;
-        let report = serde_json::from_str(&report).context("the page's report is not JSON")?;
+        let report = serde_json::from_str(&report).context("report: invalid JSON")?;
         Ok(Self(report))
+    }
+
+    /// Prints the report, or its last line; the failed checks go to stderr.
+    fn print(&self, as_json: bool) -> Result<ExitCode> {
+        if as_json {
+            output::print_line(&self.0)?;
+        } else {
+            output::print_line(self.summary())?;
+        }
+        Ok(match self.failure() {
+            None => ExitCode::SUCCESS,
+            Some(failure) => {
+                eprintln!("{failure}");
+                ExitCode::FAILURE
+            }
+        })
     }
 
     /// Returns the last line: `N passed, N failed`.
@@ -203,6 +261,29 @@ mod tests {
     fn report(passed: u64, failures: &[&str], state: &str) -> Report {
         let failed = failures.len();
         Report(json!({"passed": passed, "failed": failed, "failures": failures, "state": state}))
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_wrong_use() {
+        let parsed = |line: &str| parse(line.split(' ').map(OsString::from).collect());
+        let task = |line: &str| parsed(line).unwrap().unwrap();
+        assert_eq!(task("--port 0"), Task::Serve(0));
+        assert_eq!(task("--out x"), Task::Write("x".into()));
+        assert_eq!(task("--test"), Task::Test { as_json: false });
+        assert_eq!(task("--json --test"), Task::Test { as_json: true });
+        assert_eq!(parse(vec![]).unwrap(), Some(Task::Serve(DEFAULT_PORT)));
+        assert_eq!(parsed("--test --help").unwrap(), None);
+        for wrong in [
+            "--out x --test",
+            "--json",
+            "--json --out x",
+            "--port 1 --test",
+            "--port 1 --out x",
+            "--port 65536",
+            "page",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn find() -> Result<PathBuf> {
     process::find_in_path(&BROWSERS).with_context(|| {
         let expected = BROWSERS.join(" or ");
         format!(
-            "no browser in PATH (expected {expected}); on Debian, run `apt-get install chromium`"
+            "browser: not found in PATH (expected {expected}); on Debian, run `apt-get install chromium`"
         )
     })
 }
@@ -44,7 +44,7 @@ pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
     let server = PageServer::listen(0, folder.to_owned())?;
     // Dropped after the browser, which writes into the folder.
     let profile = TemporaryFolder::create(&env::temp_dir(), "xtask-web")
-        .context("could not create a profile for the browser")?;
+        .context("browser: could not create a profile")?;
     let mut command = Command::new(browser);
     command
         .args(["--headless", "--no-first-run", "--disable-sync"])

@@ -36,7 +36,7 @@ impl PageServer {
     /// Listens on a port; the system chooses a free port instead of port 0.
     pub(super) fn listen(port: u16, folder: PathBuf) -> Result<Self> {
         let server = Server::http(("127.0.0.1", port))
-            .map_err(|error| anyhow!("could not listen on port {port} ({error})"))?;
+            .map_err(|error| anyhow!("server: could not listen on port {port} ({error})"))?;
         Ok(Self { server, folder })
     }
 
@@ -73,7 +73,7 @@ impl PageServer {
         };
         let (response, report) = answer.unwrap_or_else(|Rejection { status, why }| {
             let url = printable(request.url());
-            eprintln!("web: could not answer {} {url}: {why}", request.method());
+            eprintln!("error: web: {} {url}: {why}", request.method());
             (Response::empty(status).boxed(), None)
         });
         // A browser that has closed the connection needs no answer.
@@ -92,7 +92,10 @@ impl PageServer {
         };
         let body = fs::read(self.folder.join(file)).map_err(|error| Rejection {
             status: 500,
-            why: format!("{}: {error}", self.folder.join(file).display()),
+            why: format!(
+                "could not read {} ({error})",
+                self.folder.join(file).display()
+            ),
         })?;
         let kind = Header::from_bytes("Content-Type", *kind)
             .expect("the types of the files are valid headers");
@@ -110,10 +113,10 @@ fn read_report(request: &mut Request) -> Result<String, Rejection> {
         // One byte more shows that the body is too large.
         .take(MAX_REPORT_BYTES as u64 + 1)
         .read_to_end(&mut body)
-        .map_err(|error| rejection(400, error.to_string()))?;
+        .map_err(|error| rejection(400, format!("could not read the body ({error})")))?;
     let n_bytes = body.len();
     if n_bytes > MAX_REPORT_BYTES {
-        let why = format!("the body is too large (limit {MAX_REPORT_BYTES} bytes)");
+        let why = format!("the body is too large (more than {MAX_REPORT_BYTES} bytes)");
         return Err(rejection(413, why));
     }
     if let Some(expected) = expected.filter(|expected| *expected != n_bytes) {
