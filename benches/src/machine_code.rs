@@ -5,7 +5,9 @@
 //! reads the variable when it starts, so the program starts itself again with the variable. The
 //! kernels are those that a device of this GPU would run: limits and tile sizes come from the
 //! adapter that RADV then describes. `testdata/machine_code.txt` is the table of all kernels on one
-//! GPU; a test compares it, so that a change that makes a kernel worse is seen in review.
+//! GPU; a test compares it, so that a change that makes a kernel worse is seen in review. The table
+//! also contains a predicted time ([`isa::prediction`]), to be compared with the first measurement
+//! on this GPU.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,11 +17,14 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, bail};
 use gpu_wgsl::{Adapter, adapters};
 use harness::workload::Task;
-use isa::loops::{Loop, main_loop};
+use isa::loops::main_loop;
+use isa::prediction::{self, Gpu, Work, predict};
 use isa::{Code, Compiler};
 use serde::Serialize;
 use shaders::Kernel;
-use tensor_core::plan::Plan;
+use tensor_core::ir::{LoopNest, Value};
+use tensor_core::op::{Binary, Reduce};
+use tensor_core::plan::{Plan, Step};
 use tool_io::output;
 
 use crate::workloads;
@@ -36,6 +41,15 @@ const INSTALLED: [&str; 2] = [
     "/usr/share/vulkan/icd.d/radeon_icd.json",
 ];
 
+/// A kernel to compile.
+struct Listed {
+    /// The workload or the family of the kernel.
+    source: String,
+    kernel: Kernel,
+    /// The work of a dispatch; `None` for fixed kernels and for steps of several dispatches.
+    work: Option<Work>,
+}
+
 /// A kernel with its code.
 #[derive(Serialize)]
 struct Row {
@@ -51,6 +65,9 @@ struct Row {
     loop_instructions: u32,
     loop_multiply_adds: u32,
     loop_workgroup_bytes: u32,
+    /// Predicted time in seconds, and the resource that limits the kernel.
+    predicted_s: Option<f64>,
+    limit: Option<&'static str>,
     assembly: String,
 }
 
@@ -69,12 +86,15 @@ pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<(
         .with_context(|| format!("RADV does not know the GPU {family:?}"))?;
     let compiler = Compiler::open()?;
     let kernels = kernels(pattern, table, adapter)?;
+    let gpu = [Gpu::RX_7900_XTX]
+        .into_iter()
+        .find(|gpu| gpu.family == family);
     if !as_json {
         output::print_line(format_args!("{}, {}", compiler.name(), adapter.driver))?;
         output::print_line(HEADER)?;
     }
-    for (source, kernel) in kernels {
-        let row = row(&compiler, source, &kernel)?;
+    for kernel in kernels {
+        let row = row(&compiler, kernel, gpu)?;
         if as_json {
             output::print_line(serde_json::to_string(&row)?)?;
             continue;
@@ -108,12 +128,16 @@ fn start_again(family: &str) -> Result<()> {
 
 /// Returns the kernels of the first workload that matches, or of all for a table, with their
 /// sources. Each kernel is listed once.
-fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<(String, Kernel)>> {
+fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<Listed>> {
     let mut kernels = Vec::new();
     let mut seen = BTreeSet::new();
     let fixed = shaders::layout::ALL.iter();
     for kernel in fixed.filter(|kernel| kernel.name.contains(pattern)) {
-        kernels.push(("fixed".to_owned(), (*kernel).clone()));
+        kernels.push(Listed {
+            source: "fixed".to_owned(),
+            kernel: (*kernel).clone(),
+            work: None,
+        });
     }
     let tasks = workloads::all(true, &Rc::default());
     for task in &tasks {
@@ -125,13 +149,24 @@ fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<(String, K
             continue;
         };
         let (plan, _) = Plan::new(&[&program], &gpu_wgsl::target(adapter))?;
-        for step in gpu_wgsl::explain(&plan, adapter) {
-            if step.name == "host" || !seen.insert(step.wgsl.clone()) {
+        let explained = gpu_wgsl::explain(&plan, adapter);
+        for kernel in &explained {
+            if kernel.name == "host" || !seen.insert(kernel.wgsl.clone()) {
                 continue;
             }
-            let kernel = shaders::reflect(&step.name, &step.wgsl);
-            let kernel = kernel.map_err(anyhow::Error::msg)?;
-            kernels.push((source.clone(), kernel));
+            let is_alone = explained
+                .iter()
+                .filter(|other| other.step == kernel.step)
+                .count()
+                == 1;
+            let step = &plan.steps[kernel.step];
+            let work = is_alone.then(|| work(&plan, step, kernel.workgroups));
+            let kernel = shaders::reflect(&kernel.name, &kernel.wgsl);
+            kernels.push(Listed {
+                source: source.clone(),
+                kernel: kernel.map_err(anyhow::Error::msg)?,
+                work,
+            });
         }
     }
     if kernels.is_empty() {
@@ -140,7 +175,34 @@ fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<(String, K
     Ok(kernels)
 }
 
-fn row(compiler: &Compiler, source: String, kernel: &Kernel) -> Result<Row> {
+/// Returns the work of a step that a single dispatch computes.
+fn work(plan: &Plan, step: &Step, workgroups: u64) -> Work {
+    let written = plan.buffers[step.output.0].bytes();
+    Work {
+        workgroups: workgroups as f64,
+        multiply_adds: multiply_adds(&step.nest),
+        bytes: (plan.bytes_read(step) + written) as f64,
+    }
+}
+
+/// Returns the number of multiply-adds of a nest: the terms of its sums of products.
+fn multiply_adds(nest: &LoopNest) -> f64 {
+    let is_product = |value: &&Value| match value {
+        Value::Reduced(Reduce::Sum, term) => {
+            matches!(nest.values[term.0], Value::Binary(Binary::Mul, ..))
+        }
+        _ => false,
+    };
+    let n_sums = nest.values.iter().filter(is_product).count();
+    n_sums as f64 * nest.output_len() as f64 * nest.reduce_len() as f64
+}
+
+fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
+    let Listed {
+        source,
+        kernel,
+        work,
+    } = listed;
     let n_buffers = u32::try_from(kernel.bindings.len())?;
     let spirv = gpu_wgsl::spirv(&kernel.source)?;
     #[expect(
@@ -153,11 +215,17 @@ fn row(compiler: &Compiler, source: String, kernel: &Kernel) -> Result<Row> {
     let code: Code = code.with_context(|| kernel.name.to_string())?;
     let of = |name: &str| code.statistic(name).unwrap_or(f64::NAN);
     let main = main_loop(&code.assembly).unwrap_or_default();
-    let Loop {
-        instructions: loop_instructions,
-        multiply_adds: loop_multiply_adds,
-        workgroup_bytes: loop_workgroup_bytes,
-    } = main;
+    let counts = prediction::Kernel {
+        main,
+        invocations: kernel.workgroup_size.into_iter().map(f64::from).product(),
+        vector_registers: of("VGPRs"),
+        workgroup_bytes: of("LDS size"),
+        latency_ratio: of("Latency") / of("Inverse Throughput"),
+    };
+    let predicted = gpu
+        .zip(work)
+        .filter(|(_, work)| is_predictable(&counts, work));
+    let predicted = predicted.map(|(gpu, work)| predict(&gpu, &counts, &work));
     Ok(Row {
         source,
         kernel: kernel.name.to_string(),
@@ -167,15 +235,24 @@ fn row(compiler: &Compiler, source: String, kernel: &Kernel) -> Result<Row> {
         workgroup_bytes: of("LDS size"),
         waves: of("Subgroups per SIMD"),
         instructions: of("Instructions"),
-        loop_instructions,
-        loop_multiply_adds,
-        loop_workgroup_bytes,
+        loop_instructions: main.instructions,
+        loop_multiply_adds: main.multiply_adds,
+        loop_workgroup_bytes: main.workgroup_bytes,
+        predicted_s: predicted.map(|(time, _)| time),
+        limit: predicted.map(|(_, limit)| limit.name()),
         assembly: code.assembly,
     })
 }
 
+/// Returns whether the counts determine the time of a kernel: it is a sum of products whose main
+/// loop multiplies and adds, or it has no loop.
+fn is_predictable(counts: &prediction::Kernel, work: &Work) -> bool {
+    let is_product = work.multiply_adds > 0.0 && counts.main.multiply_adds > 0;
+    is_product || counts.main.instructions == 0
+}
+
 const HEADER: &str = "\
-VGPRs spills scratch    LDS waves instructions |  loop multiply-adds  share LDS bytes per multiply-add | kernel";
+VGPRs spills scratch    LDS waves instructions |  loop multiply-adds  share LDS bytes per multiply-add | predicted us limit            | kernel";
 
 impl Row {
     /// Returns the row as a line of the table.
@@ -191,8 +268,11 @@ impl Row {
                 100.0 * f64::from(n) / f64::from(self.loop_instructions)
             ),
         };
+        let predicted = self.predicted_s;
+        let predicted =
+            predicted.map_or_else(|| "-".to_owned(), |time| format!("{:.1}", 1e6 * time));
         format!(
-            "{:>5} {:>6} {:>7} {:>6} {:>5} {:>12} | {:>5} {:>13} {share:>6} {:>26} | {} {}",
+            "{:>5} {:>6} {:>7} {:>6} {:>5} {:>12} | {:>5} {:>13} {share:>6} {:>26} | {predicted:>12} {:<16} | {} {}",
             self.vector_registers,
             self.spilled_registers,
             self.scratch_bytes,
@@ -202,6 +282,7 @@ impl Row {
             self.loop_instructions,
             self.loop_multiply_adds,
             per_multiply_add(self.loop_workgroup_bytes),
+            self.limit.unwrap_or("-"),
             self.source,
             self.kernel,
         )

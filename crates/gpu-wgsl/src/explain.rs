@@ -1,20 +1,18 @@
 //! Source text of the kernels of a plan, for inspection.
 //!
 //! Role: the level below [`Plan::explain`]. For each step: the WGSL that is compiled for this
-//! device, and the SPIR-V that a Vulkan driver receives.
+//! device.
 
 use std::sync::Arc;
 
-use naga::back::spv;
-use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use tensor_core::ir::LoopNest;
 use tensor_core::plan::Plan;
 
+use crate::Gpu;
 use crate::adapter::Adapter;
 use crate::executor::Route;
 use crate::limits::KernelLimits;
 use crate::nest::{self, Division};
-use crate::{Error, Gpu, Result};
 
 /// A kernel of a step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +23,8 @@ pub struct StepExplanation {
     pub name: String,
     /// WGSL text. For a step that runs on the host: a comment with the reason.
     pub wgsl: String,
+    /// Number of workgroups of a dispatch; 0 for a step that runs on the host.
+    pub workgroups: u64,
 }
 
 impl Gpu {
@@ -62,10 +62,10 @@ pub fn explain(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
 }
 
 /// The kernels of plans under the limits of a device.
-struct Texts<'l>(&'l KernelLimits);
+pub(crate) struct Texts<'l>(pub(crate) &'l KernelLimits);
 
 impl Texts<'_> {
-    fn of_plan(&self, plan: &Plan) -> Vec<StepExplanation> {
+    pub(crate) fn of_plan(&self, plan: &Plan) -> Vec<StepExplanation> {
         let mut kernels = Vec::new();
         for (number, step) in plan.steps.iter().enumerate() {
             let lens: Vec<usize> = step
@@ -87,11 +87,13 @@ impl Texts<'_> {
     ) {
         let kernel = |nest: &LoopNest, window: Option<usize>| {
             let (form, _) = nest::split(nest);
-            let emitted = nest::emit(&form, &nest::schedule(nest, self.0), window);
+            let schedule = nest::schedule(nest, self.0);
+            let emitted = nest::emit(&form, &schedule, window);
             StepExplanation {
                 step,
                 name: emitted.name,
                 wgsl: emitted.source,
+                workgroups: schedule.n_groups(nest),
             }
         };
         if nest.output_len() == 0 {
@@ -102,6 +104,7 @@ impl Texts<'_> {
                 step,
                 name: "host".to_owned(),
                 wgsl: format!("// runs on the host: {why}\n"),
+                workgroups: 0,
             }),
             Ok(Division::Whole) => to.push(kernel(nest, None)),
             Ok(Division::Windows(windows)) => {
@@ -122,33 +125,4 @@ impl Texts<'_> {
             }
         }
     }
-}
-
-/// Compiles WGSL to SPIR-V words, with the options of wgpu on a current Vulkan driver: positions in
-/// workgroup memory are limited to its size, loops have counters that end them, and the driver
-/// checks the bounds of buffers and clears workgroup memory.
-///
-/// # Errors
-/// [`Error::Shader`] with the compiler's message and the source line.
-pub fn spirv(wgsl: &str) -> Result<Vec<u32>> {
-    let refused = |message: String| Error::Shader {
-        kernel: "spirv".to_owned(),
-        message,
-    };
-    let module = naga::front::wgsl::parse_str(wgsl);
-    let module = module.map_err(|error| refused(error.emit_to_string(wgsl)))?;
-    let flags = naga::valid::ValidationFlags::all();
-    let mut validator = naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
-    let info = validator.validate(&module);
-    let info = info.map_err(|error| refused(error.emit_to_string(wgsl)))?;
-    let options = spv::Options {
-        bounds_check_policies: BoundsCheckPolicies {
-            index: BoundsCheckPolicy::Restrict,
-            ..BoundsCheckPolicies::default()
-        },
-        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::Native,
-        force_loop_bounding: true,
-        ..spv::Options::default()
-    };
-    spv::write_vec(&module, &info, &options, None).map_err(|error| refused(error.to_string()))
 }

@@ -6,7 +6,7 @@
 //! AMD's GPUs can be read on any Linux machine.
 //! Method: [`Compiler`] opens a device and queries each pipeline by
 //! `VK_KHR_pipeline_executable_properties`. [`loops`] finds the innermost loop in the assembly and
-//! counts its instructions.
+//! counts its instructions. [`prediction`] predicts the kernel's time from these counts.
 //!
 //! # Examples
 //! ```no_run
@@ -21,6 +21,7 @@
 mod driver;
 mod executable;
 pub mod loops;
+pub mod prediction;
 
 pub use driver::Compiler;
 

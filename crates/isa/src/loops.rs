@@ -16,6 +16,8 @@ const BYTE: u32 = 8;
 pub struct Loop {
     /// Number of instructions.
     pub instructions: u32,
+    /// Number of vector instructions. A dual instruction counts once.
+    pub vector: u32,
     /// Number of multiply-adds of an invocation. A dual instruction may contain two.
     pub multiply_adds: u32,
     /// Bytes that an invocation reads from workgroup memory.
@@ -25,6 +27,7 @@ pub struct Loop {
 impl AddAssign for Loop {
     fn add_assign(&mut self, other: Self) {
         self.instructions += other.instructions;
+        self.vector += other.vector;
         self.multiply_adds += other.multiply_adds;
         self.workgroup_bytes += other.workgroup_bytes;
     }
@@ -96,6 +99,7 @@ fn instruction(line: &str) -> Loop {
     };
     Loop {
         instructions: 1,
+        vector: u32::from(name.starts_with("v_")),
         multiply_adds: text.split("::").map(multiplies).sum(),
         workgroup_bytes: workgroup_bytes(name),
     }
@@ -145,6 +149,7 @@ BB4:
 ";
         let expected = Loop {
             instructions: 4,
+            vector: 1,
             multiply_adds: 2,
             workgroup_bytes: 24,
         };

@@ -92,8 +92,8 @@ impl Block {
         const MAX_VALUES: usize = 32;
         /// Maximum number of statements per term in one invocation.
         const MAX_STATEMENTS: u32 = 512;
-        /// Maximum number of values per element and term for class `Large`. A nest with more values
-        /// uses the smaller tiles of class `Square`.
+        /// Maximum number of values per element and term for class `Large`. A nest with more values,
+        /// or with several accumulators per element, uses the smaller tiles of class `Square`.
         const PLAIN: usize = 1;
         let is_gather = |value: &Value| value.checked_index().is_some();
         if nest.output_len() < limits.least_outputs
@@ -113,10 +113,11 @@ impl Block {
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
+        let is_reduction = |value: &Value| matches!(value, Value::Reduced(..));
+        let n_reductions = nest.values.iter().filter(|value| is_reduction(value));
+        let is_plain = n_both <= PLAIN && n_reductions.count() == 1 && bits(nest.dtype()).is_none();
         let class = match shape_class(counts, batch, limits)? {
-            ShapeClass::Large if n_both > PLAIN || bits(nest.dtype()).is_some() => {
-                ShapeClass::Square
-            }
+            ShapeClass::Large if !is_plain => ShapeClass::Square,
             class => class,
         };
         // The sizes of the table first, then the default sizes if those do not fit the device.

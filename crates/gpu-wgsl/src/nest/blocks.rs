@@ -70,12 +70,14 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let (nest, tile) = (self.to.nest, &self.block.tile);
         for side in 0..2 {
             for &id in &self.roles.staged[side] {
-                let (vector, len) = (
-                    self.vector_of(side, id),
-                    tile.block_inner * tile.stride(side),
-                );
-                self.to
-                    .line(format!("var<workgroup> wg_v{id}: array<{vector}, {len}>;"));
+                // An array per term rather than one long array: the compiler limits each index to
+                // its array, and reads of several terms share the limited index of the second
+                // array.
+                let (vector, stride) = (self.vector_of(side, id), tile.stride(side));
+                let terms = tile.block_inner;
+                self.to.line(format!(
+                    "var<workgroup> wg_v{id}: array<array<{vector}, {stride}>, {terms}>;"
+                ));
             }
         }
         if let Some(cells) = self.block.cells(nest) {
@@ -225,6 +227,10 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     /// Writes the loop over stages of `block_inner` terms.
+    ///
+    /// The values of the next stage are not read in advance. AMD's compiler moves such reads behind
+    /// the arithmetic, because the buffers are read-only, and the variables for the values cost 24
+    /// registers with tiles of 8 × 8.
     fn stages(&mut self) {
         let (terms, inner) = (self.terms(), self.block.tile.block_inner as usize);
         self.to.open(format!(
@@ -292,9 +298,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                     [one] => one.clone(),
                     _ => format!("{}({})", self.vector_of(side, id), elements.join(", ")),
                 };
-                let stride = tile.stride(side);
-                self.to
-                    .line(format!("wg_v{id}[term * {stride}u + group] = {value};"));
+                self.to.line(format!("wg_v{id}[term][group] = {value};"));
             }
             self.to.close();
         }
@@ -398,8 +402,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     /// Reads a staged value for each row, or each column, of the invocation's tile.
     fn unstage(&mut self, side: usize, id: usize, term: u32) {
         let tile = self.block.tile;
-        let (vector, stride) = (tile.vector(side), tile.stride(side));
-        let [_, width] = tile.threads();
+        let (vector, [_, width]) = (tile.vector(side), tile.threads());
         for group in 0..tile.thread()[side] / vector {
             // Rows of an invocation are adjacent vectors; its column vectors are `width` vectors
             // apart.
@@ -407,13 +410,9 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                 0 => plus(&times("thread_row", tile.thread_rows / vector), group),
                 _ => plus("thread_col", group * width),
             };
-            let row = match term {
-                0 => "term".to_owned(),
-                _ => format!("({})", plus("term", term)),
-            };
+            let row = plus("term", term);
             let name = format!("s{id}_{}_{group}", SIDES[side]);
-            self.to
-                .line(format!("let {name} = wg_v{id}[{row} * {stride}u + {at}];"));
+            self.to.line(format!("let {name} = wg_v{id}[{row}][{at}];"));
             for lane in 0..vector {
                 let element = group * vector + lane;
                 let lane = match vector {

@@ -75,11 +75,10 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
         sizes(&output.shape),
         sizes(&nest.domain),
     )?;
-    let lens = step.inputs.iter().map(|input| plan.buffers[input.0].len());
     writeln!(
         f,
         "  reads {}, writes {}, operations {}",
-        bytes(bytes_read(nest, lens)),
+        bytes(plan.bytes_read(step)),
         bytes(output.bytes()),
         Scaled(nest.operations()),
     )?;
@@ -136,6 +135,16 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
         Ok(())
     } else {
         writeln!(f, "  from {}", lines.join(", "))
+    }
+}
+
+impl Plan {
+    /// Returns the bytes that a step of this plan reads. Each element counts once per value that
+    /// reads the element.
+    #[must_use]
+    pub fn bytes_read(&self, step: &Step) -> usize {
+        let lens = step.inputs.iter().map(|input| self.buffers[input.0].len());
+        bytes_read(&step.nest, lens)
     }
 }
 
