@@ -26,7 +26,7 @@ fn matrix_game_value(
     // Indices past the last action are clamped to the last action; their results are not written.
     let actions = min(first + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.actions - 1u));
     let places = actions * params.others;
-    var sums = vec4<f32>();
+    var sums = vec4<f32>(0.0);
     for (var other = lid.y; other < params.others; other += GROUP_SUM_LANES) {
         let own = places + other;
         let line = vec4<f32>(payoffs[own.x], payoffs[own.y], payoffs[own.z], payoffs[own.w]);

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
 use benches::{machine_code, workloads};
-use gpu_wgsl::{Gpu, Select, StepExplanation};
+use gpu_wgsl::{Gpu, Language, Select, StepExplanation};
 use harness::workload::Task;
 use rspirv::binary::Disassemble as _;
 use serde::Serialize;
@@ -24,8 +24,9 @@ usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
 
   WORKLOAD        part of a `name/size` as printed by `bench --list`; the first match is shown
                   (default: similarity-all)
-  --emit LEVEL    plan: the steps as loops; wgsl: the kernels of each step; spirv: the kernels as
-                  passed to a Vulkan driver (default: plan)
+  --emit LEVEL    plan: the steps as loops; wgsl: the kernels of each step; spirv, glsl, hlsl, msl:
+                  the kernels as passed to drivers of Vulkan, OpenGL, Direct3D, Metal (default:
+                  plan)
   --adapter NAME  use the adapter whose name contains NAME (default: the best one)
   --isa FAMILY    compile the kernels for AMD GPUs of FAMILY (such as navi31, gfx1030, vega10) with
                   Mesa's driver RADV, without such a GPU, and show registers, spills, waves,
@@ -40,6 +41,7 @@ enum Level {
     Plan,
     Wgsl,
     Spirv,
+    Text(Language),
 }
 
 struct Arguments {
@@ -116,6 +118,9 @@ fn arguments() -> Result<Option<Arguments>> {
                     "plan" => Level::Plan,
                     "wgsl" => Level::Wgsl,
                     "spirv" => Level::Spirv,
+                    "glsl" => Level::Text(Language::Glsl),
+                    "hlsl" => Level::Text(Language::Hlsl),
+                    "msl" => Level::Text(Language::Msl),
                     other => bail!("--emit: unknown level {other:?}"),
                 }
             }
@@ -161,6 +166,7 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
                     .context("naga produced invalid SPIR-V")?
                     .disassemble()
             }
+            Level::Text(language) => gpu_wgsl::translate(&kernel.wgsl, language)?,
             Level::Plan | Level::Wgsl => kernel.wgsl,
         };
         Ok(Shown {

@@ -68,6 +68,7 @@ mod limits;
 mod nest;
 mod pool;
 mod tiles;
+mod translation;
 pub mod tuning;
 
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
@@ -76,7 +77,10 @@ pub use device::foreign::*;
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
 pub use executor::{FallbackReason, target};
-pub use explain::{StepExplanation, explain, spirv};
+pub use explain::{StepExplanation, explain};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use pool::PoolCounters;
 pub use tiles::{ShapeClass, Tile};
+pub use translation::spirv;
+#[cfg(feature = "translation")]
+pub use translation::{Language, translate};

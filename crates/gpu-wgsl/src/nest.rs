@@ -98,7 +98,7 @@ fn contiguous(shape: &[usize]) -> IndexMap {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use naga::TypeInner;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     use tensor_core::plan::{Plan, Target};
@@ -120,7 +120,7 @@ mod tests {
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
     }
 
-    pub(super) fn schedule_limits() -> KernelLimits {
+    pub(crate) fn schedule_limits() -> KernelLimits {
         KernelLimits {
             binding: Binding {
                 bytes: 1 << 27,

@@ -180,6 +180,34 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
     Ok(tally)
 }
 
+/// Plans small random programs for a target, to inspect what an executor makes of the plans.
+///
+/// # Errors
+/// An error of a program's plan, or of the generator.
+pub fn plans(target: &Target, n_programs: u32, seed: u64) -> Result<Vec<Plan>, String> {
+    let plan = |program: Result<RandomProgram, String>| {
+        let tensors = program?.tensors();
+        let asked: Vec<&Tensor> = tensors.iter().collect();
+        let planned = Plan::new(&asked, target).map_err(|error| error.to_string());
+        planned.map(|(plan, _)| plan)
+    };
+    small_programs(n_programs, seed).map(plan).collect()
+}
+
+/// Generates small random programs that depend on the seed only.
+fn small_programs(
+    n_programs: u32,
+    seed: u64,
+) -> impl Iterator<Item = Result<RandomProgram, String>> {
+    let mut runner = runner(Config::default(), seed);
+    let programs = programs();
+    (0..n_programs).map(move |_| {
+        let tree = programs.new_tree(&mut runner);
+        let tree = tree.map_err(|why| format!("the generator gave up: {why}"))?;
+        Ok(tree.current())
+    })
+}
+
 /// Generates small random programs, runs them without blocking the thread, and compares the results
 /// with the oracle. Use it in a browser, whose main thread must not block.
 ///
@@ -190,11 +218,10 @@ pub async fn compare_on_async(
     n_programs: u32,
     seed: u64,
 ) -> Result<Tally, String> {
-    let (mut tally, mut runner) = (Tally::default(), runner(Config::default(), seed));
-    for number in 0..n_programs {
-        let tree = programs().new_tree(&mut runner);
-        let program = tree.map_err(|why| format!("gave up: {why}"))?.current();
+    let mut tally = Tally::default();
+    for (number, program) in small_programs(n_programs, seed).enumerate() {
         let failed = |what: String| format!("PROGRAM_SEED={seed}, number {number}: {what}");
+        let program = program.map_err(failed)?;
         let tensors = program.tensors();
         let expected = expected(&tensors, executor.accuracy(), &mut tally);
         let asked: Vec<&Tensor> = tensors.iter().collect();

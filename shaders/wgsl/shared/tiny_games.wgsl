@@ -34,7 +34,7 @@ fn tiny_games_column(col: u32, game: u32) -> vec4<f32> {
 // state of the last dispatch.
 fn tiny_games_player(before: u32, n: u32, game: u32) -> TinyGamesPlayer {
     let is_there = vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(n);
-    let equal = narrowed(select(vec4<f32>(), vec4<f32>(1.0 / f32(n)), is_there));
+    let equal = narrowed(select(vec4<f32>(0.0), vec4<f32>(1.0 / f32(n)), is_there));
     var player = TinyGamesPlayer(equal, Actions(), Actions(), equal);
     if (params.done > 0u) {
         for (var i = 0u; i < n; i += 1u) {

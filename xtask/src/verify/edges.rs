@@ -70,7 +70,7 @@ const RULES: [Rule; 16] = [
         may: Uses::Only(&["tensor-core", "shaders"]),
         optional: &["tool-io"],
         never: &[],
-        modules: "adapter error tiles limits grid pool device check nest executor explain tuning",
+        modules: "adapter error tiles limits grid pool device check nest executor explain translation tuning",
     },
     Rule {
         name: "distributions",
@@ -118,7 +118,7 @@ const RULES: [Rule; 16] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu"],
-        modules: "executable driver loops",
+        modules: "executable driver loops prediction",
     },
     Rule {
         name: "harness",
