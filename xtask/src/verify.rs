@@ -37,9 +37,9 @@ Runs every check and prints a last line `N passed, N failed, N skipped`. The exi
 not 0 if a check failed. Two environment variables turn skips into failures:
 
   REQUIRE_GPU=1     a kernel test that finds no adapter fails
-  REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium or the
-                    target wasm32-unknown-unknown is missing; a driver that is not offered for this
-                    system is still a skip
+  REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium, the
+                    target wasm32-unknown-unknown, spirv-val or glslangValidator is missing; a
+                    driver that is not offered for this system is still a skip
 
   --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
                    known after a build, are searched if no other check matches (the prefixes `test/`

@@ -24,6 +24,9 @@ use tensor_core::{HostData, Tensor};
 /// Environment variable that makes a missing adapter a failure instead of a skip, if its value is
 /// `1`.
 pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
+/// Environment variable that makes a missing optional tool, such as a compiler or a validator, a
+/// failure instead of a skip, if its value is `1`.
+pub const REQUIRE_TOOLS: &str = "REQUIRE_TOOLS";
 /// Environment variable with parts of driver names, separated by colons. An adapter with each part
 /// in its driver's name must exist, because a Vulkan loader ignores a driver that it cannot load.
 pub const REQUIRE_ADAPTERS: &str = "REQUIRE_ADAPTERS";
@@ -287,6 +290,16 @@ pub fn skip(why: &str) {
     );
     // The test harness captures the output of `eprintln!`, but not direct writes to the stream.
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Reports that the running test is skipped because an optional tool is missing, as [`skip`] does.
+///
+/// # Panics
+/// If [`REQUIRE_TOOLS`] is `1`.
+pub fn skip_without_tool(why: &str) {
+    let required = std::env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1");
+    assert!(!required, "{REQUIRE_TOOLS}=1: {why}");
+    skip(why);
 }
 
 /// Runs the plan of some tensors on a device, step by step, compares every step with the oracle,

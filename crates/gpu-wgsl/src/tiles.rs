@@ -235,9 +235,9 @@ impl ShapeClass {
     }
 }
 
-/// Returns the default sizes of a class. Those of `Large` and `Square` were the fastest on an NVIDIA
-/// H200. On AMD's RDNA 3, multiply-adds are 85 % and 82 % of the instructions of their main loops
-/// (`benches/testdata/machine_code.txt`).
+/// Returns the default sizes of a class. Those of `Large` and `Square` were the fastest on an
+/// NVIDIA H200. On AMD's RDNA 3, multiply-adds are 85 % and 82 % of the instructions of their main
+/// loops (`benches/testdata/machine_code.txt`).
 pub(crate) fn default(class: ShapeClass) -> Tile {
     let [block_rows, block_cols, thread_rows, thread_cols] = match class {
         ShapeClass::Large => [128, 64, 8, 8],

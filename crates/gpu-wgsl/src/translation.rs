@@ -182,7 +182,7 @@ mod tests {
     use tensor_core::random_programs;
 
     use super::*;
-    use crate::check::skip;
+    use crate::check::skip_without_tool;
     use crate::explain::Texts;
     use crate::nest::tests::schedule_limits;
 
@@ -282,7 +282,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         for tool in &TOOLS {
             match tool.check(&folder) {
-                None => skip(&format!(
+                None => skip_without_tool(&format!(
                     "{} is not installed (Debian: `apt-get install {}`)",
                     tool.name, tool.package
                 )),
@@ -300,7 +300,7 @@ mod tests {
         let refused = TOOLS[1].refused("main", &file);
         fs::remove_file(&file).unwrap();
         match refused {
-            None => skip("glslangValidator is not installed"),
+            None => skip_without_tool("glslangValidator is not installed"),
             Some(refused) => {
                 let output = refused.unwrap();
                 assert!(output.contains("3: 'undeclared'"), "{output}");

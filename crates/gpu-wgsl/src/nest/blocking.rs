@@ -92,8 +92,8 @@ impl Block {
         const MAX_VALUES: usize = 32;
         /// Maximum number of statements per term in one invocation.
         const MAX_STATEMENTS: u32 = 512;
-        /// Maximum number of values per element and term for class `Large`. A nest with more values,
-        /// or with several accumulators per element, uses the smaller tiles of class `Square`.
+        /// Maximum number of values per element and term for class `Large`. A nest with more, or
+        /// with several accumulators per element, uses the smaller tiles of class `Square`.
         const PLAIN: usize = 1;
         let is_gather = |value: &Value| value.checked_index().is_some();
         if nest.output_len() < limits.least_outputs
