@@ -2,16 +2,16 @@
 //!
 //! Role: the option `--isa` of `explain`.
 //! Method: Mesa's driver RADV opens without hardware if `RADV_FORCE_FAMILY` names a GPU. A process
-//! reads the variable when it starts, so the program starts itself again with the variable. The
-//! kernels are those that a device of this GPU would run: limits and tile sizes come from the
-//! adapter that RADV then describes. `testdata/machine_code.txt` is the table of all kernels on one
-//! GPU; a test compares it, so that a change that makes a kernel worse is seen in review. The table
-//! also contains a predicted time ([`isa::prediction`]), to be compared with the first measurement
-//! on this GPU.
+//! reads the variable when it starts, so the program starts itself again with the variable, and
+//! with RADV as its only driver. The kernels are those that a device of this GPU would run: limits
+//! and tile sizes come from the adapter that RADV then describes. `testdata/machine_code.txt` is
+//! the table of all kernels on one GPU; a test compares it, so that a change that makes a kernel
+//! worse is seen in review. The table also contains a predicted time ([`isa::prediction`]), to be
+//! compared with the first measurement on this GPU.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
@@ -31,6 +31,9 @@ use crate::workloads;
 
 /// Variable with the name of the GPU, which RADV reads.
 const FAMILY: &str = "RADV_FORCE_FAMILY";
+/// Variable with the name of the GPU for which this program was started again. It differs from
+/// [`FAMILY`], which the user may have set without a choice of the driver.
+const STARTED: &str = "EXPLAIN_ISA_FAMILY";
 /// Variable with the files of the drivers that the Vulkan loader uses.
 const DRIVERS: &str = "VK_DRIVER_FILES";
 /// Variable with the loader's file of RADV, if it is not the installed one.
@@ -71,21 +74,36 @@ struct Row {
     assembly: String,
 }
 
-/// Prints the code of the kernels whose workload or name contains `pattern`.
+/// Prints the code of the kernels that `pattern` selects, or of all that match for a table. Returns
+/// the exit code of the program.
+///
+/// Without a table, a pattern selects the fixed kernel of that name, or else the first workload
+/// that matches, or else the fixed kernels that match.
 ///
 /// # Errors
-/// If RADV is missing or does not know the GPU, if no kernel matches, or if a kernel does not
+/// If RADV is missing or does not support the GPU, if no kernel matches, or if a kernel does not
 /// compile.
-pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<()> {
-    if std::env::var_os(FAMILY).is_none_or(|set| set != family) {
+pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<ExitCode> {
+    // RADV ignores the case of the name.
+    let family = &family.to_ascii_lowercase();
+    if std::env::var_os(STARTED).is_none_or(|started| started != **family) {
         return start_again(family);
     }
-    let found = adapters();
-    let adapter = found
-        .first()
-        .with_context(|| format!("RADV does not know the GPU {family:?}"))?;
-    let compiler = Compiler::open()?;
-    let kernels = kernels(pattern, table, adapter)?;
+    let compiler = match Compiler::open() {
+        // RADV 25.0 aborts for an unknown name, which the first process reports. A version that
+        // has no device instead is reported here.
+        Err(error @ isa::Error::NoDriver { .. }) => bail!(unsupported(family, &error.to_string())),
+        opened => opened.context("isa")?,
+    };
+    let adapter = adapter_of(compiler.name(), adapters())?;
+    let kernels = if table {
+        table_kernels(pattern, &adapter)?
+    } else {
+        selected_kernels(pattern, &adapter)?
+    };
+    if kernels.is_empty() {
+        bail!("no workload that is a single program and no fixed kernel matches {pattern:?}");
+    }
     let gpu = [Gpu::RX_7900_XTX]
         .into_iter()
         .find(|gpu| gpu.family == family);
@@ -94,51 +112,106 @@ pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<(
         output::print_line(HEADER)?;
     }
     for kernel in kernels {
-        let row = row(&compiler, kernel, gpu)?;
-        if as_json {
-            output::print_line(serde_json::to_string(&row)?)?;
-            continue;
-        }
-        output::print_line(row.line())?;
-        if !table {
-            output::print_line(format_args!("\n{}", row.assembly))?;
-        }
+        print_row(&row(&compiler, kernel, gpu)?, table, as_json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_row(row: &Row, table: bool, as_json: bool) -> Result<()> {
+    if as_json {
+        output::print_line(serde_json::to_string(row)?)?;
+        return Ok(());
+    }
+    output::print_line(row.line())?;
+    if !table {
+        output::print_line(format_args!("\n{}", row.assembly))?;
     }
     Ok(())
 }
 
-/// Runs this program with the variables that open RADV for a GPU.
-fn start_again(family: &str) -> Result<()> {
+/// Runs this program with the variables that open RADV for a GPU, and returns its exit code.
+fn start_again(family: &str) -> Result<ExitCode> {
     let installed = INSTALLED.iter().find(|file| Path::new(file).is_file());
     let driver = std::env::var_os(RADV_DRIVER).or_else(|| installed.map(|file| (*file).into()));
     let driver = driver.context(
-        "Mesa's driver RADV is not installed (`cargo xtask adapters --fetch`, or on Debian \
+        "isa: Mesa's driver RADV is not installed (`cargo xtask adapters --fetch`, or on Debian \
          `apt-get install mesa-vulkan-drivers`)",
     )?;
+    if !Path::new(&driver).is_file() {
+        bail!("isa: RADV's driver file does not exist ({driver:?}, from {RADV_DRIVER})");
+    }
     let status = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
+        .env(STARTED, family)
         .env(FAMILY, family)
         .env(DRIVERS, driver)
         .status()?;
-    if !status.success() {
-        bail!("no code for {family:?} ({status})");
-    }
-    Ok(())
+    // A process without a code was ended by a signal, before it could report an error.
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    let code = code.with_context(|| unsupported(family, &status.to_string()))?;
+    Ok(ExitCode::from(code))
 }
 
-/// Returns the kernels of the first workload that matches, or of all for a table, with their
-/// sources. Each kernel is listed once.
-fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<Listed>> {
+/// Returns the error of a GPU that RADV does not open, with the reason.
+fn unsupported(family: &str, reason: &str) -> String {
+    format!(
+        "isa: RADV does not open the GPU family {family:?} ({reason}; expected a name of Mesa such \
+         as navi31, navi21, vega10)"
+    )
+}
+
+/// Returns the adapter of the compiler's device. Kernels for another device would have its limits
+/// and tile sizes.
+fn adapter_of(compiler: &str, found: Vec<Adapter>) -> Result<Adapter> {
+    let names: Vec<String> = found.iter().map(|adapter| adapter.name.clone()).collect();
+    let mut found = found.into_iter();
+    found
+        .find(|adapter| adapter.name == compiler)
+        .with_context(|| {
+            let names = names.join(", ");
+            format!(
+                "isa: no adapter is the compiler's device (found {names:?}; expected {compiler:?})"
+            )
+        })
+}
+
+/// Returns the fixed kernels and the kernels of all workloads that match, with their sources.
+fn table_kernels(pattern: &str, adapter: &Adapter) -> Result<Vec<Listed>> {
+    let mut kernels = fixed_kernels(|name| name.contains(pattern));
+    kernels.extend(workload_kernels(pattern, true, adapter)?);
+    Ok(kernels)
+}
+
+/// Returns the fixed kernel that `pattern` names, or else the kernels of the first workload that
+/// matches, or else the fixed kernels that match.
+fn selected_kernels(pattern: &str, adapter: &Adapter) -> Result<Vec<Listed>> {
+    let named = fixed_kernels(|name| name == pattern);
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let first = workload_kernels(pattern, false, adapter)?;
+    if !first.is_empty() {
+        return Ok(first);
+    }
+    Ok(fixed_kernels(|name| name.contains(pattern)))
+}
+
+fn fixed_kernels(matches: impl Fn(&str) -> bool) -> Vec<Listed> {
+    let matching = shaders::layout::ALL
+        .iter()
+        .filter(|kernel| matches(&kernel.name));
+    let listed = matching.map(|kernel| Listed {
+        source: "fixed".to_owned(),
+        kernel: (*kernel).clone(),
+        work: None,
+    });
+    listed.collect()
+}
+
+/// Returns the kernels of the first workload that matches, or of all. Each kernel is listed once.
+fn workload_kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<Listed>> {
     let mut kernels = Vec::new();
     let mut seen = BTreeSet::new();
-    let fixed = shaders::layout::ALL.iter();
-    for kernel in fixed.filter(|kernel| kernel.name.contains(pattern)) {
-        kernels.push(Listed {
-            source: "fixed".to_owned(),
-            kernel: (*kernel).clone(),
-            work: None,
-        });
-    }
     let tasks = workloads::all(true, &Rc::default());
     for task in &tasks {
         let source = task.id.to_string();
@@ -168,9 +241,6 @@ fn kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<Listed>> {
                 work,
             });
         }
-    }
-    if kernels.is_empty() {
-        bail!("no workload that is a single program and no fixed kernel matches {pattern:?}");
     }
     Ok(kernels)
 }
@@ -286,5 +356,22 @@ impl Row {
             self.source,
             self.kernel,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_of_another_device_is_an_error() {
+        let found = adapters();
+        let wrong = adapter_of("no such device", found.clone()).unwrap_err();
+        let expected = "isa: no adapter is the compiler's device (found";
+        assert!(wrong.to_string().starts_with(expected), "{wrong}");
+        for adapter in found.clone() {
+            let same = adapter_of(&adapter.name, found.clone()).unwrap();
+            assert_eq!(same.index, adapter.index);
+        }
     }
 }

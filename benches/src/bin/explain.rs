@@ -28,10 +28,13 @@ usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
                   the kernels as passed to drivers of Vulkan, OpenGL, Direct3D, Metal (default:
                   plan)
   --adapter NAME  use the adapter whose name contains NAME (default: the best one)
-  --isa FAMILY    compile the kernels for AMD GPUs of FAMILY (such as navi31, gfx1030, vega10) with
+  --isa FAMILY    compile the kernels for AMD GPUs of FAMILY (such as navi31, navi21, vega10) with
                   Mesa's driver RADV, without such a GPU, and show registers, spills, waves,
-                  instructions and assembly. WORKLOAD may also be the name of a fixed kernel
-  --table         with --isa: one line per kernel without assembly, for all kernels that match
+                  instructions and assembly. WORKLOAD may also be the name of a fixed kernel; part
+                  of such a name selects fixed kernels only if no workload matches. Excludes --emit
+                  and --adapter
+  --table         with --isa: one line per kernel without assembly, for all workloads and fixed
+                  kernels that match
   --json          print one JSON object per kernel, or one for the plan: step, name, text
   --help          print this help
 ";
@@ -72,18 +75,21 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("explain: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(arguments).unwrap_or_else(|error| {
+        eprintln!("explain: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
-fn run(arguments: Arguments) -> Result<()> {
+fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(family) = &arguments.family {
-        return machine_code::show(family, &arguments.pattern, arguments.table, arguments.json);
+        let Arguments {
+            pattern,
+            table,
+            json,
+            ..
+        } = &arguments;
+        return machine_code::show(family, pattern, *table, *json);
     }
     let gpu = Gpu::open(arguments.select)?;
     let program = program(&arguments.pattern)?;
@@ -96,38 +102,23 @@ fn run(arguments: Arguments) -> Result<()> {
             shown.text
         })?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn arguments() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
-    let mut arguments = Arguments {
-        pattern: "similarity-all".to_owned(),
-        level: Level::Plan,
-        select: Select::Best,
-        family: None,
-        table: false,
-        json: false,
-    };
+    let mut pattern = "similarity-all".to_owned();
+    let (mut level, mut adapter, mut family) = (None, None, None);
+    let (mut table, mut json) = (false, false);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Value(value) => arguments.pattern = value.string()?,
-            Long("emit") => {
-                arguments.level = match &*parser.value()?.string()? {
-                    "plan" => Level::Plan,
-                    "wgsl" => Level::Wgsl,
-                    "spirv" => Level::Spirv,
-                    "glsl" => Level::Text(Language::Glsl),
-                    "hlsl" => Level::Text(Language::Hlsl),
-                    "msl" => Level::Text(Language::Msl),
-                    other => bail!("--emit: unknown level {other:?}"),
-                }
-            }
-            Long("isa") => arguments.family = Some(parser.value()?.string()?),
-            Long("table") => arguments.table = true,
-            Long("json") => arguments.json = true,
-            Long("adapter") => arguments.select = Select::Name(parser.value()?.string()?),
+            Value(value) => pattern = value.string()?,
+            Long("emit") => level = Some(parse_level(&parser.value()?.string()?)?),
+            Long("isa") => family = Some(parser.value()?.string()?),
+            Long("table") => table = true,
+            Long("json") => json = true,
+            Long("adapter") => adapter = Some(parser.value()?.string()?),
             Long("help") | Short('h') => {
                 output::print(HELP)?;
                 return Ok(None);
@@ -135,7 +126,32 @@ fn arguments() -> Result<Option<Arguments>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(Some(arguments))
+    if family.is_some() && (level.is_some() || adapter.is_some()) {
+        bail!("--isa excludes --emit and --adapter");
+    }
+    if table && family.is_none() {
+        bail!("--table requires --isa");
+    }
+    Ok(Some(Arguments {
+        pattern,
+        level: level.unwrap_or(Level::Plan),
+        select: adapter.map_or(Select::Best, Select::Name),
+        family,
+        table,
+        json,
+    }))
+}
+
+fn parse_level(name: &str) -> Result<Level> {
+    Ok(match name {
+        "plan" => Level::Plan,
+        "wgsl" => Level::Wgsl,
+        "spirv" => Level::Spirv,
+        "glsl" => Level::Text(Language::Glsl),
+        "hlsl" => Level::Text(Language::Hlsl),
+        "msl" => Level::Text(Language::Msl),
+        other => bail!("--emit: unknown level {other:?}"),
+    })
 }
 
 /// Returns the tensor program of the first task whose id contains `pattern`. Tasks that are not a

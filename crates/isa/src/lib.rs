@@ -2,7 +2,7 @@
 //! driver's compiler.
 //!
 //! Role: compiles SPIR-V without running it. Mesa's RADV opens without a GPU if the environment
-//! variable `RADV_FORCE_FAMILY` names one (`navi31`, `gfx1030`, `vega10`, …), so that the code for
+//! variable `RADV_FORCE_FAMILY` names one (`navi31`, `navi21`, `vega10`, …), so that the code for
 //! AMD's GPUs can be read on any Linux machine.
 //! Method: [`Compiler`] opens a device and queries each pipeline by
 //! `VK_KHR_pipeline_executable_properties`. [`loops`] finds the innermost loop in the assembly and
