@@ -20,7 +20,9 @@
 
 mod driver;
 mod executable;
+mod instance;
 pub mod loops;
+mod pipeline;
 pub mod prediction;
 
 pub use driver::Compiler;

@@ -118,7 +118,7 @@ const RULES: [Rule; 16] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu"],
-        modules: "executable driver loops prediction",
+        modules: "executable instance pipeline driver loops prediction",
     },
     Rule {
         name: "harness",
