@@ -56,6 +56,25 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! In a browser, whose main thread must not block, the functions with `async` in their names do the
+//! same:
+//! ```
+//! use gpu_wgsl::{Error, Gpu, Select};
+//! use tensor_core::Tensor;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { pollster::block_on(async {
+//! let gpu = match Gpu::open_async(Select::Best).await {
+//!     Err(Error::NoAdapter { .. }) => return Ok(()),
+//!     other => other?,
+//! };
+//! let x = Tensor::arange(6).reshape(&[2, 3]);
+//! let [x] = Tensor::realize_all_async([x], &gpu).await?;
+//! let sums = (&x * 2).sum(1).eval_async::<i32>(&gpu).await?;
+//! assert_eq!(sums.into_raw_vec_and_offset().0, [6, 24]);
+//! assert_eq!(x.to_host_async::<i32>().await?.into_raw_vec_and_offset().0, [0, 1, 2, 3, 4, 5]);
+//! # Ok(()) }) }
+//! ```
 
 mod adapter;
 pub mod check;

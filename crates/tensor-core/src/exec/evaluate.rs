@@ -126,13 +126,13 @@ impl Tensor {
             let evaluated = async {
                 let (plan, data) = Plan::cached(&[self], &executor.target())?;
                 let mut storages = exec::run(executor, &plan, &data).await?;
-                match storages.pop() {
-                    Some(storage) => storage.read().await,
+                let data = match storages.pop() {
+                    Some(storage) => storage.read().await?,
                     None => unreachable!("there is one result per tensor"),
-                }
+                };
+                into_array("eval", &self.node().shape, data)
             };
-            let data = evaluated.await.map_err(|error| error.at(line))?;
-            into_array("eval", &self.node().shape, data)
+            evaluated.await.map_err(|error: Error| error.at(line))
         }
     }
 
@@ -272,4 +272,179 @@ pub(crate) fn computed(
 fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Storage>>> {
     let (plan, data) = Plan::cached(tensors, &executor.target())?;
     run_and_wait(executor, &plan, &data)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::Any;
+    use std::fmt;
+
+    use ndarray::array;
+    use pollster::block_on;
+
+    use super::*;
+    use crate::dtype::{DType, HostData};
+    use crate::exec::{Host, Reference};
+    use crate::plan::{Step, Target};
+    use crate::storage::Pending;
+
+    /// A device that fails in one function.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Faulty {
+        Upload,
+        Run,
+        Submit,
+        Read,
+    }
+
+    fn fault() -> Error {
+        Error::Device {
+            executor: "faulty".to_owned(),
+            source: Arc::new(fmt::Error),
+        }
+    }
+
+    impl Faulty {
+        fn reach(self, function: Self) -> Result<()> {
+            if self == function {
+                return Err(fault());
+            }
+            Ok(())
+        }
+    }
+
+    impl Executor for Faulty {
+        fn name(&self) -> &'static str {
+            "faulty"
+        }
+
+        fn target(&self) -> Target {
+            Reference.target()
+        }
+
+        fn owns(&self, storage: &dyn Storage) -> bool {
+            let is_own = (storage as &dyn Any).is::<Unreadable>();
+            is_own || (*self != Self::Upload && Reference.owns(storage))
+        }
+
+        fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+            self.reach(Self::Upload)?;
+            Reference.upload(data)
+        }
+
+        fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+            self.reach(Self::Run)?;
+            let output = Reference.run(step, inputs)?;
+            if *self == Self::Read {
+                return Ok(Arc::new(Unreadable(output)));
+            }
+            Ok(output)
+        }
+
+        fn submit(&self) -> Result<()> {
+            self.reach(Self::Submit)
+        }
+    }
+
+    /// An array that the device cannot transfer.
+    #[derive(Debug)]
+    struct Unreadable(Arc<dyn Storage>);
+
+    impl Storage for Unreadable {
+        fn dtype(&self) -> DType {
+            self.0.dtype()
+        }
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>> {
+            Box::pin(async { Err(fault()) })
+        }
+    }
+
+    #[track_caller]
+    fn assert_line(error: &Error, line: u32) {
+        let location = error.location().unwrap();
+        assert_eq!(
+            (location.file(), location.line()),
+            (file!(), line),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn async_evaluation_has_the_line_of_the_operation_that_fails() {
+        let x = Tensor::from_array(array![1.0_f32, 2.0]);
+        let line = line!() + 1;
+        let wrong_shape = &x + &Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+        let wrong_index = x.gather(&Tensor::from_vec(&[1], vec![7]), 0);
+        let sum = &x + 1;
+        for (line, tensor, executor) in [
+            (line, wrong_shape, &Host::new() as &dyn Executor),
+            (line + 1, wrong_index, &Host::new()),
+            (line + 2, sum, &Faulty::Run),
+        ] {
+            let error = block_on(tensor.eval_async::<f32>(executor)).unwrap_err();
+            assert_line(&error, line);
+            let same = tensor.eval::<f32>(executor).unwrap_err();
+            assert_eq!(error.to_string(), same.to_string());
+            let all = block_on(Tensor::realize_all_async([&tensor], executor)).unwrap_err();
+            assert_line(&all, line);
+        }
+    }
+
+    #[test]
+    fn async_evaluation_has_the_line_of_its_call_for_errors_of_no_operation() {
+        let x = Tensor::from_array(array![1.0_f32, 2.0]) + 1;
+        for faulty in [Faulty::Upload, Faulty::Submit, Faulty::Read] {
+            let line = line!() + 1;
+            let evaluated = x.eval_async::<f32>(&faulty);
+            let error = block_on(evaluated).unwrap_err();
+            assert!(matches!(error.root(), Error::Device { .. }), "{error}");
+            assert_line(&error, line);
+        }
+        for faulty in [Faulty::Upload, Faulty::Submit] {
+            let line = line!() + 1;
+            let realized = Tensor::realize_all_async([&x], &faulty);
+            assert_line(&block_on(realized).unwrap_err(), line);
+        }
+        let host = Host::new();
+        let line = line!() + 1;
+        let evaluated = x.eval_async::<i32>(&host);
+        let error = block_on(evaluated).unwrap_err();
+        assert!(
+            matches!(error.root(), Error::ElementTypeMismatch { .. }),
+            "{error}"
+        );
+        assert_line(&error, line);
+    }
+
+    #[test]
+    fn async_reads_have_the_line_of_their_call() {
+        let x = Tensor::from_array(array![1.0_f32, 2.0]);
+        assert_eq!(
+            block_on(x.to_host_async::<f32>()).unwrap(),
+            x.to_host().unwrap()
+        );
+        let sum = &x + 1;
+        let unreadable = sum.realize(&Faulty::Read).unwrap();
+        let first = line!() + 2;
+        let reads = [
+            unreadable.to_host_async::<f32>(),
+            sum.to_host_async::<f32>(),
+            x.cast(DType::I32).to_host_async::<f32>(),
+        ];
+        let errors = reads.map(|read| block_on(read).unwrap_err());
+        for (line, error) in (first..).zip(&errors) {
+            assert_line(error, line);
+        }
+        assert!(matches!(errors[0].root(), Error::Device { .. }));
+        assert!(matches!(errors[1].root(), Error::NotRealized { .. }));
+        assert!(matches!(
+            errors[2].root(),
+            Error::ElementTypeMismatch { .. }
+        ));
+    }
 }

@@ -67,6 +67,36 @@ impl Tensor {
         read(operation, &self.node().shape, Arc::clone(storage))
     }
 
+    /// Returns the elements of a tensor that is in memory as [`to_host`](Tensor::to_host) does,
+    /// without blocking the thread while a device transfers them. In a browser, whose main thread
+    /// must not block, use this function instead of `to_host`.
+    ///
+    /// # Errors
+    /// As [`to_host`](Tensor::to_host).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// # pollster::block_on(async {
+    /// let doubled = Tensor::realize_all_async([Tensor::arange(3) * 2], &Host::new()).await?;
+    /// assert_eq!(doubled[0].to_host_async::<i32>().await?, array![0, 2, 4].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn to_host_async<T: Element>(&self) -> impl Future<Output = Result<ArrayD<T>>> + use<T> {
+        let operation = "to_host";
+        // The source line of the caller is not available within the future.
+        let line = Location::caller();
+        let storage = self.in_memory::<T>(operation).cloned();
+        let shape = self.node().shape.clone();
+        async move {
+            let data = storage?.read().await.map_err(|error| error.at(line))?;
+            into_array(operation, &shape, data).map_err(|error| error.at(line))
+        }
+    }
+
     /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
     /// others are copied. `op` is the name of the operation in errors.
     ///
