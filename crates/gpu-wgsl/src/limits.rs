@@ -26,6 +26,8 @@ pub(crate) struct KernelLimits {
     pub(crate) invocations: u32,
     /// Whether the device supports `f64`, and the 64-bit integers by which kernels copy an `f64`.
     pub(crate) has_f64: bool,
+    /// Whether kernels may use subgroup operations.
+    pub(crate) has_subgroups: bool,
     /// Minimum number of output elements for a kernel in blocks. With fewer elements
     /// there are too few blocks to keep the device busy.
     pub(crate) least_outputs: usize,
@@ -56,6 +58,9 @@ impl KernelLimits {
             has_f64: [Feature::F64, Feature::Int64]
                 .iter()
                 .all(|feature| adapter.features.contains(feature)),
+            // A browser's compiler requires a directive for subgroups that naga rejects.
+            has_subgroups: adapter.features.contains(&Feature::Subgroups)
+                && cfg!(not(target_arch = "wasm32")),
             operations,
             binding: Binding {
                 bytes: adapter.limits.max_storage_buffer_binding_size,

@@ -130,6 +130,7 @@ pub(crate) mod tests {
             workgroup_bytes: 16 << 10,
             invocations: 256,
             has_f64: true,
+            has_subgroups: false,
             least_outputs: 1 << 12,
             least_side: 4,
             loop_iterations: None,

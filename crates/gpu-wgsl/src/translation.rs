@@ -178,12 +178,13 @@ mod tests {
     use std::process::Command;
     use std::sync::LazyLock;
 
-    use tensor_core::plan::Target;
-    use tensor_core::random_programs;
+    use tensor_core::plan::{Plan, Target};
+    use tensor_core::{Tensor, random_programs};
 
     use super::*;
     use crate::check::skip_without_tool;
     use crate::explain::Texts;
+    use crate::limits::KernelLimits;
     use crate::nest::tests::schedule_limits;
 
     /// Seed and number of the random programs.
@@ -249,6 +250,17 @@ mod tests {
         for plan in random_programs::plans(&target, N_PROGRAMS, SEED).unwrap() {
             let steps = Texts(&limits).of_plan(&plan);
             let steps = steps.into_iter().filter(|step| step.name != "host");
+            kernels.extend(steps.map(|step| (step.name, step.wgsl)));
+        }
+        // Rows long enough for subgroups.
+        let rows = Tensor::from_vec(&[3, 4000], vec![1.0_f32; 12_000]);
+        for program in [rows.sum(1), rows.max(1), rows.gt(0.0).count(1)] {
+            let (plan, _) = Plan::new(&[&program], &target).unwrap();
+            let limits = KernelLimits {
+                has_subgroups: true,
+                ..schedule_limits()
+            };
+            let steps = Texts(&limits).of_plan(&plan).into_iter();
             kernels.extend(steps.map(|step| (step.name, step.wgsl)));
         }
         kernels.into_iter().collect()

@@ -202,3 +202,84 @@ fn a_fault_in_a_text_is_found() {
         assert!(compared.is_err(), "fault `{to}` was not detected");
     }
 }
+
+/// Emits the kernel of a step in which subgroups combine partial results.
+fn emitted_with_subgroups(step: &Step, lanes: u32) -> Emitted {
+    let (form, _) = nest::split(&step.nest);
+    nest::emit(&form, &Schedule::Subgroups(lanes), None)
+}
+
+fn with_subgroups() -> impl Iterator<Item = &'static Gpu> {
+    every_adapter()
+        .iter()
+        .filter(|gpu| match gpu.require("kernel", &[Feature::Subgroups]) {
+            Ok(()) => true,
+            Err(missing) => {
+                skip(&missing.to_string());
+                false
+            }
+        })
+}
+
+#[test]
+fn subgroups_and_trees_compute_the_same_reductions() {
+    const LANES: u32 = 128;
+    /// The condition of the text that a device without full subgroups does not meet.
+    const FULL: &str = "subgroup_size * n_subgroups == 128u";
+    for gpu in with_subgroups() {
+        // Fewer terms than invocations, as many, one more, and several for each.
+        for (stream, n_terms) in [3, 128, 129, 2000].into_iter().enumerate() {
+            let x = normal(&[5, n_terms], stream as u64);
+            let counted = (Tensor::arange(5 * n_terms) % 1009).reshape(&[5, n_terms]);
+            for program in [
+                x.sum(1),
+                x.max(1) - 1.0,
+                x.min(0),
+                (&counted * 3).sum(1),
+                counted.max(1),
+                x.lt(2.0).all(1).cast(DType::I32),
+                x.gt(2.0).any(1).cast(DType::I32),
+                x.gt(0.0).count(1),
+                x.cast(DType::F16).cast(DType::F32).max(1),
+                x.sum(1) + counted.cast(DType::F32).sum(1),
+            ] {
+                let program = step(gpu, &program);
+                let subgroups = emitted_with_subgroups(&program.0, LANES);
+                let not_full = Emitted {
+                    source: subgroups.source.replace(FULL, "false"),
+                    ..subgroups.clone()
+                };
+                assert_ne!(subgroups.source, not_full.source);
+                let tree = Schedule::Lanes(LANES);
+                let (form, _) = nest::split(&program.0.nest);
+                let of_tree = nest::emit(&form, &tree, None);
+                assert_eq!(compare(gpu, &program, &tree, &of_tree), Ok(()));
+                for emitted in [subgroups, not_full] {
+                    let compared = compare(gpu, &program, &Schedule::Subgroups(LANES), &emitted);
+                    assert_eq!(compared, Ok(()), "{}", emitted.source);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_in_a_text_with_subgroups_is_found() {
+    for gpu in with_subgroups() {
+        let program = step(gpu, &normal(&[5, 700], 0).sum(1));
+        let emitted = emitted_with_subgroups(&program.0, 256);
+        for (from, to) in [
+            ("step > 0u", "step > 1u"),
+            ("n < n_parts", "n + 1u < n_parts"),
+            ("wg_v1[subgroup] =", "wg_v1[subgroup / 2u] ="),
+        ] {
+            assert!(emitted.source.contains(from), "{from}:\n{}", emitted.source);
+            let broken = Emitted {
+                source: emitted.source.replace(from, to),
+                ..emitted.clone()
+            };
+            let compared = compare(gpu, &program, &Schedule::Subgroups(256), &broken);
+            assert!(compared.is_err(), "fault `{to}` was not detected");
+        }
+    }
+}

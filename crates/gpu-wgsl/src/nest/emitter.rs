@@ -7,7 +7,7 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::access;
 use super::blocks::{self, Writer};
-use super::lanes;
+use super::lanes::{self, subgroups, tree};
 use super::numbers::{self, Counts};
 use super::scan;
 use super::schedule::Schedule;
@@ -23,6 +23,7 @@ pub(super) fn entry_and_text(
     let name = name(nest);
     let (sides, group) = match schedule {
         Schedule::Lanes(_) | Schedule::Scan(_) => (Default::default(), super::GROUP),
+        Schedule::Subgroups(lanes) => (Default::default(), *lanes),
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
@@ -30,7 +31,9 @@ pub(super) fn entry_and_text(
     header(&mut to, schedule);
     bindings(&mut to, schedule, window);
     match schedule {
-        Schedule::Lanes(lanes) => lanes::memory(&mut to, *lanes),
+        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => {
+            lanes::memory(&mut to, group, *lanes);
+        }
         Schedule::Blocks(block) => Writer::new(&mut to, block).memory(),
         Schedule::Scan(lanes) => scan::memory(&mut to, *lanes),
     }
@@ -40,9 +43,16 @@ pub(super) fn entry_and_text(
     to.line("    @builtin(workgroup_id) wid: vec3<u32>,");
     to.line("    @builtin(num_workgroups) n_workgroups: vec3<u32>,");
     to.line("    @builtin(local_invocation_id) lid: vec3<u32>,");
+    if let Schedule::Subgroups(_) = schedule {
+        to.line("    @builtin(num_subgroups) n_subgroups: u32,");
+        to.line("    @builtin(subgroup_size) subgroup_size: u32,");
+        to.line("    @builtin(subgroup_id) subgroup: u32,");
+        to.line("    @builtin(subgroup_invocation_id) in_subgroup: u32,");
+    }
     to.open(") {");
     match schedule {
-        Schedule::Lanes(lanes) => lanes::body(&mut to, *lanes),
+        Schedule::Lanes(lanes) => lanes::body(&mut to, group, *lanes, tree),
+        Schedule::Subgroups(lanes) => lanes::body(&mut to, group, *lanes, subgroups),
         Schedule::Blocks(block) => Writer::new(&mut to, block).body(),
         Schedule::Scan(lanes) => scan::body(&mut to, *lanes),
     }

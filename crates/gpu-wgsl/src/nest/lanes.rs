@@ -1,8 +1,10 @@
 //! Kernels in which several invocations share an output element.
 //!
 //! Method: each invocation reduces a part of the terms. A tree in workgroup memory combines the
-//! partial results, always in the same order. Elements shorter than a word are collected in
-//! workgroup memory, and each workgroup writes whole words.
+//! partial results, always in the same order. If a whole workgroup shares an element, and the
+//! device has subgroups, each subgroup combines its results without workgroup memory and barriers.
+//! Elements shorter than a word are collected in workgroup memory, and each workgroup writes whole
+//! words.
 //!
 //! ```text
 //!  lid.x:    0  1  2  3 | 4  5  6  7 | ...        lanes = 4
@@ -10,7 +12,10 @@
 //!  lane:     0  1  2  3 | 0  1  2  3 | ...
 //! ```
 
-use super::GROUP;
+use tensor_core::DType;
+use tensor_core::ir::{LoopNest, Value};
+use tensor_core::op::Reduce;
+
 use super::access::{WORD_BITS, bits};
 use super::expression::{fold, from_workgroup, to_workgroup, workgroup_type};
 use super::schedule::dealt_axis;
@@ -18,25 +23,31 @@ use super::statements::Statements;
 use super::stored;
 
 /// Declares the workgroup memory of the kernel.
-pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
+pub(super) fn memory(to: &mut Statements<'_>, group: u32, lanes: u32) {
     if lanes > 1 {
         for (id, op) in to.reductions() {
             let dtype = workgroup_type(to.total_type(id, op));
             to.line(format!(
-                "var<workgroup> wg_v{}: array<{dtype}, {GROUP}>;",
+                "var<workgroup> wg_v{}: array<{dtype}, {group}>;",
                 id.0
             ));
         }
     }
     if bits(to.nest.dtype()).is_some() {
-        to.line(format!("var<workgroup> wg_bits: array<u32, {GROUP}>;"));
+        to.line(format!("var<workgroup> wg_bits: array<u32, {group}>;"));
     }
 }
 
-/// Writes the body of the entry point.
-pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
+/// Writes the body of the entry point, for workgroups of `group` invocations. `combine` writes the
+/// statements that combine the partial results of the lanes of an element.
+pub(super) fn body<'n>(
+    to: &mut Statements<'n>,
+    group: u32,
+    lanes: u32,
+    combine: impl FnOnce(&mut Statements<'n>, u32),
+) {
     let n_items = to.nest.output_len();
-    let per_group = GROUP / lanes;
+    let per_group = group / lanes;
     to.line(format!(
         "let first = grid_workgroup(wid, n_workgroups) * {per_group}u;"
     ));
@@ -53,10 +64,10 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     domain_indices(to, None);
     to.values_of_level(0, true);
     if !to.reductions().is_empty() {
-        reduction(to, lanes);
+        reduction(to, lanes, combine);
     }
     to.values_of_level(0, false);
-    store(to, lanes);
+    store(to, group, lanes);
 }
 
 /// Writes the indices of the output axes that some value reads. If lines along an axis are counted
@@ -86,8 +97,12 @@ pub(super) fn domain_indices(to: &mut Statements<'_>, line: Option<usize>) {
     }
 }
 
-/// Writes the loops over the reduced axes, and the tree reduction.
-fn reduction(to: &mut Statements<'_>, lanes: u32) {
+/// Writes the loops over the reduced axes, and the combination of their results.
+fn reduction<'n>(
+    to: &mut Statements<'n>,
+    lanes: u32,
+    combine: impl FnOnce(&mut Statements<'n>, u32),
+) {
     to.totals();
     let stop = to
         .is_fixed()
@@ -114,7 +129,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
         to.close();
     }
     if lanes > 1 {
-        tree(to, lanes);
+        combine(to, lanes);
     }
     to.reduced();
 }
@@ -125,7 +140,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
 ///  step 2:  0 += 2, 1 += 3
 ///  step 1:  0 += 1             lane 0 has the total
 /// ```
-fn tree(to: &mut Statements<'_>, lanes: u32) {
+pub(super) fn tree(to: &mut Statements<'_>, lanes: u32) {
     let reductions = to.reductions();
     for &(id, op) in &reductions {
         let total = to_workgroup(to.total_type(id, op), &format!("total{}", id.0));
@@ -141,8 +156,7 @@ fn tree(to: &mut Statements<'_>, lanes: u32) {
         let dtype = to.total_type(id, op);
         let own = format!("wg_v{}[lid.x]", id.0);
         let other = format!("wg_v{}[lid.x + step]", id.0);
-        let [a, b] = [&own, &other].map(|place| from_workgroup(dtype, place));
-        let folded = to_workgroup(dtype, &fold(op, dtype, &a, &b));
+        let folded = fold_words(op, dtype, &own, &other);
         to.line(format!("{own} = {folded};"));
     }
     to.close();
@@ -155,8 +169,85 @@ fn tree(to: &mut Statements<'_>, lanes: u32) {
     }
 }
 
+/// Returns whether subgroups can combine the partial results of a nest. Some devices have no
+/// subgroup operations on `f64`. Results shorter than a word need several elements per workgroup.
+pub(super) fn can_use_subgroups(nest: &LoopNest) -> bool {
+    let is_f64 = |value: &Value| match value {
+        Value::Reduced(op, operand) => op.result(nest.dtypes[operand.0]) == DType::F64,
+        _ => false,
+    };
+    bits(nest.dtype()).is_none() && !nest.values.iter().any(is_f64)
+}
+
+/// Writes the combination of the partial results of a workgroup of `lanes` invocations by
+/// subgroups. In each subgroup, the
+/// invocations exchange their results; then each invocation adds the results of all subgroups.
+///
+/// ```text
+///  step 2:  0 += 2, 1 += 3, 2 += 0, 3 += 1
+///  step 1:  0 += 1, 1 += 0, 2 += 3, 3 += 2     each invocation has the total of its subgroup
+/// ```
+///
+/// The size of a subgroup is only known when the kernel runs. Invocations may be missing in a
+/// subgroup, because WGSL does not promise full ones. The results of the subgroups are then
+/// ignored, and each invocation adds those of all invocations. This needs no second form of the
+/// kernel and no barrier in a branch.
+pub(super) fn subgroups(to: &mut Statements<'_>, lanes: u32) {
+    let reductions = to.reductions();
+    to.line(format!(
+        "let is_full = subgroup_size * n_subgroups == {lanes}u;"
+    ));
+    for &(id, op) in &reductions {
+        let total = to_workgroup(to.total_type(id, op), &format!("total{}", id.0));
+        to.line(format!("var part{} = {total};", id.0));
+    }
+    to.open("for (var step = subgroup_size / 2u; step > 0u; step /= 2u) {");
+    for &(id, op) in &reductions {
+        let own = format!("part{}", id.0);
+        let other = format!("subgroupShuffleXor({own}, step)");
+        let folded = fold_words(op, to.total_type(id, op), &own, &other);
+        to.line(format!("{own} = {folded};"));
+    }
+    to.close();
+    to.open("if (!is_full) {");
+    for &(id, op) in &reductions {
+        let total = to_workgroup(to.total_type(id, op), &format!("total{}", id.0));
+        to.line(format!("wg_v{}[lid.x] = {total};", id.0));
+    }
+    to.close();
+    to.open("if (is_full && in_subgroup == 0u) {");
+    for &(id, _) in &reductions {
+        to.line(format!("wg_v{0}[subgroup] = part{0};", id.0));
+    }
+    to.close();
+    to.line("workgroupBarrier();");
+    to.line(format!(
+        "let n_parts = select({lanes}u, n_subgroups, is_full);"
+    ));
+    for &(id, _) in &reductions {
+        to.line(format!("part{0} = wg_v{0}[0];", id.0));
+    }
+    to.open("for (var n = 1u; n < n_parts; n += 1u) {");
+    for &(id, op) in &reductions {
+        let own = format!("part{}", id.0);
+        let folded = fold_words(op, to.total_type(id, op), &own, &format!("wg_v{}[n]", id.0));
+        to.line(format!("{own} = {folded};"));
+    }
+    to.close();
+    for &(id, op) in &reductions {
+        let total = from_workgroup(to.total_type(id, op), &format!("part{}", id.0));
+        to.line(format!("total{} = {total};", id.0));
+    }
+}
+
+/// Returns the fold of two values in the form that workgroup memory stores.
+fn fold_words(op: Reduce, dtype: DType, a: &str, b: &str) -> String {
+    let [a, b] = [a, b].map(|word| from_workgroup(dtype, word));
+    to_workgroup(dtype, &fold(op, dtype, &a, &b))
+}
+
 /// Writes the store of the result.
-fn store(to: &mut Statements<'_>, lanes: u32) {
+fn store(to: &mut Statements<'_>, group: u32, lanes: u32) {
     let dtype = to.nest.dtype();
     let result = format!("v{}", to.nest.result().0);
     let is_first = if lanes > 1 { " && lane == 0u" } else { "" };
@@ -169,7 +260,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
     };
     // Elements shorter than a word: the first lane of each element stores its bits, then one
     // invocation per word packs and writes it.
-    let (per_word, per_group) = (WORD_BITS / bits, GROUP / lanes);
+    let (per_word, per_group) = (WORD_BITS / bits, group / lanes);
     let own = stored(dtype, &result);
     let slot = if lanes > 1 {
         format!("lid.x / {lanes}u")

@@ -8,6 +8,7 @@ use tensor_core::ir::{LoopNest, Value};
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::blocking::{Block, ENOUGH_BLOCKS};
+use super::lanes::can_use_subgroups;
 use super::parts;
 use super::sequence::Sequence;
 use super::window::{SubNest, bytes, is_whole, windows};
@@ -20,6 +21,9 @@ use crate::tiles::{ShapeClass, Tile};
 pub(crate) enum Schedule {
     /// This number of invocations shares an output element: a power of two, at most [`GROUP`].
     Lanes(u32),
+    /// A workgroup of this number of invocations shares an output element, and its subgroups
+    /// combine the partial results.
+    Subgroups(u32),
     /// A workgroup computes a block of the output.
     Blocks(Block),
     /// This number of invocations, 1 or [`GROUP`], scans a line of the output.
@@ -37,6 +41,7 @@ impl Schedule {
     pub(crate) fn n_groups(&self, nest: &LoopNest) -> u64 {
         let n_groups = match self {
             Self::Lanes(lanes) => nest.output_len().div_ceil((GROUP / lanes) as usize),
+            Self::Subgroups(_) => nest.output_len(),
             Self::Blocks(block) => block.n_blocks(nest),
             Self::Scan(lanes) => scan::n_lines(nest).div_ceil((GROUP / lanes) as usize),
         };
@@ -50,13 +55,16 @@ impl Schedule {
 /// 1. Blocks, if output elements share inputs along two axes.
 /// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
 ///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
-///    neighbouring addresses.
+///    neighbouring addresses. For many terms, with subgroups where the device has them.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     /// Number of output elements from which one invocation per element keeps a device busy.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
+    /// Minimum number of invocations of a workgroup with one element. A smaller workgroup would
+    /// leave a part of a large subgroup idle.
+    const WHOLE: u32 = 64;
     if nest.scan().is_some() {
         return Schedule::Scan(scan::lanes(nest));
     }
@@ -87,7 +95,13 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     let shared = u32::try_from(shared).unwrap_or(u32::MAX).clamp(1, most);
     // Rounds down to a power of two for the tree.
     let lanes = 1 << shared.ilog2();
-    Schedule::Lanes(if enough_outputs { lanes.min(32) } else { lanes })
+    if enough_outputs {
+        Schedule::Lanes(lanes.min(32))
+    } else if lanes >= WHOLE && limits.has_subgroups && can_use_subgroups(nest) {
+        Schedule::Subgroups(lanes)
+    } else {
+        Schedule::Lanes(lanes)
+    }
 }
 
 /// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
@@ -105,7 +119,9 @@ fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<Sequence> {
     let n_groups = schedule.n_groups(nest).max(1);
     // Factor by which the number of workgroups must grow to keep a device busy.
     let idle = match &schedule {
-        Schedule::Lanes(_) => BUSY.div_ceil(n_groups.saturating_mul(GROUP.into())),
+        Schedule::Lanes(_) | Schedule::Subgroups(_) => {
+            BUSY.div_ceil(n_groups.saturating_mul(GROUP.into()))
+        }
         Schedule::Blocks(_) => (ENOUGH_BLOCKS as u64).div_ceil(n_groups),
         Schedule::Scan(_) => return None,
     };
@@ -213,7 +229,7 @@ fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits
     /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
     let lanes = match schedule {
-        Schedule::Lanes(lanes) => lanes,
+        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => lanes,
         Schedule::Blocks(_) => return true,
         Schedule::Scan(lanes) => {
             let bytes = if *lanes > 1 { GROUP * WIDEST } else { 0 };
@@ -240,7 +256,7 @@ fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits
 /// Returns the number of loop iterations of one invocation.
 pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
     let lanes = match schedule {
-        Schedule::Lanes(lanes) => *lanes,
+        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => *lanes,
         Schedule::Blocks(block) => {
             let terms = nest.reduce_len() as u64;
             // One iteration per term, one per stage, and the loop that packs short elements.
@@ -261,8 +277,9 @@ pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
         runs = runs.saturating_mul(size as u64);
         total = total.saturating_add(runs);
     }
-    // The tree reduction, and the loop that packs short elements.
-    total.saturating_add(u64::from(WORD_BITS + GROUP.ilog2()))
+    // The reduction of partial results, whose loop without full subgroups is the longest, and the
+    // loop that packs short elements.
+    total.saturating_add(u64::from(WORD_BITS + GROUP))
 }
 
 /// Returns the reduced axis that is divided among the invocations of one element: the last axis
