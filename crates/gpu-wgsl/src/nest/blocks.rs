@@ -457,13 +457,14 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             // Only sides that the blocks do not divide need a guard.
             let sides = (0..2).filter(|&side| partial[side]);
             let inside: Vec<String> = sides
-                .map(|side| format!("{}_{} < {}u", SIDES[side], at[side], counts[side]))
+                .map(|side| format!("({}_{} < {}u)", SIDES[side], at[side], counts[side]))
                 .collect();
             let position = to.in_chunk(&access::position(&map, &to.names()));
             let write = format!("out[{position}] = {};", to.local("v", result));
             match &inside[..] {
                 [] => to.line(write),
-                _ => to.line(format!("if ({}) {{ {write} }}", inside.join(" && "))),
+                // `&` instead of `&&`, which becomes a branch for each element.
+                _ => to.line(format!("if ({}) {{ {write} }}", inside.join(" & "))),
             }
         });
     }

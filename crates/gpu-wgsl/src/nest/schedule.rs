@@ -277,9 +277,13 @@ pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
         runs = runs.saturating_mul(size as u64);
         total = total.saturating_add(runs);
     }
-    // The reduction of partial results, whose loop without full subgroups is the longest, and the
+    // The loop that combines partial results, which is long only without full subgroups, and the
     // loop that packs short elements.
-    total.saturating_add(u64::from(WORD_BITS + GROUP))
+    let combination = match schedule {
+        Schedule::Subgroups(lanes) => *lanes,
+        _ => GROUP.ilog2(),
+    };
+    total.saturating_add(u64::from(WORD_BITS + combination))
 }
 
 /// Returns the reduced axis that is divided among the invocations of one element: the last axis
