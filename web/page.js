@@ -1,11 +1,13 @@
 // Shows the adapter, the rows that the library reports, and the total. The compiled library calls
-// `showRow`.
+// `expectRows` and `showRow`.
 
 import init, { runChecks } from "./web.js";
 
 const find = (id) => document.getElementById(id);
 const counts = { passed: 0, failed: 0 };
 const timed = [];
+// The number of checks; 0 until the library reports it.
+let expected = 0;
 
 function cell(row, text, kind) {
   const cell = row.insertCell();
@@ -14,7 +16,7 @@ function cell(row, text, kind) {
 }
 
 function total() {
-  find("total").textContent = `${counts.passed} passed, ${counts.failed} failed`;
+  find("total").textContent = `${counts.passed} passed, ${counts.failed} failed of ${expected}`;
 }
 
 // Browsers show the names of vendor and architecture at most.
@@ -23,6 +25,11 @@ async function showAdapter() {
   const names = [description, vendor, architecture].filter((name) => name);
   find("adapter").textContent = `Adapter: ${names.join(", ") || "unknown"}; ${navigator.userAgent}`;
 }
+
+globalThis.expectRows = (count) => {
+  expected = count;
+  total();
+};
 
 globalThis.showRow = (name, passed, detail, seconds, operations) => {
   counts[passed ? "passed" : "failed"] += 1;
@@ -66,7 +73,7 @@ function end(state) {
   const failures = [...document.querySelectorAll("td.failed")].map(
     (cell) => `${cell.parentElement.cells[0].textContent}: ${cell.textContent}`,
   );
-  const report = { adapter: find("adapter").textContent, ...counts, state, failures, timed };
+  const report = { adapter: find("adapter").textContent, ...counts, expected, state, failures, timed };
   return fetch("report", { method: "POST", body: JSON.stringify(report) }).catch(() => {});
 }
 

@@ -1,23 +1,25 @@
 //! Checks and timings of kernels and tensor programs that run in a browser.
 //!
 //! Role: the checks of the page, without its HTML: [`run`] takes a device and returns one [`Row`]
-//! per kernel or program. A browser translates the kernels for Vulkan, D3D or Metal: Chromium with
-//! Tint, Firefox with naga, Safari with a compiler of its own. The same rows run on native adapters
-//! in this crate's test.
+//! per [`Check`], each of a kernel or a program. A browser translates the kernels for Vulkan, D3D
+//! or Metal: Chromium with Tint, Firefox with naga, Safari with a compiler of its own. The same
+//! rows run on native adapters in this crate's test.
 //! Method: nothing blocks the thread. A program is checked step by step against the oracle; the
 //! factors of hand-written matrix products are small whole numbers, so their results are compared
-//! by bits.
+//! by bits. Inputs are in the device's memory before a run is timed.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use gpu_wgsl::check::compare_steps_async;
-use gpu_wgsl::{Error, Gpu};
+use gpu_wgsl::{DeviceType, Error, Gpu};
 use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
 use tensor_core::compare::{Tolerance, compare};
-use tensor_core::random_programs::compare_on_async;
+use tensor_core::exec::Accuracy;
+use tensor_core::random_programs::{Tally, compare_on_async};
 use tensor_core::rng::Philox;
-use tensor_core::{DType, Tensor, grad};
+use tensor_core::{DType, Executor, Tensor, grad};
 use web_time::Instant;
 
 #[cfg(target_arch = "wasm32")]
@@ -34,6 +36,15 @@ const SEED: u64 = 2019;
 /// Number of timed runs; the shortest counts, because a page shares the machine with others.
 const RUNS: u32 = 5;
 
+/// Shape of the matrix of the similarity.
+const ROWS: usize = 64;
+const COLS: usize = 256;
+/// Batch and layers of the net of the training step: 1000-100-10 as in a lecture on Python's speed.
+const BATCH: usize = 64;
+const N_IN: usize = 1000;
+const N_HIDDEN: usize = 100;
+const N_OUT: usize = 10;
+
 /// The result of a check, with the time of the checked computation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -47,54 +58,118 @@ pub struct Row {
     pub operations: f64,
 }
 
+/// A check of the page.
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// The compilation of a fixed kernel.
+    Compile(&'static Kernel),
+    /// Random programs.
+    RandomPrograms,
+    /// A product of two square matrices of this side by a fixed kernel.
+    Product(&'static Kernel, u32),
+    /// A product of two square matrices of this side as a tensor program.
+    ProductProgram(u32),
+    /// Flags of similar columns of a matrix.
+    Similarity,
+    /// Loss and updated weights of a net.
+    TrainingStep,
+}
+
+/// A comparison that passed, and the seconds of one run if it was timed; or the first difference.
+type Outcome = Result<(String, Option<f64>), String>;
+
+/// Returns the checks for a device, in the order of their rows.
+#[must_use]
+pub fn checks(gpu: &Gpu) -> Vec<Check> {
+    let mut checks: Vec<Check> = layout::ALL.iter().copied().map(Check::Compile).collect();
+    checks.push(Check::RandomPrograms);
+    let is_software = gpu.adapter().device_type == DeviceType::Cpu;
+    let sides = SIDES.into_iter();
+    for side in sides.filter(|&side| !is_software || side <= MAX_SIDE_ON_CPU) {
+        checks.push(Check::Product(&layout::MATMUL_NAIVE, side));
+        checks.push(Check::Product(&layout::MATMUL_TILE, side));
+        checks.push(Check::ProductProgram(side));
+    }
+    checks.extend([Check::Similarity, Check::TrainingStep]);
+    checks
+}
+
 /// Runs all checks and timings on a device, and passes each row to `show` once it is known.
 pub async fn run(gpu: &Gpu, mut show: impl FnMut(Row)) {
-    for kernel in layout::ALL {
-        show(compiled(gpu, kernel).await);
+    for check in checks(gpu) {
+        show(check.run(gpu).await);
     }
-    show(random_programs(gpu).await);
-    let is_software = gpu.adapter().device_type == gpu_wgsl::DeviceType::Cpu;
-    for side in SIDES {
-        if is_software && side > MAX_SIDE_ON_CPU {
-            continue;
+}
+
+impl Check {
+    /// Returns the name of the kernel or program, with its size.
+    fn name(&self) -> String {
+        match self {
+            Self::Compile(kernel) => format!("compile {}", kernel.name),
+            Self::RandomPrograms => format!("{RANDOM_PROGRAMS} random programs"),
+            Self::Product(kernel, side) => format!("matmul, {} {side}×{side}", kernel.name),
+            Self::ProductProgram(side) => format!("matmul, tensor program {side}×{side}"),
+            Self::Similarity => format!("similarity {ROWS}×{COLS}"),
+            Self::TrainingStep => format!("training step, {BATCH}×{N_IN}-{N_HIDDEN}-{N_OUT}"),
         }
-        for kernel in [&layout::MATMUL_NAIVE, &layout::MATMUL_TILE] {
-            show(product(gpu, kernel, side).await);
-        }
-        let [a, b] = factors(side).map(|factor| {
-            let side = side as usize;
-            Tensor::from_vec(&[side, side], factor)
-        });
-        let name = format!("matmul, tensor program {side}×{side}");
-        let operations = 2.0 * f64::from(side).powi(3);
-        show(program(gpu, name, &[a.matmul(&b)], operations).await);
     }
-    show(similarity(gpu).await);
-    show(training_step(gpu).await);
+
+    /// Returns the number of operations of one run; 0 if it is not timed.
+    fn operations(&self) -> f64 {
+        match self {
+            Self::Compile(_) | Self::RandomPrograms => 0.0,
+            Self::Product(_, side) | Self::ProductProgram(side) => 2.0 * f64::from(*side).powi(3),
+            Self::Similarity => 3.0 * (ROWS * COLS * COLS) as f64,
+            Self::TrainingStep => {
+                // Two products forward; backward, one for each gradient of weights and one for the
+                // hidden layer.
+                let products = 2 * N_IN * N_HIDDEN + 3 * N_HIDDEN * N_OUT;
+                2.0 * (BATCH * products) as f64
+            }
+        }
+    }
+
+    async fn run(&self, gpu: &Gpu) -> Row {
+        let outcome = match *self {
+            Self::Compile(kernel) => compiled(gpu, kernel).await,
+            Self::RandomPrograms => random_programs(gpu).await,
+            Self::Product(kernel, side) => product(gpu, kernel, side).await,
+            Self::ProductProgram(side) => program(gpu, product_inputs(side), product_of).await,
+            Self::Similarity => program(gpu, similarity_inputs(), similarity).await,
+            Self::TrainingStep => program(gpu, training_inputs(), training_step).await,
+        };
+        let (check, seconds) = match outcome {
+            Ok((passed, seconds)) => (Ok(passed), seconds),
+            Err(difference) => (Err(difference), None),
+        };
+        Row {
+            name: self.name(),
+            check,
+            seconds,
+            operations: self.operations(),
+        }
+    }
 }
 
 /// Compiles a fixed kernel.
-async fn compiled(gpu: &Gpu, kernel: &Kernel) -> Row {
+async fn compiled(gpu: &Gpu, kernel: &Kernel) -> Outcome {
     let compiled = gpu.compile_async(kernel).await;
-    Row {
-        name: format!("compile {}", kernel.name),
-        check: match compiled {
-            Ok(()) => Ok("compiled".to_owned()),
-            Err(error) => Err(error.to_string()),
-        },
-        seconds: None,
-        operations: 0.0,
-    }
+    compiled.map_err(|error| error.to_string())?;
+    Ok(("compiled".to_owned(), None))
 }
 
-async fn random_programs(gpu: &Gpu) -> Row {
-    let compared = compare_on_async(gpu, RANDOM_PROGRAMS, SEED).await;
-    Row {
-        name: format!("{RANDOM_PROGRAMS} random programs"),
-        check: compared.map(|_| "all outputs within the bounds of the oracle".to_owned()),
-        seconds: None,
-        operations: 0.0,
-    }
+async fn random_programs(gpu: &Gpu) -> Outcome {
+    let tally = compare_on_async(gpu, RANDOM_PROGRAMS, SEED).await?;
+    compared(&tally, gpu.accuracy())
+}
+
+/// Returns a failure if too few elements of random programs have an error bound, because then the
+/// comparison means little.
+fn compared(tally: &Tally, accuracy: Accuracy) -> Outcome {
+    let too_little = |shares| format!("too little was compared: {shares}");
+    tally.check_compared(accuracy).map_err(too_little)?;
+    let passed = "all outputs within the bounds of the oracle".to_owned();
+    Ok((passed, None))
 }
 
 /// Returns two square matrices of whole numbers from -8 to 7, so that sums of 1,024 products are
@@ -108,25 +183,20 @@ fn factors(side: u32) -> [Vec<f32>; 2] {
 }
 
 /// Computes a product of two square matrices by a fixed kernel.
-async fn product(gpu: &Gpu, kernel: &'static Kernel, side: u32) -> Row {
+async fn product(gpu: &Gpu, kernel: &'static Kernel, side: u32) -> Outcome {
     let timed = timed_product(gpu, kernel, side).await;
-    let (check, seconds) = match timed {
-        Ok((check, seconds)) => (check, Some(seconds)),
-        Err(error) => (Err(error.to_string()), None),
-    };
-    Row {
-        name: format!("matmul, {} {side}×{side}", kernel.name),
-        check,
-        seconds,
-        operations: 2.0 * f64::from(side).powi(3),
-    }
+    let (actual, expected, seconds) = timed.map_err(|error| error.to_string())?;
+    let compared = compare(&actual, &expected, &Tolerance::bits());
+    compared.map_err(|difference| difference.to_string())?;
+    Ok(("equal bits".to_owned(), Some(seconds)))
 }
 
+/// Returns the product by a fixed kernel, the exact product, and the seconds of the shortest run.
 async fn timed_product(
     gpu: &Gpu,
     kernel: &'static Kernel,
     side: u32,
-) -> Result<(Result<String, String>, f64), Error> {
+) -> Result<(Vec<f32>, Vec<f32>, f64), Error> {
     let [a, b] = factors(side);
     let n = side as usize;
     let expected = exact_product(&a, &b, n);
@@ -142,11 +212,7 @@ async fn timed_product(
         actual = gpu.read_async(&c).await?;
         seconds = seconds.min(start.elapsed().as_secs_f64());
     }
-    let check = match compare(&actual, &expected, &Tolerance::bits()) {
-        Ok(_) => Ok("equal bits".to_owned()),
-        Err(difference) => Err(difference.to_string()),
-    };
-    Ok((check, seconds))
+    Ok((actual, expected, seconds))
 }
 
 /// Returns the product of two `n`×`n` matrices of small whole numbers, which is exact.
@@ -162,91 +228,77 @@ fn exact_product(a: &[f32], b: &[f32], n: usize) -> Vec<f32> {
     product
 }
 
-/// Flags of similar columns of a matrix, without an array of all differences.
-async fn similarity(gpu: &Gpu) -> Row {
-    const ROWS: usize = 64;
-    const COLS: usize = 256;
-    let random = Philox::new(SEED).stream(2);
-    let number = |at: u64| (random.uniform_f32(at) * 256.0).floor() / 64.0;
-    let x = Tensor::from_vec(
-        &[ROWS, COLS],
-        (0..(ROWS * COLS) as u64).map(number).collect(),
-    );
-    let similar = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(3.0).all(0);
-    let operations = 3.0 * (ROWS * COLS * COLS) as f64;
-    program(
-        gpu,
-        format!("similarity {ROWS}×{COLS}"),
-        &[similar],
-        operations,
-    )
-    .await
+/// Returns the factors of a product program.
+fn product_inputs(side: u32) -> Vec<Tensor> {
+    let shape = [side as usize; 2];
+    let tensors = factors(side).map(|factor| Tensor::from_vec(&shape, factor));
+    tensors.into()
 }
 
-/// Loss and gradients of a net with two layers, 64-1000-100-10 as in a lecture on Python's speed.
-async fn training_step(gpu: &Gpu) -> Row {
-    const BATCH: usize = 64;
-    const SIZES: [usize; 3] = [1000, 100, 10];
+fn product_of(inputs: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
+    Ok(vec![inputs[0].matmul(&inputs[1])])
+}
+
+/// Returns the matrix of the similarity, of multiples of 1/64 below 4.
+fn similarity_inputs() -> Vec<Tensor> {
+    let random = Philox::new(SEED).stream(2);
+    let number = |at: u64| (random.uniform_f32(at) * 256.0).floor() / 64.0;
+    let numbers = (0..(ROWS * COLS) as u64).map(number).collect();
+    vec![Tensor::from_vec(&[ROWS, COLS], numbers)]
+}
+
+/// Returns the flags of similar columns of a matrix, without an array of all differences.
+fn similarity(inputs: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
+    let x = &inputs[0];
+    let differences = x.expand_dims(2) - x.expand_dims(1);
+    Ok(vec![differences.abs().lt(3.0).all(0)])
+}
+
+/// Returns inputs, targets and the weights of both layers of a net.
+fn training_inputs() -> Vec<Tensor> {
     let random = |stream: u64, shape: &[usize], scale: f32| {
         let mut numbers = vec![0.0; shape.iter().product()];
         Philox::new(SEED).fill_normal_f32(stream, &mut numbers);
         numbers.iter_mut().for_each(|number| *number *= scale);
         Tensor::from_vec(shape, numbers)
     };
-    let [n_in, n_hidden, n_out] = SIZES;
-    let (x, y) = (
-        random(3, &[BATCH, n_in], 1.0),
-        random(4, &[BATCH, n_out], 1.0),
-    );
-    let first = random(5, &[n_in, n_hidden], (n_in as f32).sqrt().recip());
-    let second = random(6, &[n_hidden, n_out], (n_hidden as f32).sqrt().recip());
-    let loss = (x.matmul(&first).relu().matmul(&second) - y)
-        .square()
-        .sum(..);
-    let name = format!("training step, {BATCH}×{n_in}-{n_hidden}-{n_out}");
-    match grad(&loss, &[&first, &second]) {
-        Ok(gradients) => {
-            let rate = Tensor::scalar(1e-6_f32).cast(DType::F32);
-            let updated = [&first, &second].into_iter().zip(&gradients);
-            let mut results: Vec<Tensor> = updated
-                .map(|(weights, gradient)| weights - gradient * &rate)
-                .collect();
-            results.insert(0, loss);
-            // Two products forward; backward, one for each gradient of weights and one for the
-            // hidden layer.
-            let products = 2 * n_in * n_hidden + 3 * n_hidden * n_out;
-            program(gpu, name, &results, 2.0 * (BATCH * products) as f64).await
-        }
-        Err(error) => Row {
-            name,
-            check: Err(error.to_string()),
-            seconds: None,
-            operations: 0.0,
-        },
-    }
+    vec![
+        random(3, &[BATCH, N_IN], 1.0),
+        random(4, &[BATCH, N_OUT], 1.0),
+        random(5, &[N_IN, N_HIDDEN], (N_IN as f32).sqrt().recip()),
+        random(6, &[N_HIDDEN, N_OUT], (N_HIDDEN as f32).sqrt().recip()),
+    ]
 }
 
-/// Checks a tensor program step by step, and times it.
-async fn program(gpu: &Gpu, name: String, tensors: &[Tensor], operations: f64) -> Row {
+/// Returns the loss of the net and its weights after a step.
+fn training_step(inputs: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
+    let [x, y, first, second] = [0, 1, 2, 3].map(|input| &inputs[input]);
+    let scores = x.matmul(first).relu().matmul(second);
+    let loss = (scores - y).square().sum(..);
+    let gradients = grad(&loss, &[first, second])?;
+    let rate = Tensor::scalar(1e-6_f32).cast(DType::F32);
+    let updated = [first, second].into_iter().zip(&gradients);
+    let updated = updated.map(|(weights, gradient)| weights - gradient * &rate);
+    Ok([loss].into_iter().chain(updated).collect())
+}
+
+/// Checks a tensor program step by step, and times it on inputs in the device's memory.
+async fn program(
+    gpu: &Gpu,
+    inputs: Vec<Tensor>,
+    build: fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
+) -> Outcome {
+    let text = |error: tensor_core::Error| error.to_string();
+    let inputs = Tensor::realize_all_async(&inputs, gpu).await;
+    let tensors = build(&inputs.map_err(text)?).map_err(text)?;
     let asked: Vec<&Tensor> = tensors.iter().collect();
-    let compared = compare_steps_async(gpu, &asked).await;
-    let timed = timed(gpu, tensors).await;
-    let (check, seconds) = match (compared, timed) {
-        (Err(difference), _) => (Err(difference), None),
-        (_, Err(error)) => (Err(error.to_string()), None),
-        (Ok(_), Ok(seconds)) => {
-            let what = "each step within the bounds of the oracle".to_owned();
-            (Ok(what), Some(seconds))
-        }
-    };
-    Row {
-        name,
-        check,
-        seconds,
-        operations,
-    }
+    compare_steps_async(gpu, &asked).await?;
+    let seconds = timed(gpu, &tensors).await.map_err(text)?;
+    let passed = "each step within the bounds of the oracle".to_owned();
+    Ok((passed, Some(seconds)))
 }
 
+/// Returns the seconds of the shortest run.
 async fn timed(gpu: &Gpu, tensors: &[Tensor]) -> tensor_core::Result<f64> {
     let mut seconds = f64::INFINITY;
     for _ in 0..RUNS {
@@ -255,7 +307,7 @@ async fn timed(gpu: &Gpu, tensors: &[Tensor]) -> tensor_core::Result<f64> {
         // All work has run once one of the results is read.
         let last = realized.last().and_then(Tensor::storage);
         if let Some(last) = last {
-            black_box(std::sync::Arc::clone(last).read().await?);
+            black_box(Arc::clone(last).read().await?);
         }
         seconds = seconds.min(start.elapsed().as_secs_f64());
     }
@@ -267,14 +319,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_of_the_page_pass_on_every_adapter() {
+    fn each_check_of_the_page_passes_with_one_row_on_every_adapter() {
         for gpu in gpu_wgsl::check::every_adapter() {
-            let mut n_rows = 0;
+            let mut rows = Vec::new();
             pollster::block_on(run(gpu, |row| {
-                n_rows += 1;
                 assert!(row.check.is_ok(), "{}: {row:?}", gpu.adapter().driver);
+                rows.push(row.name);
             }));
-            assert!(n_rows > layout::ALL.len() + 3);
+            let names: Vec<String> = checks(gpu).iter().map(Check::name).collect();
+            assert_eq!(rows, names);
+            // Random programs, the similarity, the training step, and three products of each side.
+            let is_software = gpu.adapter().device_type == DeviceType::Cpu;
+            let n_sides = if is_software { 2 } else { 3 };
+            assert_eq!(rows.len(), layout::ALL.len() + 3 + 3 * n_sides);
         }
+    }
+
+    #[test]
+    fn random_programs_that_compare_too_little_fail() {
+        let failed = compared(&Tally::default(), Accuracy::IEEE).unwrap_err();
+        assert!(
+            failed.starts_with("too little was compared: open"),
+            "{failed}"
+        );
     }
 }

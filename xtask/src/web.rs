@@ -238,16 +238,20 @@ impl Report {
         format!("{} passed, {} failed", count("passed"), count("failed"))
     }
 
-    /// Returns the failed checks as text; `None` if the page ran to its end and all checks passed.
+    /// Returns the failed checks as text; `None` if the page ran to its end and each of its checks
+    /// has passed.
     pub(crate) fn failure(&self) -> Option<String> {
         let state = self.0["state"].as_str().unwrap_or_default();
         let failures = self.0["failures"].as_array().cloned().unwrap_or_default();
-        let passed = self.0["passed"].as_u64().unwrap_or_default();
-        if state == "(finished)" && failures.is_empty() && passed > 0 {
+        let count = |name: &str| self.0[name].as_u64().unwrap_or_default();
+        let (passed, expected) = (count("passed"), count("expected"));
+        if state == "(finished)" && failures.is_empty() && passed > 0 && passed == expected {
             return None;
         }
+        let n_shown = passed + count("failed");
+        let shown = format!("{n_shown} of {expected} checks were shown");
         let lines = failures.iter().filter_map(Value::as_str);
-        let lines: Vec<&str> = [state].into_iter().chain(lines).collect();
+        let lines: Vec<&str> = [state, &shown].into_iter().chain(lines).collect();
         Some(lines.join("\n"))
     }
 }
@@ -260,7 +264,14 @@ mod tests {
 
     fn report(passed: u64, failures: &[&str], state: &str) -> Report {
         let failed = failures.len();
-        Report(json!({"passed": passed, "failed": failed, "failures": failures, "state": state}))
+        let expected = passed + failed as u64;
+        Report(json!({
+            "passed": passed,
+            "failed": failed,
+            "expected": expected,
+            "failures": failures,
+            "state": state,
+        }))
     }
 
     #[test]
@@ -287,17 +298,21 @@ mod tests {
     }
 
     #[test]
-    fn a_report_passes_only_if_the_page_ended_and_something_passed() {
+    fn a_report_passes_only_if_the_page_ended_and_all_checks_passed() {
         let good = report(3, &[], "(finished)");
         assert_eq!(
             (good.summary(), good.failure()),
             ("3 passed, 0 failed".into(), None)
         );
         let ended = report(3, &[], "(ended: no adapter)").failure().unwrap();
-        assert_eq!(ended, "(ended: no adapter)");
+        assert_eq!(ended, "(ended: no adapter)\n3 of 3 checks were shown");
         assert!(report(0, &[], "(finished)").failure().is_some());
         let failed = report(3, &["x: failed"], "(finished)").failure().unwrap();
         assert!(failed.contains("x: failed"), "{failed}");
+        let mut lacking = report(3, &[], "(finished)");
+        lacking.0["expected"] = json!(4);
+        let lacking = lacking.failure().unwrap();
+        assert_eq!(lacking, "(finished)\n3 of 4 checks were shown");
         assert!(Report(json!(null)).failure().is_some());
     }
 }

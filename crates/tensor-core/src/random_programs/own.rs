@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use super::coverage::Coverage;
 use super::program::{RandomProgram, programs};
 use super::{
-    Failure, MAX_SHRINK_ITERS, On, Tally, expected, is_full, large, same_bits, search, seed,
-    within_bounds,
+    Failure, MAX_SHRINK_ITERS, On, Shares, Tally, expected, is_full, large, same_bits, search,
+    seed, within_bounds,
 };
 use crate::dtype::DType;
 use crate::exec::Accuracy;
@@ -60,6 +60,27 @@ fn outputs<'t>(
     coverage: &'t mut Coverage,
 ) -> impl FnMut(RandomProgram) -> Result<(), String> + 't {
     |program| check(&program.tensors(), &program.target, tally, coverage)
+}
+
+#[test]
+fn open_elements_and_no_elements_compare_too_little() {
+    let with_open = |open: f64| {
+        let outputs = 10;
+        let shares = |open| Shares {
+            outputs,
+            open,
+            exact: 5.0,
+        };
+        let tally = Tally {
+            floats: shares(open),
+            others: shares(0.0),
+            ..Tally::default()
+        };
+        tally.check_compared(Accuracy::IEEE)
+    };
+    with_open(1.0).unwrap();
+    assert!(with_open(2.0).unwrap_err().starts_with("open: [0.200, "));
+    assert!(Tally::default().check_compared(Accuracy::IEEE).is_err());
 }
 
 #[test]
