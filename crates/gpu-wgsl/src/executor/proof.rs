@@ -227,8 +227,8 @@ fn subgroups_and_trees_compute_the_same_reductions() {
     /// The condition of the text that a device without full subgroups does not meet.
     const FULL: &str = "subgroup_size * n_subgroups == 128u";
     for gpu in with_subgroups() {
-        // Fewer terms than invocations, as many, one more, and several for each.
-        for (stream, n_terms) in [3, 128, 129, 2000].into_iter().enumerate() {
+        // One more term than invocations, and several for each.
+        for (stream, n_terms) in [129, 2000].into_iter().enumerate() {
             let x = normal(&[5, n_terms], stream as u64);
             let counted = (Tensor::arange(5 * n_terms) % 1009).reshape(&[5, n_terms]);
             for program in [
