@@ -10,9 +10,9 @@
 //! which the program states them, with NaN and infinities as IEEE 754 defines them, because kernels
 //! hide from a driver's compiler the operations that WGSL lets the compiler simplify. Two-sum,
 //! Kahan's and Dekker's algorithms therefore work. WGSL itself does not require NaN and infinities;
-//! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested so
-//! far: Mesa's llvmpipe.) Not promised: quotients, square roots and elementary functions have
-//! errors of a few units in the last place
+//! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested on
+//! Mesa's llvmpipe, on `SwiftShader`, and on NVIDIA's driver.) Not promised: quotients, square
+//! roots and elementary functions have errors of a few units in the last place
 //! ([`Executor::accuracy`](tensor_core::Executor::accuracy)); the terms of a reduction or a matrix
 //! product are added with fused multiply-adds and in an order that depends on the device; a driver
 //! may flush subnormal numbers to zero.

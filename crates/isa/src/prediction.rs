@@ -8,9 +8,8 @@
 //! so the unit with the most workgroups is the last to finish. If too few waves are resident to
 //! hide the latency of their instructions, the vector units wait; the compiler estimates this
 //! latency.
-//! Limits: the code outside of the main loop, caches, and changes of the clock are not modelled, so
-//! measured times are usually longer; nor is the start of a dispatch, which takes some
-//! microseconds.
+//! Limits: caches, the code outside of the main loop, changes of the clock and the start of a
+//! dispatch, which takes some microseconds, are not modelled. Measured times are usually longer.
 
 use crate::loops::Loop;
 
@@ -65,7 +64,7 @@ impl Gpu {
     };
 }
 
-/// The machine code of a kernel, as far as it determines the kernel's time.
+/// The properties of a kernel's machine code that determine the kernel's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kernel {
     /// Counts of the main loop.
