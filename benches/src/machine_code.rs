@@ -15,16 +15,18 @@ use std::process::{Command, ExitCode};
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
-use gpu_wgsl::{Adapter, adapters};
+use gpu_wgsl::{Adapter, StepExplanation, adapters};
 use harness::workload::Task;
 use isa::loops::main_loop;
 use isa::prediction::{self, Gpu, Work, predict};
 use isa::{Code, Compiler};
 use serde::Serialize;
 use shaders::Kernel;
+use tensor_core::half::f16;
 use tensor_core::ir::{LoopNest, Value};
 use tensor_core::op::{Binary, Reduce};
 use tensor_core::plan::{Plan, Step};
+use tensor_core::{DType, Tensor};
 use tool_io::output;
 
 use crate::workloads;
@@ -179,6 +181,7 @@ fn adapter_of(compiler: &str, found: Vec<Adapter>) -> Result<Adapter> {
 fn table_kernels(pattern: &str, adapter: &Adapter) -> Result<Vec<Listed>> {
     let mut kernels = fixed_kernels(|name| name.contains(pattern));
     kernels.extend(workload_kernels(pattern, true, adapter)?);
+    kernels.extend(matrix_kernels(pattern, adapter)?);
     Ok(kernels)
 }
 
@@ -193,7 +196,29 @@ fn selected_kernels(pattern: &str, adapter: &Adapter) -> Result<Vec<Listed>> {
     if !first.is_empty() {
         return Ok(first);
     }
-    Ok(fixed_kernels(|name| name.contains(pattern)))
+    let fixed = fixed_kernels(|name| name.contains(pattern));
+    if !fixed.is_empty() {
+        return Ok(fixed);
+    }
+    matrix_kernels(pattern, adapter)
+}
+
+/// Returns the kernel of a product of halves by cooperative matrices, if its name matches and if
+/// the adapter has such matrices.
+fn matrix_kernels(pattern: &str, adapter: &Adapter) -> Result<Vec<Listed>> {
+    const SIDE: usize = 2048;
+    let source = format!("halves/{SIDE}x{SIDE}x{SIDE}");
+    if !source.contains(pattern) || adapter.matrix_side.is_none() {
+        return Ok(Vec::new());
+    }
+    let halves = || {
+        let zeros = Tensor::from_vec(&[SIDE, SIDE], vec![f16::ZERO; SIDE * SIDE]);
+        zeros.cast(DType::F32)
+    };
+    let program = halves().matmul(&halves());
+    let (plan, _) = Plan::new(&[&program], &gpu_wgsl::target(adapter))?;
+    let explained = gpu_wgsl::explain_with_matrices(&plan, adapter);
+    listed(&source, &plan, &explained, &mut BTreeSet::new())
 }
 
 fn fixed_kernels(matches: impl Fn(&str) -> bool) -> Vec<Listed> {
@@ -223,24 +248,33 @@ fn workload_kernels(pattern: &str, all: bool, adapter: &Adapter) -> Result<Vec<L
         };
         let (plan, _) = Plan::new(&[&program], &gpu_wgsl::target(adapter))?;
         let explained = gpu_wgsl::explain(&plan, adapter);
-        for kernel in &explained {
-            if kernel.name == "host" || !seen.insert(kernel.wgsl.clone()) {
-                continue;
-            }
-            let is_alone = explained
-                .iter()
-                .filter(|other| other.step == kernel.step)
-                .count()
-                == 1;
-            let step = &plan.steps[kernel.step];
-            let work = is_alone.then(|| work(&plan, step, kernel.workgroups));
-            let kernel = shaders::reflect(&kernel.name, &kernel.wgsl);
-            kernels.push(Listed {
-                source: source.clone(),
-                kernel: kernel.map_err(anyhow::Error::msg)?,
-                work,
-            });
+        kernels.extend(listed(&source, &plan, &explained, &mut seen)?);
+    }
+    Ok(kernels)
+}
+
+/// Returns the kernels of a plan, except those of the host and those whose text was seen before.
+fn listed(
+    source: &str,
+    plan: &Plan,
+    explained: &[StepExplanation],
+    seen: &mut BTreeSet<String>,
+) -> Result<Vec<Listed>> {
+    let mut kernels = Vec::new();
+    for kernel in explained {
+        if kernel.name == "host" || !seen.insert(kernel.wgsl.clone()) {
+            continue;
         }
+        let same_step = explained.iter().filter(|other| other.step == kernel.step);
+        let is_alone = same_step.count() == 1;
+        let step = &plan.steps[kernel.step];
+        let work = is_alone.then(|| work(plan, step, kernel.workgroups));
+        let kernel = shaders::reflect(&kernel.name, &kernel.wgsl);
+        kernels.push(Listed {
+            source: source.to_owned(),
+            kernel: kernel.map_err(anyhow::Error::msg)?,
+            work,
+        });
     }
     Ok(kernels)
 }

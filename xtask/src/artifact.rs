@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 /// An executable that cargo built or found up to date.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Executable {
     /// Manifest of its package.
     pub(crate) manifest: PathBuf,

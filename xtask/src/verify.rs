@@ -106,17 +106,25 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     for check in &selected {
         run_fixed(check, &mut reporter)?;
     }
-    if search.tests {
+    let executables = match search.tests || search.claims {
+        true => tests_run::build(pattern, &mut reporter)?,
+        false => None,
+    };
+    if let Some(executables) = &executables
+        && search.tests
+    {
         let switches = switches(&options).map(|name| (name, "1".into()));
         let envs = switches.chain([data::variable(&workspace)?]);
         let plan = tests_run::Selection {
             pattern,
             envs: envs.chain(adapters::environment(&workspace)?).collect(),
         };
-        tests_run::run(&workspace, &plan, &mut reporter)?;
+        tests_run::run(&workspace, executables, &plan, &mut reporter)?;
     }
-    if search.claims {
-        claims::run(&workspace, pattern, &mut reporter)?;
+    if let Some(executables) = &executables
+        && search.claims
+    {
+        claims::run(&workspace, executables, pattern, &mut reporter)?;
     }
     if reporter.is_empty() {
         eprintln!("error: verify: no check matches {pattern:?}");

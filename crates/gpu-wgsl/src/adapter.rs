@@ -32,8 +32,8 @@ pub enum Feature {
     Timestamps,
     /// Timestamps between dispatches of one pass.
     TimestampsInPass,
-    /// Cooperative matrices: reported, but not enabled on devices until they are checked against
-    /// the oracle.
+    /// Cooperative matrices: enabled only by
+    /// [`Gpu::open_with_matrices`](crate::Gpu::open_with_matrices).
     CooperativeMatrix,
 }
 
@@ -143,6 +143,9 @@ pub struct Adapter {
     pub device: u32,
     /// Smallest and largest subgroup size, in invocations.
     pub subgroup_sizes: [u32; 2],
+    /// Rows and columns of the adapter's cooperative matrices that multiply `f16` and add in `f32`;
+    /// `None` if it has none that kernels can use.
+    pub matrix_side: Option<u32>,
     /// Number of iterations after which the driver ends a shader's loop without an error; `None` if
     /// no such limit is known.
     pub max_loop_iterations: Option<u64>,

@@ -149,6 +149,15 @@ pub enum Error {
         /// Message from the compiler.
         message: String,
     },
+    /// The device's cooperative matrices compute wrong products, so no device was opened; open one
+    /// without them ([`Gpu::open`](crate::Gpu::open)).
+    #[error("open: the cooperative matrices of {adapter} compute wrong products: {why}")]
+    WrongProducts {
+        /// Name of the adapter.
+        adapter: String,
+        /// The first difference from the exact product.
+        why: String,
+    },
     /// Another measurement is running; a device runs only one at a time.
     #[error("time: another measurement is running on this device")]
     Measuring,

@@ -11,6 +11,7 @@
 
 mod array;
 mod buffers;
+mod matrices;
 #[cfg(test)]
 mod proof;
 

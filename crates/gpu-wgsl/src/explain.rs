@@ -61,6 +61,14 @@ pub fn explain(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
     Texts(&KernelLimits::for_adapter(adapter)).of_plan(plan)
 }
 
+/// Returns the kernels that a plan would run on a device with cooperative matrices
+/// ([`Gpu::open_with_matrices`]), as [`explain`] does. Equal to `explain` for an adapter without
+/// such matrices.
+#[must_use]
+pub fn explain_with_matrices(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
+    Texts(&KernelLimits::for_adapter(adapter).with_matrices(adapter)).of_plan(plan)
+}
+
 /// The kernels of plans under the limits of a device.
 pub(crate) struct Texts<'l>(pub(crate) &'l KernelLimits);
 

@@ -96,7 +96,7 @@ pub use device::foreign::*;
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
 pub use executor::{FallbackReason, target};
-pub use explain::{StepExplanation, explain};
+pub use explain::{StepExplanation, explain, explain_with_matrices};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use pool::PoolCounters;
 pub use tiles::{ShapeClass, Tile};

@@ -13,6 +13,15 @@ pub(crate) struct Binding {
     pub(crate) alignment: u64,
 }
 
+/// The cooperative matrices of a device, which multiply `f16` and add in `f32`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MatrixLimits {
+    /// Rows and columns of each of the three matrices of a product.
+    pub(crate) side: u32,
+    /// Largest size of the subgroups that compute a product together, in invocations.
+    pub(crate) lanes: u32,
+}
+
 /// The limits of a device that affect kernels of nests.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelLimits {
@@ -28,6 +37,8 @@ pub(crate) struct KernelLimits {
     pub(crate) has_f64: bool,
     /// Whether kernels may use subgroup operations.
     pub(crate) has_subgroups: bool,
+    /// The cooperative matrices that kernels may use; `None` unless a caller requested them.
+    pub(crate) matrices: Option<MatrixLimits>,
     /// Minimum number of output elements for a kernel in blocks. With fewer elements
     /// there are too few blocks to keep the device busy.
     pub(crate) least_outputs: usize,
@@ -40,7 +51,7 @@ pub(crate) struct KernelLimits {
 }
 
 impl KernelLimits {
-    /// Returns the limits of an adapter.
+    /// Returns the limits of an adapter, without its cooperative matrices.
     pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
         // Few outputs are enough to keep a CPU busy.
         let [least_outputs, least_side] = match adapter.device_type {
@@ -61,6 +72,7 @@ impl KernelLimits {
             // A browser's compiler requires a directive for subgroups that naga rejects.
             has_subgroups: adapter.features.contains(&Feature::Subgroups)
                 && cfg!(not(target_arch = "wasm32")),
+            matrices: None,
             operations,
             binding: Binding {
                 bytes: adapter.limits.max_storage_buffer_binding_size,
@@ -73,5 +85,14 @@ impl KernelLimits {
             loop_iterations: adapter.max_loop_iterations,
             tiles: Tiles::for_adapter(adapter),
         }
+    }
+
+    /// Allows the cooperative matrices of an adapter, if it has any that kernels can use.
+    pub(crate) fn with_matrices(mut self, adapter: &Adapter) -> Self {
+        self.matrices = adapter.matrix_side.map(|side| MatrixLimits {
+            side,
+            lanes: adapter.subgroup_sizes[1],
+        });
+        self
     }
 }

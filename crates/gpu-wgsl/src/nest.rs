@@ -131,6 +131,7 @@ pub(crate) mod tests {
             invocations: 256,
             has_f64: true,
             has_subgroups: false,
+            matrices: None,
             least_outputs: 1 << 12,
             least_side: 4,
             loop_iterations: None,

@@ -44,6 +44,8 @@ pub enum ShapeClass {
     Wide,
     /// At most 32 rows and 32 columns, usually in a batch.
     Small,
+    /// Products of `f16` that cooperative matrices compute, with more than 16 rows and columns.
+    Matrices,
 }
 
 /// The built-in table of measured sizes.
@@ -193,7 +195,7 @@ impl Tile {
                 thread_rows: side(rows),
                 ..self
             },
-            ShapeClass::Square => {
+            ShapeClass::Square | ShapeClass::Matrices => {
                 let mut tile = self;
                 while 2 * cols <= tile.block_cols as usize && tile.block_cols > 4 * tile.thread_cols
                 {
@@ -214,12 +216,13 @@ impl Tile {
 
 impl ShapeClass {
     /// All classes, in the order of their discriminants.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Large,
         Self::Square,
         Self::Tall,
         Self::Wide,
         Self::Small,
+        Self::Matrices,
     ];
 
     /// Returns the class's name in the table of tiles.
@@ -231,6 +234,7 @@ impl ShapeClass {
             Self::Tall => "tall",
             Self::Wide => "wide",
             Self::Small => "small",
+            Self::Matrices => "matrices",
         }
     }
 }
@@ -241,15 +245,20 @@ impl ShapeClass {
 pub(crate) fn default(class: ShapeClass) -> Tile {
     let [block_rows, block_cols, thread_rows, thread_cols] = match class {
         ShapeClass::Large => [128, 64, 8, 8],
-        ShapeClass::Square => [64, 64, 8, 4],
+        ShapeClass::Square | ShapeClass::Matrices => [64, 64, 8, 4],
         ShapeClass::Tall => [128, 16, 1, 16],
         ShapeClass::Wide => [16, 128, 16, 2],
         ShapeClass::Small => [16, 16, 2, 2],
     };
+    let block_inner = match class {
+        // Two products of 16 × 16 matrices between two barriers.
+        ShapeClass::Matrices => 32,
+        _ => 16,
+    };
     Tile {
         block_rows,
         block_cols,
-        block_inner: 16,
+        block_inner,
         thread_rows,
         thread_cols,
     }

@@ -178,13 +178,14 @@ mod tests {
     use std::process::Command;
     use std::sync::LazyLock;
 
+    use tensor_core::half::f16;
     use tensor_core::plan::{Plan, Target};
-    use tensor_core::{Tensor, random_programs};
+    use tensor_core::{DType, Tensor, random_programs};
 
     use super::*;
     use crate::check::skip_without_tool;
     use crate::explain::Texts;
-    use crate::limits::KernelLimits;
+    use crate::limits::{KernelLimits, MatrixLimits};
     use crate::nest::tests::schedule_limits;
 
     /// Seed and number of the random programs.
@@ -263,11 +264,30 @@ mod tests {
             let steps = Texts(&limits).of_plan(&plan).into_iter();
             kernels.extend(steps.map(|step| (step.name, step.wgsl)));
         }
+        // Products by cooperative matrices.
+        for side in [8, 16] {
+            let halves = Tensor::from_vec(&[80, 80], vec![f16::ONE; 6400]).cast(DType::F32);
+            let (plan, _) = Plan::new(&[&halves.matmul(&halves)], &target).unwrap();
+            let limits = KernelLimits {
+                matrices: Some(MatrixLimits { side, lanes: 32 }),
+                workgroup_bytes: 32 << 10,
+                ..schedule_limits()
+            };
+            let steps = Texts(&limits).of_plan(&plan).into_iter();
+            kernels.extend(steps.map(|step| (step.name, step.wgsl)));
+        }
         kernels.into_iter().collect()
     }
 
-    fn has_f64(wgsl: &str) -> bool {
-        wgsl.contains("f64")
+    /// Returns whether a language has the types of a kernel: `f64` is missing in GLSL of OpenGL ES
+    /// and in MSL, cooperative matrices are missing in GLSL and HLSL.
+    fn has_types(language: Language, wgsl: &str) -> bool {
+        let (is_wide, is_matrix) = (wgsl.contains("f64"), wgsl.contains("coop_mat"));
+        match language {
+            Language::Glsl => !is_wide && !is_matrix,
+            Language::Hlsl => !is_matrix,
+            Language::Msl => !is_wide,
+        }
     }
 
     #[test]
@@ -276,8 +296,8 @@ mod tests {
         for (name, wgsl) in KERNELS.iter() {
             for language in [Language::Glsl, Language::Hlsl, Language::Msl] {
                 let translated = translate(wgsl, language);
-                if has_f64(wgsl) && language != Language::Hlsl {
-                    assert!(translated.is_err(), "{name}: {language:?} has no f64");
+                if !has_types(language, wgsl) {
+                    assert!(translated.is_err(), "{name}: {language:?} lacks its types");
                     continue;
                 }
                 let text = translated.unwrap_or_else(|error| panic!("{language:?}: {error}"));
@@ -326,8 +346,8 @@ mod tests {
         fn check(&self, folder: &Path) -> Option<usize> {
             let mut n_kernels = 0;
             for (number, (name, wgsl)) in KERNELS.iter().enumerate() {
-                // GLSL of OpenGL ES has no f64, and glslang lacks HLSL's loads of f64.
-                if has_f64(wgsl) && self.name == "glslangValidator" {
+                // glslang lacks HLSL's loads of f64.
+                if self.name == "glslangValidator" && !has_types(Language::Glsl, wgsl) {
                     continue;
                 }
                 let bytes = (self.write)(wgsl).unwrap();

@@ -11,7 +11,7 @@ use tensor_core::exec::against_reference;
 use tensor_core::gemm::oracle;
 use tensor_core::plan::{Plan, Step};
 use tensor_core::rng::Philox;
-use tensor_core::{Executor, HostData, Tensor};
+use tensor_core::{DType, Executor, Host, HostData, Tensor};
 
 use crate::executor::{Array, Compiled};
 use crate::nest::{self, Schedule};
@@ -43,7 +43,10 @@ pub fn line(adapter: &Adapter, class: ShapeClass, tile: &Tile) -> String {
 /// Returns the candidate sizes for a class.
 #[must_use]
 pub fn candidates(class: ShapeClass) -> Vec<Tile> {
-    const INNER: [u32; 2] = [8, 16];
+    let inner = match class {
+        ShapeClass::Matrices => [16, 32],
+        _ => [8, 16],
+    };
     let blocks: &[[u32; 4]] = match class {
         ShapeClass::Large | ShapeClass::Square => &[
             [32, 32, 4, 4],
@@ -70,6 +73,12 @@ pub fn candidates(class: ShapeClass) -> Vec<Tile> {
             [16, 256, 16, 2],
             [16, 256, 16, 4],
         ],
+        ShapeClass::Matrices => &[
+            [64, 64, 8, 4],
+            [128, 64, 8, 8],
+            [128, 128, 8, 8],
+            [128, 128, 8, 16],
+        ],
         ShapeClass::Small => &[
             [16, 16, 2, 2],
             [16, 16, 4, 2],
@@ -78,7 +87,7 @@ pub fn candidates(class: ShapeClass) -> Vec<Tile> {
         ],
     };
     let of = |[block_rows, block_cols, thread_rows, thread_cols]: [u32; 4]| {
-        INNER.map(|block_inner| Tile {
+        inner.map(|block_inner| Tile {
             block_rows,
             block_cols,
             block_inner,
@@ -107,7 +116,7 @@ impl Product {
     #[must_use]
     pub fn for_class(class: ShapeClass) -> Self {
         let [batch, rows, inner, cols] = match class {
-            ShapeClass::Large => [1, 4096, 4096, 4096],
+            ShapeClass::Large | ShapeClass::Matrices => [1, 4096, 4096, 4096],
             ShapeClass::Square => [1, 1000, 1000, 1000],
             ShapeClass::Tall => [1, 50_000, 784, 10],
             ShapeClass::Wide => [1, 10, 784, 50_000],
@@ -124,7 +133,7 @@ impl Product {
     /// Returns a small product of the same class, whose sides are not multiples of the block sides.
     fn sample(class: ShapeClass) -> Self {
         let [batch, rows, cols] = match class {
-            ShapeClass::Large | ShapeClass::Square => [1, 263, 150],
+            ShapeClass::Large | ShapeClass::Square | ShapeClass::Matrices => [1, 263, 150],
             ShapeClass::Tall => [1, 530, 11],
             ShapeClass::Wide => [1, 11, 530],
             ShapeClass::Small => [9, 19, 25],
@@ -171,8 +180,8 @@ impl<'a> Tuner<'a> {
         Ok(Self {
             gpu,
             class,
-            sample: Trial::new(gpu, Product::sample(class))?,
-            timed: Trial::new(gpu, product)?,
+            sample: Trial::new(gpu, class, Product::sample(class))?,
+            timed: Trial::new(gpu, class, product)?,
             expected: None,
         })
     }
@@ -235,7 +244,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(gpu: &Gpu, product: Product) -> tensor_core::Result<Self> {
+    fn new(gpu: &Gpu, class: ShapeClass, product: Product) -> tensor_core::Result<Self> {
         let Product {
             batch,
             rows,
@@ -247,12 +256,25 @@ impl Trial {
             Philox::new(SEED).fill_normal_f32(stream, &mut data);
             data
         };
-        let factors = [
-            normal(0, batch * rows * inner),
-            normal(1, batch * inner * cols),
+        let random = [
+            Tensor::from_vec(&[batch, rows, inner], normal(0, batch * rows * inner)),
+            Tensor::from_vec(&[batch, inner, cols], normal(1, batch * inner * cols)),
         ];
-        let a = Tensor::from_vec(&[batch, rows, inner], factors[0].clone());
-        let b = Tensor::from_vec(&[batch, inner, cols], factors[1].clone());
+        let [a, b] = match class {
+            // Cooperative matrices multiply halves.
+            ShapeClass::Matrices => {
+                let [a, b] = random.map(|factor| factor.cast(DType::F16).realize(&Host::new()));
+                [a?.cast(DType::F32), b?.cast(DType::F32)]
+            }
+            _ => random,
+        };
+        let numbers = |factor: &Tensor| -> tensor_core::Result<Vec<f32>> {
+            Ok(factor
+                .eval::<f32>(&Host::new())?
+                .into_raw_vec_and_offset()
+                .0)
+        };
+        let factors = [numbers(&a)?, numbers(&b)?];
         let (plan, data) = Plan::new(&[&a.matmul(&b)], &gpu.target())?;
         let read = data.into_iter().map(|data| pollster::block_on(data.read()));
         let data: Vec<HostData> = read.collect::<tensor_core::Result<_>>()?;
@@ -280,10 +302,11 @@ impl Trial {
         if let Some(fault) = tile.fault() {
             return Err(wrong(fault));
         }
-        let Some(schedule) = Schedule::in_blocks(nest, class, tile) else {
-            return Err(wrong(
-                "the product must have at least two rows and two columns",
-            ));
+        let Some(schedule) = Schedule::in_blocks(nest, class, tile, gpu.limits()) else {
+            return Err(wrong(match class {
+                ShapeClass::Matrices => "cooperative matrices do not divide the block",
+                _ => "the product must have at least two rows and two columns",
+            }));
         };
         let emitted = nest::emit(&nest::split(nest).0, &schedule, None);
         Compiled::new(gpu, nest, &schedule, &emitted)
@@ -355,8 +378,9 @@ mod tests {
     fn candidates_are_checked_and_then_timed() {
         let adapters = crate::check::every_adapter();
         for (number, gpu) in adapters.iter().enumerate() {
-            // Class `Large` is skipped: it has the same candidates as `Square`.
-            for class in &ShapeClass::ALL[1..] {
+            // Class `Large` is skipped: it has the same candidates as `Square`. `Matrices` needs
+            // another device (`executor/matrices.rs`).
+            for class in &ShapeClass::ALL[1..5] {
                 let product = Product {
                     inner: 20,
                     ..Product::sample(*class)

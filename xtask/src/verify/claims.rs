@@ -1,15 +1,20 @@
 //! Claims of the source documents, one check each, with claim, measurement and verdict.
 //!
-//! Role: runs the program `claims` of benches and reports its lines. A check passes if the verdict
-//! equals the expected verdict, even if the claim does not hold. A check fails if the verdicts
-//! differ, or if an entry lacks one of them.
+//! Role: runs the program `claims` of benches and reports its lines. The build of the tests
+//! contains the program. A build of its own would compile most dependencies again, because cargo
+//! enables other features for one package than for the whole workspace. A check passes if the
+//! verdict equals the expected verdict, even if the claim does not hold. A check fails if the
+//! verdicts differ, or if an entry lacks one of them.
+
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::reporter::{Outcome, Reporter};
+use crate::artifact::Executable;
 use crate::data;
-use crate::process::{self, Finished, OutputLine, tail, watch};
+use crate::process::{Finished, OutputLine, tail, watch};
 use crate::workspace::Workspace;
 
 /// Prefix of every id.
@@ -20,13 +25,22 @@ const NOT_MEASURED: &str = "not-measured";
 const TAIL_LINES: usize = 20;
 
 /// Runs the claims program and reports the claims whose id contains the pattern.
-pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter) -> Result<()> {
+pub(super) fn run(
+    workspace: &Workspace,
+    executables: &[Executable],
+    pattern: &str,
+    reporter: &mut Reporter,
+) -> Result<()> {
     reporter.begin_long("claims")?;
-    let mut cargo = process::cargo();
-    cargo
-        .args(["run", "--quiet", "--package", "benches", "--bin", "claims"])
+    let mut built = executables.iter();
+    let program = built
+        .find(|executable| executable.target == "claims" && !executable.is_test)
+        .context("claims: not built")?;
+    let mut command = Command::new(&program.path);
+    command
+        .current_dir(&workspace.root)
         .envs([data::variable(workspace)?]);
-    let Finished { status, out, err } = watch(&mut cargo, |line| {
+    let Finished { status, out, err } = watch(&mut command, |line| {
         if let OutputLine::Err(text) = line {
             reporter.note(text);
         }

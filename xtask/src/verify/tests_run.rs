@@ -47,12 +47,9 @@ pub(super) struct Selection<'a> {
     pub(super) envs: Vec<(&'static str, OsString)>,
 }
 
-/// Builds and runs the selected tests, and reports each test.
-pub(super) fn run(
-    workspace: &Workspace,
-    plan: &Selection<'_>,
-    reporter: &mut Reporter,
-) -> Result<()> {
+/// Builds all tests, examples and programs, and returns their executables; `None` if the build
+/// failed. `pattern` selects the reported checks.
+pub(super) fn build(pattern: &str, reporter: &mut Reporter) -> Result<Option<Vec<Executable>>> {
     const BUILD: &str = "test/build";
     reporter.begin_long(BUILD)?;
     let mut cargo = process::cargo();
@@ -65,21 +62,31 @@ pub(super) fn run(
         }
     })?;
     if !built.status.success() {
-        return reporter.end(BUILD, Outcome::Failed(tail(&built.err, TAIL_LINES)));
+        reporter.end(BUILD, Outcome::Failed(tail(&built.err, TAIL_LINES)))?;
+        return Ok(None);
     }
-    if BUILD.contains(plan.pattern) {
+    if BUILD.contains(pattern) {
         reporter.end(BUILD, Outcome::Passed)?;
     }
-    let job = |executable: Executable| match executable.kind.as_str() {
-        _ if executable.is_test => Some(Job::Tests(executable)),
-        "example" => Some(Job::Example(executable)),
+    Ok(Some(artifact::executables(&built.out)))
+}
+
+/// Runs the selected tests and examples, and reports each.
+pub(super) fn run(
+    workspace: &Workspace,
+    executables: &[Executable],
+    plan: &Selection<'_>,
+    reporter: &mut Reporter,
+) -> Result<()> {
+    let job = |executable: &Executable| match executable.kind.as_str() {
+        _ if executable.is_test => Some(Job::Tests(executable.clone())),
+        "example" => Some(Job::Example(executable.clone())),
         _ => None,
     };
-    let executables = artifact::executables(&built.out).into_iter();
     // Doc tests come first: they take longer than most executables.
     let jobs = [Job::DocTests]
         .into_iter()
-        .chain(executables.filter_map(job));
+        .chain(executables.iter().filter_map(job));
     run_jobs(workspace, plan, jobs.collect(), reporter)
 }
 

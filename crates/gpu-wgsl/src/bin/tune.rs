@@ -20,7 +20,8 @@ tune: find the fastest tile sizes for matrix products on a GPU
 usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-run] [--json]
 
   --adapter NAME  use the adapter whose name contains NAME (default: the best one)
-  --only CLASS    only tune for shapes of this class: large, square, tall, wide, small
+  --only CLASS    only tune for shapes of this class: large, square, tall, wide, small, matrices
+                  (products of f16 by cooperative matrices, where the GPU has them)
   --table FILE    write the best tiles into this table
                   (default: crates/gpu-wgsl/src/tiles.txt)
   --dry-run       print only; do not write the table
@@ -37,6 +38,7 @@ const N_RUNS: usize = 11;
 
 struct Arguments {
     select: Select,
+    /// Empty: every class that the adapter supports.
     classes: Vec<ShapeClass>,
     table: PathBuf,
     writes: bool,
@@ -90,7 +92,7 @@ fn arguments() -> Result<Option<Arguments>> {
                 let mut classes = ShapeClass::ALL.into_iter();
                 let Some(class) = classes.find(|class| class.name() == name) else {
                     bail!(
-                        "--only: unknown class {name:?} (expected large, square, tall, wide or small)"
+                        "--only: unknown class {name:?} (expected large, square, tall, wide, small or matrices)"
                     );
                 };
                 arguments.classes.push(class);
@@ -104,9 +106,6 @@ fn arguments() -> Result<Option<Arguments>> {
             }
             other => return Err(other.unexpected().into()),
         }
-    }
-    if arguments.classes.is_empty() {
-        arguments.classes = ShapeClass::ALL.to_vec();
     }
     Ok(Some(arguments))
 }
@@ -126,9 +125,22 @@ fn run(arguments: &Arguments) -> Result<()> {
         // Checked now, so that an unreadable table is reported before minutes of work.
         read()?;
     }
+    let mut classes = arguments.classes.clone();
+    if classes.is_empty() {
+        classes = ShapeClass::ALL.to_vec();
+        if adapter.matrix_side.is_none() {
+            classes.retain(|class| *class != ShapeClass::Matrices);
+        }
+    }
     let mut without = Vec::new();
-    for &class in &arguments.classes {
-        let (best, candidates) = winner(&gpu, class)?;
+    for class in classes {
+        let (best, candidates) = match class {
+            ShapeClass::Matrices => {
+                let select = Select::Index(adapter.index);
+                winner(&Gpu::open_with_matrices(select)?, class)?
+            }
+            _ => winner(&gpu, class)?,
+        };
         for candidate in &candidates {
             output::print(&if arguments.json {
                 serde_json::to_string(candidate)? + "\n"
@@ -202,7 +214,7 @@ impl Candidate {
         let [rows, cols, terms, thread_rows, thread_cols] = self.tile;
         let class = self.class;
         let sizes = format!(
-            "{class:<6} {rows:>4} x {cols:<4} {terms:>2} terms, {thread_rows:>2} x {thread_cols:<2}"
+            "{class:<8} {rows:>4} x {cols:<4} {terms:>2} terms, {thread_rows:>2} x {thread_cols:<2}"
         );
         match (self.median_s, self.gflops, &self.wrong) {
             (Some(median_s), Some(gflops), _) => {

@@ -9,6 +9,7 @@
 //! flag that every call checks first.
 
 mod batch;
+mod experimental;
 mod generated;
 mod kernels;
 mod memory;
@@ -78,7 +79,8 @@ struct Shared {
 
 impl Gpu {
     /// Opens a device on the selected adapter, with the adapter's limits and all features of
-    /// [`Feature`] that it supports (except cooperative matrices).
+    /// [`Feature`] that it supports, except cooperative matrices
+    /// ([`Gpu::open_with_matrices`]).
     ///
     /// # Errors
     /// [`Error::NoAdapter`] if no adapter matches the selection; [`Error::Device`] if the driver
@@ -92,21 +94,31 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::open`].
     pub async fn open_async(select: Select) -> Result<Self> {
-        open::open(select).await
+        open::open(select, Extent::Stable).await
+    }
+
+    /// Opens a device whose kernels may use cooperative matrices; their products are unchecked.
+    pub(crate) fn open_unchecked_matrices(select: Select) -> Result<Self> {
+        pollster::block_on(open::open(select, Extent::WithMatrices))
     }
 
     /// Opens a new device on the same adapter, for example after a loss. Buffers of this device are
     /// not transferred; host data stays valid.
     ///
     /// # Errors
-    /// As [`Gpu::open`]; [`Error::NoAdapter`] if the adapter no longer exists.
+    /// As [`Gpu::open`], or [`Gpu::open_with_matrices`] if the device was opened by it;
+    /// [`Error::NoAdapter`] if the adapter no longer exists.
     pub fn reopen(&self) -> Result<Self> {
         let own = &self.adapter().name;
         let found = adapters().into_iter().find(|adapter| adapter.name == *own);
         // If the adapter is gone, opening by name returns the error that lists the existing
         // adapters.
         let by_name = || Select::Name(own.clone());
-        Self::open(found.map_or_else(by_name, |adapter| Select::Index(adapter.index)))
+        let select = found.map_or_else(by_name, |adapter| Select::Index(adapter.index));
+        match self.limits().matrices {
+            None => Self::open(select),
+            Some(_) => Self::open_with_matrices(select),
+        }
     }
 
     /// Returns the description of the adapter.
@@ -330,6 +342,15 @@ impl Gpu {
             })
         }
     }
+}
+
+/// The features with which a device is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The stable features of the adapter.
+    Stable,
+    /// The stable features and cooperative matrices.
+    WithMatrices,
 }
 
 /// Error of wgpu while creating a resource.

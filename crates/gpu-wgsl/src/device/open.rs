@@ -1,6 +1,6 @@
 //! Enumeration of adapters, and opening of devices.
 
-use super::{Gpu, Shared, Timer};
+use super::{Extent, Gpu, Shared, Timer, experimental};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
 use crate::limits::KernelLimits;
 use crate::{Error, Result};
@@ -59,7 +59,7 @@ fn name_apart(adapters: Vec<&mut Adapter>) {
     }
 }
 
-pub(super) async fn open(select: Select) -> Result<Gpu> {
+pub(super) async fn open(select: Select, extent: Extent) -> Result<Gpu> {
     let select = match (std::env::var(ADAPTER_VARIABLE), select) {
         (Ok(part), Select::Best) if !part.is_empty() => Select::Name(part),
         (_, select) => select,
@@ -74,11 +74,23 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
         });
     };
     let (adapter, handle) = found.swap_remove(place);
+    let with_matrices = extent == Extent::WithMatrices;
+    if with_matrices && adapter.matrix_side.is_none() {
+        return Err(Error::Unsupported {
+            operation: "open".to_owned(),
+            feature: Feature::CooperativeMatrix,
+            adapter: adapter.name,
+        });
+    }
     let (device, queue) = handle
         .request_device(&wgpu::DeviceDescriptor {
             label: Some(&adapter.name),
-            required_features: opened_features(&adapter),
+            required_features: opened_features(&adapter, extent),
             required_limits: handle.limits(),
+            experimental_features: match extent {
+                Extent::Stable => wgpu::ExperimentalFeatures::disabled(),
+                Extent::WithMatrices => experimental::permission(),
+            },
             ..Default::default()
         })
         .await
@@ -86,7 +98,11 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
             operation: "open",
             message: error.to_string(),
         })?;
-    Ok(assemble(adapter, device, queue))
+    let limits = match extent {
+        Extent::Stable => KernelLimits::for_adapter(&adapter),
+        Extent::WithMatrices => KernelLimits::for_adapter(&adapter).with_matrices(&adapter),
+    };
+    Ok(assemble(adapter, limits, device, queue))
 }
 
 #[cfg(any(test, feature = "existing-device"))]
@@ -127,7 +143,8 @@ impl Gpu {
         if let Some(known) = found.iter().find(same) {
             (description.index, description.name) = (known.index, known.name.clone());
         }
-        assemble(description, device, queue)
+        let limits = KernelLimits::for_adapter(&description);
+        assemble(description, limits, device, queue)
     }
 }
 
@@ -145,7 +162,12 @@ impl Gpu {
     }
 }
 
-fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
+fn assemble(
+    adapter: Adapter,
+    limits: KernelLimits,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+) -> Gpu {
     let lost = Arc::new(OnceLock::new());
     let faults = Arc::new(Mutex::new(Vec::new()));
     let mark = Arc::clone(&lost);
@@ -159,7 +181,6 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     }));
     let is_verifying = std::env::var_os(VERIFY_VARIABLE).is_some_and(|value| value == "1");
     let timer = Timer::best(&adapter);
-    let limits = KernelLimits::for_adapter(&adapter);
     Gpu {
         shared: Arc::new(Shared {
             adapter,
@@ -193,6 +214,7 @@ fn describe_with(
     let info = adapter.get_info();
     let is_llvmpipe = info.driver.contains("llvmpipe");
     Adapter {
+        matrix_side: matrix_side(adapter, features),
         max_loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
         index,
         name: info.name,
@@ -242,13 +264,32 @@ fn by_wgpu(feature: Feature) -> wgpu::Features {
     }
 }
 
-/// Returns the features to enable: all of the adapter except cooperative matrices, which are
-/// experimental in wgpu.
-fn opened_features(adapter: &Adapter) -> wgpu::Features {
+/// Returns the side of the largest cooperative matrices that multiply `f16` and add in `f32`, if
+/// the adapter has them and all features that kernels use together with them.
+fn matrix_side(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<u32> {
+    let needed = [Feature::CooperativeMatrix, Feature::F16, Feature::Subgroups];
+    if !needed
+        .into_iter()
+        .all(|feature| features.contains(by_wgpu(feature)))
+    {
+        return None;
+    }
+    let kinds = adapter.cooperative_matrix_properties().into_iter();
+    let usable = kinds.filter(|kind| {
+        kind.ab_type == wgpu::CooperativeScalarType::F16
+            && kind.cr_type == wgpu::CooperativeScalarType::F32
+            && [kind.m_size, kind.n_size] == [kind.k_size; 2]
+    });
+    usable.map(|kind| kind.k_size).max()
+}
+
+/// Returns the features to enable: those of the adapter, without cooperative matrices unless
+/// requested, because they are experimental in wgpu.
+fn opened_features(adapter: &Adapter, extent: Extent) -> wgpu::Features {
     adapter
         .features
         .iter()
-        .filter(|feature| **feature != Feature::CooperativeMatrix)
+        .filter(|feature| **feature != Feature::CooperativeMatrix || extent == Extent::WithMatrices)
         .fold(wgpu::Features::empty(), |all, &feature| {
             all | by_wgpu(feature)
         })
@@ -268,6 +309,7 @@ mod tests {
             vendor: 0,
             device: 0,
             subgroup_sizes: [1, 1],
+            matrix_side: None,
             max_loop_iterations: None,
             limits: Limits {
                 max_buffer_size: 0,

@@ -20,7 +20,7 @@ fn normal(shape: &[usize], stream: u64) -> Tensor {
 }
 
 /// Returns the only step of a program, and its inputs.
-fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
+pub(super) fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
     let (plan, data) = Plan::new(&[program], &gpu.target()).unwrap();
     assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
     let read = data.into_iter().map(|data| pollster::block_on(data.read()));
@@ -28,7 +28,7 @@ fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
 }
 
 /// Runs a kernel text for a step and compares the result with the oracle.
-fn compare(
+pub(super) fn compare(
     gpu: &Gpu,
     (step, data): &(Step, Vec<HostData>),
     schedule: &Schedule,
@@ -188,7 +188,8 @@ fn a_fault_in_a_text_is_found() {
         // The faults below edit the text for the default sizes, so the device's entry in the
         // table of tiles must not apply.
         let tile = tiles::default(ShapeClass::Square);
-        let in_blocks = Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile);
+        let in_blocks =
+            Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile, gpu.limits());
         let schedule = in_blocks.unwrap_or(Schedule::Lanes(LANES));
         let (form, _) = nest::split(&program.0.nest);
         let emitted = nest::emit(&form, &schedule, None);

@@ -17,10 +17,11 @@
 
 use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value};
+use tensor_core::op::{Binary, Reduce};
 
 use super::access::{WORD_BITS, bits};
 use super::placement::Placement;
-use crate::limits::KernelLimits;
+use crate::limits::{KernelLimits, MatrixLimits};
 use crate::tiles::{self, ShapeClass, Tile};
 
 /// Bytes of a value in workgroup memory, except `f64`.
@@ -36,6 +37,19 @@ pub(crate) struct Block {
     /// batch) has its own blocks.
     pub(super) sides: [Vec<usize>; 2],
     pub(super) tile: Tile,
+    /// The cooperative matrices that compute the products; `None` for scalar arithmetic.
+    pub(super) matrices: Option<Matrices>,
+}
+
+/// The division of a block among subgroups that multiply by cooperative matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Matrices {
+    /// Rows and columns of a matrix.
+    pub(super) side: u32,
+    /// Number of parts of a block along its rows and its columns. A subgroup computes one part, a
+    /// rectangle of matrices. On a device with subgroups of several sizes, the parts are as many
+    /// as subgroups of the largest size; smaller subgroups share a part, and each computes it.
+    pub(super) teams: [u32; 2],
 }
 
 /// The role of each value of a nest whose output is computed in blocks.
@@ -120,25 +134,39 @@ impl Block {
             ShapeClass::Large if !is_plain => ShapeClass::Square,
             class => class,
         };
-        // The sizes of the table first, then the default sizes if those do not fit the device.
-        let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= limits.invocations;
-        let sizes = [limits.tiles.tile(class), tiles::default(class)];
-        let mut sizes = sizes.into_iter().map(|tile| tile.fitted(class, counts));
-        let mut block = Self {
-            tile: sizes.find(fits)?,
-            sides,
+        let by_matrices = || {
+            let is_wide = matches!(class, ShapeClass::Large | ShapeClass::Square);
+            let class = ShapeClass::Matrices;
+            is_wide.then(|| Self::of_class(nest, &sides, class, &roles, limits))?
         };
+        let block =
+            by_matrices().or_else(|| Self::of_class(nest, &sides, class, &roles, limits))?;
         // All elements of the tile are unrolled, so the text grows with their number.
         let elements = block.tile.thread_rows * block.tile.thread_cols;
         let statements = u32::try_from(n_both)
             .unwrap_or(u32::MAX)
             .saturating_mul(elements);
-        if statements > MAX_STATEMENTS {
-            return None;
-        }
-        // Fewer staged terms need less workgroup memory; the number must stay a multiple of 4.
-        while block.workgroup_bytes(nest, &roles) > limits.workgroup_bytes {
-            if !block.tile.block_inner.is_multiple_of(8) {
+        (statements <= MAX_STATEMENTS).then_some(block)
+    }
+
+    /// Returns the blocks of a class, in the sizes of the table or, if those do not fit the device,
+    /// in the default sizes.
+    fn of_class(
+        nest: &LoopNest,
+        sides: &[Vec<usize>; 2],
+        class: ShapeClass,
+        roles: &Roles,
+        limits: &KernelLimits,
+    ) -> Option<Self> {
+        let fits = |block: &Self| block.tile.invocations() <= limits.invocations;
+        let sizes = [limits.tiles.tile(class), tiles::default(class)];
+        let blocks = sizes.map(|tile| Self::with_sides(nest, sides, class, tile, roles, limits));
+        let mut block = blocks.into_iter().flatten().find(fits)?;
+        // Fewer staged terms need less workgroup memory. Their number must stay a multiple of 4,
+        // and of the side of a cooperative matrix.
+        let multiple = block.matrices.map_or(4, |matrices| matrices.side);
+        while block.workgroup_bytes(nest, roles) > limits.workgroup_bytes {
+            if !block.tile.block_inner.is_multiple_of(2 * multiple) {
                 return None;
             }
             block.tile.block_inner /= 2;
@@ -148,15 +176,43 @@ impl Block {
 
     /// Returns the blocks of a nest's output with the given sizes, without a check of the device's
     /// limits.
-    pub(super) fn sized(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
+    pub(super) fn sized(
+        nest: &LoopNest,
+        class: ShapeClass,
+        tile: Tile,
+        limits: &KernelLimits,
+    ) -> Option<Self> {
         let sides = sides(nest)?;
-        let block = Self { tile, sides };
-        let counts = [0, 1].map(|side| block.count(nest, side));
-        let tile = tile.fitted(class, counts);
-        tile.fault().is_none().then_some(Self { tile, ..block })
+        let roles = Roles::new(nest, &Placement::new(nest, &sides));
+        Self::with_sides(nest, &sides, class, tile, &roles, limits)
+    }
+
+    fn with_sides(
+        nest: &LoopNest,
+        sides: &[Vec<usize>; 2],
+        class: ShapeClass,
+        tile: Tile,
+        roles: &Roles,
+        limits: &KernelLimits,
+    ) -> Option<Self> {
+        let mut block = Self {
+            sides: sides.clone(),
+            tile,
+            matrices: None,
+        };
+        block.tile = tile.fitted(class, [0, 1].map(|side| block.count(nest, side)));
+        if class == ShapeClass::Matrices {
+            let has_factors = roles.factors(nest).is_some();
+            let limits = limits.matrices.filter(|_| has_factors)?;
+            block.matrices = Some(Matrices::new(&block.tile, limits)?);
+        }
+        block.tile.fault().is_none().then_some(block)
     }
 
     fn workgroup_bytes(&self, nest: &LoopNest, roles: &Roles) -> u32 {
+        if self.matrices.is_some() {
+            return self.matrix_bytes(nest);
+        }
         let of_side = |side: usize| {
             let words = roles.staged[side].iter().map(|&id| match nest.dtypes[id] {
                 DType::F64 => 2,
@@ -172,6 +228,31 @@ impl Block {
             .saturating_add(of_side(1))
             .saturating_add(cells + 2);
         values.saturating_mul(VALUE_BYTES)
+    }
+
+    /// Returns the distance between two terms of staged halves, in elements.
+    pub(super) fn half_stride(&self, side: usize) -> u32 {
+        /// Bytes to which a load of a matrix is aligned, in halves. One such unit between the terms
+        /// puts neighbouring terms into different memory banks.
+        const ALIGNED: u32 = 8;
+        self.tile.block()[side] + ALIGNED
+    }
+
+    /// Returns the distance between two rows of sums in workgroup memory, in elements.
+    pub(super) fn total_stride(&self) -> u32 {
+        /// Bytes to which a store of a matrix is aligned, in `f32`.
+        const ALIGNED: u32 = 4;
+        self.tile.block_cols + ALIGNED
+    }
+
+    /// Returns the workgroup memory of a block computed by matrices: two factors of halves, and the
+    /// sums.
+    fn matrix_bytes(&self, nest: &LoopNest) -> u32 {
+        const HALF_BYTES: u32 = 2;
+        let halves = self.tile.block_inner * (self.half_stride(0) + self.half_stride(1));
+        let cells = self.cells(nest).unwrap_or(0);
+        let totals = self.tile.block_rows * (self.total_stride() + cells);
+        halves * HALF_BYTES + totals * VALUE_BYTES
     }
 
     /// Returns how many neighbouring elements of a short type an invocation packs into one word of
@@ -212,7 +293,65 @@ impl Block {
     }
 }
 
+impl Matrices {
+    /// Divides a block of these sizes; `None` if its sides are not multiples of the matrices.
+    fn new(tile: &Tile, limits: MatrixLimits) -> Option<Self> {
+        let MatrixLimits { side, lanes } = limits;
+        let invocations = tile.invocations();
+        if !invocations.is_multiple_of(lanes) || !tile.block_inner.is_multiple_of(side) {
+            return None;
+        }
+        let n_teams = invocations / lanes;
+        let whole = |teams: &[u32; 2]| {
+            let mut sides = tile.block().into_iter().zip(teams);
+            sides.all(|(block, teams)| block.is_multiple_of(teams * side))
+        };
+        // A subgroup loads the matrices of its rows and of its columns for each term.
+        let loads = |teams: &[u32; 2]| {
+            let sides = tile.block().into_iter().zip(teams);
+            sides.map(|(block, teams)| block / teams).sum::<u32>()
+        };
+        let numbers = (1..=n_teams).filter(|rows| n_teams.is_multiple_of(*rows));
+        let divisions = numbers.map(|rows| [rows, n_teams / rows]).filter(whole);
+        let teams = divisions.min_by_key(loads)?;
+        Some(Self { side, teams })
+    }
+
+    /// Returns the rows and columns of the part of a block that a subgroup computes.
+    pub(super) fn part(&self, tile: &Tile) -> [u32; 2] {
+        let [rows, cols] = tile.block();
+        [rows / self.teams[0], cols / self.teams[1]]
+    }
+}
+
 impl Roles {
+    /// Returns the two factors of a sum of products that cooperative matrices can compute: numbers
+    /// of type `f16`, one of which depends on the row, the other on the column. `None` for any
+    /// other nest.
+    pub(super) fn factors(&self, nest: &LoopNest) -> Option<[usize; 2]> {
+        let (&[row], &[col]) = (&self.staged[0][..], &self.staged[1][..]) else {
+            return None;
+        };
+        let is_half = |id: usize| match nest.values[id] {
+            Value::Cast(DType::F32, half) => nest.dtypes[half.0] == DType::F16,
+            _ => false,
+        };
+        let mut reductions = nest.values.iter().filter_map(|value| match value {
+            Value::Reduced(op, operand) => Some((*op, operand.0)),
+            _ => None,
+        });
+        let (Some((Reduce::Sum, product)), None) = (reductions.next(), reductions.next()) else {
+            return None;
+        };
+        let is_product = match nest.values[product] {
+            Value::Binary(Binary::Mul, a, b) => {
+                [a.0, b.0] == [row, col] || [a.0, b.0] == [col, row]
+            }
+            _ => false,
+        };
+        (is_product && is_half(row) && is_half(col)).then_some([row, col])
+    }
+
     pub(super) fn new(nest: &LoopNest, placement: &Placement) -> Self {
         let n_values = nest.values.len();
         let mut roles = Self {

@@ -21,6 +21,8 @@
 //!
 //! Source: Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
 
+mod matrices;
+
 use tensor_core::ir::{IndexMap, LoopNest, Value};
 
 use super::access::{self, WORD_BITS, bits};
@@ -75,10 +77,18 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                 // array.
                 let (vector, stride) = (self.vector_of(side, id), tile.stride(side));
                 let terms = tile.block_inner;
-                self.to.line(format!(
-                    "var<workgroup> wg_v{id}: array<array<{vector}, {stride}>, {terms}>;"
-                ));
+                self.to.line(match self.block.matrices {
+                    None => {
+                        format!(
+                            "var<workgroup> wg_v{id}: array<array<{vector}, {stride}>, {terms}>;"
+                        )
+                    }
+                    Some(_) => self.halves(side, id),
+                });
             }
+        }
+        if self.block.matrices.is_some() {
+            self.matrix_memory();
         }
         if let Some(cells) = self.block.cells(nest) {
             let len = cells * tile.block_rows;
@@ -103,8 +113,11 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     pub(super) fn body(&mut self) {
         let (nest, tile) = (self.to.nest, self.block.tile);
         let n_blocks = self.block.n_blocks(nest);
-        self.to
-            .line("let block = grid_workgroup(wid, n_workgroups);");
+        self.to.line(match self.block.matrices {
+            None => "let block = grid_workgroup(wid, n_workgroups);",
+            // Matrices need uniform control flow, and for naga no result of a function is uniform.
+            Some(_) => "let block = wid.y * n_workgroups.x + wid.x;",
+        });
         self.to
             .line(format!("if (block >= {n_blocks}u) {{ return; }}"));
         let [_, width] = tile.threads();
@@ -116,8 +129,17 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.rows_and_cols();
         let outer = self.roles.outer.clone();
         self.values(&outer);
-        self.to.totals();
-        self.stages();
+        match self.block.matrices {
+            None => {
+                self.to.totals();
+                self.stages();
+            }
+            Some(matrices) => {
+                self.matrices(matrices);
+                self.stages();
+                self.matrix_totals(matrices);
+            }
+        }
         self.to.reduced();
         let after: Vec<bool> = nest
             .epilogue()
@@ -242,7 +264,10 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             }
         }
         self.to.line("workgroupBarrier();");
-        self.fold_stage();
+        match self.block.matrices {
+            None => self.fold_stage(),
+            Some(matrices) => self.multiply_stage(matrices),
+        }
         self.to.line("workgroupBarrier();");
         if self.may_stop() {
             self.stop();
@@ -294,6 +319,10 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                 self.to.each(id, |to| {
                     elements.push(to_workgroup(dtype, &to.local("v", id)));
                 });
+                if self.block.matrices.is_some() {
+                    self.stage_halves(side, id, &elements);
+                    continue;
+                }
                 let value = match &elements[..] {
                     [one] => one.clone(),
                     _ => format!("{}({})", self.vector_of(side, id), elements.join(", ")),

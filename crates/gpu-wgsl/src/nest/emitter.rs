@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use tensor_core::ir::{LoopNest, Value};
 
 use super::access;
+use super::blocking::Matrices;
 use super::blocks::{self, Writer};
 use super::lanes::{self, subgroups, tree};
 use super::numbers::{self, Counts};
@@ -27,6 +28,13 @@ pub(super) fn entry_and_text(
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
+    if let Schedule::Blocks(block) = schedule
+        && block.matrices.is_some()
+    {
+        to.line("enable f16;");
+        to.line("enable wgpu_cooperative_matrix;");
+        to.line("");
+    }
     // A comment with the nest, for readers of the text.
     header(&mut to, schedule);
     bindings(&mut to, schedule, window);
@@ -48,6 +56,11 @@ pub(super) fn entry_and_text(
         to.line("    @builtin(subgroup_size) subgroup_size: u32,");
         to.line("    @builtin(subgroup_id) subgroup: u32,");
         to.line("    @builtin(subgroup_invocation_id) in_subgroup: u32,");
+    }
+    if let Schedule::Blocks(block) = schedule
+        && block.matrices.is_some()
+    {
+        to.line("    @builtin(subgroup_id) subgroup: u32,");
     }
     to.open(") {");
     match schedule {
@@ -103,6 +116,12 @@ fn header(to: &mut Statements<'_>, schedule: &Schedule) {
             "// in blocks of {} x {}, {} terms at a time, {} x {} elements an invocation",
             tile.block_rows, tile.block_cols, tile.block_inner, tile.thread_rows, tile.thread_cols
         ));
+        if let Some(Matrices { side, teams }) = block.matrices {
+            let [rows, cols] = teams;
+            to.line(format!(
+                "// products of {side} x {side} matrices, by {rows} x {cols} subgroups a block"
+            ));
+        }
     }
     to.line("");
 }

@@ -32,9 +32,15 @@ pub(crate) enum Schedule {
 
 impl Schedule {
     /// Returns a schedule in blocks of the given sizes; `None` if the nest's elements share no
-    /// inputs along two axes, or if the sizes are invalid.
-    pub(crate) fn in_blocks(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
-        Block::sized(nest, class, tile).map(Self::Blocks)
+    /// inputs along two axes, if the sizes are invalid, or if the class needs cooperative matrices
+    /// that the device lacks or the nest cannot use.
+    pub(crate) fn in_blocks(
+        nest: &LoopNest,
+        class: ShapeClass,
+        tile: Tile,
+        limits: &KernelLimits,
+    ) -> Option<Self> {
+        Block::sized(nest, class, tile, limits).map(Self::Blocks)
     }
 
     /// Returns the number of workgroups that compute a nest's output.

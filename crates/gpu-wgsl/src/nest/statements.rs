@@ -148,6 +148,11 @@ impl<'n> Statements<'n> {
         named.collect()
     }
 
+    /// Returns the row and column, within the tile, of the element that is being written.
+    pub(super) fn element(&self) -> [usize; 2] {
+        self.at
+    }
+
     /// Returns the name of the variable for a value at the current element of the tile. The name
     /// begins with `of`.
     pub(super) fn local(&self, of: &str, id: usize) -> String {

@@ -113,7 +113,7 @@ impl<'g> Lowering<'g> {
             // Too large for one step: store the inputs, so that the computation only loads them.
             if !draft.fits(&lowered) {
                 for &input in &graph.inputs[node] {
-                    draft.materialise(input);
+                    draft.store(input);
                 }
                 lowered = draft.lower(node);
             }
@@ -122,7 +122,7 @@ impl<'g> Lowering<'g> {
             draft.grown.push(grown && !lowered.folds());
             draft.lowered.push(lowered);
             if is_asked_for || draft.is_read_too_often(node) {
-                draft.materialise(node);
+                draft.store(node);
             }
         }
         draft
@@ -529,6 +529,36 @@ impl<'g> Lowering<'g> {
         self.load(buffer, shape)
     }
 
+    /// Stores a node in memory for its readers, unless it is stored already. Numbers that were
+    /// converted from a narrower type are stored in that type, and converted where they are read.
+    /// Halves then remain halves between the layers of a network, also for matrix products.
+    fn store(&mut self, node: usize) {
+        let lowered = self.lowered[node].clone();
+        let is_output = self.graph.outputs.contains(&node);
+        match self.arena.value(lowered.value) {
+            &Value::Cast(to, from)
+                if self.target.computes_factors
+                    && !is_output
+                    && is_narrower(self.arena.dtype(from), to) =>
+            {
+                let shape = self.shape(node);
+                let narrow = Lowered {
+                    value: from,
+                    ..lowered
+                };
+                let buffer = self.compute(&narrow, shape);
+                let loaded = self.load(buffer, shape);
+                self.lowered[node] = Lowered {
+                    value: self.arena.cast(to, loaded.value),
+                    ..loaded
+                };
+            }
+            _ => {
+                self.materialise(node);
+            }
+        }
+    }
+
     /// Stores a node in memory, unless it is stored already, and returns its buffer.
     pub(super) fn materialise(&mut self, node: usize) -> BufferId {
         let shape = self.shape(node);
@@ -588,6 +618,12 @@ impl<'g> Lowering<'g> {
 /// Returns the number of elements of a shape.
 pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
+}
+
+/// Returns whether an array of type `from` takes less memory than an array of type `to`, and can be
+/// written one element at a time: a word contains several `bool`s.
+fn is_narrower(from: DType, to: DType) -> bool {
+    from != DType::Bool && from.bytes() < to.bytes()
 }
 
 /// Returns a map without trailing zero strides, as the arena stores maps.

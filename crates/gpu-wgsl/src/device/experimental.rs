@@ -1,0 +1,18 @@
+//! Permission for the experimental features of wgpu.
+//!
+//! Role: the only `unsafe` code of the crate. Only devices that a caller opens with cooperative
+//! matrices use it.
+
+#![expect(
+    unsafe_code,
+    reason = "wgpu hands out experimental features only in exchange for an unsafe token"
+)]
+
+/// Returns the token with which wgpu enables experimental features.
+pub(super) fn permission() -> wgpu::ExperimentalFeatures {
+    // SAFETY: the token has no condition that code could check; its caller acknowledges that wgpu's
+    // implementation of the features may have bugs. The callers of
+    // `Gpu::open_with_matrices` are told so, and the function compares products with exact results
+    // before it returns a device.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}
