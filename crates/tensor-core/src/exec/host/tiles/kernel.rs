@@ -39,14 +39,17 @@ pub(super) const MAX_LANES: usize = 64;
 /// The sums of a tile: row `r` begins at `r * n_lanes`.
 pub(super) type Sums<T> = [T; MAX_ROWS * MAX_LANES];
 
-/// A tile of `R` rows and `V` vectors of lanes. With `PARTIAL`, the last vector may be loaded
-/// partially at the terms of `ends`.
-pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize, const PARTIAL: bool> {
+/// A tile of `R` rows and `V` vectors of lanes.
+///
+/// The loops are compiled for each reducer, each instruction set and each shape, which makes them
+/// the largest part of this crate's code. They are therefore written with indices: each adapter of
+/// an iterator would be compiled as often.
+pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize> {
     pub(super) simd: S,
     pub(super) reducer: F,
     /// The terms for which whole vectors are loaded.
     pub(super) terms: &'a Terms<'a>,
-    /// With `PARTIAL`, the terms after these, for which the last vector ends after `n_lanes` lanes.
+    /// The terms after these, for which the last vector ends after `n_lanes` lanes.
     pub(super) ends: &'a Terms<'a>,
     pub(super) rows: &'a [F::In],
     pub(super) lanes: &'a [F::In],
@@ -63,9 +66,7 @@ pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize, const 
 type Accumulators<F, S, const R: usize, const V: usize> =
     [[<<F as Reducer>::Lane as Vector>::Of<S>; V]; R];
 
-impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> WithSimd
-    for Tile<'_, F, S, R, V, PARTIAL>
-{
+impl<F: Reducer, S: Simd, const R: usize, const V: usize> WithSimd for Tile<'_, F, S, R, V> {
     type Output = ();
 
     /// Computes the accumulators. `sums` gets `V` whole vectors for each row.
@@ -81,27 +82,27 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool> W
                 && terms.lanes_fit(self.lane_start, n_loaded, self.lanes.len())
         };
         assert!(
-            fills_all_but_the_last
-                && fits(self.terms, V * width)
-                && (!PARTIAL || fits(self.ends, self.n_lanes)),
+            fills_all_but_the_last && fits(self.terms, V * width) && fits(self.ends, self.n_lanes),
             "the positions of a checked nest are inside its inputs"
         );
         let mut sums = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
         self.add_chunks::<false>(self.terms, &mut sums);
-        if PARTIAL {
+        if !self.ends.distances().is_empty() {
             self.add_chunks::<true>(self.ends, &mut sums);
         }
         // The length of a vector is a constant, so that no copy is a call.
-        let out = self.sums.chunks_exact_mut(width);
-        for (out, sums) in out.zip(sums.as_flattened()) {
-            bytemuck::cast_slice_mut::<_, u8>(out).copy_from_slice(bytemuck::bytes_of(sums));
+        for row in 0..R {
+            for vector in 0..V {
+                let start = (row * V + vector) * width;
+                let out = &mut self.sums[start..start + width];
+                let sums = bytemuck::bytes_of(&sums[row][vector]);
+                bytemuck::cast_slice_mut::<_, u8>(out).copy_from_slice(sums);
+            }
         }
     }
 }
 
-impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
-    Tile<'_, F, S, R, V, PARTIAL>
-{
+impl<F: Reducer, S: Simd, const R: usize, const V: usize> Tile<'_, F, S, R, V> {
     /// Adds terms to accumulators, chunk by chunk. The positions of the terms were checked, with
     /// `ENDS` for a last vector that ends after `n_lanes` lanes.
     #[inline(always)]
@@ -113,8 +114,11 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
         for distances in distances.chunks(F::CHUNK) {
             let mut chunk = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
             self.add_terms::<ENDS>(distances, &mut chunk);
-            for (sums, chunk) in sums.as_flattened_mut().iter_mut().zip(chunk.as_flattened()) {
-                *sums = self.reducer.join(self.simd, *sums, *chunk);
+            for row in 0..R {
+                for vector in 0..V {
+                    let (sum, chunk) = (sums[row][vector], chunk[row][vector]);
+                    sums[row][vector] = self.reducer.join(self.simd, sum, chunk);
+                }
             }
             if self.reducer.are_decided(self.simd, sums.as_flattened()) {
                 break;
@@ -131,36 +135,38 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize, const PARTIAL: bool>
     ) {
         let simd = self.simd;
         let width = F::In::n_lanes::<S>();
-        let rows = self
-            .row_starts
-            .map(|start| self.rows.as_ptr().wrapping_offset(start));
+        let mut rows = [self.rows.as_ptr(); R];
+        for row in 0..R {
+            rows[row] = rows[row].wrapping_offset(self.row_starts[row]);
+        }
         let lanes = self.lanes.as_ptr().wrapping_offset(self.lane_start);
         let mut kept = *sums;
         for &[row_distance, lane_distance] in distances {
             let from = lanes.wrapping_offset(lane_distance);
             let mut y = [F::In::splat(simd, F::In::identity(Reduce::Sum)); V];
-            for (number, y) in y.iter_mut().enumerate() {
-                if ENDS && number + 1 == V {
+            for vector in 0..V {
+                if ENDS && vector + 1 == V {
                     let start = self.lane_start.wrapping_add(lane_distance).cast_unsigned();
-                    let lanes = &self.lanes[start + number * width..start + self.n_lanes];
-                    *y = F::In::load(simd, lanes);
+                    let lanes = &self.lanes[start + vector * width..start + self.n_lanes];
+                    y[vector] = F::In::load(simd, lanes);
                 } else {
                     let from = from
-                        .wrapping_add(number * width)
+                        .wrapping_add(vector * width)
                         .cast::<<F::In as Vector>::Of<S>>();
                     // SAFETY: the start of the lanes plus the distance is between the lowest and
                     // the highest position, and the whole vectors from there are inside `lanes`, as
                     // `with_simd` checked. A vector is plain data, so any bytes are valid.
-                    *y = unsafe { from.read_unaligned() };
+                    y[vector] = unsafe { from.read_unaligned() };
                 }
             }
-            for (sums, row) in kept.iter_mut().zip(rows) {
+            for row in 0..R {
                 // SAFETY: the row's start plus the distance is between the lowest and the highest
                 // position, which are inside `rows`, as `with_simd` checked.
-                let x = unsafe { row.wrapping_offset(row_distance).read() };
+                let x = unsafe { rows[row].wrapping_offset(row_distance).read() };
                 let x = F::In::splat(simd, x);
-                for (sum, &y) in sums.iter_mut().zip(&y) {
-                    *sum = self.reducer.add(simd, x, y, *sum);
+                for vector in 0..V {
+                    let sum = kept[row][vector];
+                    kept[row][vector] = self.reducer.add(simd, x, y[vector], sum);
                 }
             }
         }

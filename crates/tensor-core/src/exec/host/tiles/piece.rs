@@ -132,6 +132,47 @@ impl<F: Reducer> WithSimd for Piece<'_, F> {
 }
 
 impl<F: Reducer> Piece<'_, F> {
+    /// Writes the sums of a tile to the output, `width` sums for each row, except those of the
+    /// first `n_skipped` rows. If `combines` is set, they are combined with the results of earlier
+    /// blocks. Compiled once for all shapes of tiles.
+    fn write(
+        &mut self,
+        rows: &[[isize; 2]],
+        lanes: &Lanes,
+        sums: &[F::Lane],
+        width: usize,
+        n_skipped: usize,
+        combines: bool,
+    ) {
+        let reducer = self.reducer;
+        let places = &self.lanes[lanes.first..lanes.first + lanes.n];
+        let (first, last) = (places[0], places[lanes.n - 1]);
+        let are_neighbours = last - first == (lanes.n - 1).cast_signed();
+        let base = lanes.base.wrapping_add(first);
+        let written = rows.iter().zip(sums.chunks(width)).skip(n_skipped);
+        for (&[_, row], sums) in written {
+            let start = base.wrapping_add(row).cast_unsigned();
+            let results = sums[..lanes.n].iter().map(|&lane| reducer.result(lane));
+            if are_neighbours {
+                let out = self.out[start..start + lanes.n].iter_mut().zip(results);
+                if combines {
+                    out.for_each(|(out, result)| *out = reducer.combine(*out, result));
+                } else {
+                    out.for_each(|(out, result)| *out = result);
+                }
+            } else {
+                for (result, &place) in results.zip(places) {
+                    let out = &mut self.out[start.wrapping_add_signed(place - first)];
+                    *out = if combines {
+                        reducer.combine(*out, result)
+                    } else {
+                        result
+                    };
+                }
+            }
+        }
+    }
+
     /// Returns the largest number of vectors of a tile: 4 if the reducer has many shapes and the
     /// instruction set at least 32 registers, and 2 otherwise.
     const fn max_vectors<S: Simd>() -> usize {
@@ -180,33 +221,13 @@ struct Step<'s, 'a, F: Reducer, S> {
     sums: &'s mut Sums<F::Lane>,
 }
 
-/// Computes all rows in tiles of the given numbers of rows, the largest first. If no numbers are
-/// given, tiles have 4 rows. If two or three rows are left, the last tile overlaps the tile before,
-/// because a tile of 4 rows takes about as long as two single rows.
+/// Computes all rows in tiles of the given numbers of rows, the largest first.
 macro_rules! tiles {
-    ($step:ident, $lanes:ident, $terms:ident, $vectors:literal, $partial:literal) => {{
-        let n_rows = $step.rows.len();
-        let mut row = 0;
-        while n_rows - row >= 4 {
-            $step.tile::<4, $vectors, $partial>(row, 0, $lanes, $terms);
-            row += 4;
-        }
-        if row > 0 && n_rows - row >= 2 {
-            $step.tile::<4, $vectors, $partial>(n_rows - 4, row + 4 - n_rows, $lanes, $terms);
-            row = n_rows;
-        }
-        for row in row..n_rows {
-            $step.tile::<1, $vectors, $partial>(row, 0, $lanes, $terms);
-        }
-    }};
-    (
-        $step:ident, $lanes:ident, $terms:ident, $vectors:literal, $partial:literal,
-        [$($n_rows:literal)*]
-    ) => {{
+    ($step:ident, $lanes:ident, $terms:ident, $vectors:literal, [$($n_rows:literal)*]) => {{
         let mut row = 0;
         $(
             while $step.rows.len() - row >= $n_rows {
-                $step.tile::<$n_rows, $vectors, $partial>(row, 0, $lanes, $terms);
+                $step.tile::<$n_rows, $vectors>(row, 0, $lanes, $terms);
                 row += $n_rows;
             }
         )*
@@ -267,17 +288,30 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             parts = terms.split(lane_start, n_loaded, lanes_len);
             [&parts[0], &parts[1]]
         };
-        if Piece::<F>::max_vectors::<S>() == 4 && n_loaded == 4 * width {
-            return tiles!(self, lanes, terms, 4, false, [6 4 2 1]);
+        // Each shape is compiled for each reducer and each instruction set.
+        if !F::HAS_MANY_SHAPES {
+            if n_loaded > width {
+                self.tiles_of_four::<2>(lanes, terms);
+            } else {
+                self.tiles_of_four::<1>(lanes, terms);
+            }
+        } else if Piece::<F>::max_vectors::<S>() == 4 && n_loaded == 4 * width {
+            tiles!(self, lanes, terms, 4, [6 4 2 1]);
+        } else if n_loaded > width {
+            tiles!(self, lanes, terms, 2, [6 4 2 1]);
+        } else {
+            tiles!(self, lanes, terms, 1, [8 4 2 1]);
         }
-        match (n_loaded > width, are_whole, F::HAS_MANY_SHAPES) {
-            (true, true, true) => tiles!(self, lanes, terms, 2, false, [6 4 2 1]),
-            (true, false, true) => tiles!(self, lanes, terms, 2, true, [6 4 2 1]),
-            (false, true, true) => tiles!(self, lanes, terms, 1, false, [8 4 2 1]),
-            (false, false, true) => tiles!(self, lanes, terms, 1, true, [8 4 2 1]),
-            (true, true, false) => tiles!(self, lanes, terms, 2, false),
-            (true, false, false) => tiles!(self, lanes, terms, 2, true),
-            (false, _, false) => tiles!(self, lanes, terms, 1, true),
+    }
+
+    /// Computes all rows in tiles of 4 rows. The last tile overlaps the tile before. If there are
+    /// fewer than 4 rows, the tile contains the last row several times.
+    #[inline(always)]
+    fn tiles_of_four<const V: usize>(&mut self, lanes: &Lanes, terms: [&Terms<'_>; 2]) {
+        let n_rows = self.rows.len();
+        for row in (0..n_rows).step_by(4) {
+            let first = row.min(n_rows.saturating_sub(4));
+            self.tile::<4, V>(first, row - first, lanes, terms);
         }
     }
 
@@ -295,9 +329,10 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     }
 
     /// Computes the sums of some rows, beginning with the row of number `row`, and writes them to
-    /// the output, except those of the first `n_skipped` rows.
+    /// the output, except those of the first `n_skipped` rows. A row after the last one is the last
+    /// one, and is not written again.
     #[inline(always)]
-    fn tile<const R: usize, const V: usize, const PARTIAL: bool>(
+    fn tile<const R: usize, const V: usize>(
         &mut self,
         row: usize,
         n_skipped: usize,
@@ -305,21 +340,25 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         [terms, ends]: [&Terms<'_>; 2],
     ) {
         let piece = &mut *self.piece;
-        let Some(rows) = self.rows[row..].first_chunk::<R>() else {
-            return;
-        };
+        let rows = &self.rows[row..];
+        let rows = &rows[..rows.len().min(R)];
+        let mut row_starts = [0; R];
+        for number in 0..R {
+            let [start, _] = rows[number.min(rows.len() - 1)];
+            row_starts[number] = start.wrapping_add(self.row_shift);
+        }
         let (lanes_in, lane_start) = match self.packed_terms {
             Some(_) => (&self.packed[..], 0),
             None => (piece.lanes_in, lanes.start),
         };
-        let tile: Tile<'_, F, S, R, V, PARTIAL> = Tile {
+        let tile: Tile<'_, F, S, R, V> = Tile {
             simd: self.simd,
             reducer: piece.reducer,
             terms,
             ends,
             rows: piece.rows_in,
             lanes: lanes_in,
-            row_starts: rows.map(|[start, _]| start.wrapping_add(self.row_shift)),
+            row_starts,
             lane_start,
             n_lanes: lanes.n,
             sums: self.sums,
@@ -330,33 +369,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         } else {
             self.simd.vectorize(tile);
         }
-        let reducer = piece.reducer;
         let width = V * F::In::n_lanes::<S>();
-        let places = &piece.lanes[lanes.first..lanes.first + lanes.n];
-        let (first, last) = (places[0], places[lanes.n - 1]);
-        let are_neighbours = last - first == (lanes.n - 1).cast_signed();
-        let base = lanes.base.wrapping_add(first);
-        let written = rows.iter().zip(self.sums.chunks(width)).skip(n_skipped);
-        for (&[_, row], sums) in written {
-            let start = base.wrapping_add(row).cast_unsigned();
-            let results = sums[..lanes.n].iter().map(|&lane| reducer.result(lane));
-            if are_neighbours {
-                let out = piece.out[start..start + lanes.n].iter_mut().zip(results);
-                if self.combines {
-                    out.for_each(|(out, result)| *out = reducer.combine(*out, result));
-                } else {
-                    out.for_each(|(out, result)| *out = result);
-                }
-            } else {
-                for (result, &place) in results.zip(places) {
-                    let out = &mut piece.out[start.wrapping_add_signed(place - first)];
-                    *out = if self.combines {
-                        reducer.combine(*out, result)
-                    } else {
-                        result
-                    };
-                }
-            }
-        }
+        piece.write(rows, lanes, self.sums, width, n_skipped, self.combines);
     }
 }

@@ -109,8 +109,11 @@ impl<T: FloatVector> Reducer for MultiplyAdd<T> {
 
 /// A function of two vectors.
 trait Function<T: Vector>: Copy + Sync {
-    /// Whether the function is a product, whose sums are computed most.
+    /// Whether the function is a product. Sums of products are the reductions that are computed
+    /// most.
     const IS_PRODUCT: bool = false;
+    /// Whether the function is a sum.
+    const IS_SUM: bool = false;
 
     /// Returns the values of all lanes.
     fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S>;
@@ -127,14 +130,14 @@ trait ReducingFunction<T: Vector>: Function<T> {
 macro_rules! functions {
     ($(
         $(#[$doc:meta])*
-        $name:ident<$trait:ident> $(as $is_product:ident)?: $vectors:expr $(, $numbers:expr)?;
+        $name:ident<$trait:ident> $(as $kind:ident)?: $vectors:expr $(, $numbers:expr)?;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         struct $name;
 
         impl<T: $trait> Function<T> for $name {
-            $(const $is_product: bool = true;)?
+            $(const $kind: bool = true;)?
 
             #[inline(always)]
             fn of_vectors<S: Simd>(simd: S, x: T::Of<S>, y: T::Of<S>) -> T::Of<S> {
@@ -155,7 +158,7 @@ macro_rules! functions {
 
 functions! {
     /// `x + y`.
-    Plus<Vector>: T::add, T::plus;
+    Plus<Vector> as IS_SUM: T::add, T::plus;
     /// `x * y`.
     Times<Vector> as IS_PRODUCT: T::mul;
     /// `|x - y|`.
@@ -188,7 +191,7 @@ impl<T: Vector, F: Function<T>, G: ReducingFunction<T>> Reducer for Numbers<T, F
     type In = T;
     type Lane = T;
     type Out = T;
-    const HAS_MANY_SHAPES: bool = F::IS_PRODUCT;
+    const HAS_MANY_SHAPES: bool = F::IS_PRODUCT && G::IS_SUM;
 
     #[inline(always)]
     fn start(self) -> T {
