@@ -69,6 +69,8 @@ struct Row {
     instructions: f64,
     loop_instructions: u32,
     loop_multiply_adds: u32,
+    /// Operations of the loop that multiply and add; a product of vectors or matrices is one.
+    loop_multiplying: u32,
     loop_workgroup_bytes: u32,
     /// Predicted time in seconds, and the resource that limits the kernel.
     predicted_s: Option<f64>,
@@ -341,6 +343,7 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
         instructions: of("Instructions"),
         loop_instructions: main.instructions,
         loop_multiply_adds: main.multiply_adds,
+        loop_multiplying: main.multiplying(),
         loop_workgroup_bytes: main.workgroup_bytes,
         predicted_s: predicted.map(|(time, _)| time),
         limit: predicted.map(|(_, limit)| limit.name()),
@@ -365,7 +368,7 @@ impl Row {
             0 => "-".to_owned(),
             n => format!("{:.2}", f64::from(number) / f64::from(n)),
         };
-        let share = match self.loop_multiply_adds {
+        let share = match self.loop_multiplying {
             0 => "-".to_owned(),
             n => format!(
                 "{:.0} %",

@@ -3,13 +3,19 @@
 //! Method: a branch to an earlier label closes a loop. The main loop contains no other loop and has
 //! the most multiply-adds of these.
 //! Limits: the names of AMD's instructions, from GCN to RDNA 3 (`v_fma_f32`, `v_fmac_f32`,
-//! `v_dual_fmac_f32`, `ds_load_b128`, `ds_read2_b64`). Products of integers are not counted.
+//! `v_dual_fmac_f32`, `v_dot4_i32_iu8`, `v_wmma_f32_16x16x16_f16`, `ds_load_b128`,
+//! `ds_read2_b64`). Products of single integers are not counted.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
 /// Bits of a byte.
 const BYTE: u32 = 8;
+/// Multiply-adds of an instruction that multiplies four pairs of bytes.
+const DOT_PRODUCT: u32 = 4;
+/// Multiply-adds of an instruction that multiplies matrices of 16 × 16, per invocation of a wave of
+/// 64.
+const MATRIX_PRODUCT: u32 = 16 * 16 * 16 / 64;
 
 /// Counts of the instructions of a loop, for one pass through the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,10 +24,32 @@ pub struct Loop {
     pub instructions: u32,
     /// Number of vector instructions. A dual instruction counts once.
     pub vector: u32,
-    /// Number of multiply-adds of an invocation. A dual instruction may contain two.
+    /// Number of multiply-adds of an invocation. A dual instruction may contain two, a dot product
+    /// of bytes contains four, and a product of matrices contains 64 (in waves of 64).
     pub multiply_adds: u32,
+    /// Number of dot products of four bytes.
+    pub dot_products: u32,
+    /// Number of products of matrices, which a wave computes together.
+    pub matrix_products: u32,
     /// Bytes that an invocation reads from workgroup memory.
     pub workgroup_bytes: u32,
+}
+
+impl Loop {
+    /// Returns the number of multiply-adds that are neither part of a dot product nor of a product
+    /// of matrices.
+    #[must_use]
+    pub fn single_multiply_adds(&self) -> u32 {
+        let together = DOT_PRODUCT * self.dot_products + MATRIX_PRODUCT * self.matrix_products;
+        self.multiply_adds - together
+    }
+
+    /// Returns the number of operations that multiply and add: a dot product, or a product of
+    /// matrices, is one operation.
+    #[must_use]
+    pub fn multiplying(&self) -> u32 {
+        self.single_multiply_adds() + self.dot_products + self.matrix_products
+    }
 }
 
 impl AddAssign for Loop {
@@ -29,6 +57,8 @@ impl AddAssign for Loop {
         self.instructions += other.instructions;
         self.vector += other.vector;
         self.multiply_adds += other.multiply_adds;
+        self.dot_products += other.dot_products;
+        self.matrix_products += other.matrix_products;
         self.workgroup_bytes += other.workgroup_bytes;
     }
 }
@@ -97,10 +127,15 @@ fn instruction(line: &str) -> Loop {
             .any(|prefix| name.starts_with(prefix));
         u32::from(is_one) + 2 * u32::from(name.starts_with("v_pk_fma"))
     };
+    let single: u32 = text.split("::").map(multiplies).sum();
+    let dot_products = u32::from(name.starts_with("v_dot4"));
+    let matrix_products = u32::from(name.starts_with("v_wmma_f32_16x16x16"));
     Loop {
         instructions: 1,
         vector: u32::from(name.starts_with("v_")),
-        multiply_adds: text.split("::").map(multiplies).sum(),
+        multiply_adds: single + DOT_PRODUCT * dot_products + MATRIX_PRODUCT * matrix_products,
+        dot_products,
+        matrix_products,
         workgroup_bytes: workgroup_bytes(name),
     }
 }
@@ -151,6 +186,8 @@ BB4:
             instructions: 4,
             vector: 1,
             multiply_adds: 2,
+            dot_products: 0,
+            matrix_products: 0,
             workgroup_bytes: 24,
         };
         assert_eq!(main_loop(assembly), Some(expected));
@@ -164,6 +201,20 @@ BB4:
         ] {
             assert_eq!(workgroup_bytes(name), bytes, "{name}");
         }
+        let together = "\
+BB1:
+    v_dot4_i32_iu8 v1, v2, v3, v1 neg_lo:[1,1,0] ; cc164001
+    v_wmma_f32_16x16x16_f16 v[8:15], v[0:7], v[16:23], v[8:15] ; cc404008
+    v_fmac_f32_e32 v4, v5, v6 ; 56080d05
+    s_cbranch_scc1 BB1 ; bfa2fffa
+";
+        let counts = main_loop(together).unwrap();
+        assert_eq!((counts.dot_products, counts.matrix_products), (1, 1));
+        assert_eq!(counts.multiply_adds, 4 + 64 + 1);
+        assert_eq!(
+            (counts.single_multiply_adds(), counts.multiplying()),
+            (1, 3)
+        );
         assert_eq!(main_loop("BB0:\n s_branch BB1\nBB1:\n s_endpgm\n"), None);
         assert_eq!(main_loop(""), None);
     }

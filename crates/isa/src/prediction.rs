@@ -19,6 +19,9 @@ const WAVE: f64 = 64.0;
 /// halves of the unit, other instructions use one half.
 const MULTIPLY_ADD_CYCLES: f64 = 1.0;
 const OTHER_CYCLES: f64 = 2.0;
+/// Clock cycles in which a SIMD unit multiplies two matrices of 16 × 16 halves: 4096 multiply-adds,
+/// 128 in a cycle (122.8 TFLOP/s of the whole GPU).
+const MATRIX_PRODUCT_CYCLES: f64 = 32.0;
 /// Bytes that a compute unit reads from workgroup memory in a clock cycle: 32 banks of 4 bytes.
 const WORKGROUP_BYTES_PER_CYCLE: f64 = 128.0;
 
@@ -124,7 +127,12 @@ impl Limit {
 /// use isa::prediction::{Gpu, Kernel, Limit, Work, predict};
 ///
 /// // A product of 2048 × 2048 matrices in blocks of 128 × 64 and tiles of 8 × 8.
-/// let main = Loop { instructions: 1198, vector: 1060, multiply_adds: 1024, workgroup_bytes: 1024
+/// let main = Loop {
+///     instructions: 1198,
+///     vector: 1060,
+///     multiply_adds: 1024,
+///     workgroup_bytes: 1024,
+///     ..Loop::default()
 /// };
 /// let kernel = Kernel {
 ///     main,
@@ -151,8 +159,14 @@ pub fn predict(gpu: &Gpu, kernel: &Kernel, work: &Work) -> (f64, Limit) {
     let on_busiest = (work.workgroups / gpu.compute_units).ceil() * waves;
     let multiply_adds = f64::from(kernel.main.multiply_adds);
     let passes = work.multiply_adds / (work.workgroups * kernel.invocations * multiply_adds);
-    let others = f64::from(kernel.main.vector) - multiply_adds;
-    let cycles = multiply_adds * MULTIPLY_ADD_CYCLES + others.max(0.0) * OTHER_CYCLES;
+    let (single, matrix) = (
+        f64::from(kernel.main.single_multiply_adds()),
+        f64::from(kernel.main.matrix_products),
+    );
+    // A dot product of bytes is one of the others. Dual instructions may leave fewer than none.
+    let others = (f64::from(kernel.main.vector) - single - matrix).max(0.0);
+    let cycles =
+        single * MULTIPLY_ADD_CYCLES + matrix * MATRIX_PRODUCT_CYCLES + others * OTHER_CYCLES;
     let by_registers = (gpu.vector_registers / kernel.vector_registers).floor();
     let by_workgroup_memory = (gpu.workgroup_bytes / kernel.workgroup_bytes).floor() * waves;
     let resident = gpu
@@ -182,6 +196,8 @@ mod tests {
             instructions: 300,
             vector: 200,
             multiply_adds: 100,
+            dot_products: 0,
+            matrix_products: 0,
             workgroup_bytes: 50,
         },
         invocations: 128.0,
