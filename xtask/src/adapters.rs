@@ -21,6 +21,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
 use crate::debian;
+use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{name, spinner, watch};
 use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
@@ -35,6 +36,8 @@ drivers:
   swiftshader   SwiftShader, which is part of Chromium and Chrome
   mesa          the llvmpipe driver of a newer Mesa than the installed one, and its compiler for
                 AMD's GPUs, which `cargo xtask explain --isa` uses
+  mesa-matrices on Debian 12, a Mesa of the next release with the C library of that release, which
+                runs the tests of cooperative matrices
 
 `verify` uses each driver that is there. For other commands, set the printed variables.
 
@@ -46,11 +49,11 @@ drivers:
 ";
 
 /// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
-const FILES: &str = "VK_ADD_DRIVER_FILES";
+pub(crate) const FILES: &str = "VK_ADD_DRIVER_FILES";
 /// Variables with which a user chooses the drivers; the second is the older name.
-const CHOSEN: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+pub(crate) const CHOSEN: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// Variable with parts of driver names, each of which an adapter of the tests must have.
-const REQUIRED: &str = "REQUIRE_ADAPTERS";
+pub(crate) const REQUIRED: &str = "REQUIRE_ADAPTERS";
 /// Variable with the loader's file of the driver that `explain --isa` uses.
 const COMPILER: &str = "RADV_DRIVER_FILE";
 /// Separator of the lists of the loader.
@@ -124,7 +127,7 @@ pub(crate) enum Absence {
 }
 
 impl Absence {
-    fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Missing(why) | Self::NotOffered(why) => why,
         }
@@ -168,8 +171,20 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         } else {
             let library = library.unwrap_or_default();
             let place = missing.map_or_else(|| library.display().to_string(), str::to_owned);
-            output::print_line(format_args!("{:<12} {place}", driver.id))?;
+            output::print_line(format_args!("{:<13} {place}", driver.id))?;
         }
+    }
+    let found = MatrixDriver::find(&folder)?;
+    let absence = found.is_none().then(matrix_driver::absence);
+    let missing = absence.as_ref().map(Absence::reason);
+    let library = found.map(|found| found.library().to_owned());
+    if as_json {
+        let id = matrix_driver::ID;
+        output::print_line(json!({"driver": id, "library": library, "missing": missing}))?;
+    } else {
+        let library = library.unwrap_or_default();
+        let place = missing.map_or_else(|| library.display().to_string(), str::to_owned);
+        output::print_line(format_args!("{:<13} {place}", matrix_driver::ID))?;
     }
     if !as_json {
         for (name, value) in environment(&workspace)? {
@@ -198,20 +213,24 @@ fn fetch_missing(folder: &Path) -> bool {
             is_complete = false;
         }
     }
+    if let Err(error) = matrix_driver::fetch_missing(folder) {
+        let id = matrix_driver::ID;
+        eprintln!("error: adapters: could not fetch {id}: {error:#}");
+        is_complete = false;
+    }
     is_complete
 }
 
 /// Returns the folder of fetched drivers and of the loader's files.
-fn folder(workspace: &Workspace) -> PathBuf {
+pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("drivers")
 }
 
 /// Returns the id of each driver, with the reason if `verify` does not use the driver.
-pub(crate) fn drivers(
-    workspace: &Workspace,
-) -> impl Iterator<Item = (&'static str, Option<Absence>)> {
+pub(crate) fn drivers(workspace: &Workspace) -> Result<Vec<(&'static str, Option<Absence>)>> {
     let folder = folder(workspace);
-    DRIVERS.iter().map(move |driver| {
+    let mut drivers = Vec::new();
+    for driver in &DRIVERS {
         let absence = match driver.find(&folder) {
             None => Some(driver.absence(&folder)),
             Some(_) if is_chosen() => Some(Absence::Missing(format!(
@@ -220,8 +239,14 @@ pub(crate) fn drivers(
             ))),
             Some(_) => None,
         };
-        (driver.id, absence)
-    })
+        drivers.push((driver.id, absence));
+    }
+    let found = MatrixDriver::find(&folder)?;
+    drivers.push((
+        matrix_driver::ID,
+        found.is_none().then(matrix_driver::absence),
+    ));
+    Ok(drivers)
 }
 
 /// Writes the loader's files of all drivers that are there, and returns the environment variables
@@ -236,12 +261,17 @@ pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, Os
         let Some(found) = driver.find(&folder) else {
             continue;
         };
-        let file = driver.write_loader_file(&folder, driver.id, &found.library)?;
+        let file = write_loader_file(&folder, driver.id, &found.library, driver.api_version)?;
         files.push(file.into());
         names.push(found.name);
         if let Some(library) = found.compiler {
             let name = format!("{}-compiler", driver.id);
-            compiler = Some(driver.write_loader_file(&folder, &name, &library)?);
+            compiler = Some(write_loader_file(
+                &folder,
+                &name,
+                &library,
+                driver.api_version,
+            )?);
         }
     }
     if names.is_empty() {
@@ -268,6 +298,26 @@ pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, Os
 /// Returns whether the user has chosen the drivers.
 fn is_chosen() -> bool {
     CHOSEN.into_iter().any(|name| env::var_os(name).is_some())
+}
+
+/// Writes the loader's file of a library, and returns the file's path.
+///
+/// A loader of another process may read the file at any time, so the file is replaced as a whole,
+/// and only if its text changes.
+pub(crate) fn write_loader_file(
+    folder: &Path,
+    name: &str,
+    library: &Path,
+    api_version: &str,
+) -> Result<PathBuf> {
+    let file = folder.join(format!("{name}.json"));
+    let icd = json!({"library_path": library, "api_version": api_version});
+    let text = json!({"file_format_version": "1.0.0", "ICD": icd});
+    let text = format!("{text}\n");
+    if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+        replace_file(&file, &text)?;
+    }
+    Ok(file)
 }
 
 impl Driver {
@@ -331,21 +381,6 @@ impl Driver {
                 false => self.name.to_owned(),
             },
         })
-    }
-
-    /// Writes the loader's file of a library of this driver, and returns the file's path.
-    ///
-    /// A loader of another process may read the file at any time, so the file is replaced as a
-    /// whole, and only if its text changes.
-    fn write_loader_file(&self, folder: &Path, name: &str, library: &Path) -> Result<PathBuf> {
-        let file = folder.join(format!("{name}.json"));
-        let icd = json!({"library_path": library, "api_version": self.api_version});
-        let text = json!({"file_format_version": "1.0.0", "ICD": icd});
-        let text = format!("{text}\n");
-        if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
-            replace_file(&file, &text)?;
-        }
-        Ok(file)
     }
 
     /// Returns the path of a fetched library.
@@ -472,8 +507,7 @@ mod tests {
     #[test]
     fn the_loaders_file_is_replaced_only_if_its_text_changes() {
         let folder = env::temp_dir().join(format!("xtask-loader-{}", std::process::id()));
-        let [driver, _] = &DRIVERS;
-        let write = |library: &str| driver.write_loader_file(&folder, "x", library.as_ref());
+        let write = |library: &str| write_loader_file(&folder, "x", library.as_ref(), "1.3.0");
         let file = write("/a.so").unwrap();
         assert!(fs::read_to_string(&file).unwrap().contains("/a.so"));
         let opened = fs::File::options().write(true).open(&file).unwrap();

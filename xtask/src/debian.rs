@@ -106,18 +106,8 @@ pub(crate) fn reason(err: &str) -> String {
 /// # Errors
 /// If the machine does not run Debian with package lists, or if the list cannot be downloaded.
 pub(crate) fn backports(folder: &Path, package: &str) -> Result<Result<Vec<OsString>, String>> {
-    let os_release = fs::read_to_string(OS_RELEASE).context(OS_RELEASE)?;
-    let codename = value(&os_release, "VERSION_CODENAME")
-        .with_context(|| format!("{OS_RELEASE}: no VERSION_CODENAME"))?;
-    let targets = output(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        "$(REPO_URI) $(CODENAME) $(COMPONENT)",
-        "Created-By: Packages",
-    ]))?;
-    let Some(server) = main_server(&targets, codename) else {
-        bail!("apt-get has no server for {codename} main (run `apt-get update` as root)");
-    };
+    let codename = codename()?;
+    let server = server(&codename)?;
     let list = folder.join("backports.list");
     fs::create_dir_all(folder.join("lists").join("partial"))?;
     fs::write(
@@ -142,6 +132,75 @@ pub(crate) fn backports(folder: &Path, package: &str) -> Result<Result<Vec<OsStr
         "" => Err(format!("{codename}-backports has no package {package}")),
         _ => Ok(options),
     })
+}
+
+/// Downloads a package from the backports of a release, with all packages that it needs, into
+/// `folder`, and returns their paths. No package counts as installed, so the C library is among
+/// them.
+///
+/// # Errors
+/// If the machine does not run Debian with package lists, or if a download fails.
+pub(crate) fn download_all(folder: &Path, release: &str, package: &str) -> Result<Vec<PathBuf>> {
+    let server = server(&codename()?)?;
+    let (list, status) = (folder.join("release.list"), folder.join("status"));
+    let archives = folder.join("archives");
+    fs::create_dir_all(folder.join("lists").join("partial"))?;
+    fs::create_dir_all(archives.join("partial"))?;
+    let line = |suite: &str| format!("deb [signed-by={KEYS}] {server} {suite} main\n");
+    let backports = format!("{release}-backports");
+    fs::write(&list, line(release) + &line(&backports))?;
+    fs::write(&status, "")?;
+    let mut options = list_options(&list, folder);
+    let mut of_status = OsString::from("Dir::State::status=");
+    of_status.push(&status);
+    options.extend([
+        "-o".into(),
+        of_status,
+        "-o".into(),
+        "Debug::NoLocking=1".into(),
+    ]);
+    output(Command::new("apt-get").args(&options).arg("update"))?;
+    output(
+        Command::new("apt-get")
+            .args(&options)
+            .args([
+                "install",
+                "--yes",
+                "--download-only",
+                "--no-install-recommends",
+            ])
+            .arg(format!("{package}/{backports}")),
+    )?;
+    let mut packages = Vec::new();
+    for entry in fs::read_dir(archives)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            packages.push(path);
+        }
+    }
+    Ok(packages)
+}
+
+/// Returns the name of this machine's release.
+pub(crate) fn codename() -> Result<String> {
+    let os_release = fs::read_to_string(OS_RELEASE).context(OS_RELEASE)?;
+    let codename = value(&os_release, "VERSION_CODENAME");
+    let codename = codename.with_context(|| format!("{OS_RELEASE}: no VERSION_CODENAME"))?;
+    Ok(codename.to_owned())
+}
+
+/// Returns the server from which apt-get gets the packages of this machine's release.
+fn server(codename: &str) -> Result<String> {
+    let targets = output(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(CODENAME) $(COMPONENT)",
+        "Created-By: Packages",
+    ]))?;
+    let Some(server) = main_server(&targets, codename) else {
+        bail!("apt-get has no server for {codename} main (run `apt-get update` as root)");
+    };
+    Ok(server.to_owned())
 }
 
 /// Returns options with which apt-get reads only `list`, and stores files in `folder`.

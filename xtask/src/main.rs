@@ -18,6 +18,7 @@ mod codegen;
 mod data;
 mod debian;
 mod demo;
+mod matrix_driver;
 mod process;
 mod program;
 mod rivals;

@@ -93,7 +93,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     };
     let workspace = Workspace::load()?;
     let tree = tidy::Tree::read(&workspace.root)?;
-    let checks = fixed_checks(&workspace, &tree);
+    let checks = fixed_checks(&workspace, &tree)?;
     let pattern = options.only.as_deref().unwrap_or("");
     let matches = |check: &&Check<'_>| check.id.contains(pattern);
     let selected: Vec<_> = checks.iter().filter(matches).collect();
@@ -154,7 +154,7 @@ fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
 }
 
 /// Returns all checks except the tests and claims, cheap checks first.
-fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check<'a>> {
+fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Result<Vec<Check<'a>>> {
     let mut checks = vec![quick("fmt", lints::fmt)];
     for (rule, find) in tidy::RULES {
         checks.push(quick(format!("tidy/{rule}"), move |_| Ok(find(tree))));
@@ -165,7 +165,7 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
         faults.extend(edges::page_faults(&page));
         Ok(faults)
     }));
-    for (driver, absence) in adapters::drivers(workspace) {
+    for (driver, absence) in adapters::drivers(workspace)? {
         checks.push(Check {
             id: format!("adapters/{driver}"),
             is_long: false,
@@ -192,7 +192,7 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check
             outside::faults(workspace, package, reporter)
         }));
     }
-    checks
+    Ok(checks)
 }
 
 /// Returns whether a missing driver or tool is a failure.

@@ -76,26 +76,40 @@ pub(crate) fn for_each<T: Send, S>(
         let mut state = state();
         return tasks.into_iter().try_for_each(|task| run(&mut state, task));
     }
-    let queues = Queues::new(tasks, n_threads);
+    let tasks: Vec<Mutex<Option<T>>> = tasks
+        .into_iter()
+        .map(|task| Mutex::new(Some(task)))
+        .collect();
+    share(tasks.len(), n_threads, &|numbers| {
+        let mut state = state();
+        while let Some(number) = numbers.next() {
+            // No other thread gets the number.
+            if let Some(task) = lock(&tasks[number]).take()
+                && let Err(error) = run(&mut state, task)
+            {
+                numbers.fail(number, error);
+            }
+        }
+    })
+}
+
+/// Divides the numbers of tasks among the calling thread and helpers. Each thread that gets a
+/// number calls `work` with its numbers. Compiled once, and not for each type of tasks.
+fn share(n_tasks: usize, n_threads: usize, work: &(dyn Fn(&mut Numbers<'_>) + Sync)) -> Result<()> {
+    let queues = Queues::new(n_tasks, n_threads);
     // Runs tasks, first those of one queue, while there are any; `between` is called after each.
     let work = |queue: usize, between: &dyn Fn()| {
-        let Some(mut next) = queues.next(queue) else {
+        let Some(first) = queues.next(queue) else {
             return;
         };
         let _in_task = InTask::new();
         let _cleared_by_a_panic = ClearedByPanic(&queues);
-        let mut state = state();
-        loop {
-            let (number, task) = next;
-            if let Err(error) = run(&mut state, task) {
-                queues.fail(number, error);
-            }
-            between();
-            next = match queues.next(queue) {
-                Some(next) => next,
-                None => return,
-            };
-        }
+        work(&mut Numbers {
+            queues: &queues,
+            queue,
+            first: Some(first),
+            between,
+        });
     };
     // Each thread of a pool begins with the same queue in each loop.
     let index = || rayon::current_thread_index();
@@ -153,6 +167,32 @@ fn with_helpers<'s, R>(
     take_part()
 }
 
+/// The numbers of the tasks that a thread runs.
+struct Numbers<'q> {
+    queues: &'q Queues,
+    /// The queue of the thread.
+    queue: usize,
+    /// The first number, until it was returned.
+    first: Option<usize>,
+    /// Called between two tasks.
+    between: &'q dyn Fn(),
+}
+
+impl Numbers<'_> {
+    /// Returns the number of the next task; `None` if no tasks are left.
+    fn next(&mut self) -> Option<usize> {
+        self.first.take().or_else(|| {
+            (self.between)();
+            self.queues.next(self.queue)
+        })
+    }
+
+    /// Reports that a task has failed.
+    fn fail(&self, number: usize, error: Error) {
+        self.queues.fail(number, error);
+    }
+}
+
 /// The mark that the current thread runs a task, until it is dropped.
 struct InTask(bool);
 
@@ -168,10 +208,10 @@ impl Drop for InTask {
     }
 }
 
-/// Drops the tasks that no thread has taken if the thread panics.
-struct ClearedByPanic<'q, T>(&'q Queues<T>);
+/// Empties the queues if the thread panics.
+struct ClearedByPanic<'q>(&'q Queues);
 
-impl<T> Drop for ClearedByPanic<'_, T> {
+impl Drop for ClearedByPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.clear();
@@ -195,23 +235,18 @@ impl Drop for Waiting {
     }
 }
 
-/// The tasks that no thread has taken, with their numbers, and the first task that failed.
-struct Queues<T> {
+/// The numbers of the tasks that no thread has taken, and the first task that failed.
+struct Queues {
     /// Consecutive tasks for each thread.
-    tasks: Vec<Mutex<VecDeque<(usize, T)>>>,
+    tasks: Vec<Mutex<VecDeque<usize>>>,
     failed: Mutex<Option<(usize, Error)>>,
 }
 
-impl<T> Queues<T> {
+impl Queues {
     /// Divides tasks into queues of nearly equal length.
-    fn new(tasks: Vec<T>, n_queues: usize) -> Self {
-        let n_tasks = tasks.len();
-        let mut tasks = tasks.into_iter().enumerate();
-        let queue = |queue| {
-            let end = n_tasks * (queue + 1) / n_queues;
-            let len = end - n_tasks * queue / n_queues;
-            Mutex::new(tasks.by_ref().take(len).collect())
-        };
+    fn new(n_tasks: usize, n_queues: usize) -> Self {
+        let start = |queue: usize| n_tasks * queue / n_queues;
+        let queue = |queue| Mutex::new((start(queue)..start(queue + 1)).collect());
         Self {
             tasks: (0..n_queues).map(queue).collect(),
             failed: Mutex::new(None),
@@ -219,8 +254,8 @@ impl<T> Queues<T> {
     }
 
     /// Takes the next task of a queue or, if the queue is empty, the last task of another queue.
-    /// Tasks after a failed task are dropped.
-    fn next(&self, queue: usize) -> Option<(usize, T)> {
+    /// Tasks after a failed task are left out.
+    fn next(&self, queue: usize) -> Option<usize> {
         let n_queues = self.tasks.len();
         loop {
             let own = lock(&self.tasks[queue % n_queues]).pop_front();
@@ -230,23 +265,23 @@ impl<T> Queues<T> {
                     .filter_map(|other| lock(&self.tasks[other]).pop_back())
                     .next()
             };
-            let (number, task) = own.or_else(others)?;
+            let number = own.or_else(others)?;
             if lock(&self.failed)
                 .as_ref()
                 .is_none_or(|(failed, _)| number < *failed)
             {
-                return Some((number, task));
+                return Some(number);
             }
         }
     }
 
-    /// Drops all tasks that no thread has taken.
+    /// Removes all tasks that no thread has taken.
     fn clear(&self) {
         self.tasks.iter().for_each(|tasks| lock(tasks).clear());
     }
 
     /// Stores the error of a task, unless an earlier task has failed. Since no task before a failed
-    /// task is dropped, the error at the end does not depend on the threads.
+    /// task is left out, the error at the end does not depend on the threads.
     fn fail(&self, number: usize, error: Error) {
         let mut failed = lock(&self.failed);
         if failed.as_ref().is_none_or(|(first, _)| number < *first) {

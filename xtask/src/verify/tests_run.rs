@@ -23,7 +23,9 @@ use anyhow::{Context as _, Result, bail};
 
 use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
+use crate::adapters;
 use crate::artifact::{self, Executable};
+use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{self, Finished, OutputLine, tail, watch};
 use crate::workspace::{Package, Workspace};
 
@@ -35,6 +37,9 @@ const TAIL_LINES: usize = 60;
 
 /// Number of test executables that run at the same time.
 const LANES: usize = 2;
+
+/// The tests of cooperative matrices: the end of their package's manifest, and their module.
+const MATRIX_TESTS: (&str, &str) = ("gpu-wgsl/Cargo.toml", "executor::matrices::");
 
 /// Prefix of every id.
 pub(super) const PREFIX: &str = "test/";
@@ -84,8 +89,19 @@ pub(super) fn run(
         _ => None,
     };
     // Doc tests come first: they take longer than most executables.
+    let on_matrices = executables.iter().filter(|executable| {
+        let is_of_gpu = executable.manifest.ends_with(MATRIX_TESTS.0);
+        executable.is_test && executable.kind == "lib" && is_of_gpu
+    });
+    let driver = MatrixDriver::find(&adapters::folder(workspace))?;
+    let on_matrices = on_matrices.zip(&driver);
+    let on_matrices = on_matrices.map(|(executable, driver)| Job::Matrices {
+        executable: executable.clone(),
+        driver: driver.clone(),
+    });
     let jobs = [Job::DocTests]
         .into_iter()
+        .chain(on_matrices)
         .chain(executables.iter().filter_map(job));
     run_jobs(workspace, plan, jobs.collect(), reporter)
 }
@@ -95,6 +111,11 @@ enum Job {
     Tests(Executable),
     Example(Executable),
     DocTests,
+    /// The tests of cooperative matrices, on a driver that has them.
+    Matrices {
+        executable: Executable,
+        driver: MatrixDriver,
+    },
 }
 
 /// A message from a thread that runs jobs to the thread that owns the reporter.
@@ -124,7 +145,10 @@ fn run_jobs(
     let lane = |events: Sender<Event>| -> Result<()> {
         while let Some(job) = next() {
             match job {
-                Job::Tests(executable) => run_tests(workspace, &executable, plan, &events)?,
+                Job::Tests(executable) => run_tests(workspace, &executable, plan, None, &events)?,
+                Job::Matrices { executable, driver } => {
+                    run_tests(workspace, &executable, plan, Some(&driver), &events)?;
+                }
                 Job::Example(executable) => run_example(workspace, &executable, plan, &events)?,
                 Job::DocTests => run_doc_tests(workspace, plan, &events)?,
             }
@@ -184,14 +208,20 @@ fn example_outcome(finished: &Finished) -> Outcome {
     skip.map_or(Outcome::Passed, |skip| Outcome::Skipped(skip.why))
 }
 
+/// Runs the selected tests of an executable. With a driver, only those of cooperative matrices run,
+/// and only on this driver; a skip is a failure then.
 fn run_tests(
     workspace: &Workspace,
     executable: &Executable,
     plan: &Selection<'_>,
+    driver: Option<&MatrixDriver>,
     events: &Sender<Event>,
 ) -> Result<()> {
     let package = package(workspace, executable)?;
-    let prefix = prefix(package, executable);
+    let mut prefix = prefix(package, executable);
+    if driver.is_some() {
+        prefix = format!("{prefix} on {}", matrix_driver::ID);
+    }
     let mut list = command(executable, package, plan);
     let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
     if !listed.status.success() {
@@ -200,18 +230,28 @@ fn run_tests(
         return Ok(());
     }
     let all = libtest::listing(&listed.out);
-    let is_selected = |name: &&String| format!("{prefix}/{name}").contains(plan.pattern);
+    let is_selected = |name: &&String| {
+        let is_meant = driver.is_none() || name.starts_with(MATRIX_TESTS.1);
+        is_meant && format!("{prefix}/{name}").contains(plan.pattern)
+    };
     let selected: Vec<_> = all.iter().filter(is_selected).collect();
     if selected.is_empty() {
         return Ok(());
     }
 
-    let mut tests = command(executable, package, plan);
+    let mut tests = match driver {
+        None => command(executable, package, plan),
+        Some(driver) => driver.wrap(&command(executable, package, plan)),
+    };
     if selected.len() < all.len() {
         tests.arg("--exact").args(&selected);
     }
     let finished = watch_tests(&mut tests, &prefix, selected.len(), events)?;
     for (name, outcome) in outcomes(&selected, &finished) {
+        let outcome = match outcome {
+            Outcome::Skipped(why) if driver.is_some() => Outcome::Failed(why),
+            outcome => outcome,
+        };
         events.send(Event::Ended(format!("{prefix}/{name}"), outcome))?;
     }
     Ok(())

@@ -18,7 +18,8 @@
 //!
 //! Accuracy: a product of two halves is exact in `f32`. The order in which the hardware adds the
 //! terms of a matrix is unknown, so sums agree with other kernels within the bound of a sum.
-//! Source: the Vulkan extension `VK_KHR_cooperative_matrix`, in wgpu's `EXPERIMENTAL_COOPERATIVE_MATRIX`.
+//! Source: the Vulkan extension `VK_KHR_cooperative_matrix`, which wgpu calls
+//! `EXPERIMENTAL_COOPERATIVE_MATRIX`.
 
 use super::Writer;
 use crate::nest::blocking::Matrices;
@@ -45,7 +46,7 @@ impl Writer<'_, '_, '_> {
         self.to.line(format!(
             "let half_{id} = term * {stride}u + group * {vector}u;"
         ));
-        for (element, value) in elements.iter().enumerate() {
+        for (element, value) in (0..).zip(elements) {
             // The loop over matrices has no end within a stage, so later terms must be zero.
             let half = match self.has_rest() {
                 true => {
@@ -54,7 +55,7 @@ impl Writer<'_, '_, '_> {
                 }
                 false => format!("f16({value})"),
             };
-            let at = plus(&format!("half_{id}"), element as u32);
+            let at = plus(&format!("half_{id}"), element);
             self.to.line(format!("wg_v{id}[{at}] = {half};"));
         }
     }

@@ -22,6 +22,10 @@
     unsafe_code,
     reason = "a check for each element takes a third of the time of the loop"
 )]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "iterators would be compiled for each kernel, as `Tile` explains"
+)]
 
 use pulp::{Simd, WithSimd};
 
