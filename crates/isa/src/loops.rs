@@ -125,7 +125,9 @@ fn instruction(line: &str) -> Loop {
         let is_one = ["v_fma", "v_mac_f32", "v_mad_f32", "v_dual_fma"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
-        u32::from(is_one) + 2 * u32::from(name.starts_with("v_pk_fma"))
+        // These convert between types of floats.
+        let converts = name.starts_with("v_fma_mix");
+        u32::from(is_one && !converts) + 2 * u32::from(name.starts_with("v_pk_fma"))
     };
     let single: u32 = text.split("::").map(multiplies).sum();
     let dot_products = u32::from(name.starts_with("v_dot4"));
@@ -206,6 +208,7 @@ BB1:
     v_dot4_i32_iu8 v1, v2, v3, v1 neg_lo:[1,1,0] ; cc164001
     v_wmma_f32_16x16x16_f16 v[8:15], v[0:7], v[16:23], v[8:15] ; cc404008
     v_fmac_f32_e32 v4, v5, v6 ; 56080d05
+    v_fma_mixlo_f16 v4, v5, 1.0, 0 ; cc218004
     s_cbranch_scc1 BB1 ; bfa2fffa
 ";
         let counts = main_loop(together).unwrap();
