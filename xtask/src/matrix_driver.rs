@@ -1,7 +1,7 @@
 //! A software Vulkan driver with cooperative matrices: Mesa's llvmpipe of a later Debian release.
 //!
 //! Role: runs tests of cooperative matrices, which the drivers of `adapters` lack.
-//! Method: the driver needs the C library of its release, and a process cannot load two. The
+//! Method: the driver needs the C library of its release, and a process has one C library. The
 //! packages of the driver and of all libraries that it needs are unpacked into cargo's target
 //! folder, and a test program is started by the dynamic loader among them. Programs for an older C
 //! library run with a newer one.

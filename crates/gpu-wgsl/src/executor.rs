@@ -143,6 +143,7 @@ pub fn target(adapter: &Adapter) -> Target {
         max_inputs: (inputs as usize).min(24),
         min_product: None,
         computes_factors: true,
+        stores_halves: false,
         merges_sums: false,
         min_band: None,
     }
@@ -154,7 +155,10 @@ impl Executor for Gpu {
     }
 
     fn target(&self) -> Target {
-        target(self.adapter())
+        Target {
+            stores_halves: self.limits().matrices.is_some(),
+            ..target(self.adapter())
+        }
     }
 
     fn accuracy(&self) -> Accuracy {

@@ -44,7 +44,7 @@ pub enum ShapeClass {
     Wide,
     /// At most 32 rows and 32 columns, usually in a batch.
     Small,
-    /// Products of `f16` that cooperative matrices compute, with more than 16 rows and columns.
+    /// Products of `f16` that cooperative matrices compute, in the sizes of `Large` and `Square`.
     Matrices,
 }
 

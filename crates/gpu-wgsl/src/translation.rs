@@ -245,6 +245,7 @@ mod tests {
             max_inputs: 6,
             min_product: None,
             computes_factors: true,
+            stores_halves: false,
             merges_sums: false,
             min_band: None,
         };

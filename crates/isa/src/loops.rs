@@ -125,8 +125,8 @@ fn instruction(line: &str) -> Loop {
         let is_one = ["v_fma", "v_mac_f32", "v_mad_f32", "v_dual_fma"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
-        // These convert between types of floats.
-        let converts = name.starts_with("v_fma_mix");
+        // A mixed multiply-add by 1 converts between types of floats.
+        let converts = name.starts_with("v_fma_mix") && half.contains(" 1.0,");
         u32::from(is_one && !converts) + 2 * u32::from(name.starts_with("v_pk_fma"))
     };
     let single: u32 = text.split("::").map(multiplies).sum();

@@ -163,7 +163,8 @@ pub fn predict(gpu: &Gpu, kernel: &Kernel, work: &Work) -> (f64, Limit) {
         f64::from(kernel.main.single_multiply_adds()),
         f64::from(kernel.main.matrix_products),
     );
-    // A dot product of bytes is one of the others. Dual instructions may leave fewer than none.
+    // The others include dot products of bytes. A dual instruction is one vector instruction with
+    // two multiply-adds, so the difference may be negative.
     let others = (f64::from(kernel.main.vector) - single - matrix).max(0.0);
     let cycles =
         single * MULTIPLY_ADD_CYCLES + matrix * MATRIX_PRODUCT_CYCLES + others * OTHER_CYCLES;

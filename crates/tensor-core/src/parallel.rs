@@ -83,10 +83,9 @@ pub(crate) fn for_each<T: Send, S>(
     share(tasks.len(), n_threads, &|numbers| {
         let mut state = state();
         while let Some(number) = numbers.next() {
-            // No other thread gets the number.
-            if let Some(task) = lock(&tasks[number]).take()
-                && let Err(error) = run(&mut state, task)
-            {
+            // The lock ends before the task begins. No other thread gets the number.
+            let task = lock(&tasks[number]).take();
+            if let Some(Err(error)) = task.map(|task| run(&mut state, task)) {
                 numbers.fail(number, error);
             }
         }

@@ -69,6 +69,10 @@ pub struct Target {
     /// Whether the factors of a marked product may be computed values; if not, factors are plain
     /// loads.
     pub computes_factors: bool,
+    /// Whether values that were converted from `f16` are stored as `f16` between steps, and
+    /// converted where they are read: for executors that multiply `f16` faster. Only outputs, and
+    /// values that are stored because a step would exceed `max_values`, have their own type.
+    pub stores_halves: bool,
     /// Whether a sum over results of a product becomes one product, which adds up all terms. An
     /// example is the gradient of a convolution by its image: each pixel is a sum over taps of sums
     /// over filters. The executor must then support products whose factors have guards in common

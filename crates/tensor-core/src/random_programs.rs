@@ -347,6 +347,7 @@ fn within_limits(target: &Target, own: &Target) -> Target {
         max_inputs: target.max_inputs.min(own.max_inputs),
         min_product: target.min_product,
         computes_factors: target.computes_factors && own.computes_factors,
+        stores_halves: target.stores_halves,
         merges_sums: target.merges_sums && own.merges_sums,
         min_band: own.min_band.and(target.min_band),
     }

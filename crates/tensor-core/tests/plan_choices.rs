@@ -244,6 +244,47 @@ fn cheap_factors_are_left_to_a_target_that_computes_them() {
 }
 
 #[test]
+fn halves_are_stored_as_halves_on_request() {
+    let target = |stores_halves| Target {
+        stores_halves,
+        ..Reference.target()
+    };
+    let half = |x: Tensor| x.cast(DType::F16).cast(DType::F32);
+    let layer = half(numbers(&[40, 50]).matmul(&numbers(&[50, 60])));
+    let flags = numbers(&[40, 50]).matmul(&numbers(&[50, 60])).gt(0.0);
+    for (program, stored, narrow) in [
+        (layer.matmul(&numbers(&[60, 70])), DType::F32, DType::F16),
+        (
+            half(numbers(&[40, 60]).cumsum(1)).matmul(&numbers(&[60, 70])),
+            DType::F32,
+            DType::F16,
+        ),
+        // Only halves are stored in their own type, and an output has the type of its tensor.
+        (
+            flags.cast(DType::F32).matmul(&numbers(&[60, 70])),
+            DType::F32,
+            DType::F32,
+        ),
+    ] {
+        for (stores_halves, expected) in [(false, stored), (true, narrow)] {
+            let (plan, data) = Plan::new(&[&program], &target(stores_halves)).unwrap();
+            let first = plan.buffers[plan.steps[0].output.0].dtype;
+            assert_eq!(first, expected, "{}", plan.explain());
+            let result = pollster::block_on(exec::run(&Reference, &plan, &data)).unwrap();
+            let HostData::F32(actual) = pollster::block_on(result[0].clone().read()).unwrap()
+            else {
+                panic!("the program returns f32");
+            };
+            let expected = program.eval::<f32>(&Reference).unwrap();
+            assert_close(actual, expected.flatten(), Tolerance::bits());
+        }
+    }
+    let (plan, _) =
+        Plan::new(&[&layer, &layer.matmul(&numbers(&[60, 70]))], &target(true)).unwrap();
+    assert_eq!(plan.buffers[plan.outputs[0].0].dtype, DType::F32);
+}
+
+#[test]
 fn a_thousand_pieces_are_joined_in_a_few_choices_each() {
     /// The limit of the operations per element: joining 1000 pieces in groups of eight takes four
     /// rounds, each with a selection and a comparison for each of the eight pieces.
@@ -317,6 +358,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
         max_inputs,
         min_product: Some(1),
         computes_factors: true,
+        stores_halves: true,
         merges_sums: true,
         min_band: None,
     };

@@ -7,6 +7,7 @@
 //! verdicts differ, or if an entry lacks one of them.
 
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub(super) fn run(
     command
         .current_dir(&workspace.root)
         .envs([data::variable(workspace)?]);
+    let begun = Instant::now();
     let Finished { status, out, err } = watch(&mut command, |line| {
         if let OutputLine::Err(text) = line {
             reporter.note(text);
@@ -48,6 +50,7 @@ pub(super) fn run(
     if !status.success() {
         return reporter.end("claims", Outcome::Failed(tail(&(out + &err), TAIL_LINES)));
     }
+    reporter.took("claims", begun.elapsed());
     for line in out.lines() {
         let entry: Value = serde_json::from_str(line).context("claims: invalid line")?;
         let id = format!("{PREFIX}{}", entry["id"].as_str().unwrap_or("unnamed"));

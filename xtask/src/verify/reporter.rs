@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -13,6 +13,10 @@ use serde_json::json;
 
 use crate::process::spinner;
 use tool_io::output::Pipe;
+
+/// Number of listed durations, and the shortest duration that is listed.
+const SLOWEST: usize = 10;
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Outcome of a check; the text is the reason for a failure or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,10 @@ pub(crate) struct Reporter {
     n_passed: usize,
     failed: Vec<String>,
     skipped: Vec<String>,
+    /// The start of the whole run.
+    started: Instant,
+    /// The durations of checks and processes.
+    durations: Vec<(Duration, String)>,
 }
 
 impl Reporter {
@@ -58,6 +66,8 @@ impl Reporter {
             n_passed: 0,
             failed: Vec::new(),
             skipped: Vec::new(),
+            started: Instant::now(),
+            durations: Vec::new(),
         }
     }
 
@@ -83,8 +93,14 @@ impl Reporter {
 
     /// Reports the outcome of the check that began last, with its duration.
     pub(crate) fn end(&mut self, id: &str, outcome: Outcome) -> Result<()> {
-        let took = format!("{:.1} s", self.begun.elapsed().as_secs_f64());
-        self.put(id, outcome, &took)
+        let elapsed = self.begun.elapsed();
+        self.took(id, elapsed);
+        self.put(id, outcome, &format!("{:.1} s", elapsed.as_secs_f64()))
+    }
+
+    /// Stores the duration of a process for the list of the slowest.
+    pub(crate) fn took(&mut self, what: &str, duration: Duration) {
+        self.durations.push((duration, what.to_owned()));
     }
 
     /// Reports the outcome of a single test.
@@ -127,10 +143,18 @@ impl Reporter {
         Ok(())
     }
 
-    /// Prints the failed checks, the reasons of skipped checks, and last the summary.
+    /// Prints the slowest work, the failed checks, the reasons of skipped checks, and last the
+    /// summary.
     pub(crate) fn close(mut self) -> Result<ExitCode> {
         self.bar.finish_and_clear();
         writeln!(self.text)?;
+        self.durations.sort_by(|a, b| b.cmp(a));
+        let slow = self.durations.iter().filter(|(time, _)| *time >= SLOW);
+        for (time, what) in slow.take(SLOWEST) {
+            writeln!(self.text, "slowest {:>6.1} s  {what}", time.as_secs_f64())?;
+        }
+        let elapsed = self.started.elapsed().as_secs_f64();
+        writeln!(self.text, "elapsed {elapsed:>6.1} s")?;
         for id in &self.failed {
             writeln!(self.text, "failed: {id}")?;
         }
@@ -201,12 +225,18 @@ mod tests {
         reporter
             .add("d", Outcome::Skipped("no adapter".into()))
             .unwrap();
+        reporter.took("quick", SLOW / 2);
+        reporter.took("slow", SLOW);
+        reporter.took("slower", 2 * SLOW);
         let code = reporter.close().unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
         let expected = "passed  a\nFAILED  b\n    | why\n    | how\nskipped c: no adapter\n\
-            skipped d: no adapter\n\nfailed: b\nskipped 2: no adapter\n\
-            1 passed, 1 failed, 2 skipped\n";
-        assert_eq!(text.text(), expected);
+            skipped d: no adapter\n\nslowest   10.0 s  slower\nslowest    5.0 s  slow\n\
+            failed: b\nskipped 2: no adapter\n1 passed, 1 failed, 2 skipped\n";
+        let text = text.text();
+        let is_fixed = |line: &&str| !line.starts_with("elapsed ");
+        let fixed: Vec<&str> = text.lines().filter(is_fixed).collect();
+        assert_eq!(fixed.join("\n") + "\n", expected);
         let records = records.text();
         let outcomes: Vec<serde_json::Value> = records
             .lines()

@@ -18,6 +18,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -88,7 +89,6 @@ pub(super) fn run(
         "example" => Some(Job::Example(executable.clone())),
         _ => None,
     };
-    // Doc tests come first: they take longer than most executables.
     let on_matrices = executables.iter().filter(|executable| {
         let is_of_gpu = executable.manifest.ends_with(MATRIX_TESTS.0);
         executable.is_test && executable.kind == "lib" && is_of_gpu
@@ -99,6 +99,7 @@ pub(super) fn run(
         executable: executable.clone(),
         driver: driver.clone(),
     });
+    // Doc tests come first: they take longer than most executables.
     let jobs = [Job::DocTests]
         .into_iter()
         .chain(on_matrices)
@@ -126,6 +127,8 @@ enum Event {
     Progress(String),
     /// The id and the outcome of a check.
     Ended(String, Outcome),
+    /// The name and the duration of a process.
+    Took(String, Duration),
 }
 
 /// Runs all jobs, `LANES` at a time, and reports each outcome when its process has ended.
@@ -164,6 +167,7 @@ fn run_jobs(
                 Event::Started(what) => reporter.begin_long(&what)?,
                 Event::Progress(what) => reporter.note(&what),
                 Event::Ended(id, outcome) => reporter.add(&id, outcome)?,
+                Event::Took(what, duration) => reporter.took(&what, duration),
             }
         }
         lanes.into_iter().try_for_each(|lane| {
@@ -194,7 +198,9 @@ fn run_example(
         return Ok(());
     }
     events.send(Event::Started(id.clone()))?;
+    let begun = Instant::now();
     let finished = watch(&mut command(executable, package, plan), |_| ())?;
+    events.send(Event::Took(id.clone(), begun.elapsed()))?;
     events.send(Event::Ended(id, example_outcome(&finished)))?;
     Ok(())
 }
@@ -246,7 +252,9 @@ fn run_tests(
     if selected.len() < all.len() {
         tests.arg("--exact").args(&selected);
     }
+    let begun = Instant::now();
     let finished = watch_tests(&mut tests, &prefix, selected.len(), events)?;
+    events.send(Event::Took(prefix.clone(), begun.elapsed()))?;
     for (name, outcome) in outcomes(&selected, &finished) {
         let outcome = match outcome {
             Outcome::Skipped(why) if driver.is_some() => Outcome::Failed(why),
@@ -382,6 +390,7 @@ fn run_doc_tests(
             return Ok(());
         }
     }
+    let begun = Instant::now();
     let finished = watch(&mut doc_command(plan, &[]), |line| {
         if let OutputLine::Out(text) = line
             && libtest::is_result(text)
@@ -389,6 +398,7 @@ fn run_doc_tests(
             progress(events, text.clone());
         }
     })?;
+    events.send(Event::Took(DOC_TESTS.into(), begun.elapsed()))?;
     let reports = libtest::parse(&finished.out);
     for report in reports.iter().filter(|report| is_selected(&report.name)) {
         let id = doc_id(workspace, &report.name);

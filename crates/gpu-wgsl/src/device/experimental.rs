@@ -11,8 +11,7 @@
 /// Returns the token with which wgpu enables experimental features.
 pub(super) fn permission() -> wgpu::ExperimentalFeatures {
     // SAFETY: the token has no condition that code could check; its caller acknowledges that wgpu's
-    // implementation of the features may have bugs. The callers of
-    // `Gpu::open_with_matrices` are told so, and the function compares products with exact results
-    // before it returns a device.
+    // implementation of the features may have bugs. The documentation of `Gpu::open_with_matrices`
+    // says so, and the function compares products with exact results before it returns a device.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }

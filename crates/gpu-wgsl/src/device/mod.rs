@@ -94,20 +94,19 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::open`].
     pub async fn open_async(select: Select) -> Result<Self> {
-        open::open(select, Extent::Stable).await
+        open::open(select, FeatureSet::Stable).await
     }
 
     /// Opens a device whose kernels may use cooperative matrices; their products are unchecked.
     pub(crate) fn open_unchecked_matrices(select: Select) -> Result<Self> {
-        pollster::block_on(open::open(select, Extent::WithMatrices))
+        pollster::block_on(open::open(select, FeatureSet::WithMatrices))
     }
 
     /// Opens a new device on the same adapter, for example after a loss. Buffers of this device are
     /// not transferred; host data stays valid.
     ///
     /// # Errors
-    /// As [`Gpu::open`], or [`Gpu::open_with_matrices`] if the device was opened by it;
-    /// [`Error::NoAdapter`] if the adapter no longer exists.
+    /// As [`Gpu::open`]; [`Error::NoAdapter`] if the adapter no longer exists.
     pub fn reopen(&self) -> Result<Self> {
         let own = &self.adapter().name;
         let found = adapters().into_iter().find(|adapter| adapter.name == *own);
@@ -117,7 +116,8 @@ impl Gpu {
         let select = found.map_or_else(by_name, |adapter| Select::Index(adapter.index));
         match self.limits().matrices {
             None => Self::open(select),
-            Some(_) => Self::open_with_matrices(select),
+            // The products of this adapter were compared when the first device was opened.
+            Some(_) => Self::open_unchecked_matrices(select),
         }
     }
 
@@ -346,7 +346,7 @@ impl Gpu {
 
 /// The features with which a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum FeatureSet {
     /// The stable features of the adapter.
     Stable,
     /// The stable features and cooperative matrices.

@@ -1,6 +1,6 @@
 //! Enumeration of adapters, and opening of devices.
 
-use super::{Extent, Gpu, Shared, Timer, experimental};
+use super::{FeatureSet, Gpu, Shared, Timer, experimental};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
 use crate::limits::KernelLimits;
 use crate::{Error, Result};
@@ -59,7 +59,7 @@ fn name_apart(adapters: Vec<&mut Adapter>) {
     }
 }
 
-pub(super) async fn open(select: Select, extent: Extent) -> Result<Gpu> {
+pub(super) async fn open(select: Select, features: FeatureSet) -> Result<Gpu> {
     let select = match (std::env::var(ADAPTER_VARIABLE), select) {
         (Ok(part), Select::Best) if !part.is_empty() => Select::Name(part),
         (_, select) => select,
@@ -74,7 +74,7 @@ pub(super) async fn open(select: Select, extent: Extent) -> Result<Gpu> {
         });
     };
     let (adapter, handle) = found.swap_remove(place);
-    let with_matrices = extent == Extent::WithMatrices;
+    let with_matrices = features == FeatureSet::WithMatrices;
     if with_matrices && adapter.matrix_side.is_none() {
         return Err(Error::Unsupported {
             operation: "open".to_owned(),
@@ -85,11 +85,11 @@ pub(super) async fn open(select: Select, extent: Extent) -> Result<Gpu> {
     let (device, queue) = handle
         .request_device(&wgpu::DeviceDescriptor {
             label: Some(&adapter.name),
-            required_features: opened_features(&adapter, extent),
+            required_features: opened_features(&adapter, features),
             required_limits: handle.limits(),
-            experimental_features: match extent {
-                Extent::Stable => wgpu::ExperimentalFeatures::disabled(),
-                Extent::WithMatrices => experimental::permission(),
+            experimental_features: match features {
+                FeatureSet::Stable => wgpu::ExperimentalFeatures::disabled(),
+                FeatureSet::WithMatrices => experimental::permission(),
             },
             ..Default::default()
         })
@@ -98,9 +98,9 @@ pub(super) async fn open(select: Select, extent: Extent) -> Result<Gpu> {
             operation: "open",
             message: error.to_string(),
         })?;
-    let limits = match extent {
-        Extent::Stable => KernelLimits::for_adapter(&adapter),
-        Extent::WithMatrices => KernelLimits::for_adapter(&adapter).with_matrices(&adapter),
+    let limits = match features {
+        FeatureSet::Stable => KernelLimits::for_adapter(&adapter),
+        FeatureSet::WithMatrices => KernelLimits::for_adapter(&adapter).with_matrices(&adapter),
     };
     Ok(assemble(adapter, limits, device, queue))
 }
@@ -285,11 +285,13 @@ fn matrix_side(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<u32>
 
 /// Returns the features to enable: those of the adapter, without cooperative matrices unless
 /// requested, because they are experimental in wgpu.
-fn opened_features(adapter: &Adapter, extent: Extent) -> wgpu::Features {
+fn opened_features(adapter: &Adapter, features: FeatureSet) -> wgpu::Features {
     adapter
         .features
         .iter()
-        .filter(|feature| **feature != Feature::CooperativeMatrix || extent == Extent::WithMatrices)
+        .filter(|feature| {
+            **feature != Feature::CooperativeMatrix || features == FeatureSet::WithMatrices
+        })
         .fold(wgpu::Features::empty(), |all, &feature| {
             all | by_wgpu(feature)
         })

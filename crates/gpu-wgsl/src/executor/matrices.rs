@@ -3,26 +3,31 @@
 //! Role: opens such a device and checks its products before a caller can use it.
 
 use tensor_core::compare::{Tolerance, compare};
-use tensor_core::{DType, Reference, Tensor};
+use tensor_core::plan::{Plan, Step};
+use tensor_core::{DType, Executor, Reference, Tensor};
 
-use crate::{Error, Gpu, Result, Select};
+use crate::nest;
+use crate::{Error, Feature, Gpu, Result, Select};
 
 impl Gpu {
     /// Opens a device that multiplies matrices of `f16` by cooperative matrices (tensor cores).
     ///
-    /// Cooperative matrices compute a product whose factors have type `f16`, directly before a cast
-    /// to `f32`, and whose output has more than 16 rows and columns. All other programs run as on
-    /// a device of [`Gpu::open`]. Products of two `f16` are exact in `f32` and are added in `f32`,
-    /// so results differ from those of other kernels only by the order of the additions. The
-    /// hardware may treat subnormal `f16` as zero.
+    /// Cooperative matrices compute a sum of products if both factors are `f16` values cast to
+    /// `f32`, if the nest has no other reduction, and if the output has more than 16 rows and
+    /// columns, more than 32 of one of them, and on a GPU at least 4096 elements. The nest may have
+    /// any epilogue. All other programs run as on a device of [`Gpu::open`], except that values
+    /// which a program converts from `f16` are stored as `f16` between steps. Products of two `f16`
+    /// are exact in `f32`. Their sums are `f32`; the order of the additions, and how the hardware
+    /// rounds between them, is not specified. The hardware may treat subnormal `f16` as zero.
     ///
     /// Cooperative matrices are an experimental feature of wgpu, whose implementation may contain
     /// errors. The function therefore compares products with exact results before it returns the
-    /// device. Costs: the time to compile and run two small kernels.
+    /// device. Costs: the time to compile and run four kernels.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the adapter has no such matrices ([`Adapter::matrix_side`]);
-    /// [`Error::WrongProducts`] if a compared product is wrong; otherwise as [`Gpu::open`].
+    /// [`Error::Unsupported`] if the adapter has no such matrices ([`Adapter::matrix_side`]), or
+    /// too little workgroup memory for their blocks; [`Error::WrongProducts`] if a compared product
+    /// is wrong; otherwise as [`Gpu::open`], and errors of the device.
     ///
     /// [`Adapter::matrix_side`]: crate::Adapter::matrix_side
     ///
@@ -51,31 +56,66 @@ impl Gpu {
     /// Compares products by cooperative matrices with exact products.
     fn check_matrices(&self) -> Result<()> {
         // The sides of the first product are multiples of every block, those of the second are not.
-        for [rows, inner, cols] in [[128, 64, 128], [77, 43, 90]] {
-            let program = integer_product([rows, inner, cols]);
-            let wrong = |why: String| Error::WrongProducts {
-                adapter: self.adapter().name.clone(),
-                why: format!("[{rows}, {inner}] x [{inner}, {cols}]: {why}"),
-            };
-            let actual = program.eval::<f32>(self);
-            let actual = actual.map_err(|error| wrong(error.to_string()))?;
-            let exact = program.eval::<f32>(&Reference);
-            let exact = exact.map_err(|error| wrong(error.to_string()))?;
-            compare(actual, exact, &Tolerance::bits())
-                .map_err(|mismatch| wrong(mismatch.to_string()))?;
+        // The others are high and wide.
+        for sizes @ [rows, inner, cols] in
+            [[128, 64, 128], [77, 43, 90], [260, 40, 20], [20, 40, 260]]
+        {
+            let product = integer_product([integers([rows, inner], 5), integers([inner, cols], 7)]);
+            let product = product.map_err(unpacked)?;
+            self.check_product(sizes, &product, &product)?;
         }
         Ok(())
     }
+
+    /// Compares a product with the exact result of a program.
+    fn check_product(&self, sizes: [usize; 3], product: &Tensor, exact: &Tensor) -> Result<()> {
+        let (plan, _) = Plan::new(&[product], &self.target()).map_err(unpacked)?;
+        let has_matrices = |step: &Step| {
+            let schedule = nest::schedule(&step.nest, self.limits());
+            schedule.has_matrices()
+        };
+        if !plan.steps.iter().all(has_matrices) {
+            return Err(Error::Unsupported {
+                operation: format!("open: product of {sizes:?}"),
+                feature: Feature::CooperativeMatrix,
+                adapter: self.adapter().name.clone(),
+            });
+        }
+        let actual = product.eval::<f32>(self).map_err(unpacked)?;
+        let exact = exact.eval::<f32>(&Reference).map_err(unpacked)?;
+        compare(actual, exact, &Tolerance::bits())
+            .map(drop)
+            .map_err(|mismatch| {
+                let [rows, inner, cols] = sizes;
+                Error::WrongProducts {
+                    adapter: self.adapter().name.clone(),
+                    why: format!("[{rows}, {inner}] x [{inner}, {cols}]: {mismatch}"),
+                }
+            })
+    }
 }
 
-/// Returns a product of matrices of small integers in `f16`. All sums of its terms are exact in
-/// `f32`, whatever their order.
-fn integer_product([rows, inner, cols]: [usize; 3]) -> Tensor {
-    let [a, b] = [integers([rows, inner], 5), integers([inner, cols], 7)];
-    a.cast(DType::F32).matmul(&b.cast(DType::F32))
+/// Returns the device's own error in an error of a program.
+fn unpacked(error: tensor_core::Error) -> Error {
+    if let tensor_core::Error::Device { source, .. } = error.root()
+        && let Some(own) = source.downcast_ref::<Error>()
+    {
+        return own.clone();
+    }
+    Error::Device {
+        operation: "open",
+        message: error.to_string(),
+    }
 }
 
-/// Returns integers from -8 to 8 in `f16`.
+/// Returns the product of matrices of `f16`, whose elements are computed on the host.
+fn integer_product(factors: [Tensor; 2]) -> tensor_core::Result<Tensor> {
+    let [a, b] = factors.map(|factor| factor.realize(&Reference));
+    Ok(a?.cast(DType::F32).matmul(&b?.cast(DType::F32)))
+}
+
+/// Returns integers from -8 to 8 in `f16`. All sums of their products are exact in `f32`, whatever
+/// the order of the additions.
 fn integers(shape: [usize; 2], step: i32) -> Tensor {
     let numbers = Tensor::arange(shape[0] * shape[1]) * step % 17 - 8;
     numbers.reshape(&shape).cast(DType::F16)
@@ -84,16 +124,15 @@ fn integers(shape: [usize; 2], step: i32) -> Tensor {
 #[cfg(test)]
 mod tests {
     use tensor_core::Axes;
-    use tensor_core::Executor;
-    use tensor_core::plan::{Plan, Step};
     use tensor_core::rng::Philox;
 
     use super::super::proof;
     use super::*;
-    use crate::ShapeClass;
+
     use crate::check::{compare_steps, every_adapter, skip};
-    use crate::nest::{self, Emitted};
-    use crate::tuning::{self, Product, Tuner};
+    use crate::nest::Emitted;
+    use crate::tuning::{Product, Tuner};
+    use crate::{ShapeClass, Tile};
 
     /// Returns the devices with cooperative matrices.
     fn devices() -> Vec<Gpu> {
@@ -123,8 +162,7 @@ mod tests {
         let (plan, _) = Plan::new(&[program], &gpu.target()).unwrap();
         let multiplies = |step: &&Step| {
             let schedule = nest::schedule(&step.nest, gpu.limits());
-            let emitted = nest::emit(&nest::split(&step.nest).0, &schedule, None);
-            emitted.source.contains("coopMultiplyAdd")
+            schedule.has_matrices()
         };
         plan.steps.iter().filter(multiplies).count()
     }
@@ -174,9 +212,8 @@ mod tests {
     #[test]
     fn a_fault_in_a_text_with_matrices_is_found() {
         for gpu in devices() {
-            let [a, b] = [integers([77, 43], 5), integers([43, 90], 7)];
-            let [a, b] = [a, b].map(|factor| factor.realize(&Reference).unwrap());
-            let program = a.cast(DType::F32).matmul(&b.cast(DType::F32));
+            let factors = [integers([77, 43], 5), integers([43, 90], 7)];
+            let program = integer_product(factors).unwrap();
             let step = proof::step(&gpu, &program);
             let schedule = nest::schedule(&step.0.nest, gpu.limits());
             let emitted = nest::emit(&nest::split(&step.0.nest).0, &schedule, None);
@@ -201,6 +238,37 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_product_and_a_product_without_matrices_are_told_apart() {
+        for gpu in devices() {
+            let product = |step| {
+                let factors = [integers([77, 43], step), integers([43, 90], 7)];
+                integer_product(factors).unwrap()
+            };
+            let check = |a: &Tensor, b: &Tensor| gpu.check_product([77, 43, 90], a, b);
+            assert_eq!(check(&product(5), &product(5)), Ok(()));
+            let wrong = check(&product(5), &product(3)).unwrap_err();
+            assert!(matches!(wrong, Error::WrongProducts { .. }), "{wrong}");
+            let plain = Tensor::arange(5000).reshape(&[50, 100]).cast(DType::F32);
+            let plain = plain.matmul(&plain.t());
+            let without = check(&plain, &plain).unwrap_err();
+            assert!(matches!(without, Error::Unsupported { .. }), "{without}");
+            gpu.destroy();
+            let lost = check(&product(5), &product(5)).unwrap_err();
+            assert!(matches!(lost, Error::Lost { .. }), "{lost}");
+        }
+    }
+
+    #[test]
+    fn a_device_with_matrices_is_opened_again_with_matrices() {
+        for gpu in devices() {
+            let again = gpu.reopen().unwrap();
+            let factors = [integers([77, 43], 5), integers([43, 90], 7)];
+            let product = integer_product(factors).unwrap();
+            assert_eq!(n_multiplying(&again, &product), 1);
+        }
+    }
+
+    #[test]
     fn sizes_of_blocks_change_no_bit_of_a_product() {
         for gpu in devices() {
             let class = ShapeClass::Matrices;
@@ -211,8 +279,14 @@ mod tests {
                 cols: 150,
             };
             let mut tuner = Tuner::new(&gpu, class, product).unwrap();
-            // Software drivers lack workgroup memory for larger blocks than the first two.
-            for tile in tuning::candidates(class).into_iter().take(2) {
+            for [rows, cols, inner] in [[64, 64, 32], [32, 64, 16]] {
+                let tile = Tile {
+                    block_rows: rows,
+                    block_cols: cols,
+                    block_inner: inner,
+                    thread_rows: 8,
+                    thread_cols: 4,
+                };
                 tuner.time(tile, 1).unwrap();
             }
         }

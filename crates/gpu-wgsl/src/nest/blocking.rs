@@ -158,20 +158,32 @@ impl Block {
         roles: &Roles,
         limits: &KernelLimits,
     ) -> Option<Self> {
-        let fits = |block: &Self| block.tile.invocations() <= limits.invocations;
         let sizes = [limits.tiles.tile(class), tiles::default(class)];
-        let blocks = sizes.map(|tile| Self::with_sides(nest, sides, class, tile, roles, limits));
-        let mut block = blocks.into_iter().flatten().find(fits)?;
-        // Fewer staged terms need less workgroup memory. Their number must stay a multiple of 4,
-        // and of the side of a cooperative matrix.
-        let multiple = block.matrices.map_or(4, |matrices| matrices.side);
-        while block.workgroup_bytes(nest, roles) > limits.workgroup_bytes {
-            if !block.tile.block_inner.is_multiple_of(2 * multiple) {
+        let mut blocks = sizes.into_iter().filter_map(|tile| {
+            let block = Self::with_sides(nest, sides, class, tile, roles, limits)?;
+            let fits = block.tile.invocations() <= limits.invocations;
+            fits.then_some(block)?.within_memory(nest, roles, limits)
+        });
+        blocks.next()
+    }
+
+    /// Returns the blocks with as many staged terms as the workgroup memory has room for; `None` if
+    /// there is too little memory. The number of terms must stay a multiple of 4, and of the side
+    /// of a cooperative matrix.
+    fn within_memory(
+        mut self,
+        nest: &LoopNest,
+        roles: &Roles,
+        limits: &KernelLimits,
+    ) -> Option<Self> {
+        let multiple = self.matrices.map_or(4, |matrices| matrices.side);
+        while self.workgroup_bytes(nest, roles) > limits.workgroup_bytes {
+            if !self.tile.block_inner.is_multiple_of(2 * multiple) {
                 return None;
             }
-            block.tile.block_inner /= 2;
+            self.tile.block_inner /= 2;
         }
-        Some(block)
+        Some(self)
     }
 
     /// Returns the blocks of a nest's output with the given sizes, without a check of the device's
@@ -202,8 +214,7 @@ impl Block {
         };
         block.tile = tile.fitted(class, [0, 1].map(|side| block.count(nest, side)));
         if class == ShapeClass::Matrices {
-            let has_factors = roles.factors(nest).is_some();
-            let limits = limits.matrices.filter(|_| has_factors)?;
+            let limits = limits.matrices.filter(|_| roles.multiply_halves(nest))?;
             block.matrices = Some(Matrices::new(&block.tile, limits)?);
         }
         block.tile.fault().is_none().then_some(block)
@@ -232,15 +243,15 @@ impl Block {
 
     /// Returns the distance between two terms of staged halves, in elements.
     pub(super) fn half_stride(&self, side: usize) -> u32 {
-        /// Bytes to which a load of a matrix is aligned, in halves. One such unit between the terms
-        /// puts neighbouring terms into different memory banks.
+        /// Alignment of a load of a matrix, in halves. So many halves between the terms put
+        /// neighbouring terms into different memory banks.
         const ALIGNED: u32 = 8;
         self.tile.block()[side] + ALIGNED
     }
 
     /// Returns the distance between two rows of sums in workgroup memory, in elements.
     pub(super) fn total_stride(&self) -> u32 {
-        /// Bytes to which a store of a matrix is aligned, in `f32`.
+        /// Alignment of a store of a matrix, in elements of `f32`.
         const ALIGNED: u32 = 4;
         self.tile.block_cols + ALIGNED
     }
@@ -325,12 +336,11 @@ impl Matrices {
 }
 
 impl Roles {
-    /// Returns the two factors of a sum of products that cooperative matrices can compute: numbers
-    /// of type `f16`, one of which depends on the row, the other on the column. `None` for any
-    /// other nest.
-    pub(super) fn factors(&self, nest: &LoopNest) -> Option<[usize; 2]> {
+    /// Returns whether the nest is a sum of products that cooperative matrices can compute: both
+    /// factors are numbers of type `f16`, one depends on the row, the other on the column.
+    fn multiply_halves(&self, nest: &LoopNest) -> bool {
         let (&[row], &[col]) = (&self.staged[0][..], &self.staged[1][..]) else {
-            return None;
+            return false;
         };
         let is_half = |id: usize| match nest.values[id] {
             Value::Cast(DType::F32, half) => nest.dtypes[half.0] == DType::F16,
@@ -341,7 +351,7 @@ impl Roles {
             _ => None,
         });
         let (Some((Reduce::Sum, product)), None) = (reductions.next(), reductions.next()) else {
-            return None;
+            return false;
         };
         let is_product = match nest.values[product] {
             Value::Binary(Binary::Mul, a, b) => {
@@ -349,7 +359,7 @@ impl Roles {
             }
             _ => false,
         };
-        (is_product && is_half(row) && is_half(col)).then_some([row, col])
+        is_product && is_half(row) && is_half(col)
     }
 
     pub(super) fn new(nest: &LoopNest, placement: &Placement) -> Self {

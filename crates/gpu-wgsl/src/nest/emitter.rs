@@ -28,9 +28,7 @@ pub(super) fn entry_and_text(
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
-    if let Schedule::Blocks(block) = schedule
-        && block.matrices.is_some()
-    {
+    if schedule.has_matrices() {
         to.line("enable f16;");
         to.line("enable wgpu_cooperative_matrix;");
         to.line("");
@@ -57,9 +55,7 @@ pub(super) fn entry_and_text(
         to.line("    @builtin(subgroup_id) subgroup: u32,");
         to.line("    @builtin(subgroup_invocation_id) in_subgroup: u32,");
     }
-    if let Schedule::Blocks(block) = schedule
-        && block.matrices.is_some()
-    {
+    if schedule.has_matrices() {
         to.line("    @builtin(subgroup_id) subgroup: u32,");
     }
     to.open(") {");

@@ -43,6 +43,11 @@ impl Schedule {
         Block::sized(nest, class, tile, limits).map(Self::Blocks)
     }
 
+    /// Returns whether cooperative matrices compute the products.
+    pub(crate) fn has_matrices(&self) -> bool {
+        matches!(self, Self::Blocks(block) if block.matrices.is_some())
+    }
+
     /// Returns the number of workgroups that compute a nest's output.
     pub(crate) fn n_groups(&self, nest: &LoopNest) -> u64 {
         let n_groups = match self {

@@ -158,6 +158,7 @@ impl Executor for Host {
             max_inputs: 24,
             min_product: Some(1 << 12),
             computes_factors: false,
+            stores_halves: false,
             merges_sums: true,
             min_band: Some(1 << 19),
         }

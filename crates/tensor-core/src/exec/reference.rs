@@ -45,6 +45,7 @@ impl Executor for Reference {
             max_inputs: 16,
             min_product: None,
             computes_factors: true,
+            stores_halves: false,
             merges_sums: false,
             min_band: None,
         }

@@ -113,7 +113,7 @@ impl<'g> Lowering<'g> {
             // Too large for one step: store the inputs, so that the computation only loads them.
             if !draft.fits(&lowered) {
                 for &input in &graph.inputs[node] {
-                    draft.store(input);
+                    draft.materialise(input);
                 }
                 lowered = draft.lower(node);
             }
@@ -529,17 +529,17 @@ impl<'g> Lowering<'g> {
         self.load(buffer, shape)
     }
 
-    /// Stores a node in memory for its readers, unless it is stored already. Numbers that were
-    /// converted from a narrower type are stored in that type, and converted where they are read.
-    /// Halves then remain halves between the layers of a network, also for matrix products.
+    /// Stores a node in memory for its readers, unless it is stored already. On targets that store
+    /// halves, numbers that were converted from `f16` are stored as `f16` and converted where they
+    /// are read. So halves remain halves between the layers of a network.
     fn store(&mut self, node: usize) {
         let lowered = self.lowered[node].clone();
         let is_output = self.graph.outputs.contains(&node);
         match self.arena.value(lowered.value) {
             &Value::Cast(to, from)
-                if self.target.computes_factors
+                if self.target.stores_halves
                     && !is_output
-                    && is_narrower(self.arena.dtype(from), to) =>
+                    && self.arena.dtype(from) == DType::F16 =>
             {
                 let shape = self.shape(node);
                 let narrow = Lowered {
@@ -618,12 +618,6 @@ impl<'g> Lowering<'g> {
 /// Returns the number of elements of a shape.
 pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
-}
-
-/// Returns whether an array of type `from` takes less memory than an array of type `to`, and can be
-/// written one element at a time: a word contains several `bool`s.
-fn is_narrower(from: DType, to: DType) -> bool {
-    from != DType::Bool && from.bytes() < to.bytes()
 }
 
 /// Returns a map without trailing zero strides, as the arena stores maps.

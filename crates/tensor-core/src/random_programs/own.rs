@@ -221,9 +221,22 @@ const SMALL_PRODUCTS: Target = Target {
     max_inputs: 3,
     min_product: Some(1),
     computes_factors: false,
+    stores_halves: false,
     merges_sums: true,
     min_band: None,
 };
+
+#[test]
+fn a_padded_half_keeps_within_the_least_number_of_values() {
+    let halves = Tensor::from_vec(&[3], vec![half::f16::ONE; 3]).cast(DType::F32);
+    let least = Target {
+        max_values: 4,
+        computes_factors: true,
+        stores_halves: true,
+        ..SMALL_PRODUCTS
+    };
+    is_right(&[halves.pad(0, 1, 1, 1.0)], &least);
+}
 
 #[test]
 fn a_value_that_is_folded_and_read_by_another_fold_is_kept_for_it() {

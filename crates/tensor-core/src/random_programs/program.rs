@@ -192,17 +192,18 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         max_values,
         prop_oneof![Just(2), Just(16)],
         min_product,
-        any::<bool>(),
-        any::<bool>(),
+        any::<[bool; 3]>(),
         prop_oneof![Just(None), Just(Some(0))],
     )
         .prop_map(
-            |(max_values, max_inputs, min_product, computes_factors, merges_sums, min_band)| {
+            |(max_values, max_inputs, min_product, switches, min_band)| {
+                let [computes_factors, stores_halves, merges_sums] = switches;
                 Target {
                     max_values,
                     max_inputs,
                     min_product,
                     computes_factors,
+                    stores_halves,
                     merges_sums,
                     min_band,
                 }

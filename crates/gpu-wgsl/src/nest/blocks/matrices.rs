@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Accuracy: a product of two halves is exact in `f32`. The order in which the hardware adds the
-//! terms of a matrix is unknown, so sums agree with other kernels within the bound of a sum.
+//! terms of a matrix, and how it rounds between the additions, is unknown; llvmpipe is within the
+//! bound of a sum.
 //! Source: the Vulkan extension `VK_KHR_cooperative_matrix`, which wgpu calls
 //! `EXPERIMENTAL_COOPERATIVE_MATRIX`.
 
@@ -44,7 +45,7 @@ impl Writer<'_, '_, '_> {
         let stride = self.block.half_stride(side);
         let vector = elements.len();
         self.to.line(format!(
-            "let half_{id} = term * {stride}u + group * {vector}u;"
+            "let place_{id} = term * {stride}u + group * {vector}u;"
         ));
         for (element, value) in (0..).zip(elements) {
             // The loop over matrices has no end within a stage, so later terms must be zero.
@@ -55,7 +56,7 @@ impl Writer<'_, '_, '_> {
                 }
                 false => format!("f16({value})"),
             };
-            let at = plus(&format!("half_{id}"), element);
+            let at = plus(&format!("place_{id}"), element);
             self.to.line(format!("wg_v{id}[{at}] = {half};"));
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! Method: the loops over blocks of terms are the outermost, so that the lanes of a block stay in a
 //! cache while all rows meet them. Lanes that would evict each other from the cache are copied to
-//! neighbouring lines first. Rows and lanes that fill no tile of the largest shape are tiles
-//! of smaller shapes.
+//! neighbouring lines first. Sums of products have tiles of several shapes for the rows and lanes
+//! that fill no tile of the largest shape. All other reductions have tiles of four rows, the last of
+//! which overlaps the tile before.
 
 use pulp::{Simd, WithSimd};
 
@@ -329,8 +330,8 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
     }
 
     /// Computes the sums of some rows, beginning with the row of number `row`, and writes them to
-    /// the output, except those of the first `n_skipped` rows. A row after the last one is the last
-    /// one, and is not written again.
+    /// the output, except those of the first `n_skipped` rows. If fewer than `R` rows are left, the
+    /// last row is computed several times and written once.
     #[inline(always)]
     fn tile<const R: usize, const V: usize>(
         &mut self,

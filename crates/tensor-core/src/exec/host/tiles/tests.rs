@@ -199,7 +199,7 @@ fn symmetric_results_of_all_sizes_are_those_of_the_whole() {
 }
 
 /// The numbers of rows, lanes and terms around the sizes of tiles, vectors and chunks.
-const SIZES: [[usize; 3]; 7] = [
+const SIZES: [[usize; 3]; 9] = [
     [1, 64, 2],
     [3, 65, 31],
     [4, 17, 32],
@@ -207,6 +207,8 @@ const SIZES: [[usize; 3]; 7] = [
     [14, 33, 63],
     [7, 70, 600],
     [2, 8, 9],
+    [2, 66, 700],
+    [5, 33, 600],
 ];
 
 #[test]
