@@ -190,7 +190,7 @@ mod tests {
 
     /// Seed and number of the random programs.
     const SEED: u64 = 2026;
-    const N_PROGRAMS: u32 = 25;
+    const N_PROGRAMS: u32 = 30;
 
     /// A checker of translated kernels.
     struct Tool {

@@ -380,7 +380,7 @@ mod tests {
     fn candidates_are_checked_and_then_timed() {
         let adapters = crate::check::every_adapter();
         for (number, gpu) in adapters.iter().enumerate() {
-            // Class `Large` has the same candidates as `Square`, and `Matrices` needs another device
+            // `Large` has the candidates of `Square`. `Matrices` needs another device
             // (`executor/matrices.rs`).
             let left_out = [ShapeClass::Large, ShapeClass::Matrices];
             let classes = ShapeClass::ALL.iter();

@@ -4,10 +4,10 @@
 //! the block, `block_inner` terms at a time, and staged in workgroup memory. Each invocation then
 //! computes a tile of elements. Every accumulator of the tile is a named variable: naga 30 stores
 //! arrays that are indexed by a loop variable in memory, which is slower by a factor of 3 to 10.
-//! Each element adds its terms in order, except by cooperative matrices. If no further term can change any element of the block,
-//! the workgroup stops. A matrix product is a nest like any other, with any prologue and epilogue;
-//! there is no emitter for GEMM alone. The bits of an element do not depend on the sizes of blocks,
-//! so the tuner compares results by bits.
+//! Each element adds its terms in order, except by cooperative matrices. If no further term can
+//! change any element of the block, the workgroup stops. A matrix product is a nest like any other,
+//! with any prologue and epilogue; there is no emitter for GEMM alone. The bits of an element do
+//! not depend on the sizes of blocks, so the tuner compares results by bits.
 //!
 //! ```text
 //!  for start in (0..terms).step_by(block_inner)

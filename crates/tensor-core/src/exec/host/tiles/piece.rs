@@ -3,8 +3,8 @@
 //! Method: the loops over blocks of terms are the outermost, so that the lanes of a block stay in a
 //! cache while all rows meet them. Lanes that would evict each other from the cache are copied to
 //! neighbouring lines first. Sums of products have tiles of several shapes for the rows and lanes
-//! that fill no tile of the largest shape. All other reductions have tiles of four rows, the last of
-//! which overlaps the tile before.
+//! that fill no tile of the largest shape. All other reductions have tiles of four rows, and the
+//! last tile overlaps the tile before.
 
 use pulp::{Simd, WithSimd};
 
