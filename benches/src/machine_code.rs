@@ -342,7 +342,7 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
         waves: of("Subgroups per SIMD"),
         instructions: of("Instructions"),
         loop_instructions: main.instructions,
-        loop_multiply_adds: main.multiply_adds,
+        loop_multiply_adds: main.multiply_adds(),
         loop_multiplying: main.multiplying(),
         loop_workgroup_bytes: main.workgroup_bytes,
         predicted_s: predicted.map(|(time, _)| time),
@@ -354,7 +354,7 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
 /// Returns whether the counts determine the time of a kernel: it is a sum of products whose main
 /// loop multiplies and adds, or it has no loop.
 fn is_predictable(counts: &prediction::Kernel, work: &Work) -> bool {
-    let is_product = work.multiply_adds > 0.0 && counts.main.multiply_adds > 0;
+    let is_product = work.multiply_adds > 0.0 && counts.main.multiply_adds() > 0;
     is_product || counts.main.instructions == 0
 }
 

@@ -161,30 +161,16 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let folder = folder(&workspace);
     let is_complete = !fetch || fetch_missing(&folder);
-    for driver in &DRIVERS {
-        let library = driver.find(&folder).map(|found| found.library);
-        let absence = library.is_none().then(|| driver.absence(&folder));
-        let missing = absence.as_ref().map(Absence::reason);
+    for (id, found) in found(&folder)? {
+        let (library, absence) = (found.as_ref().ok(), found.as_ref().err());
+        let missing = absence.map(Absence::reason);
         if as_json {
-            let id = driver.id;
             output::print_line(json!({"driver": id, "library": library, "missing": missing}))?;
         } else {
-            let library = library.unwrap_or_default();
+            let library = library.cloned().unwrap_or_default();
             let place = missing.map_or_else(|| library.display().to_string(), str::to_owned);
-            output::print_line(format_args!("{:<13} {place}", driver.id))?;
+            output::print_line(format_args!("{id:<13} {place}"))?;
         }
-    }
-    let found = MatrixDriver::find(&folder)?;
-    let absence = found.is_none().then(matrix_driver::absence);
-    let missing = absence.as_ref().map(Absence::reason);
-    let library = found.map(|found| found.library().to_owned());
-    if as_json {
-        let id = matrix_driver::ID;
-        output::print_line(json!({"driver": id, "library": library, "missing": missing}))?;
-    } else {
-        let library = library.unwrap_or_default();
-        let place = missing.map_or_else(|| library.display().to_string(), str::to_owned);
-        output::print_line(format_args!("{:<13} {place}", matrix_driver::ID))?;
     }
     if !as_json {
         for (name, value) in environment(&workspace)? {
@@ -226,27 +212,33 @@ pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("drivers")
 }
 
+/// Returns the id of each driver, with the path of its library or the reason why it is missing.
+fn found(folder: &Path) -> Result<Vec<(&'static str, std::result::Result<PathBuf, Absence>)>> {
+    let of_driver = |driver: &'static Driver| {
+        let found = driver.find(folder).map(|found| found.library);
+        (driver.id, found.ok_or_else(|| driver.absence(folder)))
+    };
+    let with_matrices = MatrixDriver::find(folder)?.map(|found| found.library().to_owned());
+    let with_matrices = with_matrices.ok_or_else(matrix_driver::absence);
+    let drivers = DRIVERS.iter().map(of_driver);
+    Ok(drivers
+        .chain([(matrix_driver::ID, with_matrices)])
+        .collect())
+}
+
 /// Returns the id of each driver, with the reason if `verify` does not use the driver.
 pub(crate) fn drivers(workspace: &Workspace) -> Result<Vec<(&'static str, Option<Absence>)>> {
-    let folder = folder(workspace);
-    let mut drivers = Vec::new();
-    for driver in &DRIVERS {
-        let absence = match driver.find(&folder) {
-            None => Some(driver.absence(&folder)),
-            Some(_) if is_chosen() => Some(Absence::Missing(format!(
-                "not used, because {} is set",
-                CHOSEN.join(" or ")
-            ))),
-            Some(_) => None,
+    let found = found(&folder(workspace))?.into_iter();
+    let drivers = found.map(|(id, found)| {
+        // The tests of cooperative matrices have a driver of their own in any case.
+        let is_left_out = is_chosen() && id != matrix_driver::ID;
+        let left_out = || {
+            let variables = CHOSEN.join(" or ");
+            Absence::Missing(format!("not used, because {variables} is set"))
         };
-        drivers.push((driver.id, absence));
-    }
-    let found = MatrixDriver::find(&folder)?;
-    drivers.push((
-        matrix_driver::ID,
-        found.is_none().then(matrix_driver::absence),
-    ));
-    Ok(drivers)
+        (id, found.err().or_else(|| is_left_out.then(left_out)))
+    });
+    Ok(drivers.collect())
 }
 
 /// Writes the loader's files of all drivers that are there, and returns the environment variables

@@ -45,7 +45,7 @@ pub(crate) struct MatrixDriver {
 }
 
 impl MatrixDriver {
-    /// Returns the fetched driver, if it is there.
+    /// Returns the fetched driver; `None` if it is missing.
     pub(crate) fn find(folder: &Path) -> Result<Option<Self>> {
         let root = folder.join(ID);
         let libraries = root.join(debian::library_folder());
@@ -67,7 +67,8 @@ impl MatrixDriver {
         &self.library
     }
 
-    /// Returns a command, which has no arguments yet, with the driver as the only one.
+    /// Returns a command that runs the program of `command` by the dynamic loader, with this driver
+    /// as the only one. Folder and variables are those of `command`, which has no arguments yet.
     pub(crate) fn wrap(&self, command: &Command) -> Command {
         let mut wrapped = Command::new(&self.loader);
         wrapped
@@ -87,7 +88,7 @@ impl MatrixDriver {
     }
 }
 
-/// Returns the reason why the driver is not there.
+/// Returns the reason why the driver is missing.
 pub(crate) fn absence() -> Absence {
     match unsupported() {
         Some(why) => Absence::NotOffered(format!("not offered: {why}")),

@@ -24,9 +24,9 @@ pub struct Loop {
     pub instructions: u32,
     /// Number of vector instructions. A dual instruction counts once.
     pub vector: u32,
-    /// Number of multiply-adds of an invocation. A dual instruction may contain two, a dot product
-    /// of bytes contains four, and a product of matrices contains 64 (in waves of 64).
-    pub multiply_adds: u32,
+    /// Number of multiply-adds that are not part of a dot product or of a product of matrices. A
+    /// dual instruction may contain two.
+    pub single_multiply_adds: u32,
     /// Number of dot products of four bytes.
     pub dot_products: u32,
     /// Number of products of matrices, which a wave computes together.
@@ -36,19 +36,19 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Returns the number of multiply-adds that are neither part of a dot product nor of a product
-    /// of matrices.
+    /// Returns the number of multiply-adds of an invocation. A dot product of bytes contains four,
+    /// and a product of matrices contains 64 (in waves of 64).
     #[must_use]
-    pub fn single_multiply_adds(&self) -> u32 {
+    pub fn multiply_adds(&self) -> u32 {
         let together = DOT_PRODUCT * self.dot_products + MATRIX_PRODUCT * self.matrix_products;
-        self.multiply_adds - together
+        self.single_multiply_adds + together
     }
 
     /// Returns the number of operations that multiply and add: a dot product, or a product of
     /// matrices, is one operation.
     #[must_use]
     pub fn multiplying(&self) -> u32 {
-        self.single_multiply_adds() + self.dot_products + self.matrix_products
+        self.single_multiply_adds + self.dot_products + self.matrix_products
     }
 }
 
@@ -56,7 +56,7 @@ impl AddAssign for Loop {
     fn add_assign(&mut self, other: Self) {
         self.instructions += other.instructions;
         self.vector += other.vector;
-        self.multiply_adds += other.multiply_adds;
+        self.single_multiply_adds += other.single_multiply_adds;
         self.dot_products += other.dot_products;
         self.matrix_products += other.matrix_products;
         self.workgroup_bytes += other.workgroup_bytes;
@@ -75,7 +75,7 @@ impl AddAssign for Loop {
 ///     s_endpgm ; bfb00000
 /// ";
 /// let counts = isa::loops::main_loop(assembly).unwrap();
-/// assert_eq!((counts.instructions, counts.multiply_adds, counts.workgroup_bytes), (3, 1, 8));
+/// assert_eq!((counts.instructions, counts.multiply_adds(), counts.workgroup_bytes), (3, 1, 8));
 /// ```
 #[must_use]
 pub fn main_loop(assembly: &str) -> Option<Loop> {
@@ -108,7 +108,7 @@ pub fn main_loop(assembly: &str) -> Option<Loop> {
             .for_each(|line| counts += instruction(line));
         counts
     });
-    counted.max_by_key(|counts| (counts.multiply_adds, counts.instructions))
+    counted.max_by_key(|counts| (counts.multiply_adds(), counts.instructions))
 }
 
 /// Returns the counts of a line.
@@ -129,15 +129,12 @@ fn instruction(line: &str) -> Loop {
         let converts = name.starts_with("v_fma_mix") && half.contains(" 1.0,");
         u32::from(is_one && !converts) + 2 * u32::from(name.starts_with("v_pk_fma"))
     };
-    let single: u32 = text.split("::").map(multiplies).sum();
-    let dot_products = u32::from(name.starts_with("v_dot4"));
-    let matrix_products = u32::from(name.starts_with("v_wmma_f32_16x16x16"));
     Loop {
         instructions: 1,
         vector: u32::from(name.starts_with("v_")),
-        multiply_adds: single + DOT_PRODUCT * dot_products + MATRIX_PRODUCT * matrix_products,
-        dot_products,
-        matrix_products,
+        single_multiply_adds: text.split("::").map(multiplies).sum(),
+        dot_products: u32::from(name.starts_with("v_dot4")),
+        matrix_products: u32::from(name.starts_with("v_wmma_f32_16x16x16")),
         workgroup_bytes: workgroup_bytes(name),
     }
 }
@@ -187,7 +184,7 @@ BB4:
         let expected = Loop {
             instructions: 4,
             vector: 1,
-            multiply_adds: 2,
+            single_multiply_adds: 2,
             dot_products: 0,
             matrix_products: 0,
             workgroup_bytes: 24,
@@ -213,11 +210,8 @@ BB1:
 ";
         let counts = main_loop(together).unwrap();
         assert_eq!((counts.dot_products, counts.matrix_products), (1, 1));
-        assert_eq!(counts.multiply_adds, 4 + 64 + 1);
-        assert_eq!(
-            (counts.single_multiply_adds(), counts.multiplying()),
-            (1, 3)
-        );
+        assert_eq!(counts.multiply_adds(), 4 + 64 + 1);
+        assert_eq!((counts.single_multiply_adds, counts.multiplying()), (1, 3));
         assert_eq!(main_loop("BB0:\n s_branch BB1\nBB1:\n s_endpgm\n"), None);
         assert_eq!(main_loop(""), None);
     }

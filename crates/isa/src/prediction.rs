@@ -130,7 +130,7 @@ impl Limit {
 /// let main = Loop {
 ///     instructions: 1198,
 ///     vector: 1060,
-///     multiply_adds: 1024,
+///     single_multiply_adds: 1024,
 ///     workgroup_bytes: 1024,
 ///     ..Loop::default()
 /// };
@@ -152,15 +152,15 @@ impl Limit {
 #[must_use]
 pub fn predict(gpu: &Gpu, kernel: &Kernel, work: &Work) -> (f64, Limit) {
     let memory = work.bytes / gpu.bandwidth;
-    if kernel.main.multiply_adds == 0 {
+    if kernel.main.multiply_adds() == 0 {
         return (memory, Limit::Memory);
     }
     let waves = (kernel.invocations / WAVE).ceil();
     let on_busiest = (work.workgroups / gpu.compute_units).ceil() * waves;
-    let multiply_adds = f64::from(kernel.main.multiply_adds);
+    let multiply_adds = f64::from(kernel.main.multiply_adds());
     let passes = work.multiply_adds / (work.workgroups * kernel.invocations * multiply_adds);
     let (single, matrix) = (
-        f64::from(kernel.main.single_multiply_adds()),
+        f64::from(kernel.main.single_multiply_adds),
         f64::from(kernel.main.matrix_products),
     );
     // The others include dot products of bytes. A dual instruction is one vector instruction with
@@ -196,7 +196,7 @@ mod tests {
         main: Loop {
             instructions: 300,
             vector: 200,
-            multiply_adds: 100,
+            single_multiply_adds: 100,
             dot_products: 0,
             matrix_products: 0,
             workgroup_bytes: 50,

@@ -5,7 +5,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "wgpu hands out experimental features only in exchange for an unsafe token"
+    reason = "wgpu requires an unsafe token for experimental features"
 )]
 
 /// Returns the token with which wgpu enables experimental features.

@@ -128,7 +128,6 @@ mod tests {
 
     use super::super::proof;
     use super::*;
-
     use crate::check::{compare_steps, every_adapter, skip};
     use crate::nest::Emitted;
     use crate::tuning::{Product, Tuner};
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_product_and_a_product_without_matrices_are_told_apart() {
+    fn a_wrong_product_and_a_product_without_matrices_have_errors_of_their_own() {
         for gpu in devices() {
             let product = |step| {
                 let factors = [integers([77, 43], step), integers([43, 90], 7)];
