@@ -87,7 +87,7 @@ impl Lowering<'_> {
     /// Stores a node in memory if its computation contains a scan.
     pub(super) fn materialise_scan(&mut self, node: usize) {
         if self.lowered[node].scan.is_some() {
-            self.materialise(node);
+            self.store(node);
         }
     }
 

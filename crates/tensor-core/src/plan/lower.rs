@@ -532,7 +532,7 @@ impl<'g> Lowering<'g> {
     /// Stores a node in memory for its readers, unless it is stored already. On targets that store
     /// halves, numbers that were converted from `f16` are stored as `f16` and converted where they
     /// are read. So halves remain halves between the layers of a network.
-    fn store(&mut self, node: usize) {
+    pub(super) fn store(&mut self, node: usize) {
         let lowered = self.lowered[node].clone();
         let is_output = self.graph.outputs.contains(&node);
         match self.arena.value(lowered.value) {
