@@ -1,5 +1,6 @@
 //! Tests of the program `solve`: its output, and a reader that closes the pipe.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -30,6 +31,17 @@ fn a_file_is_solved_exactly_as_csv() {
         said.lines().skip(1).all(|line| line.contains("1/2")),
         "{said}"
     );
+}
+
+#[test]
+fn a_game_is_read_from_standard_input() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_solve"));
+    command
+        .arg("-")
+        .stdin(File::open(game("solve-input.nfg")).expect("the file was written"));
+    let output = command.output().expect("the program was built");
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("value 0\n"));
 }
 
 /// Returns the text of a game of 200,000 decisions in a row, which the players make in turn. Each

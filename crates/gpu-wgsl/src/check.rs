@@ -15,6 +15,7 @@ use shaders::{Access, Element, Kernel, Params};
 use std::fmt::Debug;
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 use tensor_core::compare::{self, Mismatch, Tolerance};
 use tensor_core::exec::{Coverage, Executor, Storage, against_reference};
 use tensor_core::plan::Plan;
@@ -270,14 +271,31 @@ pub fn every_adapter() -> &'static [Gpu] {
 }
 
 /// Returns each item with an adapter of this machine, the adapters in turn. Use it in tests that
-/// mostly compile kernels: each item runs on one adapter.
+/// take long on each adapter, or that mostly compile kernels: each item runs on one adapter. The
+/// first adapter changes from day to day, so that in the course of days each item runs on each
+/// adapter.
 ///
 /// # Panics
 /// As [`every_adapter`].
 pub fn on_adapters_in_turn<T>(
     items: impl IntoIterator<Item = T>,
 ) -> impl Iterator<Item = (&'static Gpu, T)> {
-    every_adapter().iter().cycle().zip(items)
+    const SECONDS_OF_A_DAY: u64 = 24 * 60 * 60;
+    let adapters = every_adapter();
+    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let today = since_1970.as_secs() / SECONDS_OF_A_DAY;
+    let first = today.checked_rem(adapters.len() as u64).unwrap_or(0);
+    let in_turn = adapters.iter().cycle().skip(first as usize);
+    in_turn.zip(items)
+}
+
+/// Returns one adapter of this machine; `None` if there is no adapter. The adapter changes from day
+/// to day, as in [`on_adapters_in_turn`].
+///
+/// # Panics
+/// As [`every_adapter`].
+pub fn adapter_of_the_day() -> Option<&'static Gpu> {
+    on_adapters_in_turn([()]).next().map(|(gpu, ())| gpu)
 }
 
 /// Reports that the running test, or a part of it, is skipped. Writes a line to standard error,

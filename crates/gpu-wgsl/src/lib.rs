@@ -99,7 +99,7 @@ pub use executor::{FallbackReason, target};
 pub use explain::{StepExplanation, explain, explain_with_matrices};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use pool::PoolCounters;
-pub use tiles::{ShapeClass, Tile};
+pub use tiles::{Choice, Combination, ShapeClass, Tile};
 pub use translation::spirv;
 #[cfg(feature = "translation")]
 pub use translation::{Language, translate};

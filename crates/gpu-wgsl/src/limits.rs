@@ -4,7 +4,7 @@
 //! read them, and neither has to know the other.
 
 use crate::adapter::{Adapter, DeviceType, Feature};
-use crate::tiles::Tiles;
+use crate::tiles::{Combination, Tiles};
 
 /// Limits of a storage binding: maximum size and required alignment of its start, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +35,9 @@ pub(crate) struct KernelLimits {
     pub(crate) invocations: u32,
     /// Whether the device supports `f64`, and the 64-bit integers by which kernels copy an `f64`.
     pub(crate) has_f64: bool,
-    /// Whether kernels may use subgroup operations.
-    pub(crate) has_subgroups: bool,
+    /// Whether reductions use subgroup operations: if the device has them, and the table of tiles
+    /// does not prefer the tree.
+    pub(crate) uses_subgroups: bool,
     /// The cooperative matrices that kernels may use; `None` unless a caller requested them.
     pub(crate) matrices: Option<MatrixLimits>,
     /// Minimum number of output elements for a kernel in blocks. With fewer elements
@@ -64,14 +65,16 @@ impl KernelLimits {
             DeviceType::DiscreteGpu => 1e12,
             _ => 1e11,
         };
+        let tiles = Tiles::for_adapter(adapter);
         Self {
             // An opaque copy of an `f64` is computed on its bits, as a `u64`.
             has_f64: [Feature::F64, Feature::Int64]
                 .iter()
                 .all(|feature| adapter.features.contains(feature)),
             // A browser's compiler requires a directive for subgroups that naga rejects.
-            has_subgroups: adapter.features.contains(&Feature::Subgroups)
-                && cfg!(not(target_arch = "wasm32")),
+            uses_subgroups: adapter.features.contains(&Feature::Subgroups)
+                && cfg!(not(target_arch = "wasm32"))
+                && tiles.combination == Combination::Subgroups,
             matrices: None,
             operations,
             binding: Binding {
@@ -83,7 +86,7 @@ impl KernelLimits {
             workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
             invocations: adapter.limits.max_compute_invocations_per_workgroup,
             loop_iterations: adapter.max_loop_iterations,
-            tiles: Tiles::for_adapter(adapter),
+            tiles,
         }
     }
 

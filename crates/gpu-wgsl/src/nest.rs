@@ -35,7 +35,7 @@ use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest};
 
 /// Invocations per workgroup in a `lanes` kernel.
-const GROUP: u32 = 256;
+pub(crate) const GROUP: u32 = 256;
 
 /// The first 16 bytes of the parameters of a kernel that binds whole arrays; [`Numbers`] follow.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -130,7 +130,7 @@ pub(crate) mod tests {
             workgroup_bytes: 16 << 10,
             invocations: 256,
             has_f64: true,
-            has_subgroups: false,
+            uses_subgroups: false,
             matrices: None,
             least_outputs: 1 << 12,
             least_side: 4,

@@ -1,15 +1,17 @@
-//! Block sizes of kernels, and the table of measured sizes per device.
+//! Block sizes and variants of kernels, and the table of the fastest ones per device.
 //!
-//! Role: plain data: [`Tile`], the classes of shapes that share sizes, and the table `tiles.txt`
-//! with the keys vendor, device, driver and shape class. `cargo xtask tune` writes its lines
-//! ([`tuning`](crate::tuning)). A device without an entry gets default sizes.
+//! Role: plain data: [`Tile`], the classes of shapes that share sizes, [`Combination`], and the
+//! table `tiles.txt` with the keys vendor, device, driver and class. `cargo xtask tune` writes its
+//! lines ([`tuning`](crate::tuning)). A device without an entry gets the defaults.
 //! Method: the first matching line is used. Vendor and device are PCI ids; `*` matches any value. A
 //! driver matches if its name begins with the text of the line.
 //!
 //! ```text
 //!  vendor device driver class block_rows block_cols block_inner thread_rows thread_cols
+//!  vendor device driver reduction tree|subgroups
 //! ```
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -48,12 +50,34 @@ pub enum ShapeClass {
     Matrices,
 }
 
-/// The built-in table of measured sizes.
+/// A way to combine the partial results of a workgroup whose invocations share an output element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Combination {
+    /// A tree in workgroup memory, with a barrier for each of its levels.
+    Tree,
+    /// Subgroup operations, followed by one barrier. Devices without subgroups use the tree.
+    Subgroups,
+}
+
+/// A choice between sizes or variants of kernels, as stored in a line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The block sizes of a class of shapes.
+    Tile(ShapeClass, Tile),
+    /// The combination of partial results in reductions.
+    Reduction(Combination),
+}
+
+/// The built-in table of measured choices.
 const TABLE: &str = include_str!("tiles.txt");
 
-/// The block sizes for each shape class.
+/// The choices for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
+pub(crate) struct Tiles {
+    /// The block sizes for each shape class.
+    tiles: [Tile; ShapeClass::ALL.len()],
+    pub(crate) combination: Combination,
+}
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +85,7 @@ struct TableEntry {
     vendor: Option<u32>,
     device: Option<u32>,
     driver: String,
-    class: ShapeClass,
-    tile: Tile,
+    choice: Choice,
 }
 
 impl Default for Tiles {
@@ -72,7 +95,7 @@ impl Default for Tiles {
 }
 
 impl Tiles {
-    /// Returns the sizes for an adapter.
+    /// Returns the choices for an adapter.
     pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
         Self::fitting(|line| line.fits(adapter))
     }
@@ -80,16 +103,32 @@ impl Tiles {
     /// Returns the sizes for a class.
     pub(crate) fn tile(&self, class: ShapeClass) -> Tile {
         // The discriminants follow the order of `ALL`; a test checks the order.
-        self.0[class as usize]
+        self.tiles[class as usize]
     }
 
     fn fitting(fits: impl Fn(&TableEntry) -> bool) -> Self {
         static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
-        let tile = |class| {
-            let line = LINES.iter().find(|line| line.class == class && fits(line));
-            line.map_or_else(|| default(class), |line| line.tile)
+        let choices = || {
+            LINES
+                .iter()
+                .filter(|line| fits(line))
+                .map(|line| line.choice)
         };
-        Self(ShapeClass::ALL.map(tile))
+        let tile = |class| {
+            let mut tiles = choices().filter_map(|choice| match choice {
+                Choice::Tile(of, tile) if of == class => Some(tile),
+                _ => None,
+            });
+            tiles.next().unwrap_or_else(|| default(class))
+        };
+        let mut combinations = choices().filter_map(|choice| match choice {
+            Choice::Reduction(combination) => Some(combination),
+            Choice::Tile(..) => None,
+        });
+        Self {
+            tiles: ShapeClass::ALL.map(tile),
+            combination: combinations.next().unwrap_or(Combination::Subgroups),
+        }
     }
 }
 
@@ -277,7 +316,7 @@ impl FromStr for TableEntry {
 
     fn from_str(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let &[vendor, device, driver, class, ref sizes @ ..] = &words[..] else {
+        let &[vendor, device, driver, class, ref values @ ..] = &words[..] else {
             return Err(format!("`{line}`: no vendor, device, driver and class"));
         };
         let id = |word: &str| match word {
@@ -286,8 +325,33 @@ impl FromStr for TableEntry {
                 .map(Some)
                 .map_err(|error| format!("`{word}`: {error}")),
         };
-        let sizes: Result<Vec<u32>, _> = sizes.iter().map(|size| size.parse()).collect();
-        let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
+        let choice = Choice::parse(class, values).map_err(|error| format!("`{line}`: {error}"))?;
+        Ok(Self {
+            vendor: id(vendor)?,
+            device: id(device)?,
+            driver: driver.to_owned(),
+            choice,
+        })
+    }
+}
+
+impl Choice {
+    /// The class of reductions in the table.
+    pub const REDUCTION: &'static str = "reduction";
+
+    /// Parses the words of a line that follow the class.
+    fn parse(class: &str, values: &[&str]) -> Result<Self, String> {
+        if class == Self::REDUCTION {
+            let mut known = Combination::ALL.into_iter();
+            let combination = known.find(|known| values == [known.name()]);
+            let combination = combination.ok_or("expected `tree` or `subgroups`")?;
+            return Ok(Self::Reduction(combination));
+        }
+        let mut classes = ShapeClass::ALL.into_iter();
+        let class = classes.find(|known| known.name() == class);
+        let class = class.ok_or("unknown class")?;
+        let sizes: Result<Vec<u32>, _> = values.iter().map(|size| size.parse()).collect();
+        let sizes = sizes.map_err(|error| error.to_string())?;
         let &[
             block_rows,
             block_cols,
@@ -296,7 +360,7 @@ impl FromStr for TableEntry {
             thread_cols,
         ] = &sizes[..]
         else {
-            return Err(format!("`{line}`: expected five sizes"));
+            return Err("expected five sizes".to_owned());
         };
         let tile = Tile {
             block_rows,
@@ -305,17 +369,44 @@ impl FromStr for TableEntry {
             thread_rows,
             thread_cols,
         };
-        let mut classes = ShapeClass::ALL.into_iter();
-        let class = classes.find(|known| known.name() == class);
         match tile.fault() {
-            Some(fault) => Err(format!("`{line}`: {fault}")),
-            None => Ok(Self {
-                vendor: id(vendor)?,
-                device: id(device)?,
-                driver: driver.to_owned(),
-                class: class.ok_or_else(|| format!("`{line}`: unknown shape class"))?,
-                tile,
-            }),
+            Some(fault) => Err(fault.to_owned()),
+            None => Ok(Self::Tile(class, tile)),
+        }
+    }
+}
+
+/// Writes the class and the values as in a line of the table.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reduction(combination) => {
+                write!(f, "{} {}", Self::REDUCTION, combination.name())
+            }
+            Self::Tile(class, tile) => write!(
+                f,
+                "{} {} {} {} {} {}",
+                class.name(),
+                tile.block_rows,
+                tile.block_cols,
+                tile.block_inner,
+                tile.thread_rows,
+                tile.thread_cols
+            ),
+        }
+    }
+}
+
+impl Combination {
+    /// All combinations.
+    pub const ALL: [Self; 2] = [Self::Tree, Self::Subgroups];
+
+    /// Returns the combination's name in the table of tiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Subgroups => "subgroups",
         }
     }
 }
@@ -329,7 +420,13 @@ mod tests {
         let lines = TABLE.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         for line in lines {
-            line.parse::<TableEntry>().unwrap();
+            let entry: TableEntry = line.parse().unwrap();
+            assert!(line.ends_with(&entry.choice.to_string()), "{line}");
+        }
+        for combination in Combination::ALL {
+            let choice = Choice::Reduction(combination);
+            let entry: TableEntry = format!("* * * {choice}").parse().unwrap();
+            assert_eq!(entry.choice, choice);
         }
         for class in ShapeClass::ALL {
             assert_eq!(default(class).fault(), None);
@@ -343,7 +440,9 @@ mod tests {
             ("* * *", "no vendor"),
             ("* * * square 64 64 16 4", "five sizes"),
             ("* * * square 64 64 16 4 5", "multiples"),
-            ("* * * round 64 64 16 4 4", "shape class"),
+            ("* * * round 64 64 16 4 4", "unknown class"),
+            ("* * * reduction ring", "`tree` or `subgroups`"),
+            ("* * * reduction tree tree", "`tree` or `subgroups`"),
             ("g0 * * square 64 64 16 4 4", "invalid digit"),
         ] {
             let error = line.parse::<TableEntry>().unwrap_err();

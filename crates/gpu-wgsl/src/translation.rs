@@ -259,7 +259,7 @@ mod tests {
         for program in [rows.sum(1), rows.max(1), rows.gt(0.0).count(1)] {
             let (plan, _) = Plan::new(&[&program], &target).unwrap();
             let limits = KernelLimits {
-                has_subgroups: true,
+                uses_subgroups: true,
                 ..schedule_limits()
             };
             let steps = Texts(&limits).of_plan(&plan).into_iter();

@@ -1,7 +1,7 @@
-//! Measurement of block sizes on a device.
+//! Measurement of block sizes and variants of kernels on a device.
 //!
 //! Role: the library of `cargo xtask tune`: the candidate sizes for each shape class, checks and
-//! time measurements of candidates, and the lines of the table of measured sizes, `tiles.txt`.
+//! time measurements of candidates, and the lines of the table of measured choices, `tiles.txt`.
 
 use std::time::Duration;
 use web_time::Instant;
@@ -14,8 +14,8 @@ use tensor_core::rng::Philox;
 use tensor_core::{DType, Executor, Host, HostData, Tensor};
 
 use crate::executor::{Array, Compiled};
-use crate::nest::{self, Schedule};
-use crate::{Adapter, Error, Gpu, Result, ShapeClass, Tile};
+use crate::nest::{self, GROUP, Schedule};
+use crate::{Adapter, Choice, Combination, Error, Feature, Gpu, Result, ShapeClass, Tile};
 
 /// Time for which a candidate runs before it is measured. A GPU lowers its clock while kernels are
 /// compiled and results compared: on an H100, the same sizes were up to 3.5 times as slow then.
@@ -23,21 +23,12 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Seed of the random factors.
 const SEED: u64 = 2019;
 
-/// Returns the table line that assigns these sizes to a class on an adapter.
+/// Returns the table line with a choice for an adapter.
 #[must_use]
-pub fn line(adapter: &Adapter, class: ShapeClass, tile: &Tile) -> String {
+pub fn line(adapter: &Adapter, choice: &Choice) -> String {
     let driver = adapter.driver.split_whitespace().next().unwrap_or("*");
-    format!(
-        "{:#06x} {:#06x} {driver} {} {} {} {} {} {}",
-        adapter.vendor,
-        adapter.device,
-        class.name(),
-        tile.block_rows,
-        tile.block_cols,
-        tile.block_inner,
-        tile.thread_rows,
-        tile.thread_cols
-    )
+    let Adapter { vendor, device, .. } = adapter;
+    format!("{vendor:#06x} {device:#06x} {driver} {choice}")
 }
 
 /// Returns the candidate sizes for a class.
@@ -196,20 +187,19 @@ impl<'a> Tuner<'a> {
         // 1. The small product against the oracle.
         let sample = &self.sample;
         let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
-        let actual = sample.run(self.gpu, &small).map_err(told)?.into_data()?;
-        let inputs: Vec<&HostData> = sample.data.iter().collect();
-        against_reference(self.gpu, &sample.step, &inputs, &actual)?;
+        sample.work.check(self.gpu, &small)?;
         // 2. The timed product: some rows against f64, or all elements against the first result.
         let timed = &self.timed;
         let large = timed.compiled(self.gpu, self.class, tile).map_err(told)?;
-        let actual = timed.run(self.gpu, &large).and_then(|array| array.f32s());
+        let actual = timed.work.run(self.gpu, &large);
+        let actual = actual.and_then(|array| array.f32s());
         let actual = actual.map_err(told)?;
         let compared = match &self.expected {
             Some(expected) => compare(&actual, expected, &Tolerance::bits()).map(drop),
             None => timed.check_rows(&actual)?,
         };
         compared.map_err(|what| {
-            let nest = &timed.step.nest;
+            let nest = &timed.work.step.nest;
             tensor_core::Error::VerifyFailed {
                 executor: self.gpu.adapter().name.clone(),
                 domain: nest.domain.clone(),
@@ -218,17 +208,115 @@ impl<'a> Tuner<'a> {
             }
         })?;
         self.expected.get_or_insert(actual);
-        // 3. The time, at the clock of a busy device.
-        let runs = || (0..n_runs).try_for_each(|_| timed.run(self.gpu, &large).map(drop));
+        // 3. The time.
+        timed.work.time(self.gpu, &large, n_runs).map_err(told)
+    }
+}
+
+/// Measurement of sums over the rows of a matrix. A workgroup shares each sum.
+#[derive(Debug)]
+pub struct ReductionTuner<'a> {
+    gpu: &'a Gpu,
+    work: Work,
+}
+
+impl<'a> ReductionTuner<'a> {
+    /// Rows and columns of the matrix used to tune reductions.
+    pub const SIDES: [usize; 2] = [4096, 4096];
+
+    /// Creates a random matrix and uploads it to the device.
+    ///
+    /// # Errors
+    /// Errors from planning the sums, and errors of the device.
+    pub fn new(gpu: &'a Gpu, sides: [usize; 2]) -> tensor_core::Result<Self> {
+        let matrix = Tensor::from_vec(&sides, normal(0, sides[0] * sides[1]));
+        let work = Work::new(gpu, &matrix.sum(1))?;
+        Ok(Self { gpu, work })
+    }
+
+    /// Compares the sums with the oracle, then returns the seconds of each of `n_runs` runs.
+    ///
+    /// # Errors
+    /// [`tensor_core::Error::VerifyFailed`] if a sum is wrong; errors of the device, e.g. if it has
+    /// no subgroups.
+    pub fn time(&self, combination: Combination, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
+        let told = |error| self.gpu.executor_error(error);
+        let schedule = match combination {
+            Combination::Tree => Schedule::Lanes(GROUP),
+            Combination::Subgroups => {
+                let required = self.gpu.require("tune", &[Feature::Subgroups]);
+                required.map_err(told)?;
+                Schedule::Subgroups(GROUP)
+            }
+        };
+        let compiled = self.work.compiled(self.gpu, &schedule).map_err(told)?;
+        self.work.check(self.gpu, &compiled)?;
+        self.work.time(self.gpu, &compiled, n_runs).map_err(told)
+    }
+}
+
+/// Returns random numbers with the standard normal distribution.
+fn normal(stream: u64, len: usize) -> Vec<f32> {
+    let mut data = vec![0.0; len];
+    Philox::new(SEED).fill_normal_f32(stream, &mut data);
+    data
+}
+
+/// A step of a plan, with its arrays on the host and on the device.
+#[derive(Debug)]
+struct Work {
+    step: Step,
+    data: Vec<HostData>,
+    arrays: Vec<Array>,
+}
+
+impl Work {
+    /// Plans a program of one step, and uploads its inputs.
+    fn new(gpu: &Gpu, program: &Tensor) -> tensor_core::Result<Self> {
+        let (plan, data) = Plan::new(&[program], &gpu.target())?;
+        let read = data.into_iter().map(|data| pollster::block_on(data.read()));
+        let data: Vec<HostData> = read.collect::<tensor_core::Result<_>>()?;
+        let arrays = data.iter().map(|data| Array::upload(gpu, data));
+        let arrays = arrays
+            .collect::<Result<_>>()
+            .map_err(|error| gpu.executor_error(error))?;
+        Ok(Self {
+            step: plan.steps[0].clone(),
+            data,
+            arrays,
+        })
+    }
+
+    fn compiled(&self, gpu: &Gpu, schedule: &Schedule) -> Result<Compiled> {
+        let nest = &self.step.nest;
+        let emitted = nest::emit(&nest::split(nest).0, schedule, None);
+        Compiled::new(gpu, nest, schedule, &emitted)
+    }
+
+    fn run(&self, gpu: &Gpu, compiled: &Compiled) -> Result<Array> {
+        let arrays: Vec<&Array> = self.arrays.iter().collect();
+        let (_, numbers) = nest::split(&self.step.nest);
+        compiled.run(gpu, &self.step.nest, &numbers, None, &arrays)
+    }
+
+    /// Compares the result with the oracle.
+    fn check(&self, gpu: &Gpu, compiled: &Compiled) -> tensor_core::Result<()> {
+        let actual = self.run(gpu, compiled);
+        let actual = actual.map_err(|error| gpu.executor_error(error))?;
+        let inputs: Vec<&HostData> = self.data.iter().collect();
+        against_reference(gpu, &self.step, &inputs, &actual.into_data()?).map(drop)
+    }
+
+    /// Returns the seconds of each of `n_runs` runs, at the clock of a busy device.
+    fn time(&self, gpu: &Gpu, compiled: &Compiled, n_runs: usize) -> Result<Vec<f64>> {
+        let runs = || (0..n_runs).try_for_each(|_| self.run(gpu, compiled).map(drop));
         let begin = Instant::now();
         while begin.elapsed() < WARM_UP {
-            runs().and_then(|()| self.gpu.finish()).map_err(told)?;
+            runs().and_then(|()| gpu.finish())?;
         }
-        let timings = self.gpu.time(runs).map_err(told)?;
-        Ok(timings
-            .iter()
-            .map(|timing| timing.elapsed.as_secs_f64())
-            .collect())
+        let timings = gpu.time(runs)?;
+        let elapsed = timings.iter().map(|timing| timing.elapsed.as_secs_f64());
+        Ok(elapsed.collect())
     }
 }
 
@@ -238,9 +326,7 @@ struct Trial {
     product: Product,
     /// The two factors in row-major order, each for the whole batch.
     factors: [Vec<f32>; 2],
-    step: Step,
-    data: Vec<HostData>,
-    arrays: Vec<Array>,
+    work: Work,
 }
 
 impl Trial {
@@ -251,11 +337,6 @@ impl Trial {
             inner,
             cols,
         } = product;
-        let normal = |stream: u64, len: usize| {
-            let mut data = vec![0.0; len];
-            Philox::new(SEED).fill_normal_f32(stream, &mut data);
-            data
-        };
         let random = [
             Tensor::from_vec(&[batch, rows, inner], normal(0, batch * rows * inner)),
             Tensor::from_vec(&[batch, inner, cols], normal(1, batch * inner * cols)),
@@ -275,24 +356,15 @@ impl Trial {
                 .0)
         };
         let factors = [numbers(&a)?, numbers(&b)?];
-        let (plan, data) = Plan::new(&[&a.matmul(&b)], &gpu.target())?;
-        let read = data.into_iter().map(|data| pollster::block_on(data.read()));
-        let data: Vec<HostData> = read.collect::<tensor_core::Result<_>>()?;
-        let arrays = data.iter().map(|data| Array::upload(gpu, data));
-        let arrays = arrays
-            .collect::<Result<_>>()
-            .map_err(|error| gpu.executor_error(error))?;
         Ok(Self {
             product,
             factors,
-            step: plan.steps[0].clone(),
-            data,
-            arrays,
+            work: Work::new(gpu, &a.matmul(&b))?,
         })
     }
 
     fn compiled(&self, gpu: &Gpu, class: ShapeClass, tile: Tile) -> Result<Compiled> {
-        let nest = &self.step.nest;
+        let nest = &self.work.step.nest;
         let wrong = |why| Error::ShapeMismatch {
             operation: "tune",
             left: tile.block().map(|side| side as usize).to_vec(),
@@ -310,8 +382,7 @@ impl Trial {
                 _ => "the product must have at least two rows and two columns",
             }));
         };
-        let emitted = nest::emit(&nest::split(nest).0, &schedule, None);
-        Compiled::new(gpu, nest, &schedule, &emitted)
+        self.work.compiled(gpu, &schedule)
     }
 
     /// Compares the first and the last row of the result with a product in f64.
@@ -333,12 +404,6 @@ impl Trial {
             }
         }
         Ok(Ok(()))
-    }
-
-    fn run(&self, gpu: &Gpu, compiled: &Compiled) -> Result<Array> {
-        let arrays: Vec<&Array> = self.arrays.iter().collect();
-        let (_, numbers) = nest::split(&self.step.nest);
-        compiled.run(gpu, &self.step.nest, &numbers, None, &arrays)
     }
 }
 
@@ -377,34 +442,49 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_checked_and_then_timed() {
-        let adapters = crate::check::every_adapter();
-        for (number, gpu) in adapters.iter().enumerate() {
-            // `Large` has the candidates of `Square`. `Matrices` needs another device
-            // (`executor/matrices.rs`).
-            let left_out = [ShapeClass::Large, ShapeClass::Matrices];
-            let classes = ShapeClass::ALL.iter();
-            for class in classes.filter(|class| !left_out.contains(class)) {
-                let product = Product {
-                    inner: 20,
-                    ..Product::sample(*class)
-                };
-                let mut tuner = Tuner::new(gpu, *class, product).unwrap();
-                // Each candidate is compiled on one adapter, because a software driver needs
-                // seconds to compile the largest candidate.
-                let own = candidates(*class).into_iter().skip(number);
-                for tile in own.step_by(adapters.len()) {
-                    match tuner.time(tile, 3) {
-                        Ok(seconds) => assert_eq!(seconds.len(), 3),
-                        Err(error) => panic!("{class:?} {tile:?}: {error}"),
-                    }
+    fn trees_and_subgroups_are_checked_and_then_timed() {
+        for gpu in crate::check::every_adapter() {
+            let tuner = ReductionTuner::new(gpu, [300, 1030]).unwrap();
+            for combination in Combination::ALL {
+                let timed = tuner.time(combination, 3);
+                match (timed, gpu.require("tune", &[Feature::Subgroups])) {
+                    (Ok(seconds), _) => assert_eq!(seconds.len(), 3),
+                    (Err(_), Err(_)) if combination == Combination::Subgroups => (),
+                    (Err(error), _) => panic!("{combination:?}: {error}"),
                 }
-                let uneven = Tile {
-                    thread_rows: 3,
-                    ..crate::tiles::default(ShapeClass::Square)
-                };
-                assert!(tuner.time(uneven, 3).is_err());
             }
+        }
+    }
+
+    #[test]
+    fn candidates_are_checked_and_then_timed() {
+        /// Number of candidates of which one is compiled, because a software driver needs seconds
+        /// to compile the largest ones. `tune` compares each candidate before it times it.
+        const ONE_IN: usize = 4;
+        // `Large` has the candidates of `Square`. `Matrices` needs another device
+        // (`executor/matrices.rs`).
+        let left_out = [ShapeClass::Large, ShapeClass::Matrices];
+        let classes = ShapeClass::ALL.into_iter();
+        let classes = classes.filter(|class| !left_out.contains(class));
+        let tiles = classes.flat_map(|class| {
+            let some = candidates(class).into_iter().step_by(ONE_IN);
+            some.map(move |tile| (class, tile))
+        });
+        for (gpu, (class, tile)) in crate::check::on_adapters_in_turn(tiles) {
+            let product = Product {
+                inner: 20,
+                ..Product::sample(class)
+            };
+            let mut tuner = Tuner::new(gpu, class, product).unwrap();
+            match tuner.time(tile, 3) {
+                Ok(seconds) => assert_eq!(seconds.len(), 3),
+                Err(error) => panic!("{class:?} {tile:?}: {error}"),
+            }
+            let uneven = Tile {
+                thread_rows: 3,
+                ..tile
+            };
+            assert!(tuner.time(uneven, 3).is_err());
         }
     }
 }

@@ -229,7 +229,7 @@ fn the_hosts_peak_is_that_of_the_largest_counts_and_sums() {
 #[test]
 #[cfg(feature = "gpu")]
 fn the_peak_of_a_devices_pool_is_that_of_the_largest_packed_input_and_output() {
-    for shared in gpu_wgsl::check::every_adapter() {
+    if let Some(shared) = gpu_wgsl::check::adapter_of_the_day() {
         let gpu = shared.reopen().unwrap();
         for form in FORMS {
             let frozen = frozen(form);
@@ -304,6 +304,8 @@ fn check_spans(profile: &Profile, track: &str, frozen: &FrozenNetwork, form: For
 
 #[test]
 fn a_profile_has_a_span_for_each_layer() {
+    #[cfg(feature = "gpu")]
+    let mut adapters = gpu_wgsl::check::on_adapters_in_turn(FORMS).map(|(gpu, _)| gpu);
     for form in FORMS {
         let frozen = frozen(form);
         let codes: Tensor = frozen.codes(&pixels()).unwrap();
@@ -317,7 +319,7 @@ fn a_profile_has_a_span_for_each_layer() {
         // The steps have spans of their own.
         assert!(profile.spans().count() > 2 * shapes().len());
         #[cfg(feature = "gpu")]
-        for gpu in gpu_wgsl::check::every_adapter() {
+        if let Some(gpu) = adapters.next() {
             let profiler = Profiler::new(gpu);
             let network = frozen.upload(gpu).unwrap();
             let output = network.profile(&codes, &profiler).unwrap();

@@ -105,17 +105,15 @@ fn the_reference_computes_the_same_codes_as_the_host() {
 #[test]
 fn adapters_compute_the_same_codes_as_the_host() {
     let images = enlarged().first(200);
-    for gpu in gpu_wgsl::check::every_adapter() {
-        for (name, bytes, _) in NETWORKS {
-            let network = FrozenNetwork::from_bytes(bytes).unwrap();
-            let codes = network.codes(images.pixels()).unwrap();
-            let (words, _) = outputs(&network, &codes, &Host::new());
-            let (on_device, _) = outputs(&network, &codes.realize(gpu).unwrap(), gpu);
-            assert!(words == on_device, "{name} on {}", gpu.adapter().name);
-            let uploaded = network.upload(gpu).unwrap();
-            let scores = uploaded.run(images.pixels()).unwrap();
-            let of_host = network.run(images.pixels(), &Host::new()).unwrap();
-            assert_close(&scores, &of_host, score_tolerance());
-        }
+    for (gpu, (name, bytes, _)) in gpu_wgsl::check::on_adapters_in_turn(NETWORKS) {
+        let network = FrozenNetwork::from_bytes(bytes).unwrap();
+        let codes = network.codes(images.pixels()).unwrap();
+        let (words, _) = outputs(&network, &codes, &Host::new());
+        let (on_device, _) = outputs(&network, &codes.realize(gpu).unwrap(), gpu);
+        assert!(words == on_device, "{name} on {}", gpu.adapter().name);
+        let uploaded = network.upload(gpu).unwrap();
+        let scores = uploaded.run(images.pixels()).unwrap();
+        let of_host = network.run(images.pixels(), &Host::new()).unwrap();
+        assert_close(&scores, &of_host, score_tolerance());
     }
 }

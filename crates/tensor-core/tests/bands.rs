@@ -165,7 +165,7 @@ fn programs() -> Vec<(&'static str, Vec<Tensor>)> {
     programs.push(("gather", vec![table.gather(&at, 0).sum(1)]));
     // Products with operations on rows between them: the last piece has one row, or pieces consist
     // of a part of a product, or of whole products. Sums have one block or several.
-    for [batch, length, width] in [[1, 993, 16], [3, 300, 20], [40, 48, 64], [1, 700, 70]] {
+    for [batch, length, width] in [[1, 993, 16], [3, 300, 20], [40, 48, 64], [1, 520, 70]] {
         let [q, k, v] = [0, 1, 2].map(|_| random(&[batch, length, width]));
         programs.push(("attention", vec![attention(&q, &k, &v)]));
         // The columns of the last product are the outer side of its result.
@@ -192,8 +192,6 @@ fn bands_have_the_bits_of_single_steps_on_any_number_of_threads() {
         let mut apart = plan.clone();
         apart.bands = Arc::new([]);
         let expected = run(&Host::new(), &apart, &data);
-        let (reference, its_data) = Plan::new(&asked, &Reference.target()).unwrap();
-        let exact = run(&Reference, &reference, &its_data);
         for threads in [1, 2, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
             let results = pool
@@ -206,6 +204,12 @@ fn bands_have_the_bits_of_single_steps_on_any_number_of_threads() {
                 "{name} on {threads} threads"
             );
         }
+        // Its products take seconds on the reference executor, and are those of "attention".
+        if name == "turned attention" {
+            continue;
+        }
+        let (reference, its_data) = Plan::new(&asked, &Reference.target()).unwrap();
+        let exact = run(&Reference, &reference, &its_data);
         for (result, exact) in expected.iter().zip(&exact) {
             let numbers = |data: &HostData| -> Vec<f64> {
                 (0..data.len())

@@ -108,7 +108,7 @@ pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     let lanes = 1 << shared.ilog2();
     if enough_outputs {
         Schedule::Lanes(lanes.min(32))
-    } else if lanes >= WHOLE && limits.has_subgroups && can_use_subgroups(nest) {
+    } else if lanes >= WHOLE && limits.uses_subgroups && can_use_subgroups(nest) {
         Schedule::Subgroups(lanes)
     } else {
         Schedule::Lanes(lanes)

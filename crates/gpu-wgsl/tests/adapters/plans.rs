@@ -1,7 +1,7 @@
 //! Plans on every adapter, with each step compared with the oracle.
 use std::time::Instant;
 
-use gpu_wgsl::check::{compare_steps, every_adapter};
+use gpu_wgsl::check::{compare_steps, every_adapter, on_adapters_in_turn};
 use gpu_wgsl::{FallbackReason, Feature, Gpu, Select};
 use tensor_core::exec::Executor;
 use tensor_core::ndarray::ArrayD;
@@ -75,92 +75,90 @@ fn programs_give_what_the_oracle_gives() {
 
 #[test]
 fn blocks_give_what_the_oracle_gives() {
-    for gpu in every_adapter() {
-        let (tall, wide) = (normal(&[71, 9], 6), normal(&[9, 67], 7));
-        let batch = normal(&[5, 33, 7], 8);
-        let many = normal(&[40, 12, 7], 9);
-        let (rows, cols) = (normal(&[1030, 37], 10), normal(&[37, 10], 11));
-        let bias = normal(&[67], 12);
-        let distances = (tall.expand_dims(1) - &tall).abs();
-        let aligned = normal(&[64, 40], 13);
-        let close = (aligned.expand_dims(1) - &aligned).abs().lt(3.0);
-        let image = normal(&[3, 5, 14, 13], 14);
-        let kernels = normal(&[17, 5, 3, 3], 15);
-        let windows = image.window(2, 3, 1).window(3, 3, 1);
-        let windows = windows.permute(&[0, 2, 3, 1, 4, 5]).expand_dims(3);
-        let convolved = (windows * &kernels).sum(Axes::from([4, 5, 6]));
-        let steps = Tensor::arange(71 * 9).reshape(&[71, 9]);
-        let scales = normal(&[9], 16);
-        let halves = (0..71 * 9).map(|n| half::f16::from_f64(n as f64 / 64.0));
-        let halves = Tensor::from_vec(&[71, 9], halves.collect());
-        let product = |a: &Tensor, b: &Tensor| a.matmul(b);
-        let small_flags = |side: usize| {
-            let x = normal(&[3, side, 7], 20);
-            (x.expand_dims(2) - x.expand_dims(1)).abs().lt(2.0).all(3)
-        };
-        let programs: Vec<(&str, Tensor)> = vec![
-            ("plain", product(&tall, &wide)),
-            (
-                "whole blocks",
-                product(&normal(&[64, 16], 6), &normal(&[16, 64], 7)) + 1.0,
-            ),
-            ("prologue", product(&tall.exp(), &(&wide * 2.0).tanh())),
-            (
-                "scaled terms",
-                ((&tall * &scales).expand_dims(1) * &tall).sum(2),
-            ),
-            ("epilogue", (product(&tall, &wide) + &bias).relu()),
-            ("batch", product(&batch, &batch.permute(&[0, 2, 1])).relu()),
-            ("small ones", product(&many, &many.permute(&[0, 2, 1]))),
-            ("few columns", product(&rows, &cols)),
-            ("few columns, flags", product(&rows, &cols).lt(0.5)),
-            ("few rows", product(&cols.t(), &rows.t()) - 1.0),
-            ("halves", product(&halves.cast(DType::F32), &wide)),
-            ("to halves", product(&tall, &wide).cast(DType::F16)),
-            (
-                "to halves in words",
-                product(&tall, &normal(&[9, 68], 7)).cast(DType::F16),
-            ),
-            ("integers", (steps.expand_dims(1) * &steps).sum(2)),
-            ("extremes", distances.max(2) - distances.min(2)),
-            ("count", distances.lt(0.5).count(2)),
-            ("all", distances.lt(2.5).all(2)),
-            ("any in words", (!&close).any(2)),
-            ("flags of 17", small_flags(17)),
-            ("flags of 24", small_flags(24)),
-            ("flags of 31", small_flags(31)),
-            ("flags of 32", small_flags(32)),
-            ("flags of 33", small_flags(33)),
-            ("halves of 31", {
-                let x = normal(&[3, 31, 5], 19);
-                product(&x, &x.permute(&[0, 2, 1])).cast(DType::F16)
-            }),
-            ("all of a batch", {
-                let pairs = (many.expand_dims(2) - many.expand_dims(1)).abs();
-                pairs.lt(3.0).all(3)
-            }),
-            (
-                "padded",
-                product(&tall.pad(1, 2, 1, 0.0), &normal(&[12, 70], 8)),
-            ),
-            ("with sums of rows", {
-                let both = (tall.expand_dims(1) * &tall).sum(2);
-                both / (&tall * &tall).sum(1).expand_dims(1).sqrt()
-            }),
-            ("transposed", product(&tall, &wide).t() * 2.0),
-            ("convolution", convolved),
-            ("random factors", {
-                let mask = Tensor::rand(Philox::new(3).stream(9), &[71, 9]).lt(0.5);
-                product(&mask.select(&tall, 0.0), &wide)
-            }),
-            (
-                "long",
-                product(&normal(&[66, 5000], 17), &normal(&[5000, 65], 18)),
-            ),
-        ];
-        for (name, tensor) in &programs {
-            check(gpu, name, &[tensor]);
-        }
+    let (tall, wide) = (normal(&[71, 9], 6), normal(&[9, 67], 7));
+    let batch = normal(&[5, 33, 7], 8);
+    let many = normal(&[40, 12, 7], 9);
+    let (rows, cols) = (normal(&[1030, 37], 10), normal(&[37, 10], 11));
+    let bias = normal(&[67], 12);
+    let distances = (tall.expand_dims(1) - &tall).abs();
+    let aligned = normal(&[64, 40], 13);
+    let close = (aligned.expand_dims(1) - &aligned).abs().lt(3.0);
+    let image = normal(&[3, 5, 14, 13], 14);
+    let kernels = normal(&[17, 5, 3, 3], 15);
+    let windows = image.window(2, 3, 1).window(3, 3, 1);
+    let windows = windows.permute(&[0, 2, 3, 1, 4, 5]).expand_dims(3);
+    let convolved = (windows * &kernels).sum(Axes::from([4, 5, 6]));
+    let steps = Tensor::arange(71 * 9).reshape(&[71, 9]);
+    let scales = normal(&[9], 16);
+    let halves = (0..71 * 9).map(|n| half::f16::from_f64(n as f64 / 64.0));
+    let halves = Tensor::from_vec(&[71, 9], halves.collect());
+    let product = |a: &Tensor, b: &Tensor| a.matmul(b);
+    let small_flags = |side: usize| {
+        let x = normal(&[3, side, 7], 20);
+        (x.expand_dims(2) - x.expand_dims(1)).abs().lt(2.0).all(3)
+    };
+    let programs: Vec<(&str, Tensor)> = vec![
+        ("plain", product(&tall, &wide)),
+        (
+            "whole blocks",
+            product(&normal(&[64, 16], 6), &normal(&[16, 64], 7)) + 1.0,
+        ),
+        ("prologue", product(&tall.exp(), &(&wide * 2.0).tanh())),
+        (
+            "scaled terms",
+            ((&tall * &scales).expand_dims(1) * &tall).sum(2),
+        ),
+        ("epilogue", (product(&tall, &wide) + &bias).relu()),
+        ("batch", product(&batch, &batch.permute(&[0, 2, 1])).relu()),
+        ("small ones", product(&many, &many.permute(&[0, 2, 1]))),
+        ("few columns", product(&rows, &cols)),
+        ("few columns, flags", product(&rows, &cols).lt(0.5)),
+        ("few rows", product(&cols.t(), &rows.t()) - 1.0),
+        ("halves", product(&halves.cast(DType::F32), &wide)),
+        ("to halves", product(&tall, &wide).cast(DType::F16)),
+        (
+            "to halves in words",
+            product(&tall, &normal(&[9, 68], 7)).cast(DType::F16),
+        ),
+        ("integers", (steps.expand_dims(1) * &steps).sum(2)),
+        ("extremes", distances.max(2) - distances.min(2)),
+        ("count", distances.lt(0.5).count(2)),
+        ("all", distances.lt(2.5).all(2)),
+        ("any in words", (!&close).any(2)),
+        ("flags of 17", small_flags(17)),
+        ("flags of 24", small_flags(24)),
+        ("flags of 31", small_flags(31)),
+        ("flags of 32", small_flags(32)),
+        ("flags of 33", small_flags(33)),
+        ("halves of 31", {
+            let x = normal(&[3, 31, 5], 19);
+            product(&x, &x.permute(&[0, 2, 1])).cast(DType::F16)
+        }),
+        ("all of a batch", {
+            let pairs = (many.expand_dims(2) - many.expand_dims(1)).abs();
+            pairs.lt(3.0).all(3)
+        }),
+        (
+            "padded",
+            product(&tall.pad(1, 2, 1, 0.0), &normal(&[12, 70], 8)),
+        ),
+        ("with sums of rows", {
+            let both = (tall.expand_dims(1) * &tall).sum(2);
+            both / (&tall * &tall).sum(1).expand_dims(1).sqrt()
+        }),
+        ("transposed", product(&tall, &wide).t() * 2.0),
+        ("convolution", convolved),
+        ("random factors", {
+            let mask = Tensor::rand(Philox::new(3).stream(9), &[71, 9]).lt(0.5);
+            product(&mask.select(&tall, 0.0), &wide)
+        }),
+        (
+            "long",
+            product(&normal(&[66, 5000], 17), &normal(&[5000, 65], 18)),
+        ),
+    ];
+    for (gpu, (name, tensor)) in on_adapters_in_turn(&programs) {
+        check(gpu, name, &[tensor]);
     }
 }
 

@@ -13,7 +13,7 @@ use tensor_core::Executor;
 use tensor_core::random_programs::{Tally, compare_on, is_full, seed};
 
 /// Number of programs of a usual run, and of a run with `VERIFY_FULL=1`.
-const CASES: [u32; 2] = [300, 20_000];
+const CASES: [u32; 2] = [200, 20_000];
 /// Minimum number of threads that share the programs, each with its own seed.
 const SHARES: usize = 4;
 
