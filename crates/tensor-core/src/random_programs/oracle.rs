@@ -237,13 +237,15 @@ fn at_each_index<T>(shape: &[usize], mut f: impl FnMut(usize, &[usize]) -> T) ->
 
 /// Returns the row-major position of an index, or `None` if a coordinate is out of range.
 fn place(shape: &[usize], index: impl Iterator<Item = isize>) -> Option<usize> {
-    shape
-        .iter()
-        .zip(index)
-        .try_fold(0, |at, (&size, coordinate)| {
-            let coordinate = usize::try_from(coordinate).ok()?;
-            (coordinate < size).then_some(at * size + coordinate)
-        })
+    let mut at = 0;
+    for (axis, coordinate) in index.enumerate() {
+        let coordinate = usize::try_from(coordinate).ok()?;
+        if coordinate >= shape[axis] {
+            return None;
+        }
+        at = at * shape[axis] + coordinate;
+    }
+    Some(at)
 }
 
 fn moved(node: &Node, rows: &[IndexMap], source: &Array) -> Array {

@@ -73,7 +73,7 @@ fn check(name: &str, program: &Tensor) -> Lanes {
         let sentinel = T::from_scalar(Scalar::U32(77).cast(nest.dtype())).unwrap();
         let whole = (0, nest.domain[0]);
         let cuts = nest.domain.iter().enumerate().flat_map(|(axis, &size)| {
-            [1, 2, 7, size].map(|len| (axis, len.min(size)))
+            [1, 7].map(|len| (axis, len.min(size)))
         });
         for cut in std::iter::once(whole).chain(cuts) {
             tiles.cut = cut;
