@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn each_check_of_the_page_passes_with_one_row() {
-        // The page itself runs on SwiftShader, in a browser.
+        // One adapter is enough, because the page also runs in a browser, on SwiftShader.
         if let Some(gpu) = gpu_wgsl::check::adapter_of_the_day() {
             let mut rows = Vec::new();
             pollster::block_on(run(gpu, |row| {

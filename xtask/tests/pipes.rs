@@ -1,7 +1,6 @@
 //! Tests of the pipes between commands, their programs and their readers.
-#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Runs `xtask` with stdout connected to a pipe without a reader, and checks that it succeeds and
@@ -33,77 +32,82 @@ fn a_closed_pipe_is_silent() {
     }
 }
 
-/// A folder with a fake cargo, which builds nothing, and with programs that the real cargo would
-/// build.
+/// Tests with shell scripts instead of cargo and the programs of the workspace.
 #[cfg(unix)]
-struct FakeWorkspace {
-    folder: PathBuf,
-    cargo: PathBuf,
-}
+mod with_scripts {
+    #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-#[cfg(unix)]
-impl FakeWorkspace {
-    /// Creates the folder. `name` is the name of the test.
-    fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let (cargo, place) = (folder.join("cargo"), folder.display());
-        let metadata = format!(
-            r#"{{"packages":[],"workspace_root":"{place}","target_directory":"{place}/target"}}"#
-        );
-        let text = format!("if [ \"$1\" = metadata ]; then echo '{metadata}'; fi");
-        write_script(&cargo, &text);
-        Self { folder, cargo }
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A folder with a fake cargo, which builds nothing, and with programs that the real cargo would
+    /// build.
+    struct FakeWorkspace {
+        folder: PathBuf,
+        cargo: PathBuf,
     }
 
-    /// Writes a program of the workspace as a shell script.
-    fn add_program(&self, name: &str, text: &str) {
-        write_script(&self.folder.join("target/release").join(name), text);
+    impl FakeWorkspace {
+        /// Creates the folder. `name` is the name of the test.
+        fn new(name: &str) -> Self {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            let (cargo, place) = (folder.join("cargo"), folder.display());
+            let metadata = format!(
+                r#"{{"packages":[],"workspace_root":"{place}","target_directory":"{place}/target"}}"#
+            );
+            let text = format!("if [ \"$1\" = metadata ]; then echo '{metadata}'; fi");
+            write_script(&cargo, &text);
+            Self { folder, cargo }
+        }
+
+        /// Writes a program of the workspace as a shell script.
+        fn add_program(&self, name: &str, text: &str) {
+            write_script(&self.folder.join("target/release").join(name), text);
+        }
+
+        fn variables(&self) -> [(&str, &Path); 2] {
+            [("CARGO", &self.cargo), ("DATA_DIR", &self.folder)]
+        }
     }
 
-    fn variables(&self) -> [(&str, &Path); 2] {
-        [("CARGO", &self.cargo), ("DATA_DIR", &self.folder)]
+    /// Writes an executable shell script.
+    fn write_script(path: &Path, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
-}
 
-/// Writes an executable shell script.
-#[cfg(unix)]
-fn write_script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
-}
-
-#[cfg(unix)]
-#[test]
-fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
-    let workspace = FakeWorkspace::new("closed-pipe");
-    let arguments = workspace.folder.join("arguments");
-    workspace.add_program("trace", &format!("echo \"$@\" > '{}'", arguments.display()));
-    // The first command runs in the caller's folder, the second in the folder of the workspace.
-    for command in ["trace", "demo"] {
-        assert_silent(&[command, "--help"], &workspace.variables());
-        assert_eq!(std::fs::read_to_string(&arguments).unwrap(), "--help\n");
-        std::fs::remove_file(&arguments).unwrap();
+    #[test]
+    fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
+        let workspace = FakeWorkspace::new("closed-pipe");
+        let arguments = workspace.folder.join("arguments");
+        workspace.add_program("trace", &format!("echo \"$@\" > '{}'", arguments.display()));
+        // The first command runs in the caller's folder, the second in the folder of the workspace.
+        for command in ["trace", "demo"] {
+            assert_silent(&[command, "--help"], &workspace.variables());
+            assert_eq!(std::fs::read_to_string(&arguments).unwrap(), "--help\n");
+            std::fs::remove_file(&arguments).unwrap();
+        }
     }
-}
 
-#[cfg(unix)]
-#[test]
-fn a_program_reads_the_standard_input_of_its_command() {
-    use std::io::Write as _;
-    const GAME: &[u8] = b"NFG 1 R \"\" { \"A\" \"B\" } { 1 1 } 1 -1";
-    let workspace = FakeWorkspace::new("standard-input");
-    workspace.add_program("solve", "cat");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command
-        .args(["solve", "-"])
-        .envs(workspace.variables())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(GAME).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(output.stdout, GAME);
+    #[test]
+    fn a_program_reads_the_standard_input_of_its_command() {
+        use std::io::Write as _;
+        const GAME: &[u8] = b"NFG 1 R \"\" { \"A\" \"B\" } { 1 1 } 1 -1";
+        let workspace = FakeWorkspace::new("standard-input");
+        workspace.add_program("solve", "cat");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command
+            .args(["solve", "-"])
+            .envs(workspace.variables())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(GAME).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(output.stdout, GAME);
+    }
 }

@@ -1,4 +1,4 @@
-//! Tests of batches on every adapter of this machine against the CPU.
+//! Tests of batches on the adapters of this machine against the CPU.
 #![cfg(feature = "gpu")]
 #![allow(
     clippy::unwrap_used,

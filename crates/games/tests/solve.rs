@@ -1,15 +1,17 @@
-//! Tests of the program `solve`: its output, and a reader that closes the pipe.
+//! Tests of the program `solve`: its input, its output, and a reader that closes the pipe.
 
-use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Matching pennies.
+const PENNIES: &str = "NFG 1 R \"\" { \"A\" \"B\" } { 2 2 } 1 -1 -1 1 -1 1 1 -1";
+
 /// Writes matching pennies to a file with this name, and returns its path.
 fn game(name: &str) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let text = "NFG 1 R \"\" { \"A\" \"B\" } { 2 2 } 1 -1 -1 1 -1 1 1 -1";
-    std::fs::write(&file, text).expect("the folder of temporary files is writable");
+    std::fs::write(&file, PENNIES).expect("the folder of temporary files is writable");
     file
 }
 
@@ -36,12 +38,18 @@ fn a_file_is_solved_exactly_as_csv() {
 #[test]
 fn a_game_is_read_from_standard_input() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_solve"));
-    command
-        .arg("-")
-        .stdin(File::open(game("solve-input.nfg")).expect("the file was written"));
-    let output = command.output().expect("the program was built");
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("value 0\n"));
+    command.arg("-").stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program was built");
+    let mut input = child.stdin.take().expect("the input is a pipe");
+    let written = input.write_all(PENNIES.as_bytes());
+    written.expect("the program reads its input");
+    drop(input);
+    let output = child.wait_with_output().expect("the program ends");
+    let [said, complaint] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{complaint}");
+    assert!(said.contains("value 0\n"), "{said}");
 }
 
 /// Returns the text of a game of 200,000 decisions in a row, which the players make in turn. Each

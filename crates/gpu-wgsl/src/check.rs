@@ -31,6 +31,8 @@ pub const REQUIRE_TOOLS: &str = "REQUIRE_TOOLS";
 /// Environment variable with parts of driver names, separated by colons. An adapter with each part
 /// in its driver's name must exist, because a Vulkan loader ignores a driver that it cannot load.
 pub const REQUIRE_ADAPTERS: &str = "REQUIRE_ADAPTERS";
+/// Environment variable with the number of the first adapter of [`adapters_in_turn`].
+pub const FIRST_ADAPTER: &str = "FIRST_ADAPTER";
 /// Number of scalars after each output that a kernel must not change.
 const GUARD_LEN: usize = 67;
 /// Value of the guard scalars. It is not the sentinel, because the comparator rejects the sentinel
@@ -270,32 +272,56 @@ pub fn every_adapter() -> &'static [Gpu] {
     devices
 }
 
-/// Returns each item with an adapter of this machine, the adapters in turn. Use it in tests that
-/// take long on each adapter, or that mostly compile kernels: each item runs on one adapter. The
-/// first adapter changes from day to day, so that in the course of days each item runs on each
+/// Returns the adapters of this machine in turn, without an end. The first one is the adapter of the
+/// day, or the one whose number the environment variable [`FIRST_ADAPTER`] contains. The number is
+/// printed, so that a failure can be repeated on another day.
+///
+/// # Panics
+/// As [`every_adapter`], and if the variable contains no number.
+pub fn adapters_in_turn() -> impl Iterator<Item = &'static Gpu> {
+    const SECONDS_OF_A_DAY: u64 = 24 * 60 * 60;
+    let adapters = every_adapter();
+    let first = match std::env::var(FIRST_ADAPTER) {
+        Ok(number) => number.parse().unwrap_or_else(|error| {
+            panic!("{FIRST_ADAPTER}: {error} (actual {number:?}; expected a number)")
+        }),
+        Err(_) => {
+            let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+            since_1970.as_secs() / SECONDS_OF_A_DAY
+        }
+    };
+    let first = usize::try_from(first).unwrap_or(0);
+    let first = first.checked_rem(adapters.len()).unwrap_or(0);
+    if let Some(gpu) = adapters.get(first) {
+        eprintln!("{FIRST_ADAPTER}={first}: {}", gpu.adapter().driver);
+    }
+    adapters.iter().cycle().skip(first)
+}
+
+/// Returns each item with an adapter, the adapters in turn. Use this function in tests that are slow
+/// on each adapter or mostly compile kernels. With one run per day, each item runs on each adapter
+/// after as many days as there are adapters. With `VERIFY_FULL=1`, each item runs on each adapter in
+/// every run.
+///
+/// # Panics
+/// As [`adapters_in_turn`].
+pub fn on_adapters_in_turn<T: Clone>(
+    items: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = (&'static Gpu, T)> {
+    let is_full = std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");
+    let n_adapters = if is_full { every_adapter().len() } else { 1 };
+    let items = items.into_iter();
+    let items = items.flat_map(move |item| std::iter::repeat_n(item, n_adapters));
+    adapters_in_turn().zip(items)
+}
+
+/// Returns one adapter of this machine, the first of [`adapters_in_turn`]; `None` if there is no
 /// adapter.
 ///
 /// # Panics
-/// As [`every_adapter`].
-pub fn on_adapters_in_turn<T>(
-    items: impl IntoIterator<Item = T>,
-) -> impl Iterator<Item = (&'static Gpu, T)> {
-    const SECONDS_OF_A_DAY: u64 = 24 * 60 * 60;
-    let adapters = every_adapter();
-    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let today = since_1970.as_secs() / SECONDS_OF_A_DAY;
-    let first = today.checked_rem(adapters.len() as u64).unwrap_or(0);
-    let in_turn = adapters.iter().cycle().skip(first as usize);
-    in_turn.zip(items)
-}
-
-/// Returns one adapter of this machine; `None` if there is no adapter. The adapter changes from day
-/// to day, as in [`on_adapters_in_turn`].
-///
-/// # Panics
-/// As [`every_adapter`].
+/// As [`adapters_in_turn`].
 pub fn adapter_of_the_day() -> Option<&'static Gpu> {
-    on_adapters_in_turn([()]).next().map(|(gpu, ())| gpu)
+    adapters_in_turn().next()
 }
 
 /// Reports that the running test, or a part of it, is skipped. Writes a line to standard error,

@@ -35,8 +35,8 @@ pub(crate) struct KernelLimits {
     pub(crate) invocations: u32,
     /// Whether the device supports `f64`, and the 64-bit integers by which kernels copy an `f64`.
     pub(crate) has_f64: bool,
-    /// Whether reductions use subgroup operations: if the device has them, and the table of tiles
-    /// does not prefer the tree.
+    /// Whether reductions use subgroup operations. `false` without the feature, in a browser, or if
+    /// the table of tiles selects the tree.
     pub(crate) uses_subgroups: bool,
     /// The cooperative matrices that kernels may use; `None` unless a caller requested them.
     pub(crate) matrices: Option<MatrixLimits>,

@@ -3,7 +3,7 @@
 //! Role: plain data: [`Tile`], the classes of shapes that share sizes, [`Combination`], and the
 //! table `tiles.txt` with the keys vendor, device, driver and class. `cargo xtask tune` writes its
 //! lines ([`tuning`](crate::tuning)). A device without an entry gets the defaults.
-//! Method: the first matching line is used. Vendor and device are PCI ids; `*` matches any value. A
+//! Method: the first matching line of each class is used. Vendor and device are PCI ids; `*` matches any value. A
 //! driver matches if its name begins with the text of the line.
 //!
 //! ```text
@@ -59,7 +59,7 @@ pub enum Combination {
     Subgroups,
 }
 
-/// A choice between sizes or variants of kernels, as stored in a line of the table.
+/// The sizes or the variant of the kernels of a class, as a line of the table contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The block sizes of a class of shapes.
@@ -90,14 +90,17 @@ struct TableEntry {
 
 impl Default for Tiles {
     fn default() -> Self {
-        Self::fitting(|_| false)
+        Self::from_choices(&[])
     }
 }
 
 impl Tiles {
     /// Returns the choices for an adapter.
     pub(crate) fn for_adapter(adapter: &Adapter) -> Self {
-        Self::fitting(|line| line.fits(adapter))
+        static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
+        let fitting = LINES.iter().filter(|line| line.fits(adapter));
+        let choices: Vec<Choice> = fitting.map(|line| line.choice).collect();
+        Self::from_choices(&choices)
     }
 
     /// Returns the sizes for a class.
@@ -106,22 +109,16 @@ impl Tiles {
         self.tiles[class as usize]
     }
 
-    fn fitting(fits: impl Fn(&TableEntry) -> bool) -> Self {
-        static LINES: LazyLock<Vec<TableEntry>> = LazyLock::new(|| lines(TABLE).collect());
-        let choices = || {
-            LINES
-                .iter()
-                .filter(|line| fits(line))
-                .map(|line| line.choice)
-        };
+    /// Takes the first choice of each class, or the default of a class without one.
+    fn from_choices(choices: &[Choice]) -> Self {
         let tile = |class| {
-            let mut tiles = choices().filter_map(|choice| match choice {
+            let mut tiles = choices.iter().filter_map(|&choice| match choice {
                 Choice::Tile(of, tile) if of == class => Some(tile),
                 _ => None,
             });
             tiles.next().unwrap_or_else(|| default(class))
         };
-        let mut combinations = choices().filter_map(|choice| match choice {
+        let mut combinations = choices.iter().filter_map(|&choice| match choice {
             Choice::Reduction(combination) => Some(combination),
             Choice::Tile(..) => None,
         });
@@ -303,12 +300,21 @@ pub(crate) fn default(class: ShapeClass) -> Tile {
     }
 }
 
-/// Parses the lines of a table; lines that begin with `#` are comments.
+/// Checks that each line of a table can be parsed.
+pub(crate) fn check(table: &str) -> Result<(), String> {
+    entries(table).try_for_each(|line| line.parse::<TableEntry>().map(drop))
+}
+
+/// Parses the lines of a table.
 fn lines(table: &str) -> impl Iterator<Item = TableEntry> {
-    let lines = table.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     // Invalid lines are skipped; a test parses every line of the built-in table.
-    lines.filter_map(|line| line.parse().ok())
+    entries(table).filter_map(|line| line.parse().ok())
+}
+
+/// Returns the lines of a table that are neither empty nor comments, which begin with `#`.
+fn entries(table: &str) -> impl Iterator<Item = &str> {
+    let lines = table.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 impl FromStr for TableEntry {
@@ -417,9 +423,9 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let lines = TABLE.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
+        assert_eq!(check(TABLE), Ok(()));
+        assert!(check("# remark\nno table\n").is_err());
+        for line in entries(TABLE) {
             let entry: TableEntry = line.parse().unwrap();
             assert!(line.ends_with(&entry.choice.to_string()), "{line}");
         }
@@ -432,6 +438,24 @@ mod tests {
             assert_eq!(default(class).fault(), None);
             assert_eq!(Tiles::default().tile(class), default(class));
         }
+    }
+
+    #[test]
+    fn the_first_choice_of_a_class_is_taken() {
+        let small = Tile {
+            block_inner: 8,
+            ..default(ShapeClass::Small)
+        };
+        let chosen = Tiles::from_choices(&[
+            Choice::Reduction(Combination::Tree),
+            Choice::Tile(ShapeClass::Small, small),
+            Choice::Reduction(Combination::Subgroups),
+            Choice::Tile(ShapeClass::Small, default(ShapeClass::Small)),
+        ]);
+        assert_eq!(chosen.combination, Combination::Tree);
+        assert_eq!(chosen.tile(ShapeClass::Small), small);
+        assert_eq!(chosen.tile(ShapeClass::Tall), default(ShapeClass::Tall));
+        assert_eq!(Tiles::default().combination, Combination::Subgroups);
     }
 
     #[test]

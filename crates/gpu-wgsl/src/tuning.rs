@@ -221,8 +221,9 @@ pub struct ReductionTuner<'a> {
 }
 
 impl<'a> ReductionTuner<'a> {
-    /// Rows and columns of the matrix used to tune reductions.
-    pub const SIDES: [usize; 2] = [4096, 4096];
+    /// Rows and columns of the matrix used to tune reductions: few terms for each invocation, so
+    /// that the combination takes a large part of the time.
+    pub const SIDES: [usize; 2] = [4096, 1000];
 
     /// Creates a random matrix and uploads it to the device.
     ///
@@ -407,6 +408,14 @@ impl Trial {
     }
 }
 
+/// Checks that each line of a table is a comment or can be parsed.
+///
+/// # Errors
+/// The first invalid line and its fault.
+pub fn check_table(table: &str) -> std::result::Result<(), String> {
+    crate::tiles::check(table)
+}
+
 /// Returns the table with new lines. Each replaces the line with the same vendor, device, driver
 /// and class; the new lines come first.
 #[must_use]
@@ -445,44 +454,43 @@ mod tests {
     fn trees_and_subgroups_are_checked_and_then_timed() {
         for gpu in crate::check::every_adapter() {
             let tuner = ReductionTuner::new(gpu, [300, 1030]).unwrap();
-            for combination in Combination::ALL {
-                let timed = tuner.time(combination, 3);
-                match (timed, gpu.require("tune", &[Feature::Subgroups])) {
-                    (Ok(seconds), _) => assert_eq!(seconds.len(), 3),
-                    (Err(_), Err(_)) if combination == Combination::Subgroups => (),
-                    (Err(error), _) => panic!("{combination:?}: {error}"),
-                }
-            }
+            let seconds = tuner.time(Combination::Tree, 3).unwrap();
+            assert_eq!(seconds.len(), 3);
+            let has_subgroups = gpu.require("tune", &[Feature::Subgroups]).is_ok();
+            let timed = tuner.time(Combination::Subgroups, 3);
+            assert_eq!(timed.is_ok(), has_subgroups, "{timed:?}");
         }
     }
 
     #[test]
     fn candidates_are_checked_and_then_timed() {
-        /// Number of candidates of which one is compiled, because a software driver needs seconds
-        /// to compile the largest ones. `tune` compares each candidate before it times it.
-        const ONE_IN: usize = 4;
+        /// One in this many candidates is compiled without `VERIFY_FULL=1`, because a software
+        /// driver needs seconds to compile the largest ones. `tune` compares each candidate before
+        /// it times it. The number is odd, so that both numbers of staged terms occur.
+        const ONE_IN: usize = 3;
+        let is_full = std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");
+        let step = if is_full { 1 } else { ONE_IN };
         // `Large` has the candidates of `Square`. `Matrices` needs another device
         // (`executor/matrices.rs`).
         let left_out = [ShapeClass::Large, ShapeClass::Matrices];
         let classes = ShapeClass::ALL.into_iter();
         let classes = classes.filter(|class| !left_out.contains(class));
-        let tiles = classes.flat_map(|class| {
-            let some = candidates(class).into_iter().step_by(ONE_IN);
-            some.map(move |tile| (class, tile))
-        });
-        for (gpu, (class, tile)) in crate::check::on_adapters_in_turn(tiles) {
+        for (gpu, class) in crate::check::on_adapters_in_turn(classes) {
             let product = Product {
                 inner: 20,
                 ..Product::sample(class)
             };
+            // The results of all tiles of a tuner are compared with each other.
             let mut tuner = Tuner::new(gpu, class, product).unwrap();
-            match tuner.time(tile, 3) {
-                Ok(seconds) => assert_eq!(seconds.len(), 3),
-                Err(error) => panic!("{class:?} {tile:?}: {error}"),
+            for tile in candidates(class).into_iter().step_by(step) {
+                match tuner.time(tile, 3) {
+                    Ok(seconds) => assert_eq!(seconds.len(), 3),
+                    Err(error) => panic!("{}: {class:?} {tile:?}: {error}", gpu.adapter().driver),
+                }
             }
             let uneven = Tile {
                 thread_rows: 3,
-                ..tile
+                ..crate::tiles::default(ShapeClass::Square)
             };
             assert!(tuner.time(uneven, 3).is_err());
         }

@@ -322,8 +322,10 @@ fn n_seeds(usual: u64, full: u64) -> u64 {
 #[test]
 #[cfg(feature = "gpu")]
 fn devices_have_the_codes_and_outputs_of_the_float_network() {
-    let mut adapters =
-        gpu_wgsl::check::on_adapters_in_turn(std::iter::repeat(())).map(|(gpu, ())| gpu);
+    /// Number of networks that also run as programs. Their kernels are compiled for each network,
+    /// which takes most of the time.
+    const N_PROGRAMS: usize = 6;
+    let mut adapters = gpu_wgsl::check::adapters_in_turn();
     for packing in PACKINGS {
         let mut n_networks = 0;
         for seed in 0..n_seeds(24, 60) {
@@ -335,14 +337,13 @@ fn devices_have_the_codes_and_outputs_of_the_float_network() {
             let expected = float_codes(&network, packing, &codes, &Reference);
             if let Some(gpu) = adapters.next() {
                 let mut outputs = vec![frozen.upload(gpu).unwrap().layers_of(&codes).unwrap()];
-                // The kernels of a program are compiled for each network, which takes most of the
-                // time.
-                if n_networks < 6 {
+                if n_networks < N_PROGRAMS {
                     outputs.push(frozen.layers_of(&codes).unwrap());
                 }
                 for outputs in outputs {
                     let actual = frozen_codes(&network, packing, &outputs, gpu);
-                    assert_eq!(actual.0, expected.0, "{packing:?}, seed {seed}");
+                    let driver = &gpu.adapter().driver;
+                    assert_eq!(actual.0, expected.0, "{packing:?}, seed {seed}, {driver}");
                     assert_close(&actual.1[..], &expected.1[..], Tolerance::exact());
                 }
             }

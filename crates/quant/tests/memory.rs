@@ -305,7 +305,7 @@ fn check_spans(profile: &Profile, track: &str, frozen: &FrozenNetwork, form: For
 #[test]
 fn a_profile_has_a_span_for_each_layer() {
     #[cfg(feature = "gpu")]
-    let mut adapters = gpu_wgsl::check::on_adapters_in_turn(FORMS).map(|(gpu, _)| gpu);
+    let mut adapters = gpu_wgsl::check::adapters_in_turn();
     for form in FORMS {
         let frozen = frozen(form);
         let codes: Tensor = frozen.codes(&pixels()).unwrap();

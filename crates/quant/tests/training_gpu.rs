@@ -1,4 +1,4 @@
-//! Training steps on every adapter of the machine, compared with the reference executor.
+//! Training steps on the adapters of the machine in turn, compared with the reference executor.
 #![cfg(feature = "gpu")]
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 

@@ -228,8 +228,8 @@ impl IndexMap {
     /// Returns the position at a loop index; missing strides count as 0.
     #[must_use]
     pub fn at(&self, index: &[usize]) -> isize {
-        // The oracles call this function for every element. A plain loop is fast in tests, too,
-        // whose level of optimisation leaves calls of iterator adapters in place.
+        // The oracles call this function for every element. A plain loop, because calls of iterator
+        // adapters are not inlined at the optimisation level of tests.
         let mut at = self.offset;
         for (axis, stride) in self.strides.iter().enumerate() {
             let Some(&index) = index.get(axis) else {

@@ -282,6 +282,10 @@ fn halves_are_stored_as_halves_on_request() {
     let (plan, _) =
         Plan::new(&[&layer, &layer.matmul(&numbers(&[60, 70]))], &target(true)).unwrap();
     assert_eq!(plan.buffers[plan.outputs[0].0].dtype, DType::F32);
+    // An output that is a view of a scan needs no step that converts the scan.
+    let view = half(numbers(&[40, 60]).cumsum(1)).reshape(&[2400]);
+    let (plan, _) = Plan::new(&[&view], &target(true)).unwrap();
+    assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
 }
 
 #[test]

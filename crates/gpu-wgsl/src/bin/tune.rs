@@ -10,10 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use gpu_wgsl::tuning::{self, Product, ReductionTuner, Tuner};
-use gpu_wgsl::{Choice, Combination, DeviceType, Gpu, Select, ShapeClass};
+use gpu_wgsl::{Choice, Combination, DeviceType, Feature, Gpu, Select, ShapeClass};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tool_io::{output, replace_file};
+use tool_io::{check_replaceable, output, replace_file};
 
 const HELP: &str = "\
 tune: find the fastest tile sizes for matrix products and the fastest reductions on a GPU
@@ -31,7 +31,7 @@ usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-ru
                   and wrong (the error, if any)
   --help          print this help
 
-Software drivers, which compute on the CPU, are rejected. Exit code: 0 if a candidate of every class ran.
+Software drivers, which compute on the CPU, are rejected. Exit code: 0 if at least one candidate of each class ran.
 ";
 
 /// Path of the table in the workspace.
@@ -151,15 +151,27 @@ fn run(arguments: &Arguments) -> Result<()> {
     let path = &arguments.table;
     let read = || std::fs::read_to_string(path).with_context(|| path.display().to_string());
     if arguments.writes {
-        // Checked now, so that an unreadable table is reported before minutes of work.
-        read()?;
+        // Checked now, so that a table that cannot be used is reported before minutes of work.
+        if let Err(fault) = tuning::check_table(&read()?) {
+            bail!("{}: {fault}", path.display());
+        }
+        check_replaceable(path).with_context(|| path.display().to_string())?;
+    }
+    let has_subgroups = adapter.features.contains(&Feature::Subgroups);
+    if arguments.classes.contains(&Class::Reduction) && !has_subgroups {
+        bail!(
+            "{}: the only combination is the tree, because the driver has no subgroups",
+            adapter.name
+        );
     }
     let mut classes = arguments.classes.clone();
     if classes.is_empty() {
         classes = Class::all().collect();
-        if adapter.matrix_side.is_none() {
-            classes.retain(|class| *class != Class::Product(ShapeClass::Matrices));
-        }
+        classes.retain(|class| match class {
+            Class::Product(ShapeClass::Matrices) => adapter.matrix_side.is_some(),
+            Class::Reduction => has_subgroups,
+            Class::Product(_) => true,
+        });
     }
     let mut without = Vec::new();
     for class in classes {
@@ -191,7 +203,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     if !without.is_empty() {
-        bail!("no candidate ran of class {}", without.join(", "));
+        bail!("no candidate ran for these classes: {}", without.join(", "));
     }
     Ok(())
 }
@@ -252,7 +264,7 @@ fn winner<T>(
 }
 
 impl Candidate {
-    /// Creates the result of a candidate that was not measured yet.
+    /// Creates the result of a candidate that has not been measured yet.
     fn new(choice: Choice) -> Self {
         let (class, tile, combination) = match choice {
             Choice::Tile(class, tile) => (

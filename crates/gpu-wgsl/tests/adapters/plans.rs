@@ -1,4 +1,5 @@
-//! Plans on every adapter, with each step compared with the oracle.
+//! Plans on every adapter, with each step compared with the oracle. The many forms of products in
+//! blocks run on the adapters in turn.
 use std::time::Instant;
 
 use gpu_wgsl::check::{compare_steps, every_adapter, on_adapters_in_turn};

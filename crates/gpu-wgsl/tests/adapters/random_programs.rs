@@ -5,7 +5,7 @@
 //! device each. Most of the time is spent compiling kernels, and a software driver compiles on one
 //! thread per device.
 
-use gpu_wgsl::check::{every_adapter, on_adapters_in_turn};
+use gpu_wgsl::check::{adapters_in_turn, every_adapter};
 use gpu_wgsl::{Gpu, Select};
 use std::panic::resume_unwind;
 use std::thread;
@@ -29,13 +29,14 @@ fn random_programs_give_what_their_nodes_say() {
         let gpu = Gpu::open(Select::Index(adapter.adapter().index)).unwrap();
         gpu.poison_allocations(true);
         // A failure report contains the driver and this seed. As the seed of the first share, it
-        // reproduces the same programs on the first adapter; `VK_DRIVER_FILES` selects the driver.
+        // reproduces the same programs if `VK_DRIVER_FILES` contains only this driver.
         let seed = seed.wrapping_add(share.into());
         let compared = compare_on(&gpu, CASES[usize::from(is_full())] / n_shares, seed);
         compared.unwrap_or_else(|report| panic!("{}: {report}", adapter.adapter().driver))
     };
     let tally: Tally = thread::scope(|scope| {
-        let shares: Vec<_> = on_adapters_in_turn(0..n_shares)
+        let shares: Vec<_> = adapters_in_turn()
+            .zip(0..n_shares)
             .map(|share| scope.spawn(move || compare(share)))
             .collect();
         let compared = shares

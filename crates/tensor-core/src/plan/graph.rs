@@ -99,6 +99,17 @@ impl<'t> Graph<'t> {
         self.nodes[node].shape.iter().product::<usize>() as f64
     }
 
+    /// Returns `true` if a node is an output, or if an output is a view of the node.
+    pub(super) fn is_viewed_by_output(&self, node: usize) -> bool {
+        self.outputs.iter().any(|&output| {
+            let mut source = output;
+            while source != node && self.is_view(source) {
+                source = self.inputs[source][0];
+            }
+            source == node
+        })
+    }
+
     /// Returns `true` if a node only moves elements.
     pub(super) fn is_view(&self, node: usize) -> bool {
         matches!(

@@ -534,12 +534,11 @@ impl<'g> Lowering<'g> {
     /// are read. So halves remain halves between the layers of a network.
     pub(super) fn store(&mut self, node: usize) {
         let lowered = self.lowered[node].clone();
-        let is_output = self.graph.outputs.contains(&node);
         match self.arena.value(lowered.value) {
             &Value::Cast(to, from)
                 if self.target.stores_halves
-                    && !is_output
-                    && self.arena.dtype(from) == DType::F16 =>
+                    && self.arena.dtype(from) == DType::F16
+                    && !self.graph.is_viewed_by_output(node) =>
             {
                 let shape = self.shape(node);
                 let narrow = Lowered {

@@ -235,7 +235,8 @@ fn at_each_index<T>(shape: &[usize], mut f: impl FnMut(usize, &[usize]) -> T) ->
     (0..len).map(next).collect()
 }
 
-/// Returns the row-major position of an index, or `None` if a coordinate is out of range.
+/// Returns the row-major position of an index with a coordinate for each axis, or `None` if a
+/// coordinate is out of range.
 fn place(shape: &[usize], index: impl Iterator<Item = isize>) -> Option<usize> {
     let mut at = 0;
     for (axis, coordinate) in index.enumerate() {
