@@ -10,6 +10,7 @@
 //! compared with the first measurement on this GPU.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
@@ -67,11 +68,12 @@ struct Row {
     workgroup_bytes: f64,
     waves: f64,
     instructions: f64,
-    loop_instructions: u32,
-    loop_multiply_adds: u32,
+    /// Counts of the main loop; `None` if the driver has no assembly for the GPU.
+    loop_instructions: Option<u32>,
+    loop_multiply_adds: Option<u32>,
     /// Operations of the loop that multiply and add; a product of vectors or matrices is one.
-    loop_multiplying: u32,
-    loop_workgroup_bytes: u32,
+    loop_multiplying: Option<u32>,
+    loop_workgroup_bytes: Option<u32>,
     /// Predicted time in seconds, and the resource that limits the kernel.
     predicted_s: Option<f64>,
     limit: Option<&'static str>,
@@ -93,12 +95,15 @@ pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<E
     if std::env::var_os(STARTED).is_none_or(|started| started != **family) {
         return start_again(family);
     }
-    let compiler = match Compiler::open() {
-        // RADV 25.0 aborts for an unknown name, which the first process reports. A version that
-        // has no device instead is reported here.
-        Err(error @ isa::Error::NoDriver { .. }) => bail!(unsupported(family, &error.to_string())),
-        opened => opened.context("isa")?,
-    };
+    // RADV 25.0 aborts for an unknown name, which the first process reports. A version that has no
+    // device instead is reported here, as are files that are not those of a driver.
+    let compiler = Compiler::open().map_err(|error| {
+        let driver = std::env::var_os(DRIVERS).unwrap_or_default();
+        match error {
+            isa::Error::NoLoader(_) => anyhow::Error::new(error).context("isa"),
+            error => anyhow::Error::msg(unsupported(family, &driver, &error.to_string())),
+        }
+    })?;
     let adapter = adapter_of(compiler.name(), adapters())?;
     let kernels = if table {
         table_kernels(pattern, &adapter)?
@@ -106,7 +111,10 @@ pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<E
         selected_kernels(pattern, &adapter)?
     };
     if kernels.is_empty() {
-        bail!("no workload that is a single program and no fixed kernel matches {pattern:?}");
+        bail!(
+            "no fixed kernel matches {pattern:?}, and no workload that is a single program with \
+             kernels for a device (`cargo xtask bench --list` prints the workloads)"
+        );
     }
     let gpu = [Gpu::RX_7900_XTX]
         .into_iter()
@@ -115,8 +123,17 @@ pub fn show(family: &str, pattern: &str, table: bool, as_json: bool) -> Result<E
         output::print_line(format_args!("{}, {}", compiler.name(), adapter.driver))?;
         output::print_line(HEADER)?;
     }
+    let mut has_counts = true;
     for kernel in kernels {
-        print_row(&row(&compiler, kernel, gpu)?, table, as_json)?;
+        let row = row(&compiler, kernel, gpu)?;
+        has_counts &= row.loop_instructions.is_some();
+        print_row(&row, table, as_json)?;
+    }
+    if !has_counts {
+        eprintln!(
+            "explain: no counts of loops and no predictions where the assembly has an unknown \
+             format: this Mesa has no disassembler for {family:?}"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -136,7 +153,8 @@ fn print_row(row: &Row, table: bool, as_json: bool) -> Result<()> {
 /// Runs this program with the variables that open RADV for a GPU, and returns its exit code.
 fn start_again(family: &str) -> Result<ExitCode> {
     let installed = INSTALLED.iter().find(|file| Path::new(file).is_file());
-    let driver = std::env::var_os(RADV_DRIVER).or_else(|| installed.map(|file| (*file).into()));
+    let chosen = std::env::var_os(RADV_DRIVER).filter(|file| !file.is_empty());
+    let driver = chosen.or_else(|| installed.map(|file| (*file).into()));
     let driver = driver.context(
         "isa: Mesa's driver RADV is not installed (`cargo xtask adapters --fetch`, or on Debian \
          `apt-get install mesa-vulkan-drivers`)",
@@ -148,19 +166,20 @@ fn start_again(family: &str) -> Result<ExitCode> {
         .args(std::env::args_os().skip(1))
         .env(STARTED, family)
         .env(FAMILY, family)
-        .env(DRIVERS, driver)
+        .env(DRIVERS, &driver)
         .status()?;
     // A process without a code was ended by a signal, before it could report an error.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    let code = code.with_context(|| unsupported(family, &status.to_string()))?;
+    let code = code.with_context(|| unsupported(family, &driver, &status.to_string()))?;
     Ok(ExitCode::from(code))
 }
 
-/// Returns the error of a GPU that RADV does not open, with the reason.
-fn unsupported(family: &str, reason: &str) -> String {
+/// Returns the error of a GPU that no device of the driver file is, with the reason.
+fn unsupported(family: &str, driver: &OsStr, reason: &str) -> String {
     format!(
-        "isa: RADV does not open the GPU family {family:?} ({reason}; expected a name of Mesa such \
-         as navi31, navi21, vega10)"
+        "isa: the driver of {driver:?} opens no GPU of the family {family:?} ({reason}; expected \
+         the file of a RADV driver, and a family that its Mesa supports, such as navi31, navi21, \
+         vega10). `cargo xtask adapters --fetch` fetches a newer Mesa"
     )
 }
 
@@ -320,9 +339,12 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
     let code = unsafe { compiler.compile(&spirv, &kernel.name, n_buffers) };
     let code: Code = code.with_context(|| kernel.name.to_string())?;
     let of = |name: &str| code.statistic(name).unwrap_or(f64::NAN);
-    let main = main_loop(&code.assembly).unwrap_or_default();
+    // Without the assembly, no count and no prediction is shown.
+    let main = main_loop(&code.assembly)
+        .ok()
+        .map(Option::unwrap_or_default);
     let counts = prediction::Kernel {
-        main,
+        main: main.unwrap_or_default(),
         invocations: kernel.workgroup_size.into_iter().map(f64::from).product(),
         vector_registers: of("VGPRs"),
         workgroup_bytes: of("LDS size"),
@@ -330,7 +352,7 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
     };
     let predicted = gpu
         .zip(work)
-        .filter(|(_, work)| is_predictable(&counts, work));
+        .filter(|(_, work)| main.is_some() && is_predictable(&counts, work));
     let predicted = predicted.map(|(gpu, work)| predict(&gpu, &counts, &work));
     Ok(Row {
         source,
@@ -341,10 +363,10 @@ fn row(compiler: &Compiler, listed: Listed, gpu: Option<Gpu>) -> Result<Row> {
         workgroup_bytes: of("LDS size"),
         waves: of("Subgroups per SIMD"),
         instructions: of("Instructions"),
-        loop_instructions: main.instructions,
-        loop_multiply_adds: main.multiply_adds(),
-        loop_multiplying: main.multiplying(),
-        loop_workgroup_bytes: main.workgroup_bytes,
+        loop_instructions: main.map(|main| main.instructions),
+        loop_multiply_adds: main.map(|main| main.multiply_adds()),
+        loop_multiplying: main.map(|main| main.multiplying()),
+        loop_workgroup_bytes: main.map(|main| main.workgroup_bytes),
         predicted_s: predicted.map(|(time, _)| time),
         limit: predicted.map(|(_, limit)| limit.name()),
         assembly: code.assembly,
@@ -364,17 +386,16 @@ VGPRs spills scratch    LDS waves instructions |  loop multiply-adds  share LDS 
 impl Row {
     /// Returns the row as a line of the table.
     fn line(&self) -> String {
-        let per_multiply_add = |number: u32| match self.loop_multiply_adds {
-            0 => "-".to_owned(),
-            n => format!("{:.2}", f64::from(number) / f64::from(n)),
+        let count = |count: Option<u32>| count.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let ratio = |a: Option<u32>, b: Option<u32>| {
+            let (a, b) = a.zip(b.filter(|&b| b > 0))?;
+            Some(f64::from(a) / f64::from(b))
         };
-        let share = match self.loop_multiplying {
-            0 => "-".to_owned(),
-            n => format!(
-                "{:.0} %",
-                100.0 * f64::from(n) / f64::from(self.loop_instructions)
-            ),
-        };
+        let bytes = ratio(self.loop_workgroup_bytes, self.loop_multiply_adds);
+        let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}"));
+        let multiplying = self.loop_multiplying.filter(|&n| n > 0);
+        let share = ratio(multiplying, self.loop_instructions);
+        let share = share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", 100.0 * share));
         let predicted = self.predicted_s;
         let predicted =
             predicted.map_or_else(|| "-".to_owned(), |time| format!("{:.1}", 1e6 * time));
@@ -386,9 +407,9 @@ impl Row {
             self.workgroup_bytes,
             self.waves,
             self.instructions,
-            self.loop_instructions,
-            self.loop_multiply_adds,
-            per_multiply_add(self.loop_workgroup_bytes),
+            count(self.loop_instructions),
+            count(self.loop_multiply_adds),
+            bytes,
             self.limit.unwrap_or("-"),
             self.source,
             self.kernel,

@@ -173,14 +173,29 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         }
     }
     if !as_json {
+        if is_chosen() {
+            let variables = CHOSEN.join(" or ");
+            output::print_line(format_args!(
+                "adapters are not added, because {variables} is set"
+            ))?;
+        }
         for (name, value) in environment(&workspace)? {
-            output::print_line(format_args!("{name}={}", value.display()))?;
+            output::print_line(format_args!("{name}={}", quoted(&value.to_string_lossy())))?;
         }
     }
     Ok(match is_complete {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Returns a text as a word of a POSIX shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+".contains(c);
+    match text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 /// Fetches each missing driver that this system can have. Reports failures on stderr, and returns
@@ -242,13 +257,13 @@ pub(crate) fn drivers(workspace: &Workspace) -> Result<Vec<(&'static str, Option
 }
 
 /// Writes the loader's files of all drivers that are there, and returns the environment variables
-/// that make programs use them; none if there is no driver or if the user has chosen the drivers
-/// (`VK_DRIVER_FILES`).
+/// that make programs use them. If the user has chosen the drivers (`VK_DRIVER_FILES`), only the
+/// compiler for AMD's GPUs is added, which is not an adapter.
 pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, OsString)>> {
     let is_chosen = is_chosen();
     let folder = folder(workspace);
     let mut files: Vec<OsString> = env::var_os(FILES).into_iter().collect();
-    let (mut names, mut compiler) = (Vec::new(), None);
+    let mut names = Vec::new();
     for driver in DRIVERS.iter().filter(|_| !is_chosen) {
         let Some(found) = driver.find(&folder) else {
             continue;
@@ -256,35 +271,31 @@ pub(crate) fn environment(workspace: &Workspace) -> Result<Vec<(&'static str, Os
         let file = write_loader_file(&folder, driver.id, &found.library, driver.api_version)?;
         files.push(file.into());
         names.push(found.name);
-        if let Some(library) = found.compiler {
-            let name = format!("{}-compiler", driver.id);
-            compiler = Some(write_loader_file(
-                &folder,
-                &name,
-                &library,
-                driver.api_version,
-            )?);
-        }
     }
-    if names.is_empty() {
-        return Ok(Vec::new());
+    let mut variables = Vec::new();
+    if !names.is_empty() {
+        variables.push((FILES, files.join(SEPARATOR.as_ref())));
+        variables.push((REQUIRED, names.join(SEPARATOR).into()));
     }
-    let mut variables = vec![
-        (FILES, files.join(SEPARATOR.as_ref())),
-        (REQUIRED, names.join(SEPARATOR).into()),
-    ];
-    variables.extend(compiler.map(|file| (COMPILER, file.into())));
+    variables.extend(compiler(workspace)?);
     Ok(variables)
 }
 
 /// Returns the variable with the fetched compiler for AMD's GPUs, if there is one and the user has
 /// not set the variable.
 pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, OsString)>> {
-    if env::var_os(COMPILER).is_some() {
+    if env::var_os(COMPILER).is_some_and(|file| !file.is_empty()) {
         return Ok(None);
     }
-    let mut variables = environment(workspace)?.into_iter();
-    Ok(variables.find(|(name, _)| *name == COMPILER))
+    let folder = folder(workspace);
+    for driver in &DRIVERS {
+        if let Some(library) = driver.find(&folder).and_then(|found| found.compiler) {
+            let name = format!("{}-compiler", driver.id);
+            let file = write_loader_file(&folder, &name, &library, driver.api_version)?;
+            return Ok(Some((COMPILER, file.into())));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether the user has chosen the drivers.
@@ -494,6 +505,13 @@ mod tests {
         let found = mesa.find(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2~bpo12+1");
+    }
+
+    #[test]
+    fn variables_are_words_of_a_shell() {
+        assert_eq!(quoted("/a/b.json:/c.json"), "/a/b.json:/c.json");
+        assert_eq!(quoted("Mesa 25.0~bpo"), "'Mesa 25.0~bpo'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         }
         Task::Write(folder) => {
             let folder = std::path::absolute(folder)?;
+            // A folder that cannot be created is an error before the build, which takes minutes.
+            fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
             build(&workspace, &toolchain, &folder)?;
             output::print_line(format_args!("wrote the page to {}", folder.display()))?;
             Ok(ExitCode::SUCCESS)
@@ -103,7 +105,7 @@ fn parse(args: Vec<OsString>) -> Result<Option<Task>, lexopt::Error> {
     while let Some(arg) = parser.next()? {
         match arg {
             lexopt::Arg::Long("port") => port = Some(parse_port(&parser.value()?)?),
-            lexopt::Arg::Long("out") => out = Some(PathBuf::from(parser.value()?)),
+            lexopt::Arg::Long("out") => out = Some(parse_folder(parser.value()?)?),
             lexopt::Arg::Long("test") => test = true,
             lexopt::Arg::Long("json") => as_json = true,
             lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
@@ -117,6 +119,13 @@ fn parse(args: Vec<OsString>) -> Result<Option<Task>, lexopt::Error> {
         _ if port.is_some() => Err("--port excludes --out and --test".into()),
         (Some(folder), false) => Ok(Some(Task::Write(folder))),
         (None, true) => Ok(Some(Task::Test { as_json })),
+    }
+}
+
+fn parse_folder(value: OsString) -> Result<PathBuf, lexopt::Error> {
+    match value.is_empty() {
+        true => Err("--out: the folder has no name (actual \"\")".into()),
+        false => Ok(value.into()),
     }
 }
 

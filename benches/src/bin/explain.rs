@@ -107,13 +107,13 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn arguments() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
-    let mut pattern = "similarity-all".to_owned();
+    let mut pattern = None;
     let (mut level, mut adapter, mut family) = (None, None, None);
     let (mut table, mut json) = (false, false);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Value(value) => pattern = value.string()?,
+            Value(value) if pattern.is_none() => pattern = Some(value.string()?),
             Long("emit") => level = Some(parse_level(&parser.value()?.string()?)?),
             Long("isa") => family = Some(parser.value()?.string()?),
             Long("table") => table = true,
@@ -133,7 +133,7 @@ fn arguments() -> Result<Option<Arguments>> {
         bail!("--table requires --isa");
     }
     Ok(Some(Arguments {
-        pattern,
+        pattern: pattern.unwrap_or_else(|| "similarity-all".to_owned()),
         level: level.unwrap_or(Level::Plan),
         select: adapter.map_or(Select::Best, Select::Name),
         family,
@@ -150,7 +150,9 @@ fn parse_level(name: &str) -> Result<Level> {
         "glsl" => Level::Text(Language::Glsl),
         "hlsl" => Level::Text(Language::Hlsl),
         "msl" => Level::Text(Language::Msl),
-        other => bail!("--emit: unknown level {other:?}"),
+        other => {
+            bail!("--emit: unknown level {other:?} (expected plan, wgsl, spirv, glsl, hlsl or msl)")
+        }
     })
 }
 
@@ -176,6 +178,8 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
     }
     let shown = |kernel: StepExplanation| {
         let text = match level {
+            // A comment with the reason, instead of a kernel.
+            _ if kernel.name == "host" => kernel.wgsl,
             Level::Spirv => {
                 let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);
                 module
@@ -192,4 +196,45 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
         })
     };
     gpu.explain(&plan).into_iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_wgsl::check::every_adapter;
+    use tensor_core::DType;
+
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_host_is_its_reason_at_every_level() {
+        let program = Tensor::arange(9).cast(DType::F64).exp();
+        for gpu in every_adapter() {
+            for level in [
+                Level::Wgsl,
+                Level::Spirv,
+                Level::Text(Language::Glsl),
+                Level::Text(Language::Hlsl),
+                Level::Text(Language::Msl),
+            ] {
+                let shown = explained(&program, level, gpu).unwrap();
+                let reason = shown.iter().find(|shown| shown.name == "host").unwrap();
+                assert!(
+                    reason.text.starts_with("// runs on the host"),
+                    "{}",
+                    reason.text
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_level_names_those_that_exist() {
+        let Err(error) = parse_level("WGSL") else {
+            panic!("names of levels are lower case");
+        };
+        assert!(
+            error.to_string().contains("expected plan, wgsl, spirv"),
+            "{error}"
+        );
+    }
 }

@@ -63,7 +63,20 @@ impl AddAssign for Loop {
     }
 }
 
+/// A branch whose target is not a label of the text, so that loops cannot be found. The texts of
+/// compilers differ, and RADV writes its compiler's internal text if it has no disassembler for a
+/// GPU.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("main_loop: the target of a branch is no label of the assembly ({branch:?})")]
+pub struct UnknownTarget {
+    /// The line of the branch.
+    pub branch: String,
+}
+
 /// Returns the counts of the main loop of an assembly text; `None` if the kernel has no loop.
+///
+/// # Errors
+/// [`UnknownTarget`] if the text has another format.
 ///
 /// # Examples
 /// ```
@@ -74,11 +87,11 @@ impl AddAssign for Loop {
 ///     s_cbranch_scc1 BB1 ; bfa2fffd
 ///     s_endpgm ; bfb00000
 /// ";
-/// let counts = isa::loops::main_loop(assembly).unwrap();
+/// let counts = isa::loops::main_loop(assembly)?.expect("a branch closes the loop");
 /// assert_eq!((counts.instructions, counts.multiply_adds(), counts.workgroup_bytes), (3, 1, 8));
+/// # Ok::<(), isa::loops::UnknownTarget>(())
 /// ```
-#[must_use]
-pub fn main_loop(assembly: &str) -> Option<Loop> {
+pub fn main_loop(assembly: &str) -> Result<Option<Loop>, UnknownTarget> {
     let lines: Vec<&str> = assembly.lines().map(str::trim).collect();
     let label = |line: &str| line.strip_suffix(':').map(str::to_owned);
     let labels: HashMap<String, usize> = lines
@@ -89,9 +102,16 @@ pub fn main_loop(assembly: &str) -> Option<Loop> {
     let mut loops = Vec::new();
     for (end, line) in lines.iter().enumerate() {
         let mut words = line.split_whitespace();
-        let is_branch = words.next().is_some_and(|name| name.contains("branch"));
-        let start = words.next().and_then(|target| labels.get(target));
-        if let Some(&start) = start.filter(|&&start| is_branch && start <= end) {
+        if !words.next().is_some_and(|name| name.contains("branch")) {
+            continue;
+        }
+        // LLVM writes `.LBB0_2` for the label `BB0_2`.
+        let target = words.next().unwrap_or_default().trim_start_matches(".L");
+        let Some(&start) = labels.get(target) else {
+            let branch = (*line).to_owned();
+            return Err(UnknownTarget { branch });
+        };
+        if start <= end {
             loops.push(start..end + 1);
         }
     }
@@ -108,7 +128,7 @@ pub fn main_loop(assembly: &str) -> Option<Loop> {
             .for_each(|line| counts += instruction(line));
         counts
     });
-    counted.max_by_key(|counts| (counts.multiply_adds(), counts.instructions))
+    Ok(counted.max_by_key(|counts| (counts.multiply_adds(), counts.instructions)))
 }
 
 /// Returns the counts of a line.
@@ -189,7 +209,7 @@ BB4:
             matrix_products: 0,
             workgroup_bytes: 24,
         };
-        assert_eq!(main_loop(assembly), Some(expected));
+        assert_eq!(main_loop(assembly), Ok(Some(expected)));
         for (name, bytes) in [
             ("ds_read_b64", 8),
             ("ds_read2_b32", 8),
@@ -208,11 +228,22 @@ BB1:
     v_fma_mixlo_f16 v4, v5, 1.0, 0 ; cc218004
     s_cbranch_scc1 BB1 ; bfa2fffa
 ";
-        let counts = main_loop(together).unwrap();
+        let counts = main_loop(together).unwrap().unwrap();
         assert_eq!((counts.dot_products, counts.matrix_products), (1, 1));
         assert_eq!(counts.multiply_adds(), 4 + 64 + 1);
         assert_eq!((counts.single_multiply_adds, counts.multiplying()), (1, 3));
-        assert_eq!(main_loop("BB0:\n s_branch BB1\nBB1:\n s_endpgm\n"), None);
-        assert_eq!(main_loop(""), None);
+        let forward = "BB0:\n s_branch BB1\nBB1:\n s_endpgm\n";
+        assert_eq!(main_loop(forward), Ok(None));
+        assert_eq!(main_loop(""), Ok(None));
+    }
+
+    #[test]
+    fn labels_of_other_compilers_are_found_or_reported() {
+        let by_llvm = "BB0_3:\n v_fmac_f32_e32 v4, v5, v6\n s_branch .LBB0_3\n";
+        let counts = main_loop(by_llvm).unwrap().unwrap();
+        assert_eq!((counts.instructions, counts.multiply_adds()), (2, 1));
+        let internal = "BB7\n v1: %0:v[4] = v_mov_b32 0\n s_branch block:BB7\n";
+        let branch = "s_branch block:BB7".to_owned();
+        assert_eq!(main_loop(internal), Err(UnknownTarget { branch }));
     }
 }
