@@ -41,8 +41,8 @@ mod with_scripts {
 
     use super::*;
 
-    /// A folder with a fake cargo, which builds nothing, and with programs that the real cargo would
-    /// build.
+    /// A folder with a fake cargo, which builds nothing, and with programs that the real cargo
+    /// would build.
     struct FakeWorkspace {
         folder: PathBuf,
         cargo: PathBuf,

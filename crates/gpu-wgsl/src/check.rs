@@ -272,9 +272,9 @@ pub fn every_adapter() -> &'static [Gpu] {
     devices
 }
 
-/// Returns the adapters of this machine in turn, without an end. The first one is the adapter of the
-/// day, or the one whose number the environment variable [`FIRST_ADAPTER`] contains. The number is
-/// printed, so that a failure can be repeated on another day.
+/// Returns the adapters of this machine in turn, without an end. The first one is the adapter of
+/// the day, or the one whose number the environment variable [`FIRST_ADAPTER`] contains. The number
+/// is printed, so that a failure can be repeated on another day.
 ///
 /// # Panics
 /// As [`every_adapter`], and if the variable contains no number.
@@ -298,10 +298,10 @@ pub fn adapters_in_turn() -> impl Iterator<Item = &'static Gpu> {
     adapters.iter().cycle().skip(first)
 }
 
-/// Returns each item with an adapter, the adapters in turn. Use this function in tests that are slow
-/// on each adapter or mostly compile kernels. With one run per day, each item runs on each adapter
-/// after as many days as there are adapters. With `VERIFY_FULL=1`, each item runs on each adapter in
-/// every run.
+/// Returns each item with an adapter, the adapters in turn. Use this function in tests that are
+/// slow on each adapter or mostly compile kernels. With one run per day, each item runs on each
+/// adapter after as many days as there are adapters. With `VERIFY_FULL=1`, each item runs on each
+/// adapter in every run.
 ///
 /// # Panics
 /// As [`adapters_in_turn`].

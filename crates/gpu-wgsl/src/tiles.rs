@@ -3,8 +3,8 @@
 //! Role: plain data: [`Tile`], the classes of shapes that share sizes, [`Combination`], and the
 //! table `tiles.txt` with the keys vendor, device, driver and class. `cargo xtask tune` writes its
 //! lines ([`tuning`](crate::tuning)). A device without an entry gets the defaults.
-//! Method: the first matching line of each class is used. Vendor and device are PCI ids; `*` matches any value. A
-//! driver matches if its name begins with the text of the line.
+//! Method: the first matching line of each class is used. Vendor and device are PCI ids; `*`
+//! matches any value. A driver matches if its name begins with the text of the line.
 //!
 //! ```text
 //!  vendor device driver class block_rows block_cols block_inner thread_rows thread_cols

@@ -107,8 +107,8 @@ fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
 #[test]
 fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
     /// Maximum number of rounds of programs. The counts are random: by chance, a round may have too
-    /// few of a rare kind. The counts of all rounds are added, so six rounds have enough, unless the
-    /// kind is hardly generated.
+    /// few of a rare kind. The counts of all rounds are added, so six rounds have enough, unless
+    /// the kind is hardly generated.
     const N_ROUNDS: u64 = 6;
     let cases = if is_full() {
         CASES_IN_FULL
