@@ -173,6 +173,26 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     Ok(file.place(path).map_err(io)?)
 }
 
+/// Returns the bytes of a file before its elements, for programs that write the elements of a large
+/// array in parts. The elements follow in row-major order, little-endian; a bool is a byte.
+///
+/// # Errors
+/// [`DataError::Unwritable`] if the shape has too many sizes for a header.
+///
+/// # Examples
+/// ```
+/// use tensor_core::DType;
+/// use tensor_core::data::npy;
+///
+/// let mut file = npy::header(DType::U32, &[2])?;
+/// file.extend([7_u32, 8].iter().flat_map(|number| number.to_le_bytes()));
+/// assert_eq!(npy::read_from(&file[..])?.to_host::<u32>()?[1], 8);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub fn header(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataError> {
+    header::written(dtype, shape)
+}
+
 /// Writes a tensor that is in memory to a byte stream.
 ///
 /// # Errors

@@ -1,0 +1,148 @@
+//! Tests of the journal: kills at every byte, damage of every byte, other jobs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A folder that is removed at the end of a test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("journal-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const RESULTS: [(u64, &[u8]); 4] = [(7, b"seven"), (0, b""), (3, b"\0\0\0"), (1, b"one")];
+
+/// Writes a journal, and returns its bytes and the length after each result.
+fn written(path: &Path) -> (Vec<u8>, Vec<usize>) {
+    let (mut journal, done) = Journal::open(path, "job").unwrap();
+    assert!(done.is_empty());
+    let mut ends = vec![fs::read(path).unwrap().len()];
+    for result in RESULTS {
+        journal.append([result]).unwrap();
+        ends.push(fs::read(path).unwrap().len());
+    }
+    (fs::read(path).unwrap(), ends)
+}
+
+#[test]
+fn a_journal_cut_at_any_byte_keeps_every_whole_result_and_continues() {
+    let folder = Folder::new("cut");
+    let path = folder.file();
+    let (bytes, ends) = written(&path);
+    for len in 0..=bytes.len() {
+        fs::write(&path, &bytes[..len]).unwrap();
+        let (mut journal, done) = Journal::open(&path, "job").unwrap();
+        let n_whole = ends.iter().filter(|&&end| end <= len).count();
+        let n_whole = n_whole.saturating_sub(1);
+        let expected: Results = RESULTS[..n_whole]
+            .iter()
+            .map(|&(number, payload)| (number, payload.to_vec()))
+            .collect();
+        assert_eq!(done, expected, "cut at byte {len}");
+        journal.append(RESULTS[n_whole..].iter().copied()).unwrap();
+        drop(journal);
+        assert_eq!(fs::read(&path).unwrap(), bytes, "cut at byte {len}");
+    }
+}
+
+#[test]
+fn a_change_of_any_byte_is_reported_and_the_file_is_left_alone() {
+    let folder = Folder::new("damage");
+    let path = folder.file();
+    let (bytes, ends) = written(&path);
+    for place in 0..bytes.len() {
+        for flip in [1, 0x80] {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= flip;
+            fs::write(&path, &damaged).unwrap();
+            let error = Journal::open(&path, "job").unwrap_err();
+            match error {
+                Error::NotAJournal { .. } => assert!(place < 7, "byte {place}"),
+                Error::JournalFormat { .. } => assert_eq!(place, 7),
+                Error::JournalDamaged {
+                    offset, n_results, ..
+                } => {
+                    let n_before = ends.iter().filter(|&&end| end <= place).count();
+                    let start = if n_before == 0 { 8 } else { ends[n_before - 1] };
+                    let expected = (start as u64, n_before.saturating_sub(1));
+                    assert_eq!((offset, n_results), expected, "byte {place}");
+                }
+                error => panic!("byte {place}: {error}"),
+            }
+            assert_eq!(fs::read(&path).unwrap(), damaged);
+            if place >= ends[0] {
+                // The copy that the message suggests.
+                let offset = ends[ends.iter().filter(|&&end| end <= place).count() - 1];
+                fs::write(&path, &damaged[..offset]).unwrap();
+                Journal::open(&path, "job").unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_journal_of_another_job_or_with_a_second_result_is_rejected() {
+    let folder = Folder::new("other");
+    let path = folder.file();
+    written(&path);
+    let error = Journal::open(&path, "job 2").unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::OtherJob { .. }), "{text}");
+    assert!(text.contains("(\"job\"; expected \"job 2\")"), "{text}");
+    let (mut journal, _) = Journal::open(&path, "job").unwrap();
+    journal.append([RESULTS[0]]).unwrap();
+    drop(journal);
+    let text = Journal::open(&path, "job").unwrap_err().to_string();
+    assert!(text.contains("a second result of task 7"), "{text}");
+}
+
+#[test]
+fn zeros_after_a_loss_of_power_are_cut_off() {
+    let folder = Folder::new("zeros");
+    let path = folder.file();
+    let (bytes, _) = written(&path);
+    for n_zeros in [1, 20, 21, 10_000] {
+        let mut file = bytes.clone();
+        file.resize(bytes.len() + n_zeros, 0);
+        fs::write(&path, &file).unwrap();
+        let (_journal, done) = Journal::open(&path, "job").unwrap();
+        assert_eq!(done.len(), RESULTS.len());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn two_processes_cannot_open_a_journal_at_a_time() {
+    let folder = Folder::new("lock");
+    let path = folder.file();
+    let (journal, _) = Journal::open(&path, "job").unwrap();
+    let error = Journal::open(&path, "job").unwrap_err();
+    assert!(matches!(error, Error::JournalInUse { .. }), "{error}");
+    drop(journal);
+    Journal::open(&path, "job").unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file() {
+    let error = Journal::open("/dev/full", "job").unwrap_err();
+    assert!(error.to_string().contains("/dev/full"), "{error}");
+    let error = Journal::open("/nowhere/journal", "job").unwrap_err();
+    assert!(error.to_string().contains("/nowhere/journal"), "{error}");
+}

@@ -1,0 +1,366 @@
+//! Numbered tasks, given out on demand, with results in a journal.
+//!
+//! Role: [`Cluster::map`]. This module has the loops of the ranks, `dispatch` the decisions of the
+//! coordinator, and `batch` the messages.
+//! Method: rank 0 coordinates on its main thread and works on a second thread, so that a job on
+//! one rank works like all others. The queue gives out batches, the largest tasks first. A worker
+//! that has a short batch receives the next one in advance, so that it need not wait. Its results
+//! travel as records of the journal; the coordinator appends them before it gives out the next
+//! batch.
+//! Source: none; this is the usual scheme of a self-scheduling task farm.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::journal::{self, Journal, Results};
+use crate::ranks::{Cluster, Idle};
+
+use batch::{Failure, Order, Report};
+use dispatch::Dispatch;
+
+mod batch;
+mod dispatch;
+
+/// The tag of orders to workers.
+const ORDER: mpi::Tag = 1;
+/// The tag of reports to the coordinator.
+const REPORT: mpi::Tag = 2;
+
+/// The size of results, in bytes, that a worker collects before it sends them.
+const REPORT_BYTES: usize = 1 << 20;
+
+/// A list of tasks.
+#[allow(
+    missing_debug_implementations,
+    reason = "closures do not implement `Debug`"
+)]
+pub struct Job<'a> {
+    description: String,
+    n_tasks: u64,
+    cost: Box<dyn Fn(u64) -> f64 + 'a>,
+    journal: Option<PathBuf>,
+    observe: Box<dyn Fn(Progress) + 'a>,
+}
+
+/// The progress of a job, on rank 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of tasks whose results are in the journal.
+    pub n_done: u64,
+    /// The number of all tasks.
+    pub n_tasks: u64,
+}
+
+/// The results of a job, and the times of its ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mapped<R> {
+    /// The results in the order of the tasks; empty on ranks other than 0.
+    pub results: Vec<R>,
+    /// The number of results that the journal contained before; 0 on ranks other than 0.
+    pub n_resumed: u64,
+    /// The time from the start of the first task to the end of the last one.
+    pub elapsed: Duration,
+    /// The time in which the coordinator had nothing to do; zero on ranks other than 0.
+    pub coordinator_idle: Duration,
+    /// The times in which the workers of all ranks ran tasks.
+    pub working: Vec<Duration>,
+}
+
+impl<'a> Job<'a> {
+    /// Creates a job with the tasks 0 to `n_tasks - 1`, of equal cost. `description` names
+    /// everything that the results depend on: a journal is continued by a job with the same
+    /// description and number of tasks only.
+    #[must_use]
+    pub fn new(description: impl Into<String>, n_tasks: u64) -> Self {
+        Self {
+            description: description.into(),
+            n_tasks,
+            cost: Box::new(|_| 1.0),
+            journal: None,
+            observe: Box::new(|_| ()),
+        }
+    }
+
+    /// Sets the costs of tasks, in any unit. Tasks are given out in the order of falling cost.
+    #[must_use]
+    pub fn with_cost(self, cost: impl Fn(u64) -> f64 + 'a) -> Self {
+        Self {
+            cost: Box::new(cost),
+            ..self
+        }
+    }
+
+    /// Sets the journal, a file that only rank 0 opens. Without a journal, an interrupted job
+    /// starts again.
+    #[must_use]
+    pub fn with_journal(self, path: impl Into<PathBuf>) -> Self {
+        Self {
+            journal: Some(path.into()),
+            ..self
+        }
+    }
+
+    /// Sets a function that rank 0 calls after each report of a worker.
+    #[must_use]
+    pub fn with_observer(self, observe: impl Fn(Progress) + 'a) -> Self {
+        Self {
+            observe: Box::new(observe),
+            ..self
+        }
+    }
+
+    fn identity(&self) -> String {
+        format!("{}; {} tasks", self.description, self.n_tasks)
+    }
+}
+
+impl Cluster {
+    /// Runs the tasks of a job on all ranks, and returns the results on rank 0. All ranks call the
+    /// function with the same job; the cost, the journal and the observer count on rank 0 only.
+    ///
+    /// `work` is called on each rank for the tasks that the rank receives, one at a time; on rank 0
+    /// on another thread than the caller's. It must not call functions of the cluster.
+    ///
+    /// A result that is in the journal is not computed again, neither by this call nor after the
+    /// death of any process, whatever the number of ranks. Results stay in the memory of rank 0
+    /// until the end.
+    ///
+    /// Cost: a task of 10 ms or more is a message of its own; shorter tasks share messages, and so
+    /// do the writes of the journal.
+    ///
+    /// # Errors
+    /// The same kind of error on all ranks, after all running tasks have ended and their results
+    /// are in the journal: [`Error::TaskFailed`] for an error or a panic of `work`;
+    /// [`Error::RanksDiffer`] if the ranks have different jobs; errors of [`Journal::open`] and
+    /// [`Journal::append`]; [`Error::TooLarge`] for a result beyond
+    /// [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES); [`Error::Encoding`] if a result of the
+    /// journal is no `R`.
+    ///
+    /// # Examples
+    /// Squares, on any number of ranks:
+    /// ```no_run
+    /// use cluster::{Cluster, Job};
+    ///
+    /// let cluster = Cluster::start()?;
+    /// let job = Job::new("squares", 1000).with_journal("squares.journal");
+    /// let mapped = cluster.map(&job, |task| Ok::<_, std::convert::Infallible>(task * task))?;
+    /// if cluster.rank() == 0 {
+    ///     assert_eq!(mapped.results[999], 998_001);
+    /// }
+    /// # Ok::<(), cluster::Error>(())
+    /// ```
+    pub fn map<R, E>(
+        &self,
+        job: &Job<'_>,
+        work: impl Fn(u64) -> Result<R, E> + Sync,
+    ) -> Result<Mapped<R>>
+    where
+        R: Serialize + DeserializeOwned,
+        E: std::fmt::Display,
+    {
+        self.check_same("map", "job", &job.identity())?;
+        let run = |task| {
+            let result = work(task).map_err(|error| error.to_string())?;
+            postcard::to_allocvec(&result).map_err(|error| error.to_string())
+        };
+        let opened = match (self.rank(), &job.journal) {
+            (0, Some(path)) => {
+                let opened = Journal::open(path, &job.identity());
+                opened.map(|(journal, results)| (Some(journal), results))
+            }
+            _ => Ok((None, Results::new())),
+        };
+        let (mut journal, done) = self.agree("map", opened)?;
+        let from = Instant::now();
+        let (working, outcome) = if self.rank() == 0 {
+            let n_resumed = done.len() as u64;
+            let (working, coordinated) = self.coordinate(job, &mut journal, done, &run);
+            let outcome = coordinated.and_then(|(results, idle)| {
+                if let Some(journal) = &mut journal {
+                    journal.sync()?;
+                }
+                Ok((decoded(job, results)?, n_resumed, idle))
+            });
+            (working, outcome)
+        } else {
+            let mut link = &*self;
+            let working = serve(&mut link, &run);
+            (working, Ok((vec![], 0, Duration::ZERO)))
+        };
+        let elapsed = from.elapsed();
+        let (results, n_resumed, coordinator_idle) = self.agree("map", outcome)?;
+        Ok(Mapped {
+            results,
+            n_resumed,
+            elapsed,
+            coordinator_idle,
+            working: self.exchange("map", &working)?,
+        })
+    }
+
+    /// Gives out tasks until all results are there. Returns the time in which this rank's worker
+    /// ran tasks, and the results and the time in which the coordinator had nothing to do.
+    fn coordinate(
+        &self,
+        job: &Job<'_>,
+        journal: &mut Option<Journal>,
+        done: Results,
+        run: &(impl Fn(u64) -> Result<Vec<u8>, String> + Sync),
+    ) -> (Duration, Result<(Results, Duration)>) {
+        let mut dispatch = Dispatch::new(job.n_tasks, &job.cost, done, self.n_ranks());
+        let (orders, own_orders) = channel();
+        let (own_reports, reports) = channel();
+        thread::scope(|scope| {
+            let worker = scope.spawn(move || {
+                let mut link = (own_orders, own_reports);
+                serve(&mut link, run)
+            });
+            let mut idle_time = Duration::ZERO;
+            let mut idle = Idle::default();
+            while let Some(()) = self.hand_out(&mut dispatch, &orders) {
+                let Some((rank, bytes)) = self.next_report(&reports, idle.next(), &mut idle_time)
+                else {
+                    continue;
+                };
+                idle = Idle::default();
+                dispatch.take_report(rank, &bytes, |records| match journal {
+                    Some(journal) => journal.append_records(records),
+                    None => Ok(()),
+                });
+                (job.observe)(Progress {
+                    n_done: dispatch.n_done(),
+                    n_tasks: job.n_tasks,
+                });
+            }
+            let working = worker
+                .join()
+                .expect("panics of tasks are caught by the worker");
+            let outcome = dispatch.into_results();
+            (working, outcome.map(|results| (results, idle_time)))
+        })
+    }
+
+    /// Sends orders to all workers that can take one; `None` after the last order was sent to all.
+    fn hand_out(&self, dispatch: &mut Dispatch, own: &Sender<Vec<u8>>) -> Option<()> {
+        for (rank, order) in dispatch.orders() {
+            let bytes = order.to_bytes();
+            if rank == 0 {
+                // The worker ends only after its last order.
+                let _ = own.send(bytes);
+            } else {
+                self.post(rank, ORDER, &bytes);
+            }
+        }
+        (!dispatch.is_over()).then_some(())
+    }
+
+    /// Waits up to `limit` for a report of any worker.
+    fn next_report(
+        &self,
+        own: &Receiver<Vec<u8>>,
+        limit: Duration,
+        idle_time: &mut Duration,
+    ) -> Option<(usize, Vec<u8>)> {
+        if let Some(received) = self.try_receive(REPORT) {
+            return Some(received);
+        }
+        let from = Instant::now();
+        let report = own.recv_timeout(limit);
+        if limit.is_zero() && report.is_err() {
+            thread::yield_now();
+        }
+        *idle_time += from.elapsed();
+        report.ok().map(|bytes| (0, bytes))
+    }
+}
+
+/// The connection of a worker to the coordinator.
+trait Link {
+    /// Waits for the next order; `None` if the coordinator has ended.
+    fn next_order(&mut self) -> Option<Vec<u8>>;
+
+    fn report(&mut self, bytes: Vec<u8>);
+}
+
+impl Link for &Cluster {
+    fn next_order(&mut self) -> Option<Vec<u8>> {
+        Some(self.receive(ORDER).1)
+    }
+
+    fn report(&mut self, bytes: Vec<u8>) {
+        self.send(0, REPORT, &bytes);
+    }
+}
+
+impl Link for (Receiver<Vec<u8>>, Sender<Vec<u8>>) {
+    fn next_order(&mut self) -> Option<Vec<u8>> {
+        self.0.recv().ok()
+    }
+
+    fn report(&mut self, bytes: Vec<u8>) {
+        // Fails only if the coordinator panicked, and then the result does not matter.
+        let _ = self.1.send(bytes);
+    }
+}
+
+/// Runs tasks until the last order. Returns the time in which tasks ran.
+fn serve(link: &mut impl Link, run: &impl Fn(u64) -> Result<Vec<u8>, String>) -> Duration {
+    let mut working = Duration::ZERO;
+    while let Some(bytes) = link.next_order() {
+        let Order::Run(tasks) = Order::from_bytes(&bytes) else {
+            break;
+        };
+        let from = Instant::now();
+        let mut report = Report::default();
+        for task in tasks {
+            if let Err(message) = add_result(&mut report, task, run) {
+                report.failure = Some(Failure { task, message });
+                break;
+            }
+            if report.records.len() >= REPORT_BYTES {
+                link.report(report.to_bytes());
+                report = Report::default();
+            }
+        }
+        report.is_last = true;
+        report.elapsed = from.elapsed();
+        working += report.elapsed;
+        link.report(report.to_bytes());
+    }
+    working
+}
+
+/// Runs a task and adds the record of its result to a report.
+fn add_result(
+    report: &mut Report,
+    task: u64,
+    run: &impl Fn(u64) -> Result<Vec<u8>, String>,
+) -> Result<(), String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(task)));
+    let result = outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })?;
+    journal::add_record(&mut report.records, task, &result).map_err(|error| error.to_string())
+}
+
+/// Returns the results of all tasks in order.
+fn decoded<R: DeserializeOwned>(job: &Job<'_>, results: Results) -> Result<Vec<R>> {
+    debug_assert!(results.keys().copied().eq(0..job.n_tasks));
+    let results = results.iter().map(|(task, bytes)| {
+        postcard::from_bytes(bytes).map_err(|error| Error::Encoding {
+            operation: "map",
+            value: format!("the result of task {task}"),
+            problem: error.to_string(),
+        })
+    });
+    results.collect()
+}

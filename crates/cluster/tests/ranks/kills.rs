@@ -1,0 +1,180 @@
+//! Deaths of ranks: a job continues from its journal, and loses and repeats nothing.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cluster::{Job, Journal};
+use tensor_core::rng::Philox;
+
+use crate::job::{Folder, check, folder_of_job, on_ranks, start, start_test};
+
+const N_TASKS: u64 = 400;
+
+/// A result whose bits would differ if another task had been run.
+fn result_of(task: u64) -> (u64, f64) {
+    (task, (task as f64).sqrt().sin())
+}
+
+/// Runs the job and, at its end, writes the results.
+fn run(folder: &Path) {
+    let cluster = start();
+    fs::write(
+        folder.join(format!("pid.{}", cluster.rank())),
+        std::process::id().to_string(),
+    )
+    .unwrap();
+    let job = Job::new("kills", N_TASKS).with_journal(folder.join("journal"));
+    let mapped = cluster.map(&job, |task| {
+        let mut log = OpenOptions::new();
+        let log = log.create(true).append(true).open(folder.join("log"));
+        // One write, which other processes cannot divide.
+        log.unwrap()
+            .write_all(format!("{task}\n").as_bytes())
+            .unwrap();
+        thread::sleep(Duration::from_micros(500 + task * 7919 % 3000));
+        Ok::<_, Infallible>(result_of(task))
+    });
+    let mapped = mapped.unwrap();
+    if cluster.rank() == 0 {
+        fs::write(folder.join("results"), format!("{:?}", mapped.results)).unwrap();
+    }
+}
+
+/// Returns how often each task has run.
+fn runs(folder: &Path) -> HashMap<u64, usize> {
+    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    let mut runs = HashMap::new();
+    for line in log.lines() {
+        *runs.entry(line.parse().unwrap()).or_default() += 1;
+    }
+    runs
+}
+
+#[test]
+fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
+    /// The number of kills in each run of the test, and with `verify --full`.
+    const N_KILLS: [usize; 2] = [6, 100];
+    let name = concat!(
+        module_path!(),
+        "::a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing"
+    );
+    if let Some(folder) = folder_of_job() {
+        return run(&folder);
+    }
+    let is_full = std::env::var_os("VERIFY_FULL").is_some();
+    let n_kills = N_KILLS[usize::from(is_full)];
+    let random = Philox::new(20);
+    let (mut n_killed, mut n_jobs, mut word) = (0, 0, 0);
+    let mut draw = |n: u32| {
+        word += 1;
+        random.word(word) % n
+    };
+    while n_killed < n_kills {
+        n_jobs += 1;
+        let folder = Folder::new(name);
+        // The results in the journal after the latest kill, and the runs so far.
+        let (mut finished, mut before) = (Vec::<u64>::new(), HashMap::new());
+        loop {
+            let n_ranks = 1 + draw(4) as usize;
+            let mut job = start_test(n_ranks, name, &folder);
+            let rank = draw(u32::try_from(n_ranks).unwrap());
+            let moment = Duration::from_millis(u64::from(draw(600)));
+            let from = Instant::now();
+            while from.elapsed() < moment && job.try_wait().unwrap().is_none() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let pid = fs::read_to_string(folder.0.join(format!("pid.{rank}")));
+            let is_over = job.try_wait().unwrap().is_some();
+            if let (false, Ok(pid)) = (is_over, pid)
+                && !pid.is_empty()
+            {
+                let killed = Command::new("kill").args(["-KILL", &pid]).output().unwrap();
+                n_killed += usize::from(killed.status.success());
+            }
+            let output = job.wait_with_output().unwrap();
+            for number in 0..4 {
+                let _ = fs::remove_file(folder.0.join(format!("pid.{number}")));
+            }
+            // No task of the journal has run again.
+            let now = runs(&folder.0);
+            for task in &finished {
+                assert_eq!(now.get(task), before.get(task), "task {task} ran again");
+            }
+            if output.status.success() {
+                check(&output, n_ranks);
+                break;
+            }
+            let identity = format!("kills; {N_TASKS} tasks");
+            let journal = folder.0.join("journal");
+            if journal.exists() {
+                let (_journal, done) = Journal::open(journal, &identity).unwrap();
+                // No result is lost.
+                assert!(finished.iter().all(|task| done.contains_key(task)));
+                finished = done.into_keys().collect();
+            }
+            before = now;
+        }
+        let results: Vec<_> = (0..N_TASKS).map(result_of).collect();
+        let written = fs::read_to_string(folder.0.join("results")).unwrap();
+        assert_eq!(written, format!("{results:?}"));
+    }
+    println!("{n_killed} kills in {n_jobs} jobs");
+}
+
+#[test]
+fn a_panic_of_one_rank_ends_the_job() {
+    let name = concat!(module_path!(), "::a_panic_of_one_rank_ends_the_job");
+    if folder_of_job().is_some() {
+        let cluster = start();
+        assert_ne!(cluster.rank(), 1, "this rank breaks");
+        // The other ranks wait for rank 1.
+        let _ = cluster.exchange("wait", &0_u8);
+        unreachable!("the job has ended");
+    }
+    let folder = Folder::new(name);
+    let output = start_test(3, name, &folder).wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("this rank breaks"), "{text}");
+}
+
+#[test]
+fn waiting_ranks_leave_the_cores_to_others() {
+    on_ranks(
+        concat!(module_path!(), "::waiting_ranks_leave_the_cores_to_others"),
+        &[3],
+        |cluster, _| {
+            // Rank 0 sleeps while the others wait.
+            const SLEEP: Duration = Duration::from_millis(600);
+            if cluster.rank() == 0 {
+                thread::sleep(SLEEP);
+            }
+            let before = cpu_time();
+            cluster.exchange("wait", &0_u8).unwrap();
+            let used = cpu_time() - before;
+            assert!(used < SLEEP / 4, "rank {} used {used:?}", cluster.rank());
+        },
+        |_| (),
+    );
+}
+
+/// Returns the processor time of this process.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    // Fields 14 and 15, counted from 1, in ticks of 10 ms; the name of the program, in parentheses,
+    // can contain blanks.
+    let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+    let ticks: u64 = fields
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum();
+    Duration::from_millis(10 * ticks)
+}
