@@ -289,6 +289,12 @@ pub enum Error {
         /// the step.
         layer: String,
     },
+    /// The sum over the shards of a batch failed.
+    #[error("training: the sum over shards failed: {message}")]
+    ShardSum {
+        /// The message of the function that sums.
+        message: String,
+    },
     /// An error of one layer of a network.
     #[error("layer {layer:?}: {source}")]
     Layer {

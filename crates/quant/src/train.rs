@@ -87,6 +87,7 @@ pub use images::Images;
 pub use net::{Net, NetLayer, NetOutput};
 pub use oracle::{ChosenLevels, Oracle, OracleStep};
 pub use schedule::Schedule;
+pub use shards::{ShardSum, Shards};
 pub use steps::{Loss, Model, SharedOptimizer, Steps};
 
 mod checkpoint;
@@ -95,6 +96,7 @@ mod images;
 mod net;
 mod oracle;
 mod schedule;
+mod shards;
 mod steps;
 
 /// The rule that changes parameters.
@@ -247,6 +249,8 @@ pub struct Training<'a> {
     executor: &'a dyn Executor,
     steps: Steps,
     data: Data,
+    /// The division of each batch, if several processes train together.
+    shards: Option<Shards<'a>>,
     /// The order of the images in an epoch, and the number of the epoch.
     order: (usize, Vec<u32>),
     n_images: usize,
@@ -420,6 +424,60 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
+    /// Divides each batch into shards, of which this process computes some. Several processes
+    /// train one network together in this way: each creates the same training with its own
+    /// [`Shards`].
+    ///
+    /// The loss and the gradients are means over the shards, and so are the averages of batch
+    /// normalizations, each of which normalizes within a shard. A checkpoint states the number of
+    /// shards, but not that of the processes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidNumber`] if the batch is no multiple of the number of shards.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    ///
+    /// use quant::layers::QuantLinear;
+    /// use quant::train::{Images, Net, NetLayer, Recipe, Shards, Training};
+    /// use quant::InputImage;
+    /// use tensor_core::{Host, Tensor};
+    ///
+    /// let images = Images::new([2, 1, 1], vec![0, 9, 9, 0], vec![0, 1], 2)?;
+    /// let classes = NetLayer::Linear(QuantLinear::new(2));
+    /// let net = Net::new(InputImage::unit([2, 1, 1]), vec![("classes", classes)])?;
+    /// let recipe = Recipe { batch: 2, n_epochs: 1, ..Recipe::default() };
+    /// let host = Host::new();
+    ///
+    /// // One process computes both shards, and adds their tensors.
+    /// let add = |own: &[Vec<Tensor>]| {
+    ///     let sums = own[0].iter().zip(&own[1]).map(|(a, b)| (a + b).realize(&host));
+    ///     sums.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    /// };
+    /// let shards = Shards::new(2, 0..2, Box::new(add))?;
+    /// let mut training = Training::new(net, recipe, &images, &host)?.with_shards(shards)?;
+    /// training.run(|_, progress| {
+    ///     assert!(progress.losses[0].is_finite());
+    ///     Ok(ControlFlow::Continue(()))
+    /// })?;
+    /// # Ok::<(), quant::Error>(())
+    /// ```
+    pub fn with_shards(self, shards: Shards<'a>) -> Result<Self> {
+        let is_multiple = self.recipe.batch.is_multiple_of(shards.n_shards());
+        check(
+            "Training::with_shards",
+            "batch",
+            self.recipe.batch as f64,
+            is_multiple,
+            "a multiple of the number of shards",
+        )?;
+        Ok(Self {
+            shards: Some(shards),
+            ..self
+        })
+    }
+
     /// Returns the training with the checksum of its parameters and state.
     fn begun(mut self) -> Result<Self> {
         for tensor in self.steps.parameters().iter().chain(self.steps.state()) {
@@ -485,6 +543,7 @@ impl<'a> Training<'a> {
         let steps = Steps::new(net.clone(), recipe.optimizers()?, tensors, state)?;
         Ok(Self {
             data: Data::new(images, net.input(), executor)?,
+            shards: None,
             net,
             recipe,
             executor,
@@ -551,12 +610,8 @@ impl<'a> Training<'a> {
     ) -> Result<()> {
         let (n_steps, per_epoch) = (self.n_steps(), self.steps_per_epoch());
         while self.step() < n_steps {
-            let step = self.step();
-            let images = self.images_of(step).to_vec();
-            let batch = self.data.batch(self.executor, &images)?;
-            let rate = self.recipe.schedule.rate(step, n_steps, per_epoch);
-            self.steps
-                .step(self.executor, &batch.iter().collect::<Vec<_>>(), rate)?;
+            let rate = self.recipe.schedule.rate(self.step(), n_steps, per_epoch);
+            self.next_step(rate)?;
             let is_end_of_epoch = self.step().is_multiple_of(per_epoch);
             if is_end_of_epoch || self.steps.n_unread() >= self.recipe.read_every {
                 let progress = Progress {
@@ -573,6 +628,21 @@ impl<'a> Training<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Does the next step.
+    fn next_step(&mut self, rate: f32) -> Result<()> {
+        let images = self.images_of(self.step()).to_vec();
+        let (data, executor) = (&self.data, self.executor);
+        let Some(shards) = &mut self.shards else {
+            let batch = data.batch(executor, &images)?;
+            let batch: Vec<&Tensor> = batch.iter().collect();
+            return self.steps.step(executor, &batch, rate);
+        };
+        let batches = shards.parts(&images);
+        let batches = batches.map(|images| data.batch(executor, images));
+        let batches = batches.collect::<Result<Vec<_>>>()?;
+        self.steps.step_in_shards(executor, &batches, shards, rate)
     }
 
     /// Writes a checkpoint. An existing file is replaced once the new one is complete, and only if
@@ -626,7 +696,10 @@ impl<'a> Training<'a> {
     fn identity(&self) -> Identity {
         Identity {
             net: self.net.to_string(),
-            recipe: format!("{:?}", self.recipe),
+            recipe: match &self.shards {
+                None => format!("{:?}", self.recipe),
+                Some(shards) => format!("{:?}, {} shards", self.recipe, shards.n_shards()),
+            },
             images: self.images.to_string(),
             start: self.start.to_string(),
             n_steps: self.n_steps(),

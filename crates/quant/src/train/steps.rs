@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tensor_core::optim::Optimizer;
 use tensor_core::{Compiled, DType, Executor, Tensor, grad, jit};
 
+use super::shards::Shards;
 use crate::error::{Error, Result, check_count, finite};
 
 /// A function that is trained.
@@ -55,6 +56,8 @@ pub(super) type Program = Box<dyn Fn(&[Tensor]) -> tensor_core::Result<Vec<Tenso
 #[derive(Debug)]
 pub struct Steps {
     step: Compiled<Program>,
+    /// The gradients of a shard of a batch, and the update after the sum over all shards.
+    in_shards: [Compiled<Program>; 2],
     stack: Compiled<Program>,
     groups: Arc<Groups>,
     n_parameters: usize,
@@ -155,35 +158,46 @@ impl Steps {
         let n_states = [optimizer_state[0].len(), optimizer_state[1].len()];
         let (n_parameters, n_state) = (parameters.len(), state.len());
         let layers = model.checked_layers();
-        let n_layers = layers.len();
-        let of_step = Arc::clone(&groups);
+        let model = Arc::new(model);
+        let of_step = (Arc::clone(&model), Arc::clone(&groups));
         let step = move |args: &[Tensor]| {
             let (parameters, rest) = args.split_at(n_parameters);
             let (decayed, rest) = rest.split_at(n_states[0]);
             let (others, rest) = rest.split_at(n_states[1]);
             let (state, rest) = rest.split_at(n_state);
             let (rate, batch) = (&rest[0], &rest[1..]);
-            let loss = model.loss(parameters, state, batch).map_err(in_program)?;
-            let operation = "Steps::step";
-            check_count(operation, "the next state", loss.state.len(), n_state)
-                .and_then(|()| check_count(operation, "flags", loss.are_finite.len(), n_layers))
-                .map_err(in_program)?;
-            let wanted: Vec<&Tensor> = parameters.iter().collect();
-            let gradients = grad(&loss.loss, &wanted)?;
+            let (model, groups) = &of_step;
+            let (report, gradients, state) = differentiated(&**model, parameters, state, batch)?;
             let [parameters, optimizer_state] =
-                of_step.step(rate, parameters, &gradients, [decayed, others])?;
-            let flags = loss.are_finite.iter().map(|flag| flag.cast(DType::F32));
-            let report: Vec<Tensor> = [loss.loss.cast(DType::F32)]
-                .into_iter()
-                .chain(flags)
-                .collect();
-            let report = Tensor::stack(&report.iter().collect::<Vec<_>>(), 0);
-            Ok([vec![report], parameters, optimizer_state, loss.state].concat())
+                groups.step(rate, parameters, &gradients, [decayed, others])?;
+            Ok([vec![report], parameters, optimizer_state, state].concat())
+        };
+        let of_shard = move |args: &[Tensor]| {
+            let (parameters, rest) = args.split_at(n_parameters);
+            let (state, batch) = rest.split_at(n_state);
+            let (report, gradients, state) = differentiated(&*model, parameters, state, batch)?;
+            Ok([vec![report], gradients, state].concat())
+        };
+        let of_update = Arc::clone(&groups);
+        let update = move |args: &[Tensor]| {
+            let (parameters, rest) = args.split_at(n_parameters);
+            let (decayed, rest) = rest.split_at(n_states[0]);
+            let (others, rest) = rest.split_at(n_states[1]);
+            let (rate, n_shards, sums) = (&rest[0], &rest[1], &rest[2..]);
+            // A sum over shards has the type of its terms, and becomes their mean.
+            let means: Vec<Tensor> = sums.iter().map(|sum| sum / n_shards).collect();
+            let (gradients, state) = means[1..].split_at(n_parameters);
+            let [parameters, optimizer_state] =
+                of_update.step(rate, parameters, gradients, [decayed, others])?;
+            let state = state.to_vec();
+            Ok([vec![means[0].clone()], parameters, optimizer_state, state].concat())
         };
         let (step, stack): (Program, Program) = (Box::new(step), Box::new(stacked));
+        let in_shards: [Program; 2] = [Box::new(of_shard), Box::new(update)];
         let [decayed, others] = optimizer_state;
         Ok(Self {
             step: jit(step),
+            in_shards: in_shards.map(jit),
             stack: jit(stack),
             groups,
             n_parameters,
@@ -248,26 +262,71 @@ impl Steps {
     /// [`Error::InvalidNumber`] for a rate that is not finite; [`Error::Tensor`] for an error of
     /// the model's program or of the executor. The training is then as before the step.
     pub fn step(&mut self, executor: &dyn Executor, batch: &[&Tensor], rate: f32) -> Result<()> {
-        finite("Steps::step", "learning rate", rate.into())?;
-        let rate = match &self.rate {
-            Some((old, tensor)) if old.to_bits() == rate.to_bits() => tensor.clone(),
-            _ => {
-                let tensor = Tensor::scalar(rate).realize(executor)?;
-                self.rate = Some((rate, tensor.clone()));
-                tensor
-            }
-        };
+        let rate = self.rate_on(executor, rate)?;
         let args: Vec<&Tensor> = self
             .values
             .iter()
             .chain([&rate])
             .chain(batch.iter().copied())
             .collect();
-        let mut next = self.step.call(executor, &args)?;
+        let next = self.step.call(executor, &args)?;
+        self.advance(next);
+        Ok(())
+    }
+
+    /// Does a step whose batch is divided into shards of equal size, of which `batches` contains
+    /// those of this process.
+    ///
+    /// The loss, the gradients and the next state are the means over all shards, so the result
+    /// differs from that of an undivided step by roundings, and for models whose state or loss is no
+    /// mean over the elements of a batch, such as batch normalization, by more.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step); [`Error::ShardSum`].
+    pub fn step_in_shards(
+        &mut self,
+        executor: &dyn Executor,
+        batches: &[Vec<Tensor>],
+        shards: &mut Shards<'_>,
+        rate: f32,
+    ) -> Result<()> {
+        let rate = self.rate_on(executor, rate)?;
+        let [of_shard, update] = &self.in_shards;
+        let of_shard = |batch: &Vec<Tensor>| {
+            let args = self.parameters().iter().chain(self.state()).chain(batch);
+            of_shard.call(executor, &args.collect::<Vec<_>>())
+        };
+        let own = batches.iter().map(of_shard);
+        let own = own.collect::<tensor_core::Result<Vec<_>>>()?;
+        let sums = shards.sum(&own)?;
+        let n_sums = 1 + self.n_parameters + self.state().len();
+        check_count("Steps::step_in_shards", "sums", sums.len(), n_sums)?;
+        let n_shards = Tensor::scalar(shards.n_shards() as f32);
+        let values = self.parameters().iter().chain(self.optimizer_state());
+        let args: Vec<&Tensor> = values.chain([&rate, &n_shards]).chain(&sums).collect();
+        let next = update.call(executor, &args)?;
+        self.advance(next);
+        Ok(())
+    }
+
+    /// Returns a learning rate on the executor.
+    fn rate_on(&mut self, executor: &dyn Executor, rate: f32) -> Result<Tensor> {
+        finite("Steps::step", "learning rate", rate.into())?;
+        Ok(match &self.rate {
+            Some((old, tensor)) if old.to_bits() == rate.to_bits() => tensor.clone(),
+            _ => {
+                let tensor = Tensor::scalar(rate).realize(executor)?;
+                self.rate = Some((rate, tensor.clone()));
+                tensor
+            }
+        })
+    }
+
+    /// Replaces the values by those after a step, which follow the step's report.
+    fn advance(&mut self, mut next: Vec<Tensor>) {
         self.unread.push(next.remove(0));
         self.values = next;
         self.n_steps += 1;
-        Ok(())
     }
 
     /// Returns the losses since the last read.
@@ -346,6 +405,27 @@ impl Steps {
     pub(super) fn values(&self) -> &[Tensor] {
         &self.values
     }
+}
+
+/// Returns the report of a batch, the gradients, and the next state.
+fn differentiated(
+    model: &dyn Model,
+    parameters: &[Tensor],
+    state: &[Tensor],
+    batch: &[Tensor],
+) -> tensor_core::Result<(Tensor, Vec<Tensor>, Vec<Tensor>)> {
+    let loss = model.loss(parameters, state, batch).map_err(in_program)?;
+    let (n_state, n_layers) = (state.len(), model.checked_layers().len());
+    let operation = "Steps::step";
+    check_count(operation, "the next state", loss.state.len(), n_state)
+        .and_then(|()| check_count(operation, "flags", loss.are_finite.len(), n_layers))
+        .map_err(in_program)?;
+    let gradients = grad(&loss.loss, &parameters.iter().collect::<Vec<_>>())?;
+    let flags = loss.are_finite.iter().map(|flag| flag.cast(DType::F32));
+    let report = [loss.loss.cast(DType::F32)].into_iter().chain(flags);
+    let report: Vec<Tensor> = report.collect();
+    let report = Tensor::stack(&report.iter().collect::<Vec<_>>(), 0);
+    Ok((report, gradients, loss.state))
 }
 
 /// Stacks the reports of several steps.
