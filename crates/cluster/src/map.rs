@@ -43,8 +43,8 @@ const REPORT_BYTES: usize = 1 << 20;
 )]
 pub struct Job<'a> {
     description: String,
-    n_tasks: u64,
-    cost: Box<dyn Fn(u64) -> f64 + 'a>,
+    n_tasks: usize,
+    cost: Box<dyn Fn(usize) -> f64 + 'a>,
     journal: Option<PathBuf>,
     observe: Box<dyn Fn(Progress) + 'a>,
 }
@@ -53,9 +53,9 @@ pub struct Job<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The number of tasks whose results are in the journal.
-    pub n_done: u64,
+    pub n_done: usize,
     /// The number of all tasks.
-    pub n_tasks: u64,
+    pub n_tasks: usize,
 }
 
 /// The results of a job, and the times of its ranks.
@@ -64,7 +64,7 @@ pub struct Mapped<R> {
     /// The results in the order of the tasks; empty on ranks other than 0.
     pub results: Vec<R>,
     /// The number of results that the journal contained before; 0 on ranks other than 0.
-    pub n_resumed: u64,
+    pub n_resumed: usize,
     /// The time from the start of the first task to the end of the last one.
     pub elapsed: Duration,
     /// The time in which the coordinator had nothing to do; zero on ranks other than 0.
@@ -78,7 +78,7 @@ impl<'a> Job<'a> {
     /// everything that the results depend on: a journal is continued by a job with the same
     /// description and number of tasks only.
     #[must_use]
-    pub fn new(description: impl Into<String>, n_tasks: u64) -> Self {
+    pub fn new(description: impl Into<String>, n_tasks: usize) -> Self {
         Self {
             description: description.into(),
             n_tasks,
@@ -90,7 +90,7 @@ impl<'a> Job<'a> {
 
     /// Sets the costs of tasks, in any unit. Tasks are given out in the order of falling cost.
     #[must_use]
-    pub fn with_cost(self, cost: impl Fn(u64) -> f64 + 'a) -> Self {
+    pub fn with_cost(self, cost: impl Fn(usize) -> f64 + 'a) -> Self {
         Self {
             cost: Box::new(cost),
             ..self
@@ -159,7 +159,7 @@ impl Cluster {
     pub fn map<R, E>(
         &self,
         job: &Job<'_>,
-        work: impl Fn(u64) -> Result<R, E> + Sync,
+        work: impl Fn(usize) -> Result<R, E> + Sync,
     ) -> Result<Mapped<R>>
     where
         R: Serialize + DeserializeOwned,
@@ -167,7 +167,7 @@ impl Cluster {
     {
         self.check_same("map", "job", &job.identity())?;
         let run = |task| {
-            let result = work(task).map_err(|error| error.to_string())?;
+            let result = work(to_index(task)).map_err(|error| error.to_string())?;
             postcard::to_allocvec(&result).map_err(|error| error.to_string())
         };
         let opened = match (self.rank(), &job.journal) {
@@ -180,7 +180,7 @@ impl Cluster {
         let (mut journal, done) = self.agree("map", opened)?;
         let from = Instant::now();
         let (working, outcome) = if self.rank() == 0 {
-            let n_resumed = done.len() as u64;
+            let n_resumed = done.len();
             let (working, coordinated) = self.coordinate(job, &mut journal, done, &run);
             let outcome = coordinated.and_then(|(results, idle)| {
                 if let Some(journal) = &mut journal {
@@ -190,7 +190,7 @@ impl Cluster {
             });
             (working, outcome)
         } else {
-            let mut link = &*self;
+            let mut link = self;
             let working = serve(&mut link, &run);
             (working, Ok((vec![], 0, Duration::ZERO)))
         };
@@ -214,7 +214,8 @@ impl Cluster {
         done: Results,
         run: &(impl Fn(u64) -> Result<Vec<u8>, String> + Sync),
     ) -> (Duration, Result<(Results, Duration)>) {
-        let mut dispatch = Dispatch::new(job.n_tasks, &job.cost, done, self.n_ranks());
+        let cost = |task| (job.cost)(to_index(task));
+        let mut dispatch = Dispatch::new(job.n_tasks as u64, cost, done, self.n_ranks());
         let (orders, own_orders) = channel();
         let (own_reports, reports) = channel();
         thread::scope(|scope| {
@@ -279,6 +280,11 @@ impl Cluster {
         *idle_time += from.elapsed();
         report.ok().map(|bytes| (0, bytes))
     }
+}
+
+/// Returns the number of a task of a job, which is below the `usize` that counts all tasks.
+fn to_index(task: u64) -> usize {
+    usize::try_from(task).unwrap_or(usize::MAX)
 }
 
 /// The connection of a worker to the coordinator.
@@ -354,7 +360,7 @@ fn add_result(
 
 /// Returns the results of all tasks in order.
 fn decoded<R: DeserializeOwned>(job: &Job<'_>, results: Results) -> Result<Vec<R>> {
-    debug_assert!(results.keys().copied().eq(0..job.n_tasks));
+    debug_assert!(results.keys().copied().eq(0..job.n_tasks as u64));
     let results = results.iter().map(|(task, bytes)| {
         postcard::from_bytes(bytes).map_err(|error| Error::Encoding {
             operation: "map",

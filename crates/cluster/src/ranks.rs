@@ -8,6 +8,8 @@
 //! Limits: if a rank dies, MPI ends the job.
 
 use std::cell::Cell;
+use std::fmt::Display;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -218,23 +220,30 @@ impl Cluster {
     ///
     /// # Errors
     /// The error of this rank; [`Error::OnRank`] with that of the first other rank.
-    pub fn agree<T>(&self, operation: &'static str, result: Result<T>) -> Result<T> {
-        let message = result.as_ref().err().map(ToString::to_string);
+    pub fn agree<T, E>(&self, operation: &'static str, result: Result<T, E>) -> Result<T, E>
+    where
+        E: Display + From<Error>,
+    {
+        // The form `#` adds the causes, if the error has any.
+        let message = result.as_ref().err().map(|error| format!("{error:#}"));
         let messages = self.exchange(operation, &message)?;
         let value = result?;
         let mut messages = messages.into_iter().enumerate();
         match messages.find_map(|(rank, message)| Some((rank, message?))) {
             None => Ok(value),
-            Some((rank, message)) => Err(Error::OnRank {
+            Some((rank, message)) => Err(E::from(Error::OnRank {
                 operation,
                 rank,
                 message,
-            }),
+            })),
         }
     }
 
-    /// Checks that an argument is the same on all ranks.
-    pub(crate) fn check_same(
+    /// Checks that an argument is the same on all ranks. All ranks call the function.
+    ///
+    /// # Errors
+    /// [`Error::RanksDiffer`] on all ranks.
+    pub fn check_same(
         &self,
         operation: &'static str,
         argument: &'static str,
@@ -283,34 +292,39 @@ impl Cluster {
             let world = &self.own.0;
             wait(world.immediate_all_gather_into(scope, &len, &mut lens[..]));
         });
-        let total: u64 = lens.iter().sum();
-        if total > MAX_MESSAGE_BYTES as u64 {
+        let lens = lens.iter();
+        let lens = lens.map(|&len| usize::try_from(len).unwrap_or(usize::MAX));
+        let ends = lens.scan(0_usize, |end, len| {
+            let start = *end;
+            *end = start.saturating_add(len);
+            Some(start..*end)
+        });
+        let places: Vec<Range<usize>> = ends.collect();
+        let total = places.last().map_or(0, |last| last.end);
+        if total > MAX_MESSAGE_BYTES {
             return Err(Error::TooLarge {
                 operation,
                 value: "the values of all ranks".to_owned(),
-                len_bytes: usize::try_from(total).unwrap_or(usize::MAX),
+                len_bytes: total,
                 limit_bytes: MAX_MESSAGE_BYTES,
             });
         }
-        let counts: Vec<Count> = lens.iter().map(|&len| to_count(len as usize)).collect();
-        let starts: Vec<Count> = counts
-            .iter()
-            .scan(0, |sum, count| {
-                let start = *sum;
-                *sum += count;
-                Some(start)
-            })
-            .collect();
-        let mut all = vec![0_u8; total as usize];
-        let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-        mpi::request::scope(|scope| {
-            let world = &self.own.0;
-            wait(world.immediate_all_gather_varcount_into(scope, bytes, &mut parts));
-        });
+        let counts: Vec<Count> = places.iter().map(|place| to_count(place.len())).collect();
+        let starts: Vec<Count> = places.iter().map(|place| to_count(place.start)).collect();
+        let mut all = vec![0_u8; total];
+        // Open MPI rejects an empty result.
+        if total > 0 {
+            let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+            mpi::request::scope(|scope| {
+                let world = &self.own.0;
+                wait(world.immediate_all_gather_varcount_into(scope, bytes, &mut parts));
+            });
+        }
         self.count(1, bytes.len(), from);
-        let ends = starts.iter().zip(&counts);
-        let ranges = ends.map(|(&start, &count)| start as usize..(start + count) as usize);
-        Ok(ranges.map(|range| all[range].to_vec()).collect())
+        Ok(places
+            .into_iter()
+            .map(|place| all[place].to_vec())
+            .collect())
     }
 
     /// Sends a short message and returns at once. At most [`MAX_POSTS`] messages to each rank may
@@ -449,8 +463,8 @@ pub fn library() -> String {
 /// Returns the name of the widest vector instructions of the CPU.
 fn instructions() -> String {
     let levels = Level::all().into_iter();
-    let names = levels.filter_map(|(name, level)| level.map(|_| name));
-    names.last().unwrap_or("baseline").to_owned()
+    let mut names = levels.filter_map(|(name, level)| level.map(|_| name));
+    names.next_back().unwrap_or("baseline").to_owned()
 }
 
 /// Checks that a launcher that started several processes belongs to the program's library.

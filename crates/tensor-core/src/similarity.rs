@@ -244,24 +244,70 @@ impl Columns<'_> {
         &self,
         mut take: impl FnMut(TilePosition, Tensor) -> Result<(), StreamError<E>>,
     ) -> Result<(), StreamError<E>> {
-        let n_tiles = self.blocks.len() * (self.blocks.len() + 1) / 2;
-        let mut number = 0;
-        for (upper, (row, rows, left)) in self.blocks.iter().enumerate() {
-            for (col, cols, right) in &self.blocks[upper..] {
-                let place = TilePosition {
-                    row: *row,
-                    rows: *rows,
-                    col: *col,
-                    cols: *cols,
-                    number,
-                    n_tiles,
-                };
-                let bits = self.similar.call(self.executor, &[left, right])?.remove(0);
-                take(place, bits)?;
-                number += 1;
-            }
+        for place in self.places() {
+            take(place, self.bits(&place)?)?;
         }
         Ok(())
+    }
+
+    /// Returns the positions of all tiles on and above the diagonal, in the order of computation.
+    #[must_use]
+    pub fn places(&self) -> Vec<TilePosition> {
+        let n_tiles = self.blocks.len() * (self.blocks.len() + 1) / 2;
+        let mut places = Vec::with_capacity(n_tiles);
+        for (upper, &(row, rows, _)) in self.blocks.iter().enumerate() {
+            for &(col, cols, _) in &self.blocks[upper..] {
+                places.push(TilePosition {
+                    row,
+                    rows,
+                    col,
+                    cols,
+                    number: places.len(),
+                    n_tiles,
+                });
+            }
+        }
+        places
+    }
+
+    /// Computes one tile, for programs that distribute the tiles themselves.
+    ///
+    /// # Errors
+    /// Any error of the executor.
+    ///
+    /// # Panics
+    /// If the position is not one of [`places`](Self::places).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::similarity::{PairCount, Similarity, Sink as _};
+    /// use tensor_core::{Host, Tensor};
+    ///
+    /// let x = Tensor::from_vec(&[1, 3], vec![0.0_f32, 0.5, 2.0]);
+    /// let host = Host::new();
+    /// let columns = Similarity::within(1.0).columns(&host, &x)?;
+    /// let mut count = PairCount::default();
+    /// for place in columns.places() {
+    ///     count.take(columns.tile(&place)?).unwrap();
+    /// }
+    /// assert_eq!((count.similar, count.pairs), (5, 9));
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    pub fn tile(&self, place: &TilePosition) -> crate::error::Result<Tile> {
+        let words = self.packed.call(self.executor, &[&self.bits(place)?])?;
+        let words = words[0].to_host::<u32>()?;
+        Ok(Tile::new(*place, words.into_iter().collect()))
+    }
+
+    /// Computes the results of a tile as `bool`.
+    fn bits(&self, place: &TilePosition) -> crate::error::Result<Tensor> {
+        let block = |first: usize| {
+            let mut blocks = self.blocks.iter();
+            let block = blocks.find(|block| block.0 == first);
+            &block.expect("the position is that of a tile").2
+        };
+        let pair = [block(place.row), block(place.col)];
+        Ok(self.similar.call(self.executor, &pair)?.remove(0))
     }
 }
 

@@ -58,8 +58,8 @@ impl Dispatch {
     }
 
     /// Returns the number of results.
-    pub(super) fn n_done(&self) -> u64 {
-        self.results.len() as u64
+    pub(super) fn n_done(&self) -> usize {
+        self.results.len()
     }
 
     /// Returns whether all workers have received their last order.
@@ -216,7 +216,7 @@ mod tests {
         let mut dispatch = Dispatch::new(1000, |_| 1.0, Results::new(), 4);
         let ran = play(&mut dispatch, &[40], Duration::from_millis(10), |_| 0);
         assert!(ran.contains(&40) && ran.len() < 60, "{ran:?}");
-        assert_eq!(dispatch.n_done() as usize, ran.len() - 1);
+        assert_eq!(dispatch.n_done(), ran.len() - 1);
         let error = dispatch.into_results().unwrap_err();
         assert!(
             matches!(error, Error::TaskFailed { task: 40, .. }),

@@ -14,11 +14,11 @@ use tensor_core::rng::Philox;
 
 use crate::job::{Folder, check, folder_of_job, on_ranks, start, start_test};
 
-const N_TASKS: u64 = 400;
+const N_TASKS: usize = 400;
 
 /// A result whose bits would differ if another task had been run.
-fn result_of(task: u64) -> (u64, f64) {
-    (task, (task as f64).sqrt().sin())
+fn result_of(task: usize) -> (u64, f64) {
+    (task as u64, (task as f64).sqrt().sin())
 }
 
 /// Runs the job and, at its end, writes the results.
@@ -37,7 +37,7 @@ fn run(folder: &Path) {
         log.unwrap()
             .write_all(format!("{task}\n").as_bytes())
             .unwrap();
-        thread::sleep(Duration::from_micros(500 + task * 7919 % 3000));
+        thread::sleep(Duration::from_micros(500 + task as u64 * 7919 % 3000));
         Ok::<_, Infallible>(result_of(task))
     });
     let mapped = mapped.unwrap();
@@ -47,7 +47,7 @@ fn run(folder: &Path) {
 }
 
 /// Returns how often each task has run.
-fn runs(folder: &Path) -> HashMap<u64, usize> {
+fn runs(folder: &Path) -> HashMap<usize, usize> {
     let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
     let mut runs = HashMap::new();
     for line in log.lines() {
@@ -79,7 +79,7 @@ fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
         n_jobs += 1;
         let folder = Folder::new(name);
         // The results in the journal after the latest kill, and the runs so far.
-        let (mut finished, mut before) = (Vec::<u64>::new(), HashMap::new());
+        let (mut finished, mut before) = (Vec::<usize>::new(), HashMap::new());
         loop {
             let n_ranks = 1 + draw(4) as usize;
             let mut job = start_test(n_ranks, name, &folder);
@@ -115,8 +115,15 @@ fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
             if journal.exists() {
                 let (_journal, done) = Journal::open(journal, &identity).unwrap();
                 // No result is lost.
-                assert!(finished.iter().all(|task| done.contains_key(task)));
-                finished = done.into_keys().collect();
+                assert!(
+                    finished
+                        .iter()
+                        .all(|task| done.contains_key(&(*task as u64)))
+                );
+                finished = done
+                    .into_keys()
+                    .map(|task| task.try_into().unwrap())
+                    .collect();
             }
             before = now;
         }
@@ -124,7 +131,7 @@ fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
         let written = fs::read_to_string(folder.0.join("results")).unwrap();
         assert_eq!(written, format!("{results:?}"));
     }
-    println!("{n_killed} kills in {n_jobs} jobs");
+    eprintln!("{n_killed} kills in {n_jobs} jobs");
 }
 
 #[test]

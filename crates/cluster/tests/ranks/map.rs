@@ -12,7 +12,7 @@ use cluster::{Error, Job};
 use crate::job::on_ranks;
 
 /// Notes a run of a task in a file.
-fn note(folder: &Path, task: u64) {
+fn note(folder: &Path, task: usize) {
     let mut log = OpenOptions::new();
     let log = log.create(true).append(true).open(folder.join("log"));
     // One write, which other processes cannot divide.
@@ -22,9 +22,9 @@ fn note(folder: &Path, task: u64) {
 }
 
 /// Returns the tasks that ran, sorted.
-fn noted(folder: &Path) -> Vec<u64> {
+fn noted(folder: &Path) -> Vec<usize> {
     let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-    let mut tasks: Vec<u64> = log.lines().map(|line| line.parse().unwrap()).collect();
+    let mut tasks: Vec<usize> = log.lines().map(|line| line.parse().unwrap()).collect();
     tasks.sort_unstable();
     tasks
 }
@@ -39,7 +39,7 @@ fn results_are_in_order_and_every_task_runs_once() {
         ),
         &numbers,
         |cluster, folder| {
-            for n_tasks in [0_u64, 1, 7, 3000] {
+            for n_tasks in [0_usize, 1, 7, 3000] {
                 // Tasks of a few microseconds, and some of a millisecond.
                 let job = Job::new("cubes", n_tasks).with_cost(|task| task as f64);
                 let mapped = cluster.map(&job, |task| {
@@ -57,7 +57,7 @@ fn results_are_in_order_and_every_task_runs_once() {
                     assert!(mapped.results.is_empty());
                     continue;
                 }
-                assert_eq!(mapped.results.len() as u64, n_tasks);
+                assert_eq!(mapped.results.len(), n_tasks);
                 for (task, (cube, nan, text)) in (0..).zip(&mapped.results) {
                     assert_eq!((*cube, text), (task * task * task, &format!("task {task}")));
                     assert!(nan.is_nan());
@@ -121,7 +121,7 @@ fn ranks_with_different_jobs_and_unusable_journals_are_errors_on_all_ranks() {
         ),
         &[1, 2, 3],
         |cluster, folder| {
-            let work = |task: u64| Ok::<_, Infallible>(task);
+            let work = |task: usize| Ok::<_, Infallible>(task);
             let n_tasks = if cluster.rank() == 1 { 10 } else { 11 };
             let outcome = cluster.map(&Job::new("numbers", n_tasks), work);
             match outcome {
@@ -165,7 +165,7 @@ fn large_results_arrive_whole() {
         |cluster, _| {
             // Each result is larger than what a worker collects, and than MPI's eager messages.
             let job = Job::new("large", 12);
-            let work = |task: u64| Ok::<_, Infallible>(vec![task; 300_000]);
+            let work = |task: usize| Ok::<_, Infallible>(vec![task; 300_000]);
             let mapped = cluster.map(&job, work).unwrap();
             for (task, result) in (0..).zip(&mapped.results) {
                 assert!(result.len() == 300_000 && result.iter().all(|&number| number == task));

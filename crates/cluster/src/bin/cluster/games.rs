@@ -1,0 +1,187 @@
+//! `cluster games`: random zero-sum games, solved by several rules.
+//!
+//! Method: a task is a batch of games with one rule and one seed. The payoffs are drawn by the
+//! rank that solves them, from a stream of random numbers of their own, so no rank depends on
+//! another.
+
+use std::ffi::OsString;
+
+use anyhow::{Context as _, Result};
+use cluster::Cluster;
+use games::ndarray::Array3;
+use games::{Batch, SolverConfig};
+use lexopt::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tensor_core::rng::Philox;
+
+use super::options::{Common, next_option, positive};
+use super::summary::Summary;
+use super::{Parsed, Run};
+
+pub(super) const HELP: &str = "\
+cluster games: solve random zero-sum games with several rules and seeds, and report how far from equilibrium they end
+
+usage: mpirun -n RANKS cluster games [OPTIONS]
+
+  --games N          games for each rule and seed (default: 100000)
+  --actions N        actions of each player (default: 3)
+  --rules LIST       rules, separated by commas, or `all` (default: predictive+): regret-matching, regret-matching+,
+                     predictive, predictive+, linear, discounted
+  --seeds N          seeds 0 to N - 1 (default: 1); payoffs are normal, and equal for all rules
+  --iterations N     iterations in each game (default: 500)
+  --batch N          games in a task (default: 10000)
+
+and the options of all commands (cluster --help). A row for each rule and seed: the mean and the largest NashConv.
+";
+
+/// A function that returns the configuration of a rule.
+type Rule = fn() -> SolverConfig;
+
+/// The rules with their names.
+const RULES: [(&str, Rule); 6] = [
+    ("regret-matching", SolverConfig::regret_matching),
+    ("regret-matching+", SolverConfig::regret_matching_plus),
+    ("predictive", SolverConfig::predictive_regret_matching),
+    ("predictive+", SolverConfig::predictive_regret_matching_plus),
+    ("linear", SolverConfig::linear),
+    ("discounted", || SolverConfig::discounted(1.5, 0.0, 2.0)),
+];
+
+#[derive(Debug)]
+struct Options {
+    n_games: usize,
+    n_actions: usize,
+    /// Places in [`RULES`].
+    rules: Vec<usize>,
+    n_seeds: usize,
+    n_iterations: usize,
+    batch: usize,
+}
+
+/// The result of a task.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Distance {
+    n_games: usize,
+    sum: f64,
+    largest: f64,
+}
+
+pub(super) fn parse(args: Vec<OsString>) -> Parsed {
+    let mut common = Common::default();
+    let mut options = Options {
+        n_games: 100_000,
+        n_actions: 3,
+        rules: vec![3],
+        n_seeds: 1,
+        n_iterations: 500,
+        batch: 10_000,
+    };
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(option) = next_option(&mut parser)? {
+        let number = match &*option {
+            "games" => &mut options.n_games,
+            "actions" => &mut options.n_actions,
+            "seeds" => &mut options.n_seeds,
+            "iterations" => &mut options.n_iterations,
+            "batch" => &mut options.batch,
+            "rules" => {
+                options.rules = parser.value()?.parse_with(rules)?;
+                continue;
+            }
+            other => {
+                common.take(other, &mut parser)?;
+                continue;
+            }
+        };
+        *number = parser.value()?.parse_with(positive)?;
+    }
+    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
+    Ok((common, run))
+}
+
+/// Parses names of rules.
+fn rules(text: &str) -> Result<Vec<usize>, String> {
+    if text == "all" {
+        return Ok((0..RULES.len()).collect());
+    }
+    let place = |name: &str| {
+        let place = RULES.iter().position(|rule| rule.0 == name);
+        place.ok_or_else(|| format!("unknown rule {name:?}"))
+    };
+    text.split(',').map(place).collect()
+}
+
+fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
+    let n_batches = options.n_games.div_ceil(options.batch);
+    let n_rows = options.rules.len() * options.n_seeds;
+    let n_tasks = n_rows.checked_mul(n_batches).context("too many games")?;
+    let names: Vec<&str> = options.rules.iter().map(|&rule| RULES[rule].0).collect();
+    let description = format!(
+        "{} games with {} actions, rules {}, {} seeds, {} iterations, batches of {}",
+        options.n_games,
+        options.n_actions,
+        names.join(","),
+        options.n_seeds,
+        options.n_iterations,
+        options.batch
+    );
+    let size_of = |task: usize| {
+        let first = task % n_batches * options.batch;
+        first..options.n_games.min(first + options.batch)
+    };
+    let job = common.job(&description, n_tasks);
+    let job = job.with_cost(|task| size_of(task).len() as f64);
+    let mapped = cluster.map(&job, |task| {
+        let row = task / n_batches;
+        let (rule, seed) = (options.rules[row / options.n_seeds], row % options.n_seeds);
+        solve(options, rule, seed as u64, size_of(task))
+    })?;
+    let rows = mapped.results.chunks(n_batches).enumerate();
+    let rows = rows.map(|(row, batches)| {
+        let mut all = Distance::default();
+        for batch in batches {
+            all.n_games += batch.n_games;
+            all.sum += batch.sum;
+            all.largest = all.largest.max(batch.largest);
+        }
+        let mean = all.sum / all.n_games as f64;
+        vec![
+            json!(names[row / options.n_seeds]),
+            json!(row % options.n_seeds),
+            json!(all.n_games),
+            json!(mean),
+            json!(all.largest),
+        ]
+    });
+    let columns = vec!["rule", "seed", "games", "mean_nash_conv", "max_nash_conv"];
+    let n_games = (n_rows * options.n_games) as f64;
+    Ok(Summary::new()
+        .with_table(columns, rows.collect())
+        .with("tasks", n_tasks)
+        .with("games_per_s", n_games / mapped.elapsed.as_secs_f64())
+        .with_times(&mapped))
+}
+
+/// Solves the games of a task.
+fn solve(
+    options: &Options,
+    rule: usize,
+    seed: u64,
+    own: std::ops::Range<usize>,
+) -> games::Result<Distance> {
+    let n = options.n_actions;
+    let mut payoffs = vec![0.0; own.len() * n * n];
+    let random = Philox::new(seed);
+    random.fill_normal_f32((own.start * n * n) as u64, &mut payoffs);
+    let payoffs = Array3::from_shape_vec((own.len(), n, n), payoffs);
+    let payoffs = payoffs.expect("there are as many numbers as elements");
+    let config = RULES[rule].1().iterations(options.n_iterations as u64);
+    let solution = Batch::zero_sum(payoffs)?.solve(&config)?;
+    let distances = solution.nash_conv.iter();
+    Ok(Distance {
+        n_games: own.len(),
+        sum: distances.clone().sum(),
+        largest: distances.copied().fold(0.0, f64::max),
+    })
+}

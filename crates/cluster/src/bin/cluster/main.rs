@@ -1,0 +1,164 @@
+//! The program `cluster`: long jobs on the ranks of an MPI job.
+//!
+//! Role: started by `mpirun` or `srun`, it runs a list of tasks or a training on all ranks. Rank 0
+//! prints the results.
+//! Method: `options` parses what all commands share. Each command has a module, which returns a
+//! `Summary`.
+
+mod games;
+mod options;
+mod similarity;
+mod summary;
+mod sweep;
+mod train;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use cluster::Cluster;
+use tool_io::output;
+
+use options::{Common, Usage};
+use summary::Summary;
+
+const HELP: &str = "\
+cluster: run a long job on the ranks of an MPI job
+
+usage: mpirun -n RANKS cluster COMMAND [OPTIONS]
+       srun cluster COMMAND [OPTIONS]
+
+  similarity   compare all pairs of columns of a matrix, in tiles
+  games        solve random zero-sum games, for several rules and seeds
+  train        train a network with batches that are divided among ranks
+  sweep        run the lines of a file as commands
+
+options of all commands:
+  --journal FILE     write finished results to FILE, and continue from there after an interruption, with any number
+                     of ranks (not for `train`, which has --checkpoint)
+  --threads N        threads of each rank (default: the cores of the host, divided among its ranks)
+  --json             print one JSON object instead of text
+  --quiet            no progress on standard error
+  --help             print this help, or that of a command
+
+Exit status: 0 if all tasks succeeded; 1 otherwise; 2 for wrong usage.
+";
+
+/// A command of the program.
+struct Command {
+    name: &'static str,
+    help: &'static str,
+    parse: fn(Vec<OsString>) -> Parsed,
+}
+
+/// The options and the work of a command.
+type Parsed = Result<(Common, Run), lexopt::Error>;
+
+/// The work of a command, on every rank.
+type Run = Box<dyn FnOnce(&Cluster, &Common) -> Result<Summary>>;
+
+const COMMANDS: [Command; 4] = [
+    Command {
+        name: "similarity",
+        help: similarity::HELP,
+        parse: similarity::parse,
+    },
+    Command {
+        name: "games",
+        help: games::HELP,
+        parse: games::parse,
+    },
+    Command {
+        name: "train",
+        help: train::HELP,
+        parse: train::parse,
+    },
+    Command {
+        name: "sweep",
+        help: sweep::HELP,
+        parse: sweep::parse,
+    },
+];
+
+/// Exit code for invalid usage.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = env::args_os().skip(1).collect();
+    match Usage::of(args, &COMMANDS.map(|command| command.name)) {
+        Usage::Help(None) => print_on_first(HELP),
+        Usage::Help(Some(number)) => print_on_first(COMMANDS[number].help),
+        Usage::Version => print_on_first(concat!("cluster ", env!("CARGO_PKG_VERSION"), "\n")),
+        Usage::Wrong(problem) => wrong_usage(&problem),
+        Usage::Command(number, args) => match (COMMANDS[number].parse)(args) {
+            Ok((common, run)) => start(&common, run),
+            Err(problem) => wrong_usage(&format!("{}: {problem}", COMMANDS[number].name)),
+        },
+    }
+}
+
+/// Starts the cluster and runs a command.
+fn start(common: &Common, run: Run) -> ExitCode {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            eprintln!("error: cluster: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match on_ranks(&cluster, common, run) {
+        Ok(is_good) if is_good => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            // All ranks have the error; that of rank 0 may only name the rank that has more to say.
+            if cluster.rank() == 0 {
+                eprintln!("error: cluster: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command and prints its summary on rank 0. Returns whether all tasks succeeded.
+fn on_ranks(cluster: &Cluster, common: &Common, run: Run) -> Result<bool> {
+    let args: Vec<String> = env::args_os()
+        .skip(1)
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    cluster.check_same("cluster", "command line", &args.join(" "))?;
+    common.prepare(cluster)?;
+    let summary = run(cluster, common)?;
+    let is_good = summary.is_good();
+    if cluster.rank() == 0 {
+        output::print(if common.is_json {
+            summary.json(cluster)
+        } else {
+            summary.text(cluster)
+        })?;
+    }
+    // The end of MPI waits in a loop that occupies a core, so all ranks get there together.
+    cluster.exchange("cluster", &())?;
+    Ok(is_good)
+}
+
+/// Returns whether this process prints what all ranks would print, before MPI is started.
+fn is_first() -> bool {
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+    let rank = ranks.iter().find_map(|variable| env::var(variable).ok());
+    rank.is_none_or(|rank| rank == "0")
+}
+
+fn print_on_first(text: &str) -> ExitCode {
+    if is_first() && output::print(text).is_err() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn wrong_usage(problem: &str) -> ExitCode {
+    if is_first() {
+        eprintln!("error: cluster: {problem}");
+    }
+    ExitCode::from(USAGE)
+}

@@ -1,0 +1,149 @@
+//! The part of the command line that all commands share.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use cluster::{Cluster, Job, Progress};
+use lexopt::prelude::*;
+
+/// What a command line asks for.
+pub(super) enum Usage {
+    /// The help of the program, or of the command with this number.
+    Help(Option<usize>),
+    Version,
+    Wrong(String),
+    /// A command with its arguments.
+    Command(usize, Vec<OsString>),
+}
+
+impl Usage {
+    /// Finds the command of a command line.
+    pub(super) fn of(mut args: Vec<OsString>, commands: &[&str]) -> Self {
+        if args.is_empty() {
+            return Self::Wrong("no command (see --help)".to_owned());
+        }
+        let first = args.remove(0);
+        let first = first.to_string_lossy();
+        let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
+        match (&*first, commands.iter().position(|name| *name == first)) {
+            ("--help" | "-h", _) => Self::Help(None),
+            ("--version", _) => Self::Version,
+            (_, Some(number)) if wants_help => Self::Help(Some(number)),
+            (_, Some(number)) => Self::Command(number, args),
+            (other, None) => Self::Wrong(format!(
+                "unknown command {other:?} (commands: {})",
+                commands.join(", ")
+            )),
+        }
+    }
+}
+
+/// The options of all commands.
+#[derive(Debug, Default)]
+pub(super) struct Common {
+    pub(super) journal: Option<PathBuf>,
+    pub(super) n_threads: Option<usize>,
+    pub(super) is_json: bool,
+    pub(super) is_quiet: bool,
+}
+
+impl Common {
+    /// Parses the value of a common option.
+    ///
+    /// # Errors
+    /// The option is not one of the common ones.
+    pub(super) fn take(
+        &mut self,
+        option: &str,
+        parser: &mut lexopt::Parser,
+    ) -> Result<(), lexopt::Error> {
+        match option {
+            "journal" => self.journal = Some(parser.value()?.into()),
+            "threads" => self.n_threads = Some(parser.value()?.parse_with(positive)?),
+            "json" => self.is_json = true,
+            "quiet" => self.is_quiet = true,
+            other => return Err(Long(other).unexpected()),
+        }
+        Ok(())
+    }
+
+    /// Sets the number of threads of this rank, and warns if ranks have different CPUs.
+    pub(super) fn prepare(&self, cluster: &Cluster) -> Result<()> {
+        let member = cluster.member();
+        let share = member.n_threads / member.n_local_ranks;
+        let n_threads = self.n_threads.unwrap_or(share).max(1);
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(n_threads)
+            .build_global()
+            .context("cannot start the threads")?;
+        let first = &cluster.members()[0].instructions;
+        let mut members = cluster.members().iter();
+        let other = members.find(|member| member.instructions != *first);
+        if let (0, Some(other)) = (cluster.rank(), other) {
+            eprintln!(
+                "warning: host {} has {}, and host {} has {}: sums of floats may differ in their last bits",
+                cluster.members()[0].host,
+                first,
+                other.host,
+                other.instructions
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns a job with the journal of the command line, which reports its progress.
+    pub(super) fn job<'a>(&self, description: &str, n_tasks: usize) -> Job<'a> {
+        let job = Job::new(description, n_tasks);
+        let job = match &self.journal {
+            Some(path) => job.with_journal(path),
+            None => job,
+        };
+        if self.is_quiet {
+            return job;
+        }
+        let shown = std::cell::Cell::new(None);
+        job.with_observer(move |progress| show(&shown, progress))
+    }
+}
+
+/// Writes the progress to standard error, every few seconds.
+fn show(shown: &std::cell::Cell<Option<Instant>>, progress: Progress) {
+    const INTERVAL: Duration = Duration::from_secs(5);
+    let is_over = progress.n_done == progress.n_tasks;
+    let from = shown.get().unwrap_or_else(Instant::now);
+    shown.set(Some(from));
+    if from.elapsed() >= INTERVAL && !is_over {
+        shown.set(Some(Instant::now()));
+        eprintln!("{} of {} tasks", progress.n_done, progress.n_tasks);
+    }
+}
+
+/// Returns the name of the next option; `None` at the end of the command line.
+///
+/// # Errors
+/// The next argument is no long option.
+pub(super) fn next_option(parser: &mut lexopt::Parser) -> Result<Option<String>, lexopt::Error> {
+    match parser.next()? {
+        None => Ok(None),
+        Some(Long(name)) => Ok(Some(name.to_owned())),
+        Some(other) => Err(other.unexpected()),
+    }
+}
+
+/// Parses a positive whole number.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("expected a whole number of at least 1".to_owned()),
+    }
+}
+
+/// Parses two positive numbers with an `x` between them.
+pub(super) fn pair(text: &str) -> Result<[usize; 2], String> {
+    let pair = text
+        .split_once('x')
+        .ok_or("expected two numbers, such as 256x2000")?;
+    Ok([positive(pair.0)?, positive(pair.1)?])
+}

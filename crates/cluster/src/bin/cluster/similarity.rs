@@ -1,0 +1,213 @@
+//! `cluster similarity`: which pairs of columns of a matrix are similar.
+//!
+//! Method: a task is a tile of the upper half of the matrix of all pairs. Each rank holds all
+//! columns on its executor. With `--output`, the rank that computes a tile writes the packed bits
+//! to a file before the tile counts as finished.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use cluster::Cluster;
+use gpu_wgsl::{DeviceType, Gpu, Select};
+use lexopt::prelude::*;
+use tensor_core::data::npy;
+use tensor_core::rng::Philox;
+use tensor_core::similarity::{PairCount, Similarity, Sink as _, Tile};
+use tensor_core::{Executor, Host, Tensor};
+
+use super::options::{Common, next_option, pair, positive};
+use super::summary::Summary;
+use super::{Parsed, Run};
+
+pub(super) const HELP: &str = "\
+cluster similarity: count the pairs of columns of a matrix that differ by less than a limit in every row
+
+usage: mpirun -n RANKS cluster similarity (--input FILE | --random ROWSxCOLUMNS) [OPTIONS]
+
+  --input FILE         an NPY file with a matrix of f32, [rows, columns], which every rank reads
+  --random RxC         random numbers instead: uniform between 0 and 1.05
+  --seed N             the seed of --random (default: 1)
+  --limit X            the limit (default: 1)
+  --tile N             rows and columns of a tile, a multiple of 32 (default: 8192)
+  --output FOLDER      write each tile to FOLDER/tile-ROW-COLUMN.npy, by its first row and column: words of 32 bits,
+                       [rows, columns / 32]; bit c % 32 of word c / 32 is the result of column c
+  --executor NAME      `host` (default); `gpu`: each rank of a host has a GPU of its own; any other name: the adapter
+                       whose name contains NAME, which ranks share
+
+and the options of all commands (cluster --help). Memory of each rank: twice the matrix, and a tile of bits.
+";
+
+/// The largest number of a random matrix. With 256 rows and the limit 1, about half of the pairs
+/// are similar.
+const MAX_RANDOM: f32 = 1.05;
+
+#[derive(Debug)]
+struct Options {
+    input: Input,
+    seed: u64,
+    limit: f32,
+    side: usize,
+    output: Option<PathBuf>,
+    executor: String,
+}
+
+#[derive(Debug)]
+enum Input {
+    File(PathBuf),
+    Random([usize; 2]),
+}
+
+pub(super) fn parse(args: Vec<OsString>) -> Parsed {
+    let mut common = Common::default();
+    let mut input = None;
+    let (mut seed, mut limit, mut side) = (1, 1.0, 8192);
+    let (mut output, mut executor) = (None, "host".to_owned());
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(option) = next_option(&mut parser)? {
+        match &*option {
+            "input" => input = Some(Input::File(parser.value()?.into())),
+            "random" => input = Some(Input::Random(parser.value()?.parse_with(pair)?)),
+            "seed" => seed = parser.value()?.parse()?,
+            "limit" => limit = parser.value()?.parse()?,
+            "tile" => side = parser.value()?.parse_with(positive)?,
+            "output" => output = Some(parser.value()?.into()),
+            "executor" => executor = parser.value()?.string()?,
+            other => common.take(other, &mut parser)?,
+        }
+    }
+    let options = Options {
+        input: input.ok_or("--input or --random is missing")?,
+        seed,
+        limit,
+        side,
+        output,
+        executor,
+    };
+    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
+    Ok((common, run))
+}
+
+fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
+    let prepared = prepare(options, cluster);
+    let (matrix, executor) = cluster.agree("similarity", prepared)?;
+    let similarity = Similarity::within(options.limit).with_tile_size(options.side);
+    let columns = similarity.columns(&*executor, &matrix);
+    let columns = cluster.agree("similarity", columns.map_err(anyhow::Error::from))?;
+    let places = columns.places();
+    let shape = matrix.shape()?;
+    let description = format!(
+        "similarity within {} of {} columns with {} rows, checksum {:08x}, tiles of {}",
+        options.limit,
+        shape[1],
+        shape[0],
+        checksum(&matrix)?,
+        options.side
+    );
+    let job = common.job(&description, places.len());
+    let area = |task: usize| {
+        let place = places[task];
+        place.rows as f64 * place.cols as f64
+    };
+    let job = job.with_cost(area);
+    let mapped = cluster.map(&job, |task| -> Result<(u64, u64)> {
+        let tile = columns.tile(&places[task])?;
+        if let Some(folder) = &options.output {
+            write(folder, &tile)?;
+        }
+        let mut count = PairCount::default();
+        match count.take(tile) {
+            Ok(()) => Ok((count.similar, count.pairs)),
+            Err(never) => match never {},
+        }
+    })?;
+    let (mut similar, mut pairs) = (0, 0);
+    for (own_similar, own_pairs) in &mapped.results {
+        similar += own_similar;
+        pairs += own_pairs;
+    }
+    Ok(Summary::new()
+        .with("executor", executor.name())
+        .with("tiles", places.len())
+        .with("pairs", pairs)
+        .with("similar_pairs", similar)
+        .with("pairs_per_s", pairs as f64 / mapped.elapsed.as_secs_f64())
+        .with_times(&mapped))
+}
+
+/// Returns the matrix and the executor of this rank.
+fn prepare(options: &Options, cluster: &Cluster) -> Result<(Tensor, Box<dyn Executor + Sync>)> {
+    let executor = executor(&options.executor, cluster)?;
+    let matrix = match &options.input {
+        Input::File(path) => npy::read(path)?,
+        Input::Random(shape) => {
+            let len = shape[0]
+                .checked_mul(shape[1])
+                .context("the matrix is too large")?;
+            let mut numbers = vec![0.0; len];
+            Philox::new(options.seed).fill_uniform_f32(0, &mut numbers);
+            numbers.iter_mut().for_each(|x| *x *= MAX_RANDOM);
+            Tensor::from_vec(shape, numbers)
+        }
+    };
+    if let Some(folder) = &options.output {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    Ok((matrix, executor))
+}
+
+/// Opens the executor of this rank.
+fn executor(name: &str, cluster: &Cluster) -> Result<Box<dyn Executor + Sync>> {
+    let select = match name {
+        "host" => return Ok(Box::new(Host::new())),
+        "gpu" => {
+            let adapters = gpu_wgsl::adapters().into_iter();
+            let gpus = adapters.filter(|adapter| adapter.device_type != DeviceType::Cpu);
+            let gpus: Vec<_> = gpus.collect();
+            let member = cluster.member();
+            let Some(own) = gpus.get(member.local_rank) else {
+                bail!(
+                    "no GPU for rank {} (host {} has {} GPUs and {} ranks)",
+                    cluster.rank(),
+                    member.host,
+                    gpus.len(),
+                    member.n_local_ranks
+                );
+            };
+            Select::Index(own.index)
+        }
+        name => Select::Name(name.to_owned()),
+    };
+    Ok(Box::new(Gpu::open(select)?))
+}
+
+/// Returns the checksum of the elements of a matrix.
+fn checksum(matrix: &Tensor) -> Result<u32> {
+    let mut bytes = Checksum::default();
+    npy::write_to(&mut bytes, matrix)?;
+    Ok(bytes.0.finalize())
+}
+
+/// A writer that computes a checksum.
+#[derive(Default)]
+struct Checksum(crc32fast::Hasher);
+
+impl std::io::Write for Checksum {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a tile; the file is complete or not there.
+fn write(folder: &Path, tile: &Tile) -> Result<()> {
+    let place = tile.place;
+    let name = format!("tile-{}-{}.npy", place.row, place.col);
+    let words = Tensor::from_vec(&[place.rows, tile.words_per_row], tile.words.clone());
+    Ok(npy::write(folder.join(name), &words)?)
+}

@@ -1,0 +1,136 @@
+//! The results of a command, as text and as JSON.
+
+use std::time::Duration;
+
+use cluster::{Cluster, Mapped};
+use serde_json::{Map, Value, json};
+
+/// The results of a command.
+#[derive(Debug)]
+pub(super) struct Summary {
+    /// Set if no task failed.
+    is_good: bool,
+    /// Names, values, and units.
+    numbers: Vec<(&'static str, Value, &'static str)>,
+    /// A table: the names of its columns, and its rows.
+    table: Option<(Vec<&'static str>, Vec<Vec<Value>>)>,
+}
+
+impl Summary {
+    pub(super) fn new() -> Self {
+        Self {
+            is_good: true,
+            numbers: vec![],
+            table: None,
+        }
+    }
+
+    /// Adds a number. The name ends with the unit, if there is one, as in `elapsed_s`.
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.numbers.push((name, value.into(), ""));
+        self
+    }
+
+    /// Adds the times and the number of tasks of a job.
+    pub(super) fn with_times<R>(self, mapped: &Mapped<R>) -> Self {
+        let elapsed = mapped.elapsed.as_secs_f64();
+        let working = mapped.working.iter().map(Duration::as_secs_f64);
+        let busy = working.sum::<f64>() / (elapsed * mapped.working.len() as f64);
+        let idle = mapped.coordinator_idle.as_secs_f64() / elapsed;
+        self.with("resumed_tasks", mapped.n_resumed)
+            .with("elapsed_s", elapsed)
+            .with("share_working", busy)
+            .with("share_coordinator_idle", idle)
+    }
+
+    pub(super) fn with_table(self, columns: Vec<&'static str>, rows: Vec<Vec<Value>>) -> Self {
+        Self {
+            table: Some((columns, rows)),
+            ..self
+        }
+    }
+
+    /// Sets whether all tasks succeeded.
+    pub(super) fn with_outcome(self, is_good: bool) -> Self {
+        Self { is_good, ..self }
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.is_good
+    }
+
+    /// Returns the numbers of the job itself, and the message traffic of this rank.
+    fn numbers(&self, cluster: &Cluster) -> Map<String, Value> {
+        let mut numbers = Map::new();
+        let traffic = cluster.traffic();
+        let hosts: std::collections::BTreeSet<&String> = cluster
+            .members()
+            .iter()
+            .map(|member| &member.host)
+            .collect();
+        for (name, value, _) in &self.numbers {
+            numbers.insert((*name).to_owned(), value.clone());
+        }
+        numbers.insert("ranks".to_owned(), json!(cluster.n_ranks()));
+        numbers.insert("hosts".to_owned(), json!(hosts.len()));
+        numbers.insert("bytes_sent".to_owned(), json!(traffic.bytes_sent));
+        numbers.insert("messages_sent".to_owned(), json!(traffic.messages_sent));
+        let elapsed = traffic.elapsed.as_secs_f64();
+        numbers.insert("messages_s".to_owned(), json!(elapsed));
+        numbers
+    }
+
+    pub(super) fn json(&self, cluster: &Cluster) -> String {
+        let mut object = self.numbers(cluster);
+        object.insert("mpi".to_owned(), json!(cluster::library()));
+        if let Some((columns, rows)) = &self.table {
+            let rows = rows.iter().map(|row| {
+                let pairs = columns.iter().zip(row);
+                let pairs = pairs.map(|(name, value)| ((*name).to_owned(), value.clone()));
+                Value::Object(pairs.collect())
+            });
+            object.insert("rows".to_owned(), rows.collect());
+        }
+        format!("{}\n", Value::Object(object))
+    }
+
+    pub(super) fn text(&self, cluster: &Cluster) -> String {
+        let mut text = String::new();
+        if let Some((columns, rows)) = &self.table {
+            let names = columns.iter().map(|name| (*name).to_owned()).collect();
+            let rows = rows.iter().map(|row| row.iter().map(shown).collect());
+            let lines: Vec<Vec<String>> = [names].into_iter().chain(rows).collect();
+            let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+            let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
+            for line in &lines {
+                let cells = line.iter().zip(&widths);
+                let cells: Vec<String> = cells
+                    .map(|(cell, &width)| format!("{cell:<width$}"))
+                    .collect();
+                text += cells.join("  ").trim_end();
+                text.push('\n');
+            }
+            text.push('\n');
+        }
+        for (name, value) in self.numbers(cluster) {
+            text += &format!("{name:<24}{}\n", shown(&value));
+        }
+        text
+    }
+}
+
+/// Returns a value as text; floats with four digits.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            if number != 0.0 && !(1e-3..1e6).contains(&number.abs()) {
+                format!("{number:.3e}")
+            } else {
+                format!("{number:.4}")
+            }
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,251 @@
+//! `cluster train`: a network whose batches are divided among ranks.
+//!
+//! Method: each rank holds all images and computes the gradients of its shards of each batch. The
+//! gradients are added in an order that depends on the number of shards alone, and each rank does
+//! the same update. So the losses do not depend on the number of ranks, bit for bit.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use cluster::Cluster;
+use lexopt::prelude::*;
+use quant::InputImage;
+use quant::layers::{ActivationLevels, QuantLinear};
+use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Shards, Training};
+use serde_json::json;
+use tensor_core::Host;
+use tensor_core::rng::Philox;
+
+use super::options::{Common, next_option, positive};
+use super::summary::Summary;
+use super::{Parsed, Run};
+
+pub(super) const HELP: &str = "\
+cluster train: train a network of linear layers on labelled images
+
+usage: mpirun -n RANKS cluster train (--images FILE --labels FILE | --random N) [OPTIONS]
+
+  --images FILE        images of bytes in the format IDX, also compressed (.gz), which every rank reads
+  --labels FILE        their labels, in the format IDX
+  --random N           N random images of 1000 pixels in 10 classes instead
+  --classes N          number of classes (default: 10)
+  --hidden LIST        units of the hidden layers, separated by commas (default: 100)
+  --levels NAME        low-bit weights and activations, such as w2a2 (default: floats)
+  --batch N            images of a step (default: 1024)
+  --shards N           shards of a batch; their number decides about the bits (default: 8)
+  --epochs N           passes over the images (default: 5)
+  --rate X             first learning rate, which falls to 0 (default: 0.05)
+  --seed N             seed of the weights and of the order (default: 0)
+  --checkpoint FILE    write the training to FILE after each epoch, and continue from there
+
+and the options of all commands but --journal (cluster --help). The last loss is printed with its bits.
+";
+
+/// The number of pixels of a random image, and of its classes.
+const RANDOM_PIXELS: usize = 1000;
+
+/// The operation in messages of errors.
+const OPERATION: &str = "train";
+
+#[derive(Debug)]
+struct Options {
+    files: [Option<PathBuf>; 2],
+    n_random: Option<usize>,
+    n_classes: usize,
+    hidden: Vec<usize>,
+    levels: Option<String>,
+    n_shards: usize,
+    recipe: Recipe,
+    rate: f32,
+    checkpoint: Option<PathBuf>,
+}
+
+pub(super) fn parse(args: Vec<OsString>) -> Parsed {
+    let mut common = Common::default();
+    let mut options = Options {
+        files: [None, None],
+        n_random: None,
+        n_classes: 10,
+        hidden: vec![100],
+        levels: None,
+        n_shards: 8,
+        recipe: Recipe {
+            batch: 1024,
+            n_epochs: 5,
+            ..Recipe::default()
+        },
+        rate: 0.05,
+        checkpoint: None,
+    };
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(option) = next_option(&mut parser)? {
+        match &*option {
+            "images" => options.files[0] = Some(parser.value()?.into()),
+            "labels" => options.files[1] = Some(parser.value()?.into()),
+            "random" => options.n_random = Some(parser.value()?.parse_with(positive)?),
+            "classes" => options.n_classes = parser.value()?.parse_with(positive)?,
+            "hidden" => options.hidden = parser.value()?.parse_with(list)?,
+            "levels" => options.levels = Some(parser.value()?.string()?),
+            "batch" => options.recipe.batch = parser.value()?.parse_with(positive)?,
+            "shards" => options.n_shards = parser.value()?.parse_with(positive)?,
+            "epochs" => options.recipe.n_epochs = parser.value()?.parse_with(positive)?,
+            "rate" => options.rate = parser.value()?.parse()?,
+            "seed" => options.recipe.seed = parser.value()?.parse()?,
+            "checkpoint" => options.checkpoint = Some(parser.value()?.into()),
+            other => common.take(other, &mut parser)?,
+        }
+    }
+    if common.journal.is_some() {
+        return Err("--journal is not for `train`; use --checkpoint".into());
+    }
+    match (&options.files, options.n_random) {
+        ([Some(_), Some(_)], None) | ([None, None], Some(_)) => {}
+        _ => return Err("either --images and --labels, or --random, are needed".into()),
+    }
+    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
+    Ok((common, run))
+}
+
+/// Parses positive numbers.
+fn list(text: &str) -> Result<Vec<usize>, String> {
+    text.split(',').map(positive).collect()
+}
+
+fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
+    let images = cluster.agree(OPERATION, images(options))?;
+    let host = Host::new();
+    let reduced = RefCell::new(Duration::ZERO);
+    let sum = |own: &[Vec<tensor_core::Tensor>]| {
+        let from = Instant::now();
+        let sums = cluster.all_reduce(options.n_shards, own);
+        *reduced.borrow_mut() += from.elapsed();
+        sums.map_err(|error| error.to_string())
+    };
+    let own = cluster.shards(options.n_shards);
+    let training = || -> Result<Training<'_>> {
+        let recipe = Recipe {
+            schedule: Schedule::Cosine {
+                first: options.rate,
+                last: 0.0,
+            },
+            ..options.recipe.clone()
+        };
+        let training = Training::new(net(options, &images)?, recipe, &images, &host)?;
+        let shards = Shards::new(options.n_shards, own.clone(), Box::new(&sum))?;
+        let mut training = training.with_shards(shards)?;
+        if let Some(path) = options.checkpoint.as_ref().filter(|path| path.exists()) {
+            training.resume(path)?;
+        }
+        Ok(training)
+    };
+    let mut training = cluster.agree(OPERATION, training())?;
+    let first = training.step();
+    let first_steps = cluster.exchange(OPERATION, &first)?;
+    anyhow::ensure!(
+        first_steps.iter().all(|&step| step == first),
+        "train: ranks have different checkpoints (steps {first_steps:?}); the file must be on a disk that all share"
+    );
+    let mut epochs = vec![];
+    let (mut last, mut saves) = (f32::NAN, Ok(()));
+    let from = Instant::now();
+    training.run(|training, progress| {
+        last = progress.losses.last().copied().unwrap_or(last);
+        if !progress.is_end_of_epoch {
+            return Ok(ControlFlow::Continue(()));
+        }
+        epochs.push(vec![
+            json!(progress.n_epochs),
+            json!(last),
+            json!(format!("{:08x}", last.to_bits())),
+        ]);
+        if cluster.rank() == 0 && !common.is_quiet {
+            eprintln!("epoch {}: loss {last}", progress.n_epochs);
+        }
+        let saved = match (&options.checkpoint, cluster.rank()) {
+            (Some(path), 0) => training.save(path).map_err(anyhow::Error::from),
+            _ => Ok(()),
+        };
+        saves = cluster.agree(OPERATION, saved);
+        Ok(if saves.is_ok() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        })
+    })?;
+    saves?;
+    let elapsed = from.elapsed().as_secs_f64();
+    let n_steps = training.step() - first;
+    let accuracy = match cluster.rank() {
+        0 => accuracy(&mut training, &images, &host),
+        _ => Ok(f64::NAN),
+    };
+    let accuracy = cluster.agree(OPERATION, accuracy)?;
+    let reduced = reduced.borrow().as_secs_f64();
+    let step = elapsed / n_steps.max(1) as f64;
+    Ok(Summary::new()
+        .with_table(vec!["epoch", "loss", "bits"], epochs)
+        .with("steps", n_steps)
+        .with("resumed_steps", first)
+        .with("shards", options.n_shards)
+        .with("accuracy_on_training_images", accuracy)
+        .with("elapsed_s", elapsed)
+        .with("step_s", step)
+        .with("share_communication", reduced / elapsed))
+}
+
+/// Returns the share of the images whose class the network finds.
+fn accuracy(training: &mut Training<'_>, images: &Images, host: &Host) -> Result<f64> {
+    let network = training.trained()?.network()?;
+    let predictions = images.predictions(host, |codes| network.outputs_of_codes(codes))?;
+    Ok(images.accuracy(&predictions)?)
+}
+
+/// Returns the images of the command line.
+fn images(options: &Options) -> Result<Images> {
+    if let [Some(images), Some(labels)] = &options.files {
+        return Ok(Images::read_idx(images, labels, options.n_classes)?);
+    }
+    let n = options.n_random.unwrap_or(1);
+    let random = Philox::new(options.recipe.seed);
+    let n_pixels = n.checked_mul(RANDOM_PIXELS).context("too many images")?;
+    let byte = |place: usize| random.word(place as u64).to_le_bytes()[0];
+    let pixels = (0..n_pixels).map(byte).collect();
+    // The class is that of the brightest of the first pixels, so that there is something to learn.
+    let brightest = |image: usize| {
+        let pixels = (0..options.n_classes).map(|class| byte(image * RANDOM_PIXELS + class));
+        let place = pixels.enumerate().max_by_key(|&(_, pixel)| pixel);
+        place.map_or(0, |(class, _)| u32::try_from(class).unwrap_or(0))
+    };
+    let labels = (0..n).map(brightest).collect();
+    Ok(Images::new(
+        [1, 1, RANDOM_PIXELS],
+        pixels,
+        labels,
+        options.n_classes,
+    )?)
+}
+
+/// Returns the network of the command line.
+fn net(options: &Options, images: &Images) -> Result<Net> {
+    let mut layers = vec![];
+    for (number, &units) in (1..).zip(&options.hidden) {
+        let linear = QuantLinear::new(units).with_bias();
+        layers.push((format!("hidden{number}"), NetLayer::Linear(linear)));
+        let relu = NetLayer::Activation(ActivationLevels::Relu);
+        layers.push((format!("relu{number}"), relu));
+    }
+    let classes = QuantLinear::new(options.n_classes).with_bias();
+    layers.push(("classes".to_owned(), NetLayer::Linear(classes)));
+    let names = layers
+        .iter()
+        .map(|(name, layer)| (name.as_str(), layer.clone()));
+    let net = Net::new(InputImage::unit(images.size()), names.collect())?;
+    match &options.levels {
+        None => Ok(net),
+        Some(levels) => Ok(net.with_levels(levels.parse()?)?),
+    }
+}

@@ -1,0 +1,244 @@
+//! The program `cluster`, as a user starts it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tensor_core::Tensor;
+use tensor_core::data::npy;
+
+use crate::job::{Folder, mpirun, names};
+
+/// Runs the program on `n` ranks in a folder.
+fn run(n: usize, folder: &Path, args: &str) -> Output {
+    mpirun(n)
+        .arg(env!("CARGO_BIN_EXE_cluster"))
+        .args(args.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+/// Runs the program and returns its results.
+fn results(n: usize, folder: &Path, args: &str) -> Value {
+    let output = run(n, folder, &format!("{args} --json --quiet"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args}\n{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs the program, which fails, and returns its messages.
+fn failure(n: usize, folder: &Path, args: &str) -> String {
+    let output = run(n, folder, args);
+    assert!(!output.status.success(), "{args}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn similar_pairs_do_not_depend_on_ranks_and_tiles_are_files() {
+    let folder = Folder::new("similarity");
+    // Two rows of quarters, whose differences are exact.
+    let n = 150;
+    let number = |place: usize| (place * 37 % 23) as f32 / 4.0;
+    let numbers: Vec<f32> = (0..2 * n).map(number).collect();
+    let similar = |i: usize, j: usize| {
+        let differs = |row: usize| (numbers[row * n + i] - numbers[row * n + j]).abs() < 1.0;
+        differs(0) && differs(1)
+    };
+    let pairs = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
+    let expected = pairs.filter(|&(i, j)| similar(i, j)).count();
+    assert!(expected > n && expected < n * n / 2);
+    npy::write(
+        folder.0.join("x.npy"),
+        &Tensor::from_vec(&[2, n], numbers.clone()),
+    )
+    .unwrap();
+    for n_ranks in [1, 3] {
+        let output = format!("tiles-{n_ranks}");
+        let args = format!("similarity --input x.npy --tile 64 --output {output}");
+        let results = results(n_ranks, &folder.0, &args);
+        assert_eq!(results["similar_pairs"], expected);
+        assert_eq!(results["pairs"], n * n);
+        assert_eq!(results["ranks"], n_ranks);
+        let tiles = folder.0.join(output);
+        assert_eq!(names(&tiles).len(), 6);
+        let tile = npy::read(tiles.join("tile-64-128.npy")).unwrap();
+        assert_eq!(tile.shape().unwrap(), [64, 1]);
+        for (row, word) in tile.to_host::<u32>().unwrap().into_iter().enumerate() {
+            let bit = |col: usize| word >> col & 1 == 1;
+            assert!((0..22).all(|col| bit(col) == similar(64 + row, 128 + col)));
+        }
+    }
+}
+
+#[test]
+fn a_training_has_the_same_bits_on_any_number_of_ranks_and_continues() {
+    let folder = Folder::new("train");
+    let args = "train --random 320 --batch 64 --shards 8 --hidden 24,12 --rate 0.2";
+    let rows = |n_ranks: usize, more: &str| {
+        let results = results(n_ranks, &folder.0, &format!("{args} {more}"));
+        results["rows"].as_array().unwrap().clone()
+    };
+    let one = rows(1, "--epochs 4");
+    assert_eq!(one.len(), 4);
+    assert!(one[3]["loss"].as_f64().unwrap() < one[0]["loss"].as_f64().unwrap());
+    assert_eq!(rows(2, "--epochs 4"), one);
+    assert_eq!(rows(3, "--epochs 4 --threads 1"), one);
+    // Seven shards are another order of the sums.
+    assert_ne!(rows(2, "--epochs 4 --shards 4"), one);
+    // A checkpoint of the last epoch leaves nothing to do.
+    assert_eq!(rows(2, "--epochs 4 --checkpoint c"), one);
+    assert_eq!(rows(3, "--epochs 4 --checkpoint c"), Vec::<Value>::new());
+    let text = failure(
+        2,
+        &folder.0,
+        &format!("{args} --epochs 5 --checkpoint c --quiet"),
+    );
+    assert!(text.contains("recipe"), "{text}");
+    let text = failure(2, &folder.0, &format!("{args} --shards 7"));
+    assert!(text.contains("multiple of the number of shards"), "{text}");
+}
+
+#[test]
+fn games_have_the_same_results_on_any_number_of_ranks_and_continue() {
+    let folder = Folder::new("games");
+    let args = "games --games 700 --batch 64 --rules all --seeds 2 --iterations 50";
+    let one = results(1, &folder.0, args);
+    let rows = one["rows"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), &rows[3]["rule"]),
+        (12, &"regret-matching+".into())
+    );
+    assert!(rows.iter().all(|row| row["games"] == 700));
+    assert_eq!(results(4, &folder.0, args)["rows"], one["rows"]);
+    let first = results(3, &folder.0, &format!("{args} --journal j"));
+    assert_eq!(
+        (&first["rows"], &first["resumed_tasks"]),
+        (&one["rows"], &0.into())
+    );
+    let again = results(2, &folder.0, &format!("{args} --journal j"));
+    assert_eq!(
+        (&again["rows"], &again["resumed_tasks"]),
+        (&one["rows"], &132.into())
+    );
+    let text = failure(2, &folder.0, &format!("{args} --seeds 3 --journal j"));
+    assert!(text.contains("belongs to another job"), "{text}");
+}
+
+#[test]
+fn a_sweep_runs_each_line_once_and_reports_failures() {
+    let folder = Folder::new("sweep");
+    let lines =
+        "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; true\n# no\n\n echo on >&2\nexit 7\n";
+    fs::write(folder.0.join("lines"), lines).unwrap();
+    for n in [1, 3] {
+        let output = run(n, &folder.0, "sweep lines --output out --journal j --json");
+        assert!(!output.status.success());
+        let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(results["failed_commands"], 1);
+        assert_eq!(results["rows"][2]["exit_code"], 7);
+        assert_eq!(results["resumed_tasks"], if n == 1 { 0 } else { 3 });
+        let read = |name: &str| fs::read_to_string(folder.0.join("out").join(name)).unwrap();
+        // The launcher's variables are gone.
+        assert_eq!((&*read("1.out"), &*read("2.err")), ("1\n0\n0\n", "on\n"));
+    }
+    let text = failure(2, &folder.0, "sweep nothing");
+    assert!(text.contains("cannot read nothing"), "{text}");
+}
+
+#[test]
+fn wrong_command_lines_are_errors_without_mpi() {
+    let program = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cluster"))
+            .args(args)
+            .output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (
+            output.status.code(),
+            text + &String::from_utf8_lossy(&output.stdout),
+        )
+    };
+    for args in [&["--help"][..], &["train", "--help"], &["--version"]] {
+        let (code, text) = program(args);
+        assert!(code == Some(0) && text.contains("cluster"), "{text}");
+    }
+    for (args, problem) in [
+        (&[][..], "no command"),
+        (&["swep"], "unknown command \"swep\""),
+        (&["similarity"], "--input or --random is missing"),
+        (&["similarity", "--random", "3"], "expected two numbers"),
+        (&["similarity", "--random", "3x0"], "at least 1"),
+        (&["similarity", "x.npy"], "unexpected argument"),
+        (&["games", "--rules", "luck"], "unknown rule \"luck\""),
+        (&["games", "--games", "-1"], "at least 1"),
+        (&["train"], "either --images and --labels, or --random"),
+        (
+            &["train", "--random", "9", "--journal", "j"],
+            "use --checkpoint",
+        ),
+        (&["sweep"], "the file of commands is missing"),
+        (&["sweep", "a", "--bad"], "--bad"),
+    ] {
+        let (code, text) = program(args);
+        assert!(
+            code == Some(2) && text.contains(problem),
+            "{args:?}: {code:?} {text}"
+        );
+    }
+}
+
+#[test]
+fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
+    let folder = Folder::new("ranks");
+    let program = env!("CARGO_BIN_EXE_cluster");
+    let output = mpirun(1)
+        .args([program, "games", "--games", "10", ":", "-n", "1", program])
+        .args(["games", "--games", "11"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(text.contains("command line of rank 1 differs"), "{text}");
+    let args = "similarity --random 2x64 --executor no-such-adapter";
+    let text = failure(2, &folder.0, args);
+    assert!(text.contains("no-such-adapter"), "{text}");
+    // More ranks than any machine of tests has GPUs.
+    let text = failure(
+        9,
+        &folder.0,
+        "similarity --random 2x64 --executor gpu --threads 1",
+    );
+    assert!(text.contains("no GPU for rank"), "{text}");
+    // A single matrix on a software adapter, if there is one.
+    let has_adapter = gpu_wgsl::adapters().into_iter().next();
+    if let Some(adapter) = has_adapter {
+        let name = adapter
+            .name
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let args = format!("similarity --random 8x96 --tile 32 --executor {name}");
+        let on_device = results(2, &folder.0, &args);
+        let on_host = results(2, &folder.0, "similarity --random 8x96 --tile 32");
+        assert_eq!(on_device["similar_pairs"], on_host["similar_pairs"]);
+    }
+}
+
+#[test]
+fn an_exchange_of_nothing_is_a_barrier() {
+    crate::job::on_ranks(
+        concat!(module_path!(), "::an_exchange_of_nothing_is_a_barrier"),
+        &[1, 3],
+        |cluster, _| {
+            assert_eq!(
+                cluster.exchange("wait", &()).unwrap().len(),
+                cluster.n_ranks()
+            )
+        },
+        |_| (),
+    );
+}
