@@ -19,6 +19,7 @@ mod data;
 mod debian;
 mod demo;
 mod matrix_driver;
+mod mpi;
 mod process;
 mod program;
 mod rivals;

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::USAGE;
 use crate::adapters::{self, Absence};
 use crate::data;
+use crate::mpi;
 use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
@@ -38,8 +39,8 @@ not 0 if a check failed. Two environment variables turn skips into failures:
 
   REQUIRE_GPU=1     a kernel test that finds no adapter fails
   REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium, the
-                    target wasm32-unknown-unknown, spirv-val or glslangValidator is missing; a
-                    driver that is not offered for this system is still a skip
+                    target wasm32-unknown-unknown, an MPI library, spirv-val or glslangValidator is
+                    missing; a driver that is not offered for this system is still a skip
 
   --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
                    known after a build, are searched if no other check matches (the prefixes `test/`
@@ -172,6 +173,14 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Result<Ve
             run: Box::new(move |_| Ok(driver_outcome(absence.as_ref(), requires_tools()))),
         });
     }
+    checks.push(Check {
+        id: "cluster/mpi".to_owned(),
+        is_long: false,
+        run: Box::new(|_| {
+            let missing = mpi::absence().map(|why| missing_outcome(why, requires_tools()));
+            Ok(missing.unwrap_or(Outcome::Passed))
+        }),
+    });
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
     checks.push(Check {

@@ -27,7 +27,7 @@ trait Number: Equivalence + Copy + Default + AddAssign {}
 
 impl<T: Equivalence + Copy + Default + AddAssign> Number for T {}
 
-/// What has to be the same on all ranks.
+/// The arguments that are equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Form {
     n_shards: usize,

@@ -68,7 +68,7 @@ pub struct Journal {
     synced: Instant,
 }
 
-/// What a position of a file contains.
+/// The contents of a file at a position.
 enum Part {
     Record {
         number: u64,

@@ -205,7 +205,7 @@ impl Cluster {
         })
     }
 
-    /// Gives out tasks until all results are there. Returns the time in which this rank's worker
+    /// Distributes tasks until all results are there. Returns the time in which this rank's worker
     /// ran tasks, and the results and the time in which the coordinator had nothing to do.
     fn coordinate(
         &self,

@@ -31,10 +31,10 @@ enum Uses {
 const WGPU_OWNER: &str = "gpu-wgsl";
 
 /// Crates without a library for others. No crate may depend on them.
-const PROGRAMS: [&str; 3] = ["web", "web-bind", "xtask"];
+const PROGRAMS: [&str; 4] = ["cluster", "web", "web-bind", "xtask"];
 
 /// The rules of all crates. A crate may use only crates in rows before its own.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     Rule {
         name: "tensor-core",
         may: Uses::Only(&[]),
@@ -119,6 +119,13 @@ const RULES: [Rule; 16] = [
         optional: &[],
         never: &["wgpu"],
         modules: "executable instance pipeline driver loops prediction",
+    },
+    Rule {
+        name: "cluster",
+        may: Uses::Only(&["tensor-core"]),
+        optional: &["gpu-wgsl", "games", "quant", "tool-io"],
+        never: &["wgpu", "mpi"],
+        modules: "error journal queue shards ranks map all_reduce rows",
     },
     Rule {
         name: "harness",

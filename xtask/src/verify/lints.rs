@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::reporter::Reporter;
+use crate::mpi;
 use crate::process::{self, OutputLine, tail, watch};
 
 /// Maximum number of displayed lines of a failing command's output.
@@ -18,14 +19,10 @@ pub(super) fn fmt(reporter: &Reporter) -> Result<Vec<String>> {
 
 pub(super) fn clippy(reporter: &Reporter) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
-    cargo.args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    cargo
+        .args(["clippy", "--workspace", "--all-targets"])
+        .args(mpi::arguments())
+        .args(["--", "-D", "warnings"]);
     faults(&mut cargo, reporter)
 }
 
@@ -33,6 +30,7 @@ pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
     cargo
         .args(["doc", "--workspace", "--no-deps"])
+        .args(mpi::arguments())
         .env("RUSTDOCFLAGS", "-D warnings");
     faults(&mut cargo, reporter)
 }

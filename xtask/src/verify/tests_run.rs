@@ -27,6 +27,7 @@ use super::reporter::{Outcome, Reporter};
 use crate::adapters;
 use crate::artifact::{self, Executable};
 use crate::matrix_driver::{self, MatrixDriver};
+use crate::mpi;
 use crate::process::{self, Finished, OutputLine, tail, watch};
 use crate::workspace::{Package, Workspace};
 
@@ -61,6 +62,7 @@ pub(super) fn build(pattern: &str, reporter: &mut Reporter) -> Result<Option<Vec
     let mut cargo = process::cargo();
     cargo
         .args(["test", "--workspace", "--no-run"])
+        .args(mpi::arguments())
         .arg("--message-format=json-render-diagnostics");
     let built = watch(&mut cargo, |line| {
         if let OutputLine::Err(text) = line {
@@ -420,7 +422,9 @@ fn run_doc_tests(
 fn doc_command(plan: &Selection<'_>, harness_args: &[&str]) -> Command {
     let mut cargo = process::cargo();
     cargo
-        .args(["test", "--workspace", "--doc", "--no-fail-fast", "--"])
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
+        .args(mpi::arguments())
+        .arg("--")
         .args(harness_args)
         .envs(plan.envs.iter().map(|(name, value)| (name, value)));
     cargo

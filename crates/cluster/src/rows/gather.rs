@@ -15,7 +15,7 @@ use crate::ranks::Cluster;
 
 const OPERATION: &str = "gather_rows";
 
-/// What has to be the same on all ranks.
+/// The arguments that are equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Form {
     path: PathBuf,

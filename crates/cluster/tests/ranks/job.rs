@@ -9,6 +9,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cluster::Cluster;
 
@@ -112,6 +114,14 @@ pub(crate) fn on_ranks(
         let output = job.wait_with_output().expect("the job can be waited for");
         check(&output, n);
         compare(&folder.0);
+    }
+}
+
+/// Occupies a core for a time, as a task does.
+pub(crate) fn work_for(time: Duration) {
+    let from = Instant::now();
+    while from.elapsed() < time {
+        thread::yield_now();
     }
 }
 

@@ -7,12 +7,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::{Job, Journal};
 use tensor_core::rng::Philox;
 
-use crate::job::{Folder, check, folder_of_job, on_ranks, start, start_test};
+use crate::job::{Folder, check, folder_of_job, on_ranks, start, start_test, work_for};
 
 const N_TASKS: usize = 400;
 
@@ -37,13 +37,18 @@ fn run(folder: &Path) {
         log.unwrap()
             .write_all(format!("{task}\n").as_bytes())
             .unwrap();
-        thread::sleep(Duration::from_micros(500 + task as u64 * 7919 % 3000));
+        work_for(Duration::from_micros(500 + task as u64 * 7919 % 3000));
         Ok::<_, Infallible>(result_of(task))
     });
     let mapped = mapped.unwrap();
     if cluster.rank() == 0 {
         fs::write(folder.join("results"), format!("{:?}", mapped.results)).unwrap();
     }
+}
+
+/// Returns the length of the journal.
+fn journal_len(folder: &Path) -> u64 {
+    fs::metadata(folder.join("journal")).map_or(0, |file| file.len())
 }
 
 /// Returns how often each task has run.
@@ -60,6 +65,8 @@ fn runs(folder: &Path) -> HashMap<usize, usize> {
 fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
     /// The number of kills in each run of the test, and with `verify --full`.
     const N_KILLS: [usize; 2] = [6, 100];
+    /// Somewhat less than the results of all tasks.
+    const LONGEST_GROWTH: u32 = 11_000;
     let name = concat!(
         module_path!(),
         "::a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing"
@@ -84,10 +91,10 @@ fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
             let n_ranks = 1 + draw(4) as usize;
             let mut job = start_test(n_ranks, name, &folder);
             let rank = draw(u32::try_from(n_ranks).unwrap());
-            let moment = Duration::from_millis(u64::from(draw(600)));
-            let from = Instant::now();
-            while from.elapsed() < moment && job.try_wait().unwrap().is_none() {
-                thread::sleep(Duration::from_millis(1));
+            // The job is killed when its journal has grown to a random length.
+            let len = journal_len(&folder.0) + u64::from(draw(LONGEST_GROWTH));
+            while journal_len(&folder.0) < len && job.try_wait().unwrap().is_none() {
+                thread::yield_now();
             }
             let pid = fs::read_to_string(folder.0.join(format!("pid.{rank}")));
             let is_over = job.try_wait().unwrap().is_some();
@@ -158,15 +165,15 @@ fn waiting_ranks_leave_the_cores_to_others() {
         concat!(module_path!(), "::waiting_ranks_leave_the_cores_to_others"),
         &[3],
         |cluster, _| {
-            // Rank 0 sleeps while the others wait.
-            const SLEEP: Duration = Duration::from_millis(600);
+            // Rank 0 works while the others wait.
+            const BUSY: Duration = Duration::from_millis(600);
             if cluster.rank() == 0 {
-                thread::sleep(SLEEP);
+                work_for(BUSY);
             }
             let before = cpu_time();
             cluster.exchange("wait", &0_u8).unwrap();
             let used = cpu_time() - before;
-            assert!(used < SLEEP / 4, "rank {} used {used:?}", cluster.rank());
+            assert!(used < BUSY / 4, "rank {} used {used:?}", cluster.rank());
         },
         |_| (),
     );

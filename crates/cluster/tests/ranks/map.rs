@@ -4,12 +4,11 @@ use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use cluster::{Error, Job};
 
-use crate::job::on_ranks;
+use crate::job::{on_ranks, work_for};
 
 /// Notes a run of a task in a file.
 fn note(folder: &Path, task: usize) {
@@ -47,7 +46,7 @@ fn results_are_in_order_and_every_task_runs_once() {
                         note(folder, task);
                     }
                     if task % 100 == 0 {
-                        thread::sleep(Duration::from_millis(1));
+                        work_for(Duration::from_millis(1));
                     }
                     Ok::<_, Infallible>((task.pow(3), f64::NAN, format!("task {task}")))
                 });

@@ -129,8 +129,7 @@ fn games_have_the_same_results_on_any_number_of_ranks_and_continue() {
 #[test]
 fn a_sweep_runs_each_line_once_and_reports_failures() {
     let folder = Folder::new("sweep");
-    let lines =
-        "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; true\n# no\n\n echo on >&2\nexit 7\n";
+    let lines = "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; true\n# no\n\n echo on >&2\nexit 7\n";
     fs::write(folder.0.join("lines"), lines).unwrap();
     for n in [1, 3] {
         let output = run(n, &folder.0, "sweep lines --output out --journal j --json");

@@ -277,9 +277,9 @@ impl Steps {
     /// Does a step whose batch is divided into shards of equal size, of which `batches` contains
     /// those of this process.
     ///
-    /// The loss, the gradients and the next state are the means over all shards, so the result
-    /// differs from that of an undivided step by roundings, and for models whose state or loss is no
-    /// mean over the elements of a batch, such as batch normalization, by more.
+    /// The loss, the gradients and the next state are means over all shards, so the result differs
+    /// from that of an undivided step by roundings. It differs by more for models whose loss or
+    /// state is no mean over the elements of a batch, such as batch normalization.
     ///
     /// # Errors
     /// As [`step`](Self::step); [`Error::ShardSum`].

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use cluster::{Cluster, Job, Progress};
 use lexopt::prelude::*;
 
-/// What a command line asks for.
+/// The kinds of command lines.
 pub(super) enum Usage {
     /// The help of the program, or of the command with this number.
     Help(Option<usize>),
