@@ -13,6 +13,7 @@ pub mod bimatrix_equilibria;
 pub mod bit_gemm;
 pub mod cfr;
 pub mod chain;
+pub mod cluster;
 pub mod conv;
 pub mod conv_binary;
 pub mod conv_gradients;
@@ -79,6 +80,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
     tasks.push(normality::task());
     tasks.push(batch_games::task());
+    tasks.extend(cluster::tasks());
     tasks.extend(matrix_game::tasks());
     tasks.extend(cfr::tasks());
     tasks.extend(bimatrix_equilibria::tasks());

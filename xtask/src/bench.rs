@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::workspace::Workspace;
-use crate::{bundle, data, program};
+use crate::{bundle, data, mpi, program};
 
 /// Help text of this command, printed before the program's own help.
 const ADDED: &str = "\
@@ -58,7 +58,7 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     } else {
         &[]
     };
-    program::build_with(&["bench"], line_tables)?;
+    program::build_with(&["bench"], &[mpi::build(), line_tables].concat())?;
     program::run(&workspace, "bench", &args)
 }
 

@@ -31,6 +31,23 @@ pub(crate) fn arguments() -> &'static [&'static str] {
     }
 }
 
+/// Returns the arguments of cargo that build the program `cluster` next to others; none without a
+/// library.
+pub(crate) fn build() -> &'static [&'static str] {
+    if MISSING.is_some() {
+        &[]
+    } else {
+        &[
+            "--package",
+            "cluster",
+            "--features",
+            "cluster/mpi",
+            "--bin",
+            "cluster",
+        ]
+    }
+}
+
 /// Returns what is missing for a build with MPI, and how to install it.
 pub(crate) fn absence() -> Option<&'static str> {
     MISSING.as_deref()

@@ -27,12 +27,15 @@ trait Number: Equivalence + Copy + Default + AddAssign {}
 
 impl<T: Equivalence + Copy + Default + AddAssign> Number for T {}
 
+/// The shapes of the tensors of a shard.
+type Shapes = Vec<Vec<usize>>;
+
 /// The arguments that are equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Form {
     n_shards: usize,
     /// The shapes of the tensors of a shard; `None` on a rank without shards.
-    shapes: Option<Vec<Vec<usize>>>,
+    shapes: Option<Shapes>,
 }
 
 impl Cluster {
@@ -75,15 +78,14 @@ impl Cluster {
     /// # Ok::<(), cluster::Error>(())
     /// ```
     pub fn all_reduce(&self, n_shards: usize, own: &[Vec<Tensor>]) -> Result<Vec<Tensor>> {
-        let checked = self.checked(n_shards, own);
-        let (form, flat) = self.agree(OPERATION, checked)?;
-        let shapes = self.common_shapes(&form)?;
+        let (shapes, flat) = self.checked_by_all(n_shards, own)?;
         let len = shapes.iter().map(|shape| shape.iter().product::<usize>());
         let sums = self.sum_shards(n_shards, len.sum(), flat);
-        let mut sums = sums.into_iter();
+        let mut sums = &sums[..];
         let tensors = shapes.iter().map(|shape| {
-            let elements = sums.by_ref().take(shape.iter().product());
-            Tensor::from_vec(shape, elements.collect())
+            let (own, rest) = sums.split_at(shape.iter().product());
+            sums = rest;
+            Tensor::from_vec(shape, own.to_vec())
         });
         Ok(tensors.collect())
     }
@@ -105,7 +107,7 @@ impl Cluster {
             let must = format!("{share}, as `shards` returns");
             return Err(invalid("shards of this rank", own.len().to_string(), must));
         }
-        let mut shapes: Option<Vec<Vec<usize>>> = None;
+        let mut shapes: Option<Shapes> = None;
         for tensors in own {
             let own = tensors.iter().map(|tensor| Ok(tensor.shape()?.to_vec()));
             let own = own.collect::<Result<Vec<_>>>()?;
@@ -178,33 +180,63 @@ impl Cluster {
         sums
     }
 
-    /// Returns the shapes of the tensors of all shards.
-    fn common_shapes(&self, own: &Form) -> Result<Vec<Vec<usize>>> {
-        let forms = self.exchange(OPERATION, own)?;
-        let shapes = forms.iter().find_map(|form| form.shapes.clone());
-        let shapes = shapes.unwrap_or_default();
-        let differs = |form: &Form| {
-            let other = form.shapes.as_ref().is_some_and(|own| *own != shapes);
-            other || form.n_shards != forms[0].n_shards
-        };
-        match forms.iter().position(differs) {
-            None => Ok(shapes),
-            Some(rank) => Err(Error::RanksDiffer {
+    /// Returns the shapes of the tensors of all shards, and the elements of the shards of this rank.
+    /// One exchange tells all ranks of errors and of the forms.
+    fn checked_by_all(
+        &self,
+        n_shards: usize,
+        own: &[Vec<Tensor>],
+    ) -> Result<(Shapes, Vec<Vec<f32>>)> {
+        let own = self.checked(n_shards, own);
+        let form = own.as_ref().map(|(form, _)| form.clone());
+        let form = form.map_err(ToString::to_string);
+        let answers: Vec<Result<Form, String>> = self.exchange(OPERATION, &form)?;
+        let (_, flat) = own?;
+        let mut forms = vec![];
+        for (rank, answer) in answers.into_iter().enumerate() {
+            forms.push(answer.map_err(|message| Error::OnRank {
                 operation: OPERATION,
-                argument: "the form of the shards",
                 rank,
-                actual: format!("{:?}", forms[rank]),
-                expected: format!("{:?}", forms[0]),
-            }),
+                message,
+            })?);
         }
+        Ok((common_shapes(&forms)?, flat))
+    }
+}
+
+/// Returns the shapes of the tensors of all shards.
+fn common_shapes(forms: &[Form]) -> Result<Shapes> {
+    let shapes = forms.iter().find_map(|form| form.shapes.clone());
+    let shapes = shapes.unwrap_or_default();
+    let differs = |form: &Form| {
+        let other = form.shapes.as_ref().is_some_and(|own| *own != shapes);
+        other || form.n_shards != forms[0].n_shards
+    };
+    match forms.iter().position(differs) {
+        None => Ok(shapes),
+        Some(rank) => Err(Error::RanksDiffer {
+            operation: OPERATION,
+            argument: "the form of the shards",
+            rank,
+            actual: format!("{:?}", forms[rank]),
+            expected: format!("{:?}", forms[0]),
+        }),
     }
 }
 
 /// Returns the elements of the tensors of a shard, one tensor after the other.
 fn flattened(tensors: &[Tensor]) -> Result<Vec<f32>> {
-    let mut elements = vec![];
+    let lens = tensors
+        .iter()
+        .map(|tensor| Ok(tensor.shape()?.iter().product::<usize>()));
+    let mut elements = Vec::with_capacity(lens.sum::<Result<usize>>()?);
     for tensor in tensors {
-        elements.extend(tensor.to_host::<f32>()?);
+        let array = tensor.to_host::<f32>()?;
+        // Iterating over axes would take longer than the sum.
+        match array.as_slice() {
+            Some(slice) => elements.extend_from_slice(slice),
+            None => elements.extend(array),
+        }
     }
     Ok(elements)
 }

@@ -1,7 +1,11 @@
 //! Numbered tasks with a journal, sums in a fixed order, and files of rows, on the ranks of an MPI
 //! job.
 //!
-#![doc = include_str!("../README.md")]
+#![cfg_attr(feature = "mpi", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(feature = "mpi"),
+    doc = "Without the feature `mpi`, the crate has journals only."
+)]
 #![cfg_attr(
     not(feature = "mpi"),
     expect(dead_code, reason = "the ranks use these modules")
@@ -10,7 +14,9 @@
 pub use error::{Error, Result};
 pub use journal::{Journal, MAX_RESULT_BYTES, Results, SYNC_INTERVAL};
 #[cfg(feature = "mpi")]
-pub use map::{Job, Mapped, Progress};
+pub use map::{Job, Machine, Mapped, Progress};
+#[cfg(feature = "mpi")]
+pub use network::Network;
 #[cfg(feature = "mpi")]
 pub use ranks::{Cluster, Member, Traffic, library};
 pub use rows::{RowFiles, read_rows};
@@ -21,6 +27,8 @@ mod error;
 mod journal;
 #[cfg(feature = "mpi")]
 mod map;
+#[cfg(feature = "mpi")]
+mod network;
 mod queue;
 #[cfg(feature = "mpi")]
 mod ranks;

@@ -25,8 +25,11 @@ use crate::ranks::{Cluster, Idle};
 use batch::{Failure, Order, Report};
 use dispatch::Dispatch;
 
+pub use prediction::Machine;
+
 mod batch;
 mod dispatch;
+mod prediction;
 
 /// The tag of orders to workers.
 const ORDER: mpi::Tag = 1;
@@ -71,6 +74,16 @@ pub struct Mapped<R> {
     pub coordinator_idle: Duration,
     /// The times in which the workers of all ranks ran tasks.
     pub working: Vec<Duration>,
+    /// The number of messages with results, and their bytes; 0 on ranks other than 0.
+    pub reports: [u64; 2],
+}
+
+/// The counters of the coordinator.
+#[derive(Clone, Copy, Debug, Default)]
+struct Coordinated {
+    n_resumed: usize,
+    idle: Duration,
+    reports: [u64; 2],
 }
 
 impl<'a> Job<'a> {
@@ -182,38 +195,43 @@ impl Cluster {
         let (working, outcome) = if self.rank() == 0 {
             let n_resumed = done.len();
             let (working, coordinated) = self.coordinate(job, &mut journal, done, &run);
-            let outcome = coordinated.and_then(|(results, idle)| {
+            let outcome = coordinated.and_then(|(results, coordinated)| {
                 if let Some(journal) = &mut journal {
                     journal.sync()?;
                 }
-                Ok((decoded(job, results)?, n_resumed, idle))
+                let coordinated = Coordinated {
+                    n_resumed,
+                    ..coordinated
+                };
+                Ok((decoded(job, results)?, coordinated))
             });
             (working, outcome)
         } else {
             let mut link = self;
             let working = serve(&mut link, &run);
-            (working, Ok((vec![], 0, Duration::ZERO)))
+            (working, Ok((vec![], Coordinated::default())))
         };
         let elapsed = from.elapsed();
-        let (results, n_resumed, coordinator_idle) = self.agree("map", outcome)?;
+        let (results, coordinated) = self.agree("map", outcome)?;
         Ok(Mapped {
             results,
-            n_resumed,
+            n_resumed: coordinated.n_resumed,
             elapsed,
-            coordinator_idle,
+            coordinator_idle: coordinated.idle,
+            reports: coordinated.reports,
             working: self.exchange("map", &working)?,
         })
     }
 
     /// Distributes tasks until all results are there. Returns the time in which this rank's worker
-    /// ran tasks, and the results and the time in which the coordinator had nothing to do.
+    /// ran tasks, and the results with the coordinator's counters.
     fn coordinate(
         &self,
         job: &Job<'_>,
         journal: &mut Option<Journal>,
         done: Results,
         run: &(impl Fn(u64) -> Result<Vec<u8>, String> + Sync),
-    ) -> (Duration, Result<(Results, Duration)>) {
+    ) -> (Duration, Result<(Results, Coordinated)>) {
         let cost = |task| (job.cost)(to_index(task));
         let mut dispatch = Dispatch::new(job.n_tasks as u64, cost, done, self.n_ranks());
         let (orders, own_orders) = channel();
@@ -223,14 +241,17 @@ impl Cluster {
                 let mut link = (own_orders, own_reports);
                 serve(&mut link, run)
             });
-            let mut idle_time = Duration::ZERO;
-            let mut idle = Idle::default();
+            let mut coordinated = Coordinated::default();
+            let mut idle = Idle::new();
             while let Some(()) = self.hand_out(&mut dispatch, &orders) {
-                let Some((rank, bytes)) = self.next_report(&reports, idle.next(), &mut idle_time)
+                let Some((rank, bytes)) =
+                    self.next_report(&reports, idle.next(), &mut coordinated.idle)
                 else {
                     continue;
                 };
-                idle = Idle::default();
+                idle = Idle::new();
+                coordinated.reports[0] += 1;
+                coordinated.reports[1] += bytes.len() as u64;
                 dispatch.take_report(rank, &bytes, |records| match journal {
                     Some(journal) => journal.append_records(records),
                     None => Ok(()),
@@ -244,7 +265,7 @@ impl Cluster {
                 .join()
                 .expect("panics of tasks are caught by the worker");
             let outcome = dispatch.into_results();
-            (working, outcome.map(|results| (results, idle_time)))
+            (working, outcome.map(|results| (results, coordinated)))
         })
     }
 

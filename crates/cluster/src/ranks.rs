@@ -31,6 +31,9 @@ use crate::queue;
 /// The largest size of a message, in bytes: the count of bytes is a 32-bit integer.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
+/// The bytes that each rank sends in the first part of an exchange.
+const BLOCK_BYTES: usize = 256;
+
 /// The largest size of a message that [`Cluster::post`] sends.
 pub(crate) const MAX_POST_BYTES: usize = 16 * queue::MAX_BATCH;
 
@@ -89,36 +92,47 @@ pub struct Traffic {
     pub elapsed: Duration,
 }
 
-/// A wait that leaves the core to others: it yields at first and then sleeps, up to half a
-/// millisecond at a time.
-#[derive(Debug, Default)]
+/// A wait that leaves the core to others: it yields at first, and then sleeps for a fiftieth of the
+/// time that it has lasted so far. So it is longer than necessary by a fiftieth, and by
+/// [`LONGEST_SLEEP`] at most.
+#[derive(Debug)]
 pub(crate) struct Idle {
-    n_pauses: u32,
+    since: Instant,
 }
 
+/// The time in which a wait only yields.
+const YIELD_TIME: Duration = Duration::from_micros(50);
+
+/// The longest sleep within a wait.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+
 impl Idle {
-    /// Returns how long to sleep before the next test; zero at first.
-    pub(crate) fn next(&mut self) -> Duration {
-        /// The number of times that the thread only yields: tens of microseconds.
-        const N_YIELDS: u32 = 100;
-        const FIRST_SLEEP: Duration = Duration::from_micros(20);
-        const LONGEST_SLEEP: Duration = Duration::from_micros(500);
-        self.n_pauses = self.n_pauses.saturating_add(1);
-        let n_sleeps = self.n_pauses.saturating_sub(N_YIELDS);
-        match n_sleeps {
-            0 => Duration::ZERO,
-            // A sleep grows by a tenth of the first one each time.
-            _ => (FIRST_SLEEP + FIRST_SLEEP / 10 * n_sleeps).min(LONGEST_SLEEP),
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Instant::now(),
         }
     }
 
+    /// Returns how long to sleep before the next test; zero at first.
+    pub(crate) fn next(&self) -> Duration {
+        sleep_after(self.since.elapsed())
+    }
+
     /// Yields or sleeps.
-    pub(crate) fn pause(&mut self) {
+    pub(crate) fn pause(&self) {
         match self.next() {
             Duration::ZERO => thread::yield_now(),
             sleep => thread::sleep(sleep),
         }
     }
+}
+
+/// Returns the next sleep of a wait that has lasted for `waited`.
+fn sleep_after(waited: Duration) -> Duration {
+    if waited < YIELD_TIME {
+        return Duration::ZERO;
+    }
+    (waited / 50).min(LONGEST_SLEEP)
 }
 
 impl std::fmt::Debug for Library {
@@ -284,22 +298,51 @@ impl Cluster {
     }
 
     /// Sends bytes to all ranks. Returns the bytes of all ranks.
+    ///
+    /// A first exchange of blocks of equal length contains the lengths, and all bytes if they are
+    /// few, as those of most messages are. Otherwise a second exchange contains the bytes.
     fn all_gather(&self, operation: &'static str, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let from = Instant::now();
-        let len = bytes.len() as u64;
-        let mut lens = vec![0_u64; self.n_ranks()];
+        let mut own = [0_u8; BLOCK_BYTES];
+        let (head, rest) = own.split_at_mut(size_of::<u64>());
+        head.copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        if let Some(place) = rest.get_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        let mut blocks = vec![0_u8; BLOCK_BYTES * self.n_ranks()];
         mpi::request::scope(|scope| {
             let world = &self.own.0;
-            wait(world.immediate_all_gather_into(scope, &len, &mut lens[..]));
+            wait(world.immediate_all_gather_into(scope, &own[..], &mut blocks[..]));
         });
-        let lens = lens.iter();
-        let lens = lens.map(|&len| usize::try_from(len).unwrap_or(usize::MAX));
-        let ends = lens.scan(0_usize, |end, len| {
+        let blocks = blocks.chunks_exact(BLOCK_BYTES).map(|block| {
+            let (head, rest) = block.split_at(size_of::<u64>());
+            let len = u64::from_le_bytes(head.try_into().expect("the head is a u64"));
+            (usize::try_from(len).unwrap_or(usize::MAX), rest)
+        });
+        let short = blocks
+            .clone()
+            .map(|(len, rest)| rest.get(..len).map(<[u8]>::to_vec));
+        let all = match short.collect::<Option<Vec<_>>>() {
+            Some(all) => all,
+            None => self.all_gather_long(operation, bytes, blocks.map(|(len, _)| len))?,
+        };
+        self.count(1, bytes.len(), from);
+        Ok(all)
+    }
+
+    /// Sends bytes to all ranks, whose numbers of bytes are `lens`.
+    fn all_gather_long(
+        &self,
+        operation: &'static str,
+        bytes: &[u8],
+        lens: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let places = lens.scan(0_usize, |end, len| {
             let start = *end;
             *end = start.saturating_add(len);
             Some(start..*end)
         });
-        let places: Vec<Range<usize>> = ends.collect();
+        let places: Vec<Range<usize>> = places.collect();
         let total = places.last().map_or(0, |last| last.end);
         if total > MAX_MESSAGE_BYTES {
             return Err(Error::TooLarge {
@@ -312,15 +355,11 @@ impl Cluster {
         let counts: Vec<Count> = places.iter().map(|place| to_count(place.len())).collect();
         let starts: Vec<Count> = places.iter().map(|place| to_count(place.start)).collect();
         let mut all = vec![0_u8; total];
-        // Open MPI rejects an empty result.
-        if total > 0 {
-            let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-            mpi::request::scope(|scope| {
-                let world = &self.own.0;
-                wait(world.immediate_all_gather_varcount_into(scope, bytes, &mut parts));
-            });
-        }
-        self.count(1, bytes.len(), from);
+        let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+        mpi::request::scope(|scope| {
+            let world = &self.own.0;
+            wait(world.immediate_all_gather_varcount_into(scope, bytes, &mut parts));
+        });
         Ok(places
             .into_iter()
             .map(|place| all[place].to_vec())
@@ -374,7 +413,7 @@ impl Cluster {
     /// Waits for a message of any rank. Returns the message and its rank.
     pub(crate) fn receive(&self, tag: Tag) -> (usize, Vec<u8>) {
         let from = Instant::now();
-        let mut idle = Idle::default();
+        let idle = Idle::new();
         loop {
             if let Some(received) = self.try_receive(tag) {
                 self.count(0, 0, from);
@@ -404,7 +443,7 @@ impl Cluster {
                 let rank = self.own.0.process_at_rank(to_rank(*rank));
                 requests.add(rank.immediate_send_with_tag(scope, *part, tag));
             }
-            let mut idle = Idle::default();
+            let idle = Idle::new();
             let mut done = vec![];
             while !requests.test_all(&mut done) {
                 idle.pause();
@@ -431,7 +470,7 @@ impl Cluster {
 
 /// Waits for a request without occupying the core.
 fn wait<'a, D: ?Sized, S: Scope<'a>>(mut request: Request<'a, D, S>) {
-    let mut idle = Idle::default();
+    let idle = Idle::new();
     while let Err(incomplete) = request.test() {
         request = incomplete;
         idle.pause();
@@ -493,11 +532,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_yields_at_first_and_then_sleeps_up_to_half_a_millisecond() {
-        let mut idle = Idle::default();
-        let sleeps: Vec<Duration> = (0..1000).map(|_| idle.next()).collect();
-        assert_eq!(sleeps[0], Duration::ZERO);
-        assert!(sleeps.is_sorted());
-        assert_eq!(sleeps.last(), Some(&Duration::from_micros(500)));
+    fn a_wait_yields_at_first_and_then_sleeps_for_a_share_of_its_time() {
+        let micros = Duration::from_micros;
+        assert_eq!(sleep_after(micros(49)), Duration::ZERO);
+        assert_eq!(sleep_after(micros(1000)), micros(20));
+        assert_eq!(sleep_after(Duration::from_secs(60)), LONGEST_SLEEP);
     }
 }

@@ -28,6 +28,7 @@ mod on_cpu;
 pub mod on_gpu;
 mod on_host;
 pub mod peak;
+pub mod process;
 pub mod program;
 pub mod progress;
 pub mod record;

@@ -2,22 +2,21 @@
 //!
 //! Role: starts a rival on a [`BaselineArguments`] and requests times and results. Any failure of a
 //! rival becomes a reason to show; a rival can neither stop nor block a run.
-//! Method: requests and answers are defined in `protocol.py`; the module `process`
+//! Method: requests and answers are defined in `protocol.py`; [`process`](crate::process)
 //! transports them.
 //! Limits: the number of threads that a rival reports is not verified.
 
 mod job;
-mod process;
 mod python;
 
 pub use job::{BaselineArguments, Script};
 pub use python::{PYTHON_VARIABLE, python};
 
 use crate::implementation::{Implementation, Output};
+use crate::process::Process;
 use crate::record::NotRun;
 use anyhow::{Context, Result, bail, ensure};
 use job::Folder;
-use process::Process;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs;

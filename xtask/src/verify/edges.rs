@@ -123,7 +123,7 @@ const RULES: [Rule; 17] = [
     Rule {
         name: "cluster",
         may: Uses::Only(&["tensor-core"]),
-        optional: &["gpu-wgsl", "games", "quant", "tool-io"],
+        optional: &["gpu-wgsl", "games", "quant", "telemetry", "tool-io"],
         never: &["wgpu", "mpi"],
         modules: "error journal queue shards ranks map all_reduce rows",
     },
@@ -132,7 +132,7 @@ const RULES: [Rule; 17] = [
         may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
         optional: &[],
         never: &["games", "distributions", "telemetry"],
-        modules: "memory sources findings implementation energy record machine sign_test measure rivals \
+        modules: "memory sources findings implementation energy record machine sign_test measure process rivals \
             on_cpu on_host on_gpu staged workload curve program comparison peak run columns table report \
             sampling progress campaign",
     },

@@ -116,11 +116,16 @@ impl Dispatch {
                 message: failure.message,
             });
         }
-        if report.is_last
-            && let Some(cost) = self.workers[rank].batches.pop_front()
-        {
-            self.queue.learn(cost, report.elapsed);
-            self.is_slow = report.elapsed > SHORT_BATCH;
+        if report.is_last {
+            self.finish(rank, report.elapsed);
+        }
+    }
+
+    /// Notes that a worker has finished its oldest batch.
+    pub(super) fn finish(&mut self, rank: usize, elapsed: Duration) {
+        if let Some(cost) = self.workers[rank].batches.pop_front() {
+            self.queue.learn(cost, elapsed);
+            self.is_slow = elapsed > SHORT_BATCH;
         }
     }
 

@@ -1,5 +1,7 @@
 //! The program `cluster`, as a user starts it.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::env::current_exe;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -225,6 +227,26 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
         let on_host = results(2, &folder.0, "similarity --random 8x96 --tile 32");
         assert_eq!(on_device["similar_pairs"], on_host["similar_pairs"]);
     }
+}
+
+#[test]
+fn each_host_has_one_trace_and_the_energies_are_added() {
+    let folder = Folder::new("trace");
+    let library = format!("{DLL_PREFIX}fake_nvml{DLL_SUFFIX}");
+    let library = current_exe().unwrap().with_file_name(library);
+    assert!(library.exists(), "no {}", library.display());
+    let library = library.display();
+    let args = format!("tasks --tasks 300 --steps 300000 --trace traces --nvml {library}");
+    let results = results(3, &folder.0, &args);
+    let host = results["hosts"].as_u64().unwrap();
+    assert_eq!((host, names(&folder.0.join("traces")).len()), (1, 1));
+    let number = |name: &str| results[name].as_f64().unwrap();
+    let (low, high) = (number("energy_low_j"), number("energy_high_j"));
+    // Simulated GPUs draw tens of watts each while they are idle.
+    assert!(low > 0.1 * number("elapsed_s"), "{low} J");
+    assert!(low <= number("energy_j") && number("energy_j") <= high);
+    let text = failure(2, &folder.0, "tasks --trace traces --nvml nothing.so");
+    assert!(text.contains("nothing.so"), "{text}");
 }
 
 #[test]

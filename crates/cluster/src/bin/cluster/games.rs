@@ -160,7 +160,8 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with_table(columns, rows.collect())
         .with("tasks", n_tasks)
         .with("games_per_s", n_games / mapped.elapsed.as_secs_f64())
-        .with_times(&mapped))
+        .with_times(&mapped)
+        .with_predictions(common, |machine| mapped.predict(&job, machine)))
 }
 
 /// Solves the games of a task.

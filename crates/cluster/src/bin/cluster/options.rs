@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use cluster::{Cluster, Job, Progress};
+use cluster::{Cluster, Job, Machine, Progress};
 use lexopt::prelude::*;
+
+use super::trace::TraceOptions;
 
 /// The kinds of command lines.
 pub(super) enum Usage {
@@ -40,6 +42,9 @@ impl Usage {
     }
 }
 
+/// The latency in microseconds and the bandwidth in GB/s of a fast network.
+const NETWORK: [f64; 2] = [2.0, 12.0];
+
 /// The options of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Common {
@@ -47,6 +52,12 @@ pub(super) struct Common {
     pub(super) n_threads: Option<usize>,
     pub(super) is_json: bool,
     pub(super) is_quiet: bool,
+    pub(super) repeats: bool,
+    pub(super) trace: TraceOptions,
+    /// The numbers of ranks and of cores for which times are predicted.
+    predicted: Vec<[usize; 2]>,
+    /// The latency in microseconds and the bandwidth in GB/s of predictions.
+    network: Option<[f64; 2]>,
 }
 
 impl Common {
@@ -64,6 +75,11 @@ impl Common {
             "threads" => self.n_threads = Some(parser.value()?.parse_with(positive)?),
             "json" => self.is_json = true,
             "quiet" => self.is_quiet = true,
+            "repeat" => self.repeats = true,
+            "trace" => self.trace.folder = Some(parser.value()?.into()),
+            "nvml" => self.trace.nvml = Some(parser.value()?.into()),
+            "predict" => self.predicted = parser.value()?.parse_with(machines)?,
+            "network" => self.network = Some(parser.value()?.parse_with(network)?),
             other => return Err(Long(other).unexpected()),
         }
         Ok(())
@@ -91,6 +107,19 @@ impl Common {
             );
         }
         Ok(())
+    }
+
+    /// Returns the machines for which times are predicted.
+    pub(super) fn machines(&self) -> impl Iterator<Item = Machine> {
+        let [latency, bandwidth] = self.network.unwrap_or(NETWORK);
+        self.predicted
+            .iter()
+            .map(move |&[n_ranks, n_cores]| Machine {
+                n_ranks,
+                n_cores,
+                latency: Duration::from_secs_f64(latency * 1e-6),
+                bandwidth: bandwidth * 1e9,
+            })
     }
 
     /// Returns a job with the journal of the command line, which reports its progress.
@@ -138,6 +167,25 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("expected a whole number of at least 1".to_owned()),
     }
+}
+
+/// Parses numbers of ranks, each perhaps with a number of cores.
+fn machines(text: &str) -> Result<Vec<[usize; 2]>, String> {
+    let machine = |text: &str| match text.split_once('/') {
+        Some((ranks, cores)) => Ok([positive(ranks)?, positive(cores)?]),
+        None => positive(text).map(|n_ranks| [n_ranks; 2]),
+    };
+    text.split(',').map(machine).collect()
+}
+
+/// Parses the latency and the bandwidth of a network.
+fn network(text: &str) -> Result<[f64; 2], String> {
+    let number = |text: &str| text.parse().ok().filter(|&number: &f64| number > 0.0);
+    let pair = text.split_once(',').and_then(|(latency, bandwidth)| {
+        let (latency, bandwidth) = (number(latency)?, number(bandwidth)?);
+        (latency < 1e9 && bandwidth < 1e9).then_some([latency, bandwidth])
+    });
+    pair.ok_or_else(|| "expected microseconds and GB/s, such as 2,12".to_owned())
 }
 
 /// Parses two positive numbers with an `x` between them.

@@ -132,7 +132,8 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with("pairs", pairs)
         .with("similar_pairs", similar)
         .with("pairs_per_s", pairs as f64 / mapped.elapsed.as_secs_f64())
-        .with_times(&mapped))
+        .with_times(&mapped)
+        .with_predictions(common, |machine| mapped.predict(&job, machine)))
 }
 
 /// Returns the matrix and the executor of this rank.

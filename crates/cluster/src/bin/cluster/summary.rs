@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster, Mapped};
+use cluster::{Cluster, Machine, Mapped};
 use serde_json::{Map, Value, json};
+
+use super::options::Common;
+use super::trace::TotalEnergy;
 
 /// The results of a command.
 #[derive(Debug)]
 pub(super) struct Summary {
     /// Set if no task failed.
     is_good: bool,
-    /// Names, values, and units.
-    numbers: Vec<(&'static str, Value, &'static str)>,
+    /// Names and values.
+    numbers: Vec<(&'static str, Value)>,
     /// A table: the names of its columns, and its rows.
     table: Option<(Vec<&'static str>, Vec<Vec<Value>>)>,
 }
@@ -27,7 +30,7 @@ impl Summary {
 
     /// Adds a number. The name ends with the unit, if there is one, as in `elapsed_s`.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.numbers.push((name, value.into(), ""));
+        self.numbers.push((name, value.into()));
         self
     }
 
@@ -41,6 +44,38 @@ impl Summary {
             .with("elapsed_s", elapsed)
             .with("share_working", busy)
             .with("share_coordinator_idle", idle)
+    }
+
+    /// Adds the predicted times for the machines of the command line.
+    pub(super) fn with_predictions(
+        self,
+        common: &Common,
+        predict: impl Fn(&Machine) -> Duration,
+    ) -> Self {
+        let machines = common.machines();
+        let times = machines.map(|machine| {
+            json!({
+                "ranks": machine.n_ranks,
+                "cores": machine.n_cores,
+                "elapsed_s": predict(&machine).as_secs_f64(),
+            })
+        });
+        let times: Vec<Value> = times.collect();
+        match times.is_empty() {
+            true => self,
+            false => self.with("predictions", times),
+        }
+    }
+
+    /// Adds the energy of all hosts, if it is known.
+    pub(super) fn with_energy(self, energy: Option<TotalEnergy>) -> Self {
+        match energy {
+            None => self,
+            Some(energy) => self
+                .with("energy_j", energy.joules)
+                .with("energy_low_j", energy.interval[0])
+                .with("energy_high_j", energy.interval[1]),
+        }
     }
 
     pub(super) fn with_table(self, columns: Vec<&'static str>, rows: Vec<Vec<Value>>) -> Self {
@@ -68,7 +103,7 @@ impl Summary {
             .iter()
             .map(|member| &member.host)
             .collect();
-        for (name, value, _) in &self.numbers {
+        for (name, value) in &self.numbers {
             numbers.insert((*name).to_owned(), value.clone());
         }
         numbers.insert("ranks".to_owned(), json!(cluster.n_ranks()));
@@ -113,7 +148,7 @@ impl Summary {
             text.push('\n');
         }
         for (name, value) in self.numbers(cluster) {
-            text += &format!("{name:<24}{}\n", shown(&value));
+            text += &format!("{name:<28}{}\n", shown(&value));
         }
         text
     }

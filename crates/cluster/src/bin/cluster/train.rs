@@ -4,21 +4,21 @@
 //! gradients are added in an order that depends on the number of shards alone, and each rank does
 //! the same update. So the losses do not depend on the number of ranks, bit for bit.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use cluster::Cluster;
+use cluster::{Cluster, Machine};
 use lexopt::prelude::*;
 use quant::InputImage;
 use quant::layers::{ActivationLevels, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Shards, Training};
 use serde_json::json;
-use tensor_core::Host;
 use tensor_core::rng::Philox;
+use tensor_core::{Host, Tensor};
 
 use super::options::{Common, next_option, positive};
 use super::summary::Summary;
@@ -118,12 +118,19 @@ fn list(text: &str) -> Result<Vec<usize>, String> {
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
     let images = cluster.agree(OPERATION, images(options))?;
     let host = Host::new();
-    let reduced = RefCell::new(Duration::ZERO);
-    let sum = |own: &[Vec<tensor_core::Tensor>]| {
+    // The time of all sums, and the bytes of a sum.
+    let (reduced, n_bytes) = (Cell::new(Duration::ZERO), Cell::new(0));
+    let sum = |own: &[Vec<Tensor>]| {
         let from = Instant::now();
         let sums = cluster.all_reduce(options.n_shards, own);
-        *reduced.borrow_mut() += from.elapsed();
-        sums.map_err(|error| error.to_string())
+        let sums = sums.map_err(|error| error.to_string())?;
+        reduced.set(reduced.get() + from.elapsed());
+        let elements = sums
+            .iter()
+            .map(|sum| Ok(sum.shape()?.iter().product::<usize>()));
+        let elements = elements.sum::<tensor_core::Result<usize>>();
+        n_bytes.set(size_of::<f32>() * elements.map_err(|error| error.to_string())?);
+        Ok(sums)
     };
     let own = cluster.shards(options.n_shards);
     let training = || -> Result<Training<'_>> {
@@ -151,7 +158,7 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
     );
     let mut epochs = vec![];
     let (mut last, mut saves) = (f32::NAN, Ok(()));
-    let from = Instant::now();
+    let (from, before) = (Instant::now(), cluster.traffic());
     training.run(|training, progress| {
         last = progress.losses.last().copied().unwrap_or(last);
         if !progress.is_end_of_epoch {
@@ -178,14 +185,21 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
     })?;
     saves?;
     let elapsed = from.elapsed().as_secs_f64();
+    let messages = cluster.traffic().elapsed - before.elapsed;
     let n_steps = training.step() - first;
     let accuracy = match cluster.rank() {
         0 => accuracy(&mut training, &images, &host),
         _ => Ok(f64::NAN),
     };
     let accuracy = cluster.agree(OPERATION, accuracy)?;
-    let reduced = reduced.borrow().as_secs_f64();
+    let reduced = reduced.get().as_secs_f64();
     let step = elapsed / n_steps.max(1) as f64;
+    // On one rank, sums are computations.
+    let computed = match cluster.n_ranks() {
+        1 => elapsed,
+        _ => elapsed - reduced,
+    };
+    let of_shard = computed / n_steps.max(1) as f64 / own.len().max(1) as f64;
     Ok(Summary::new()
         .with_table(vec!["epoch", "loss", "bits"], epochs)
         .with("steps", n_steps)
@@ -194,7 +208,23 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with("accuracy_on_training_images", accuracy)
         .with("elapsed_s", elapsed)
         .with("step_s", step)
-        .with("share_communication", reduced / elapsed))
+        .with_predictions(common, |machine| {
+            predicted(options.n_shards, of_shard, n_bytes.get() as f64, machine)
+        })
+        .with("bytes_per_sum", n_bytes.get())
+        .with("share_all_reduce", reduced / elapsed)
+        .with("share_communication", messages.as_secs_f64() / elapsed))
+}
+
+/// Predicts the time of a step: that of the shards of the rank with the most shards, and that of
+/// the exchange of all gradients, in two messages to each other rank.
+fn predicted(n_shards: usize, of_shard: f64, n_bytes: f64, machine: &Machine) -> Duration {
+    let n_ranks = machine.n_ranks as f64;
+    let crowding = (n_ranks / machine.n_cores.max(1) as f64).max(1.0);
+    let computing = n_shards.div_ceil(machine.n_ranks) as f64 * of_shard * crowding;
+    let latency = 2.0 * (n_ranks - 1.0) * machine.latency.as_secs_f64();
+    let transfer = 2.0 * n_bytes * (n_ranks - 1.0) / n_ranks / machine.bandwidth;
+    Duration::from_secs_f64(computing + latency + transfer)
 }
 
 /// Returns the share of the images whose class the network finds.

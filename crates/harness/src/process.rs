@@ -19,7 +19,7 @@ const KEPT_LINES: usize = 20;
 
 /// A child process with requests and answers in lines; it is ended when dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     child: Child,
     requests: Option<ChildStdin>,
     answers: Receiver<std::io::Result<String>>,
@@ -27,7 +27,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(command: &mut Command) -> Result<Self> {
+    /// Starts a command whose standard input and output are lines of JSON.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn spawn(command: &mut Command) -> Result<Self> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -57,7 +61,12 @@ impl Process {
         })
     }
 
-    pub(super) fn request(&mut self, request: &Value, patience: Duration) -> Result<Value> {
+    /// Sends a request and waits for the answer, at most for `patience`.
+    ///
+    /// # Errors
+    /// The process has ended, with its last line of standard error; it did not answer in time, or
+    /// not with JSON, and was killed.
+    pub fn request(&mut self, request: &Value, patience: Duration) -> Result<Value> {
         let pipe = self.requests.as_mut().context("the process has ended")?;
         let sent = writeln!(pipe, "{request}").and_then(|()| pipe.flush());
         match sent {
@@ -66,7 +75,11 @@ impl Process {
         }
     }
 
-    pub(super) fn answer(&mut self, patience: Duration) -> Result<Value> {
+    /// Waits for an answer, at most for `patience`: for the first one, which needs no request.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    pub fn answer(&mut self, patience: Duration) -> Result<Value> {
         let line = match self.answers.recv_timeout(patience) {
             Ok(Ok(line)) => line,
             Ok(Err(error)) => {

@@ -1,0 +1,118 @@
+//! Power and energy of all hosts while a command runs.
+//!
+//! Method: the first rank of each host samples the sensors of the host into a trace of its own, so
+//! no device is sampled twice. At the end rank 0 adds the energies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use cluster::Cluster;
+use serde::{Deserialize, Serialize};
+use telemetry::format::{Dialect, Writer};
+use telemetry::nvml::Nvml;
+use telemetry::rapl::Rapl;
+use telemetry::{POST_ROLL, Running, Sampler, SpanReport};
+
+/// The operation in messages of errors.
+const OPERATION: &str = "trace";
+
+/// The options of traces.
+#[derive(Debug, Default)]
+pub(super) struct TraceOptions {
+    /// The folder of the traces; no sampling without one.
+    pub(super) folder: Option<PathBuf>,
+    /// Another NVML library than that of the system.
+    pub(super) nvml: Option<PathBuf>,
+}
+
+/// The sampling of this rank's host, if this rank is the first one of the host.
+#[derive(Debug)]
+pub(super) struct Tracing(Option<Running>);
+
+/// The energy of all hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct TotalEnergy {
+    pub(super) joules: f64,
+    /// The sum of the lower, and of the upper ends of the error intervals.
+    pub(super) interval: [f64; 2],
+}
+
+impl Tracing {
+    /// Starts to sample on all hosts.
+    pub(super) fn start(options: &TraceOptions, cluster: &Cluster) -> Result<Self> {
+        let member = cluster.member();
+        let started = match &options.folder {
+            Some(folder) if member.local_rank == 0 => {
+                sampler(options, folder, &member.host).map(Some)
+            }
+            _ => Ok(None),
+        };
+        Ok(Self(cluster.agree(OPERATION, started)?))
+    }
+
+    /// Ends the traces. Returns the energy of all hosts on all ranks; `None` without traces, or if
+    /// the sensors of a host report no energy.
+    pub(super) fn end(self, cluster: &Cluster) -> Result<Option<TotalEnergy>> {
+        let own = match self.0 {
+            // The outer `None` is a rank that does not sample.
+            None => Ok(None),
+            Some(running) => energy(running).map(Some),
+        };
+        let own = cluster.agree(OPERATION, own)?;
+        let all = cluster.exchange(OPERATION, &own)?;
+        let of_hosts: Vec<_> = all.into_iter().flatten().collect();
+        if of_hosts.is_empty() {
+            return Ok(None);
+        }
+        let mut total = TotalEnergy::default();
+        for of_host in of_hosts {
+            let Some(energy) = of_host else {
+                return Ok(None);
+            };
+            total.joules += energy.joules;
+            total.interval[0] += energy.interval[0];
+            total.interval[1] += energy.interval[1];
+        }
+        Ok(Some(total))
+    }
+}
+
+/// Starts to sample the sensors of this host: those of NVIDIA GPUs or else of the CPUs.
+fn sampler(options: &TraceOptions, folder: &Path, host: &str) -> Result<Running> {
+    let nvml = options
+        .nvml
+        .as_deref()
+        .map_or_else(Nvml::open, Nvml::open_at);
+    let sampler = match nvml {
+        Ok(nvml) => Sampler::new(nvml),
+        // A library that was named has no replacement.
+        Err(error) if options.nvml.is_some() => return Err(error.into()),
+        Err(no_gpu) => match Rapl::open() {
+            Ok(rapl) => Sampler::new(rapl),
+            Err(no_cpu) => bail!("host {host} has nothing to sample: {no_gpu}; {no_cpu}"),
+        },
+    };
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let file = Writer::create(Dialect::Csv, &folder.join(format!("{host}.csv")))?;
+    Ok(sampler.with_sink(file).start()?)
+}
+
+/// Ends a trace. Returns its energy, if the sensors report it.
+fn energy(running: Running) -> Result<Option<TotalEnergy>> {
+    let end = running.now();
+    // The sensors' next updates describe the end of the work.
+    std::thread::sleep(POST_ROLL);
+    let report: SpanReport = running.report("job", std::time::Duration::ZERO..end);
+    let failures = running.stop().failures;
+    if let Some(failure) = failures.first() {
+        bail!("sampling failed: {failure}");
+    }
+    Ok(report
+        .joules()
+        .zip(report.interval())
+        .map(|(joules, interval)| TotalEnergy {
+            joules,
+            interval: [interval.low_j, interval.high_j],
+        }))
+}
