@@ -74,8 +74,8 @@ pub struct Mapped<R> {
     pub coordinator_idle: Duration,
     /// The times in which the workers of all ranks ran tasks.
     pub working: Vec<Duration>,
-    /// The number of messages with results, and their bytes; 0 on ranks other than 0.
-    pub reports: [u64; 2],
+    /// The bytes of all messages with results; 0 on ranks other than 0.
+    pub report_bytes: u64,
 }
 
 /// The counters of the coordinator.
@@ -83,7 +83,7 @@ pub struct Mapped<R> {
 struct Coordinated {
     n_resumed: usize,
     idle: Duration,
-    reports: [u64; 2],
+    report_bytes: u64,
 }
 
 impl<'a> Job<'a> {
@@ -218,7 +218,7 @@ impl Cluster {
             n_resumed: coordinated.n_resumed,
             elapsed,
             coordinator_idle: coordinated.idle,
-            reports: coordinated.reports,
+            report_bytes: coordinated.report_bytes,
             working: self.exchange("map", &working)?,
         })
     }
@@ -250,8 +250,7 @@ impl Cluster {
                     continue;
                 };
                 idle = Idle::new();
-                coordinated.reports[0] += 1;
-                coordinated.reports[1] += bytes.len() as u64;
+                coordinated.report_bytes += bytes.len() as u64;
                 dispatch.take_report(rank, &bytes, |records| match journal {
                     Some(journal) => journal.append_records(records),
                     None => Ok(()),

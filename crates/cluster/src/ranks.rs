@@ -92,6 +92,19 @@ pub struct Traffic {
     pub elapsed: Duration,
 }
 
+impl std::ops::Sub for Traffic {
+    type Output = Self;
+
+    /// Returns the messages after an earlier count.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            bytes_sent: self.bytes_sent - earlier.bytes_sent,
+            messages_sent: self.messages_sent - earlier.messages_sent,
+            elapsed: self.elapsed.saturating_sub(earlier.elapsed),
+        }
+    }
+}
+
 /// A wait that leaves the core to others: it yields at first, and then sleeps for a fiftieth of the
 /// time that it has lasted so far. So it is longer than necessary by a fiftieth, and by
 /// [`LONGEST_SLEEP`] at most.
@@ -221,6 +234,11 @@ impl Cluster {
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.traffic.get()
+    }
+
+    /// Replaces the count of messages.
+    pub(crate) fn set_traffic(&self, traffic: Traffic) {
+        self.traffic.set(traffic);
     }
 
     /// Ends the processes of all ranks at once, with an exit code. For errors that only one rank

@@ -147,6 +147,12 @@ pub trait Implementation {
     /// # Errors
     /// The result cannot be read.
     fn result(&mut self) -> Result<Output>;
+
+    /// Returns named numbers about the last run besides its time, such as `bytes_sent`, for the
+    /// findings of the row.
+    fn numbers(&self) -> Vec<(&'static str, f64)> {
+        vec![]
+    }
 }
 
 /// The leading rows of the work; a slow variant computes only some of the rows.

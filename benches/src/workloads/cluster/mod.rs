@@ -1,14 +1,14 @@
 //! Jobs on several ranks of an MPI job: the program `cluster`.
 //!
 //! Role: the workloads `cluster-tasks`, `cluster-similarity`, `cluster-games` and `cluster-train`.
-//! Variants: `ranks-1`, `ranks-2` and `ranks-4`, with one thread each, on the same work (strong
-//! scaling); with games also `weak-2` and `weak-4`, with as many games per rank as `ranks-1`.
+//! Variants: `ranks-1`, `ranks-2` and `ranks-4`, with one thread each. They do the same work (strong
+//! scaling), but in the size of `cluster-games` that ends with `per-rank`, each rank has as much
+//! work as the single one of `ranks-1` (weak scaling).
 //! Method: `mpirun` starts the program, which runs its command again for each request, so that
 //! the start of processes is not measured. The times are those that the program states: from the
-//! start of the first task to the result. Besides the result, a row has the share of the time in
-//! which workers ran tasks, that in which the coordinator was idle, the bytes sent by rank 0, and
-//! predicted times.
-//! Shapes: a result is the numbers that are checked, then the `STATISTICS`.
+//! start of the first task to the result. The findings of a row are the share of the time in which
+//! workers ran tasks, that in which the coordinator was idle, the bytes sent by rank 0, and
+//! predicted times: the row `ranks-1` predicts those of the others.
 //! Accuracy: integers must be equal to those of the oracle. The games' results must have the bits
 //! of a single process. Losses are compared with those of a training with undivided batches, within
 //! `LOSS_TOLERANCE`; the tests of `cluster` prove that the bits do not depend on the ranks.
@@ -27,7 +27,6 @@ use anyhow::{Context as _, Result, ensure};
 use games::ndarray::Array3;
 use games::{Batch, SolverConfig};
 use gpu_wgsl::Gpu;
-use harness::findings::Findings;
 use harness::process::Process;
 use harness::record::NotRun;
 use harness::workload::{
@@ -41,21 +40,15 @@ mod training;
 
 /// Numbers of ranks.
 const RANKS: [usize; 3] = [1, 2, 4];
-/// Names of the variants with these ranks, on the same work.
-const STRONG: [&str; 3] = ["ranks-1", "ranks-2", "ranks-4"];
-/// Names of the variants with more work on more ranks.
-const WEAK: [&str; 3] = ["", "weak-2", "weak-4"];
+/// Names of the variants with these ranks.
+const NAMES: [&str; 3] = ["ranks-1", "ranks-2", "ranks-4"];
 /// The machines for which times are predicted: this one with two and four ranks on two cores, and
 /// 1024 ranks with a core each.
 const PREDICTED: &str = "2/2,4/2,1024";
-/// Names of the numbers at the end of a result.
-const STATISTICS: [&str; 7] = [
-    "share_working",
-    "share_coordinator_idle",
-    "share_communication",
-    "bytes_sent_by_rank_0",
-    "predicted_s_2_ranks_2_cores",
-    "predicted_s_4_ranks_2_cores",
+/// Names of the predicted times.
+const PREDICTIONS: [&str; 3] = [
+    "predicted_s_2_ranks_on_2_cores",
+    "predicted_s_4_ranks_on_2_cores",
     "predicted_s_1024_ranks",
 ];
 /// Longest wait for a run.
@@ -64,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOSS_TOLERANCE: usize = 8400;
 
 /// Steps of a task of about 10 ms.
-const LONG_TASK: u64 = 4_000_000;
+const LONG_TASK: u64 = 9_000_000;
 /// Rows, columns and tiles of the similarity.
 const SIMILARITY: [usize; 3] = [256, 8192, 512];
 /// Games, actions, iterations and games per task.
@@ -90,6 +83,18 @@ pub fn tasks() -> impl Iterator<Item = Task> {
             "S0",
             format!("{n_actions}x{n_actions}x{n_games}-{n_iterations}"),
             started(Job::games),
+        ),
+        Task::new(
+            "cluster-games",
+            "S0",
+            format!("{n_actions}x{n_actions}x{n_games}-{n_iterations}-per-rank"),
+            started(|| {
+                let job = Job::games()?;
+                Ok(Job {
+                    is_weak: true,
+                    ..job
+                })
+            }),
         ),
         Task::new(
             "cluster-train",
@@ -119,7 +124,7 @@ pub struct Job {
     expected: Vec<f64>,
     tolerance: Tolerance,
     extent: Extent,
-    /// Whether there are variants with more work on more ranks, whose result is the same.
+    /// Whether the work grows with the number of ranks; the numbers that are checked do not.
     is_weak: bool,
 }
 
@@ -183,7 +188,7 @@ impl Job {
             expected: vec![n_games as f64, largest],
             tolerance: Tolerance::exact(),
             extent: Extent::new(Work::Games(n_games as f64), bytes as f64),
-            is_weak: true,
+            is_weak: false,
         })
     }
 
@@ -196,10 +201,17 @@ impl Job {
         Variant::new(name, extent, move || {
             let mut command = mpirun(n_ranks)?;
             let arguments = (self.arguments)(n_times);
-            command
-                .args(arguments.split_whitespace())
-                .args(["--threads", "1", "--quiet", "--json", "--repeat"])
-                .args(["--predict", PREDICTED]);
+            command.args(arguments.split_whitespace()).args([
+                "--threads",
+                "1",
+                "--quiet",
+                "--json",
+                "--repeat",
+            ]);
+            if n_ranks == 1 {
+                // The ranks of a prediction's run need a core each.
+                command.args(["--predict", PREDICTED]);
+            }
             Ok(OnRanks {
                 process: Process::spawn(&mut command)?,
                 result: self.result,
@@ -211,31 +223,20 @@ impl Job {
 
 impl Problem for Job {
     fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
-        let strong = STRONG.into_iter().zip(RANKS);
-        let strong = strong.map(|(name, n_ranks)| self.variant(name, n_ranks, 1));
-        let weak = WEAK.into_iter().zip(RANKS).skip(1);
-        let weak = weak.filter(|_| self.is_weak);
-        let weak = weak.map(|(name, n_ranks)| self.variant(name, n_ranks, n_ranks));
+        let variants = NAMES.into_iter().zip(RANKS);
+        let variants = variants.map(|(name, n_ranks)| {
+            let n_times = if self.is_weak { n_ranks } else { 1 };
+            self.variant(name, n_ranks, n_times)
+        });
         Workload::new(self.extent, |result, _| {
-            let result = f64::from_output(result)?;
-            let n_checked = result.len().saturating_sub(STATISTICS.len());
-            compare(&result[..n_checked], &self.expected[..], &self.tolerance)?;
+            compare(
+                f64::from_output(result)?,
+                &self.expected[..],
+                &self.tolerance,
+            )?;
             Ok(())
         })
-        .with_variants(strong)
-        .with_variants(weak)
-        .with_findings(|result| {
-            let result = f64::from_output(result)?;
-            let first = result.len().saturating_sub(STATISTICS.len());
-            let named = STATISTICS.into_iter().zip(&result[first..]);
-            let known = named.filter(|(_, number)| number.is_finite());
-            Ok(Findings {
-                numbers: known
-                    .map(|(name, &number)| (name.to_owned(), number))
-                    .collect(),
-                ..Findings::default()
-            })
-        })
+        .with_variants(variants)
     }
 }
 
@@ -265,21 +266,34 @@ impl Implementation for OnRanks {
 
     fn result(&mut self) -> Result<Output> {
         let last = self.last.as_ref().context("cluster: no run")?;
-        let mut result = (self.result)(last).context("cluster: the results are incomplete")?;
+        let result = (self.result)(last).context("cluster: the results are incomplete")?;
+        Ok(f64::wrap(result))
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, f64)> {
+        let Some(last) = &self.last else {
+            return vec![];
+        };
         let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let elapsed = number(&last["elapsed_s"]);
         let communication = match &last["share_communication"] {
-            Value::Null => number(&last["messages_s"]) / elapsed,
+            Value::Null => number(&last["messages_s"]) / number(&last["elapsed_s"]),
             share => number(share),
         };
-        result.extend([
-            number(&last["share_working"]),
-            number(&last["share_coordinator_idle"]),
-            communication,
-            number(&last["bytes_sent"]),
-        ]);
-        result.extend([0, 1, 2].map(|n| number(&last["predictions"][n]["elapsed_s"])));
-        Ok(f64::wrap(result))
+        let mut numbers = vec![
+            ("share_working", number(&last["share_working"])),
+            (
+                "share_coordinator_idle",
+                number(&last["share_coordinator_idle"]),
+            ),
+            ("share_messages_of_rank_0", communication),
+            ("bytes_sent_by_rank_0", number(&last["bytes_sent"])),
+        ];
+        let predictions = PREDICTIONS.into_iter().enumerate();
+        numbers.extend(
+            predictions
+                .map(|(place, name)| (name, number(&last["predictions"][place]["elapsed_s"]))),
+        );
+        numbers
     }
 }
 
@@ -390,14 +404,16 @@ mod tests {
     }
 
     #[test]
-    fn wrong_results_are_rejected_and_statistics_do_not_count() {
+    fn wrong_results_are_rejected() {
         let job = Job::tasks(3, 1);
         let workload = job.workload(&[]);
         let whole = harness::workload::Portion::whole(1);
-        let with = |first: f64| f64::wrap([vec![first], vec![0.5; STATISTICS.len()]].concat());
         let right = job.expected[0];
-        workload.judge(None, &with(right), whole).unwrap();
-        assert!(workload.judge(None, &with(right + 1.0), whole).is_err());
-        assert!(workload.judge(None, &f64::wrap(vec![]), whole).is_err());
+        workload
+            .judge(None, &f64::wrap(vec![right]), whole)
+            .unwrap();
+        for wrong in [vec![], vec![right + 1.0], vec![right; 2]] {
+            assert!(workload.judge(None, &f64::wrap(wrong), whole).is_err());
+        }
     }
 }

@@ -3,10 +3,10 @@
 //! Role: [`Mapped::predict`], from the measured times of a run.
 //! Method: a simulation. The decisions are those of the coordinator itself (`dispatch`); workers
 //! and messages are replaced by times. A task takes a time in proportion to its cost, such that all
-//! tasks together take as long as they did. The coordinator handles one report at a time, in the
-//! time that it took on average. A message takes the latency and, by its size, the bandwidth of the
-//! network.
-//! Limits: the times of equal tasks are equal; the coordinator's time per report is that of this
+//! tasks together take as long as they did. The coordinator handles one report at a time; a
+//! report takes it the latency of a message, and for each result the time that it took on average.
+//! A message takes the latency and, by its size, the bandwidth of the network.
+//! Limits: the times of equal tasks are equal; the coordinator's time per result is that of this
 //! machine; memory and caches that cores share are not considered.
 
 use std::cmp::Reverse;
@@ -63,10 +63,10 @@ impl<R> Mapped<R> {
         // More ranks than cores share the cores.
         let crowding = (machine.n_ranks as f64 / machine.n_cores.max(1) as f64).max(1.0);
         let of_cost = working.as_secs_f64() / total * crowding;
-        let [n_reports, bytes] = self.reports.map(|count| count.max(1) as f64);
         let busy = self.elapsed.saturating_sub(self.coordinator_idle);
-        let service = busy.as_secs_f64() / n_reports;
-        let transfer = bytes / n_tasks.max(1) as f64 / machine.bandwidth;
+        let n = n_tasks.max(1) as f64;
+        let transfer = self.report_bytes as f64 / n / machine.bandwidth;
+        let of_result = busy.as_secs_f64() / n + transfer;
         let latency = machine.latency.as_secs_f64();
         let cost = |task: u64| (job.cost)(to_index(task));
 
@@ -94,8 +94,8 @@ impl<R> Mapped<R> {
             let Some(Reverse(arrival)) = arrivals.pop() else {
                 return Duration::from_secs_f64(now);
             };
-            let transfer = transfer * arrival.n_tasks as f64;
-            now = now.max(arrival.time as f64 / 1e9) + service + transfer;
+            let service = latency + of_result * arrival.n_tasks as f64;
+            now = now.max(arrival.time as f64 / 1e9) + service;
             dispatch.finish(arrival.rank, Duration::from_nanos(arrival.elapsed));
         }
     }
@@ -122,7 +122,7 @@ mod tests {
             elapsed: working + Duration::from_micros(5 * n),
             coordinator_idle: working,
             working: vec![working],
-            reports: [n, 40 * n],
+            report_bytes: 40 * n,
             ..Mapped::default()
         }
     }
@@ -159,18 +159,17 @@ mod tests {
 
     #[test]
     fn the_coordinator_limits_short_tasks() {
-        // 5 µs for a report of a task of 10 µs: two ranks are enough, if tasks travel one by one.
-        // Batches relieve the coordinator.
+        // The coordinator needs 5 µs for each result, so half a second for all of them.
         let job = Job::new("", 100_000);
         let run = run(100_000, Duration::from_micros(10));
         let time = run.predict(&job, &machine(1024, 1024)).as_secs_f64();
-        assert!(time > 5e-3 && time < 0.5, "{time}");
+        assert!(time > 0.5 && time < 0.55, "{time}");
         let slow = Machine {
             bandwidth: 1e6,
             ..machine(1024, 1024)
         };
-        // 4 MB of results at 1 MB/s.
+        // In addition 4 MB of results at 1 MB/s.
         let time = run.predict(&job, &slow).as_secs_f64();
-        assert!(time > 4.0 && time < 5.0, "{time}");
+        assert!(time > 4.5 && time < 4.6, "{time}");
     }
 }

@@ -104,6 +104,7 @@ impl<'a> ReadyEntry<'a> {
         let result = contestant.result()?;
         let read_back_s = clock.elapsed().as_secs_f64();
         self.judge(&result, workload)?;
+        self.add_numbers(contestant.numbers());
         if workload.runs_once {
             self.rounds.push(first);
             self.contestant = Some(contestant);
@@ -200,10 +201,19 @@ impl<'a> ReadyEntry<'a> {
             return;
         };
         let result = contestant.result();
+        let numbers = contestant.numbers();
         let checked = result.and_then(|result| self.judge(&result, workload));
+        self.add_numbers(numbers);
         if let Err(error) = checked.context("after the last round") {
             self.fail(&error);
         }
+    }
+
+    /// Adds the numbers that a contestant itself reports to the findings.
+    fn add_numbers(&mut self, numbers: Vec<(&'static str, f64)>) {
+        let finite = numbers.into_iter().filter(|(_, number)| number.is_finite());
+        let named = finite.map(|(name, number)| (name.to_owned(), number));
+        self.findings.numbers.extend(named);
     }
 
     /// Marks the contestant as failed and discards all its measurements.

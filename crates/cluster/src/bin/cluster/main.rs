@@ -151,7 +151,9 @@ fn on_ranks(cluster: &Cluster, common: &Common, run: &Run) -> Result<bool> {
     let mut is_good = true;
     loop {
         let tracing = Tracing::start(&common.trace, cluster)?;
+        let before = cluster.traffic();
         let summary = run(cluster, common)?;
+        let summary = summary.with_traffic(cluster.traffic() - before);
         let summary = summary.with_energy(tracing.end(cluster)?);
         is_good &= summary.is_good();
         let printed = match (cluster.rank(), common.is_json) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster, Machine, Mapped};
+use cluster::{Cluster, Machine, Mapped, Traffic};
 use serde_json::{Map, Value, json};
 
 use super::options::Common;
@@ -67,6 +67,13 @@ impl Summary {
         }
     }
 
+    /// Adds the messages of rank 0.
+    pub(super) fn with_traffic(self, traffic: Traffic) -> Self {
+        self.with("bytes_sent", traffic.bytes_sent)
+            .with("messages_sent", traffic.messages_sent)
+            .with("messages_s", traffic.elapsed.as_secs_f64())
+    }
+
     /// Adds the energy of all hosts, if it is known.
     pub(super) fn with_energy(self, energy: Option<TotalEnergy>) -> Self {
         match energy {
@@ -94,10 +101,9 @@ impl Summary {
         self.is_good
     }
 
-    /// Returns the numbers of the job itself, and the message traffic of this rank.
+    /// Returns all numbers by their names.
     fn numbers(&self, cluster: &Cluster) -> Map<String, Value> {
         let mut numbers = Map::new();
-        let traffic = cluster.traffic();
         let hosts: std::collections::BTreeSet<&String> = cluster
             .members()
             .iter()
@@ -108,10 +114,6 @@ impl Summary {
         }
         numbers.insert("ranks".to_owned(), json!(cluster.n_ranks()));
         numbers.insert("hosts".to_owned(), json!(hosts.len()));
-        numbers.insert("bytes_sent".to_owned(), json!(traffic.bytes_sent));
-        numbers.insert("messages_sent".to_owned(), json!(traffic.messages_sent));
-        let elapsed = traffic.elapsed.as_secs_f64();
-        numbers.insert("messages_s".to_owned(), json!(elapsed));
         numbers
     }
 

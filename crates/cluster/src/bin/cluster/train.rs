@@ -185,7 +185,7 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
     })?;
     saves?;
     let elapsed = from.elapsed().as_secs_f64();
-    let messages = cluster.traffic().elapsed - before.elapsed;
+    let messages = (cluster.traffic() - before).elapsed;
     let n_steps = training.step() - first;
     let accuracy = match cluster.rank() {
         0 => accuracy(&mut training, &images, &host),
@@ -209,22 +209,23 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with("elapsed_s", elapsed)
         .with("step_s", step)
         .with_predictions(common, |machine| {
-            predicted(options.n_shards, of_shard, n_bytes.get() as f64, machine)
+            let step = predicted_step(options.n_shards, of_shard, n_bytes.get() as f64, machine);
+            Duration::from_secs_f64(step * n_steps as f64)
         })
         .with("bytes_per_sum", n_bytes.get())
         .with("share_all_reduce", reduced / elapsed)
         .with("share_communication", messages.as_secs_f64() / elapsed))
 }
 
-/// Predicts the time of a step: that of the shards of the rank with the most shards, and that of
+/// Predicts the time of a step in seconds: that of the shards of the rank with the most shards, and that of
 /// the exchange of all gradients, in two messages to each other rank.
-fn predicted(n_shards: usize, of_shard: f64, n_bytes: f64, machine: &Machine) -> Duration {
+fn predicted_step(n_shards: usize, of_shard: f64, n_bytes: f64, machine: &Machine) -> f64 {
     let n_ranks = machine.n_ranks as f64;
     let crowding = (n_ranks / machine.n_cores.max(1) as f64).max(1.0);
     let computing = n_shards.div_ceil(machine.n_ranks) as f64 * of_shard * crowding;
     let latency = 2.0 * (n_ranks - 1.0) * machine.latency.as_secs_f64();
     let transfer = 2.0 * n_bytes * (n_ranks - 1.0) / n_ranks / machine.bandwidth;
-    Duration::from_secs_f64(computing + latency + transfer)
+    computing + latency + transfer
 }
 
 /// Returns the share of the images whose class the network finds.
