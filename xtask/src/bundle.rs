@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use crate::{artifact, data, process, program};
+use crate::{artifact, data, mpi, process, program};
 use tool_io::output;
 
 /// Maximum size of a bundle, all files together, in bytes.
@@ -37,6 +37,10 @@ Numerics on this machine, without a toolchain.
   ./tune             finds the fastest block sizes for an adapter, checked before they are timed
   build.json         the commit and the compiler of this build
 ";
+const WITH_MPI: &str = "\
+  ./cluster          jobs on several ranks: mpirun -n 4 ./cluster --help; the
+                     MPI library must be the one that `./cluster --version` names
+";
 const WITH_MNIST: &str = "\
   data/              MNIST, gzipped
 ";
@@ -48,18 +52,17 @@ reports this. Use `--data DIR` for your own IDX files.
 /// Builds and writes the bundle, then prints its size.
 pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    program::build(&["bench", "doctor", "trace", "tune"])?;
+    program::build_with(&["bench", "doctor"], mpi::build())?;
+    program::build(&["trace", "tune"])?;
     let adapters = build_adapters()?;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
 
+    let programs = ["bench", "doctor", "trace", "tune"].into_iter();
+    let has_mpi = mpi::absence().is_none();
+    let programs = programs.chain(has_mpi.then_some("cluster"));
+    let built = programs.map(|name| (name, workspace.release_program(name)));
     let mut files = Vec::new();
-    for (name, built) in [
-        ("bench", workspace.release_program("bench")),
-        ("doctor", workspace.release_program("doctor")),
-        ("trace", workspace.release_program("trace")),
-        ("tune", workspace.release_program("tune")),
-        ("adapters", adapters),
-    ] {
+    for (name, built) in built.chain([("adapters", adapters)]) {
         let file = dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         fs::copy(&built, &file).with_context(|| built.display().to_string())?;
         strip(&file);
@@ -68,7 +71,7 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let images = pack_images(&data::MNIST.dir(&workspace)?, dir)?;
     for (name, text) in [
         (BUILD_FACTS, format!("{}\n", build_facts(&workspace.root))),
-        ("README.txt", readme(!images.is_empty())),
+        ("README.txt", readme(has_mpi, !images.is_empty())),
     ] {
         let file = dir.join(name);
         fs::write(&file, text).with_context(|| file.display().to_string())?;
@@ -155,9 +158,10 @@ fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-fn readme(has_mnist: bool) -> String {
+fn readme(has_mpi: bool, has_mnist: bool) -> String {
+    let cluster = if has_mpi { WITH_MPI } else { "" };
     let data = if has_mnist { WITH_MNIST } else { WITHOUT_MNIST };
-    format!("{README}{data}")
+    format!("{README}{cluster}{data}")
 }
 
 /// Returns the commit (marked as dirty if the working tree differs) and the compiler; null if
@@ -195,9 +199,12 @@ mod tests {
 
     #[test]
     fn a_bundle_without_mnist_says_that_it_uses_digits() {
-        assert!(readme(false).contains("UCI digits"));
-        assert!(!readme(false).contains("data/"));
-        assert!(!readme(true).contains("digits"));
+        assert!(readme(false, false).contains("UCI digits"));
+        assert!(!readme(false, false).contains("data/"));
+        assert!(!readme(true, true).contains("digits"));
+        assert!(
+            readme(true, true).contains("./cluster") && !readme(false, true).contains("./cluster")
+        );
     }
 
     #[test]

@@ -7,7 +7,12 @@
 //! that counts the ones of words (VPOPCNTDQ), so its macro creates one here. Only the loops that
 //! count ones are compiled for that level; all others run on plain AVX-512.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::dtype::DType;
+
+/// Set if this process uses the baseline only.
+static IS_RESTRICTED: AtomicBool = AtomicBool::new(false);
 
 /// An instruction set of the CPU, which loops in plain Rust are compiled for.
 ///
@@ -60,14 +65,43 @@ impl pulp::WithSimd for LaneCount {
 }
 
 impl Level {
-    /// Returns the best level of the CPU.
+    /// Returns the best level of the CPU, or the baseline after
+    /// [`restrict_to_baseline`](Self::restrict_to_baseline).
     #[must_use]
     pub fn best() -> Self {
+        if Self::is_restricted() {
+            return Self::baseline();
+        }
         Self {
             arch: pulp::Arch::new(),
             #[cfg(target_arch = "x86_64")]
             popcount: Popcount::try_new(),
         }
+    }
+
+    /// Returns the level that all CPUs of the architecture have.
+    fn baseline() -> Self {
+        Self {
+            arch: pulp::Arch::Scalar,
+            #[cfg(target_arch = "x86_64")]
+            popcount: None,
+        }
+    }
+
+    /// Restricts this process to instructions that all CPUs of the architecture have, and products
+    /// of matrices to the loops of this crate: the GEMM library has an order of sums for each kind
+    /// of CPU. Then [`Host`](crate::Host) computes the same bits on all CPUs of an architecture.
+    ///
+    /// Called before the first computation. Cost: products of large matrices take several times as
+    /// long.
+    pub fn restrict_to_baseline() {
+        IS_RESTRICTED.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether this process is restricted to the baseline.
+    #[must_use]
+    pub fn is_restricted() -> bool {
+        IS_RESTRICTED.load(Ordering::Relaxed)
     }
 
     /// Returns every level of the architecture with its name, the lowest first; `None` if the CPU
@@ -84,7 +118,7 @@ impl Level {
             use pulp::x86::{V3, V4};
             let counts = Popcount::try_new();
             vec![
-                ("baseline", Some(plain(pulp::Arch::Scalar))),
+                ("baseline", Some(Self::baseline())),
                 ("AVX2", V3::try_new().map(|v3| plain(pulp::Arch::V3(v3)))),
                 ("AVX-512", V4::try_new().map(|v4| plain(pulp::Arch::V4(v4)))),
                 ("AVX-512 VPOPCNTDQ", counts.map(|_| Self::best())),
@@ -92,7 +126,7 @@ impl Level {
         };
         #[cfg(not(target_arch = "x86_64"))]
         let levels = vec![
-            ("baseline", Some(plain(pulp::Arch::Scalar))),
+            ("baseline", Some(Self::baseline())),
             ("widest vectors", Some(plain(pulp::Arch::new()))),
         ];
         levels

@@ -44,6 +44,7 @@ use super::reference::host_inputs;
 use super::{Executor, HostStorage, MemoryUse, Storage};
 use crate::dtype::HostData;
 use crate::error::Result;
+use crate::level::Level;
 use crate::plan::{Band, Plan, Step, Target};
 use crate::storage::Pool;
 use kernel::Kernels;
@@ -156,7 +157,7 @@ impl Executor for Host {
         Target {
             max_values: 96,
             max_inputs: 24,
-            min_product: Some(1 << 12),
+            min_product: (!Level::is_restricted()).then_some(1 << 12),
             computes_factors: false,
             stores_halves: false,
             merges_sums: true,

@@ -42,6 +42,7 @@ options of all commands:
   --journal FILE     write finished results to FILE, and continue from there after an interruption, with any number
                      of ranks (not for `train`, which has --checkpoint)
   --threads N        threads of each rank (default: the cores of the host, divided among its ranks)
+  --portable         use no instructions that some CPUs lack, so that results do not depend on the CPU; slower
   --json             print one JSON object instead of text
   --quiet            no progress on standard error
   --predict LIST     also predict the time on other machines: RANKS, or RANKS/CORES if ranks share cores, separated

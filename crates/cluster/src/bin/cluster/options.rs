@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use cluster::{Cluster, Job, Machine, Progress};
 use lexopt::prelude::*;
+use tensor_core::exec::Level;
 
 use super::trace::TraceOptions;
 
@@ -53,6 +54,8 @@ pub(super) struct Common {
     pub(super) is_json: bool,
     pub(super) is_quiet: bool,
     pub(super) repeats: bool,
+    /// Whether results must not depend on the CPU.
+    is_portable: bool,
     pub(super) trace: TraceOptions,
     /// The numbers of ranks and of cores for which times are predicted.
     predicted: Vec<[usize; 2]>,
@@ -76,6 +79,7 @@ impl Common {
             "json" => self.is_json = true,
             "quiet" => self.is_quiet = true,
             "repeat" => self.repeats = true,
+            "portable" => self.is_portable = true,
             "trace" => self.trace.folder = Some(parser.value()?.into()),
             "nvml" => self.trace.nvml = Some(parser.value()?.into()),
             "predict" => self.predicted = parser.value()?.parse_with(machines)?,
@@ -94,12 +98,16 @@ impl Common {
             .num_threads(n_threads)
             .build_global()
             .context("cannot start the threads")?;
+        if self.is_portable {
+            Level::restrict_to_baseline();
+            return Ok(());
+        }
         let first = &cluster.members()[0].instructions;
         let mut members = cluster.members().iter();
         let other = members.find(|member| member.instructions != *first);
         if let (0, Some(other)) = (cluster.rank(), other) {
             eprintln!(
-                "warning: host {} has {}, and host {} has {}: sums of floats may differ in their last bits",
+                "warning: host {} has {}, and host {} has {}: sums of floats may differ in their last bits (--portable prevents this)",
                 cluster.members()[0].host,
                 first,
                 other.host,
