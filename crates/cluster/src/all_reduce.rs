@@ -61,8 +61,9 @@ impl Cluster {
     ///
     /// # Errors
     /// On all ranks: [`Error::ParameterInvalid`] for no shards, or if `own` has another number of
-    /// shards; [`Error::RanksDiffer`] if shards have different shapes; [`Error::Tensor`] for a
-    /// tensor that is not in memory or has another type.
+    /// shards; [`Error::RanksDiffer`] if shards have different shapes; [`Error::TooLarge`] for
+    /// 2^31 elements or more per rank; [`Error::Tensor`] for a tensor that is not in memory or has
+    /// another type.
     ///
     /// # Examples
     /// ```no_run
@@ -180,8 +181,8 @@ impl Cluster {
         sums
     }
 
-    /// Returns the shapes of the tensors of all shards, and the elements of the shards of this rank.
-    /// One exchange tells all ranks of errors and of the forms.
+    /// Returns the shapes of the tensors of all shards, and the elements of the own shards. One
+    /// exchange distributes the errors and the forms of all ranks.
     fn checked_by_all(
         &self,
         n_shards: usize,
@@ -200,7 +201,18 @@ impl Cluster {
                 message,
             })?);
         }
-        Ok((common_shapes(&forms)?, flat))
+        let shapes = common_shapes(&forms)?;
+        let lens = shapes.iter().map(|shape| shape.iter().product::<usize>());
+        let of_rank = shards_of(0, self.n_ranks(), lens.sum()).len();
+        if i32::try_from(of_rank).is_err() {
+            return Err(Error::TooLarge {
+                operation: OPERATION,
+                value: "the elements of a shard that a rank adds".to_owned(),
+                len_bytes: of_rank.saturating_mul(size_of::<f32>()),
+                limit_bytes: i32::MAX as usize * size_of::<f32>(),
+            });
+        }
+        Ok((shapes, flat))
     }
 }
 

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// An operation on a file failed.
-    #[error("{operation}: {path}: {source}", path = path.display())]
+    #[error("{operation}: {path}: {why}", path = path.display())]
     File {
         /// The function that was called.
         operation: &'static str,
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: io::Error,
+        why: io::Error,
     },
     /// A file does not begin as a journal does.
     #[error("journal: {path} is not a journal", path = path.display())]
@@ -54,7 +54,7 @@ pub enum Error {
     /// A record of a journal was changed after it was written.
     #[error(
         "journal: {path} is damaged at byte {offset} ({problem}); the first {n_results} results are intact, and a copy \
-         of the file's first {offset} bytes continues after these",
+         of the file's first {offset} bytes is a valid journal",
         path = path.display()
     )]
     JournalDamaged {
@@ -193,10 +193,10 @@ impl Error {
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::File {
+        move |why| Self::File {
             operation,
             path,
-            source,
+            why,
         }
     }
 }

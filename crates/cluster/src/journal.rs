@@ -3,8 +3,8 @@
 //! Role: the only format of results on disk. [`Journal::open`] reads the results of earlier runs,
 //! and [`Journal::append`] adds results.
 //! Method: an append-only file of records. A record is a header of 20 bytes and a payload; header
-//! and payload have a checksum (CRC-32) each. The checksum of the header tells a record that was
-//! cut short, whose length is right, from a damaged length, after which nothing could be found. The
+//! and payload have a checksum (CRC-32) each. The checksum of the header distinguishes an
+//! incomplete record from a record with a damaged length. The
 //! first record contains the description of the job. A result is in the file once `append`
 //! returns: from then on it survives the death of the process, and within [`SYNC_INTERVAL`], as
 //! soon as the disk confirms it, the loss of power, too.
@@ -35,7 +35,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufReader, Read, Seek, Write};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,8 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     len: u64,
+    /// Set if the file can be longer than `len`, by a part of a record.
+    is_torn: bool,
     synced: Instant,
 }
 
@@ -93,6 +95,10 @@ impl Journal {
     pub fn open(path: impl AsRef<Path>, job: &str) -> Result<(Self, Results)> {
         let path = path.as_ref();
         let fault = || Error::file("journal", path);
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            let why = "not a regular file";
+            return Err(fault()(io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -127,16 +133,23 @@ impl Journal {
             path: path.to_owned(),
             file,
             len,
+            is_torn: false,
             synced: Instant::now(),
         };
         if is_new {
             journal.write(&start)?;
             journal.sync()?;
+            // The name of a new file is in its folder. Some systems cannot sync a folder.
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = File::open(folder.unwrap_or(Path::new(".")));
+            let _ = folder.and_then(|folder| folder.sync_all());
         }
         Ok((journal, results))
     }
 
-    /// Appends results, in one write. After an error, the file contains none of them.
+    /// Appends results, in one write. After a failed write, the file contains none of them.
     ///
     /// # Errors
     /// [`Error::TooLarge`] for a result beyond [`MAX_RESULT_BYTES`]; [`Error::File`], for example
@@ -175,10 +188,16 @@ impl Journal {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let fault = || Error::file("journal", &self.path);
+        if self.is_torn {
+            self.file.set_len(self.len).map_err(fault())?;
+            self.is_torn = false;
+        }
         if let Err(error) = self.file.write_all(bytes) {
-            // Remove the part that was written. If that fails too, the next run does it.
-            let _ = self.file.set_len(self.len);
-            return Err(Error::file("journal", &self.path)(error));
+            // Remove the part that was written. If that fails too, the next write or the next run
+            // does it.
+            self.is_torn = self.file.set_len(self.len).is_err();
+            return Err(fault()(error));
         }
         self.len += bytes.len() as u64;
         Ok(())
@@ -284,7 +303,7 @@ fn read(file: &File, path: &Path, job: &str) -> Result<(Results, u64)> {
 }
 
 /// Reads the record at the position of `input`.
-fn next_part(input: &mut impl Read) -> std::io::Result<Part> {
+fn next_part(input: &mut impl Read) -> io::Result<Part> {
     let mut header = vec![];
     input.take(HEADER_BYTES as u64).read_to_end(&mut header)?;
     if header.len() < HEADER_BYTES {
@@ -312,15 +331,19 @@ fn next_part(input: &mut impl Read) -> std::io::Result<Part> {
     if payload.len() < len {
         return Ok(Part::End);
     }
+    let has_zeros = payload.ends_with(&[0]);
     Ok(if crc32fast::hash(&payload) == word(12) {
         Part::Record { number, payload }
+    } else if has_zeros && is_zero(input)? {
+        // The last record, whose end was never written.
+        Part::End
     } else {
         Part::Damage("the checksum of the record's payload does not match".to_owned())
     })
 }
 
 /// Returns whether the rest of a file is zeros.
-fn is_zero(input: &mut impl Read) -> std::io::Result<bool> {
+fn is_zero(input: &mut impl Read) -> io::Result<bool> {
     let mut bytes = [0; 4096];
     loop {
         match input.read(&mut bytes)? {

@@ -14,11 +14,11 @@
 pub use error::{Error, Result};
 pub use journal::{Journal, MAX_RESULT_BYTES, Results, SYNC_INTERVAL};
 #[cfg(feature = "mpi")]
-pub use map::{Job, Machine, Mapped, Progress};
+pub use map::{Job, MAX_TASKS, Machine, Mapped, Progress};
 #[cfg(feature = "mpi")]
 pub use network::Network;
 #[cfg(feature = "mpi")]
-pub use ranks::{Cluster, Member, Traffic, library};
+pub use ranks::{Cluster, Member, Traffic, launched, library};
 pub use rows::{RowFiles, read_rows};
 
 #[cfg(feature = "mpi")]

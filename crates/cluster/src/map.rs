@@ -1,13 +1,11 @@
-//! Numbered tasks, given out on demand, with results in a journal.
+//! Numbered tasks, distributed on demand, with results in a journal.
 //!
 //! Role: [`Cluster::map`]. This module has the loops of the ranks, `dispatch` the decisions of the
 //! coordinator, and `batch` the messages.
 //! Method: rank 0 coordinates on its main thread and works on a second thread, so that a job on
-//! one rank works like all others. The queue gives out batches, the largest tasks first. A worker
-//! that has a short batch receives the next one in advance, so that it need not wait. Its results
-//! travel as records of the journal; the coordinator appends them before it gives out the next
-//! batch.
-//! Source: none; this is the usual scheme of a self-scheduling task farm.
+//! one rank works like all others. The queue forms batches, the largest tasks first. A worker with
+//! a short batch receives the next batch in advance, so that it need not wait. Its results travel
+//! as records of the journal; the coordinator appends them before it sends the next batch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -20,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Journal, Results};
-use crate::ranks::{Cluster, Idle};
+use crate::ranks::{Cluster, Idle, Traffic};
 
 use batch::{Failure, Order, Report};
 use dispatch::Dispatch;
@@ -35,6 +33,9 @@ mod prediction;
 const ORDER: mpi::Tag = 1;
 /// The tag of reports to the coordinator.
 const REPORT: mpi::Tag = 2;
+
+/// The largest number of tasks: about a billion, whose list takes 16 GiB on rank 0.
+pub const MAX_TASKS: usize = 1 << 30;
 
 /// The size of results, in bytes, that a worker collects before it sends them.
 const REPORT_BYTES: usize = 1 << 20;
@@ -68,20 +69,26 @@ pub struct Mapped<R> {
     pub results: Vec<R>,
     /// The number of results that the journal contained before; 0 on ranks other than 0.
     pub n_resumed: usize,
-    /// The time from the start of the first task to the end of the last one.
+    /// The time in which tasks were distributed and computed, until the last result was in the
+    /// journal.
     pub elapsed: Duration,
+    /// The messages of this rank in this time.
+    pub traffic: Traffic,
     /// The time in which the coordinator had nothing to do; zero on ranks other than 0.
     pub coordinator_idle: Duration,
     /// The times in which the workers of all ranks ran tasks.
     pub working: Vec<Duration>,
     /// The bytes of all messages with results; 0 on ranks other than 0.
     pub report_bytes: u64,
+    /// The tasks that this run computed, in ascending order; empty on ranks other than 0.
+    pub computed: Vec<u64>,
 }
 
 /// The counters of the coordinator.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Coordinated {
     n_resumed: usize,
+    computed: Vec<u64>,
     idle: Duration,
     report_bytes: u64,
 }
@@ -101,7 +108,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Sets the costs of tasks, in any unit. Tasks are given out in the order of falling cost.
+    /// Sets the costs of tasks, in any unit. Tasks are distributed in the order of falling cost.
     #[must_use]
     pub fn with_cost(self, cost: impl Fn(usize) -> f64 + 'a) -> Self {
         Self {
@@ -139,7 +146,7 @@ impl Cluster {
     /// function with the same job; the cost, the journal and the observer count on rank 0 only.
     ///
     /// `work` is called on each rank for the tasks that the rank receives, one at a time; on rank 0
-    /// on another thread than the caller's. It must not call functions of the cluster.
+    /// on another thread than the caller's. The compiler rejects a `work` that uses the cluster.
     ///
     /// A result that is in the journal is not computed again, neither by this call nor after the
     /// death of any process, whatever the number of ranks. Results stay in the memory of rank 0
@@ -149,12 +156,12 @@ impl Cluster {
     /// do the writes of the journal.
     ///
     /// # Errors
-    /// The same kind of error on all ranks, after all running tasks have ended and their results
-    /// are in the journal: [`Error::TaskFailed`] for an error or a panic of `work`;
-    /// [`Error::RanksDiffer`] if the ranks have different jobs; errors of [`Journal::open`] and
-    /// [`Journal::append`]; [`Error::TooLarge`] for a result beyond
-    /// [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES); [`Error::Encoding`] if a result of the
-    /// journal is no `R`.
+    /// On all ranks, after all running tasks have ended and their results are in the journal.
+    /// [`Error::RanksDiffer`] if the ranks have different jobs; [`Error::ParameterInvalid`] for
+    /// more than [`MAX_TASKS`] tasks. On rank 0, and as [`Error::OnRank`] with the same message on
+    /// the others: [`Error::TaskFailed`] for an error or a panic of `work`, or for a result beyond
+    /// [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES); errors of [`Journal::open`] and
+    /// [`Journal::append`]; [`Error::Encoding`] if a result of the journal is no `R`.
     ///
     /// # Examples
     /// Squares, on any number of ranks:
@@ -179,19 +186,32 @@ impl Cluster {
         E: std::fmt::Display,
     {
         self.check_same("map", "job", &job.identity())?;
+        if job.n_tasks > MAX_TASKS {
+            return Err(Error::ParameterInvalid {
+                operation: "map",
+                parameter: "number of tasks",
+                actual: job.n_tasks.to_string(),
+                must: format!("at most {MAX_TASKS}"),
+            });
+        }
         let run = |task| {
-            let result = work(to_index(task)).map_err(|error| error.to_string())?;
+            // The form `#` adds the causes, if the error has any.
+            let result = work(to_index(task)).map_err(|error| format!("{error:#}"))?;
             postcard::to_allocvec(&result).map_err(|error| error.to_string())
         };
         let opened = match (self.rank(), &job.journal) {
             (0, Some(path)) => {
                 let opened = Journal::open(path, &job.identity());
-                opened.map(|(journal, results)| (Some(journal), results))
+                opened.and_then(|(journal, results)| {
+                    // Results of another type are an error now, not after the last task.
+                    decoded::<R>(&results)?;
+                    Ok((Some(journal), results))
+                })
             }
             _ => Ok((None, Results::new())),
         };
         let (mut journal, done) = self.agree("map", opened)?;
-        let from = Instant::now();
+        let (from, before) = (Instant::now(), self.traffic());
         let (working, outcome) = if self.rank() == 0 {
             let n_resumed = done.len();
             let (working, coordinated) = self.coordinate(job, &mut journal, done, &run);
@@ -199,32 +219,39 @@ impl Cluster {
                 if let Some(journal) = &mut journal {
                     journal.sync()?;
                 }
+                let elapsed = from.elapsed();
                 let coordinated = Coordinated {
                     n_resumed,
                     ..coordinated
                 };
-                Ok((decoded(job, results)?, coordinated))
+                debug_assert!(results.keys().copied().eq(0..job.n_tasks as u64));
+                Ok((decoded(&results)?, coordinated, elapsed))
             });
             (working, outcome)
         } else {
             let mut link = self;
             let working = serve(&mut link, &run);
-            (working, Ok((vec![], Coordinated::default())))
+            (
+                working,
+                Ok((vec![], Coordinated::default(), from.elapsed())),
+            )
         };
-        let elapsed = from.elapsed();
-        let (results, coordinated) = self.agree("map", outcome)?;
+        let traffic = self.traffic() - before;
+        let (results, coordinated, elapsed) = self.agree("map", outcome)?;
         Ok(Mapped {
             results,
             n_resumed: coordinated.n_resumed,
             elapsed,
+            traffic,
             coordinator_idle: coordinated.idle,
             report_bytes: coordinated.report_bytes,
+            computed: coordinated.computed,
             working: self.exchange("map", &working)?,
         })
     }
 
-    /// Distributes tasks until all results are there. Returns the time in which this rank's worker
-    /// ran tasks, and the results with the coordinator's counters.
+    /// Distributes tasks until all have results. Returns the time in which this rank's worker ran
+    /// tasks, and the results with the coordinator's counters.
     fn coordinate(
         &self,
         job: &Job<'_>,
@@ -234,16 +261,23 @@ impl Cluster {
     ) -> (Duration, Result<(Results, Coordinated)>) {
         let cost = |task| (job.cost)(to_index(task));
         let mut dispatch = Dispatch::new(job.n_tasks as u64, cost, done, self.n_ranks());
-        let (orders, own_orders) = channel();
-        let (own_reports, reports) = channel();
         thread::scope(|scope| {
+            // If the observer panics, the channel ends, and so does the worker.
+            let (orders, own_orders) = channel();
+            let (own_reports, reports) = channel();
             let worker = scope.spawn(move || {
                 let mut link = (own_orders, own_reports);
                 serve(&mut link, run)
             });
-            let mut coordinated = Coordinated::default();
+            let mut coordinated = Coordinated {
+                computed: dispatch.open_tasks(),
+                ..Coordinated::default()
+            };
             let mut idle = Idle::new();
-            while let Some(()) = self.hand_out(&mut dispatch, &orders) {
+            for rank in 0..self.n_ranks() {
+                self.send_orders(&mut dispatch, rank, &orders);
+            }
+            while !dispatch.is_over() {
                 let Some((rank, bytes)) =
                     self.next_report(&reports, idle.next(), &mut coordinated.idle)
                 else {
@@ -255,6 +289,7 @@ impl Cluster {
                     Some(journal) => journal.append_records(records),
                     None => Ok(()),
                 });
+                self.send_orders(&mut dispatch, rank, &orders);
                 (job.observe)(Progress {
                     n_done: dispatch.n_done(),
                     n_tasks: job.n_tasks,
@@ -268,9 +303,9 @@ impl Cluster {
         })
     }
 
-    /// Sends orders to all workers that can take one; `None` after the last order was sent to all.
-    fn hand_out(&self, dispatch: &mut Dispatch, own: &Sender<Vec<u8>>) -> Option<()> {
-        for (rank, order) in dispatch.orders() {
+    /// Sends a worker the orders that it can take.
+    fn send_orders(&self, dispatch: &mut Dispatch, rank: usize, own: &Sender<Vec<u8>>) {
+        for order in dispatch.orders(rank) {
             let bytes = order.to_bytes();
             if rank == 0 {
                 // The worker ends only after its last order.
@@ -279,7 +314,6 @@ impl Cluster {
                 self.post(rank, ORDER, &bytes);
             }
         }
-        (!dispatch.is_over()).then_some(())
     }
 
     /// Waits up to `limit` for a report of any worker.
@@ -378,15 +412,19 @@ fn add_result(
     journal::add_record(&mut report.records, task, &result).map_err(|error| error.to_string())
 }
 
-/// Returns the results of all tasks in order.
-fn decoded<R: DeserializeOwned>(job: &Job<'_>, results: Results) -> Result<Vec<R>> {
-    debug_assert!(results.keys().copied().eq(0..job.n_tasks as u64));
+/// Returns results in the order of their tasks.
+fn decoded<R: DeserializeOwned>(results: &Results) -> Result<Vec<R>> {
     let results = results.iter().map(|(task, bytes)| {
-        postcard::from_bytes(bytes).map_err(|error| Error::Encoding {
+        let fault = |problem: String| Error::Encoding {
             operation: "map",
             value: format!("the result of task {task}"),
-            problem: error.to_string(),
-        })
+            problem,
+        };
+        match postcard::take_from_bytes(bytes) {
+            Ok((result, [])) => Ok(result),
+            Ok((_, rest)) => Err(fault(format!("{} bytes too many", rest.len()))),
+            Err(error) => Err(fault(error.to_string())),
+        }
     });
     results.collect()
 }

@@ -27,7 +27,7 @@ impl Cluster {
     /// `None` if there is only one rank. All ranks call the function.
     ///
     /// # Errors
-    /// [`Error::TooLarge`](crate::Error::TooLarge) for more than 100 million ranks.
+    /// The errors of [`exchange`](Self::exchange).
     pub fn network(&self) -> Result<Option<Network>> {
         const SHORT: usize = 8;
         const LONG: usize = 1 << 22;

@@ -35,15 +35,8 @@ pub(crate) struct Queue {
 impl Queue {
     /// Creates a queue. A cost that is not a positive number counts as the smallest one.
     pub(crate) fn new(tasks: impl IntoIterator<Item = (u64, f64)>, n_workers: usize) -> Self {
-        let positive = |cost: f64| {
-            if cost > 0.0 {
-                cost.min(f64::MAX / 1e12)
-            } else {
-                f64::MIN_POSITIVE
-            }
-        };
         let tasks = tasks.into_iter();
-        let mut tasks: Vec<_> = tasks.map(|(task, cost)| (task, positive(cost))).collect();
+        let mut tasks: Vec<_> = tasks.map(|(task, cost)| (task, clamped(cost))).collect();
         // Of equal tasks the first is last in the list, so that it is taken first.
         tasks.sort_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         Self {
@@ -57,6 +50,11 @@ impl Queue {
     /// Returns the number of tasks that no worker has received yet.
     pub(crate) fn len(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Returns the tasks that no worker has received yet, in no particular order.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = u64> {
+        self.tasks.iter().map(|task| task.0)
     }
 
     /// Removes and returns the next batch, and its cost; an empty batch if no tasks are left.
@@ -81,7 +79,7 @@ impl Queue {
         (batch, cost)
     }
 
-    /// Learns how long a batch took.
+    /// Updates the measured speed by the time of a batch.
     pub(crate) fn learn(&mut self, cost: f64, elapsed: Duration) {
         /// The weight of the latest batch in the running mean.
         const WEIGHT: f64 = 0.25;
@@ -93,6 +91,16 @@ impl Queue {
             Some(mean) => mean + WEIGHT * (speed - mean),
             None => speed,
         });
+    }
+}
+
+/// Returns the cost that counts: that of a task without a positive cost is the smallest one.
+pub(crate) fn clamped(cost: f64) -> f64 {
+    if cost > 0.0 {
+        // The sum of a billion costs is finite.
+        cost.min(f64::MAX / 1e12)
+    } else {
+        f64::MIN_POSITIVE
     }
 }
 

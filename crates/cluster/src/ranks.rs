@@ -1,14 +1,17 @@
 //! The ranks of an MPI job: start and end, messages, and agreement on errors.
 //!
 //! Role: the only module that starts MPI, and that sends bytes for the other modules.
-//! Method: only the main thread calls MPI. No call blocks inside the MPI library, because its
-//! waiting loops occupy a core each: a request is tested, and between tests the thread yields
-//! its core and soon sleeps ([`Idle`]). An error on one rank becomes an error on all ranks
+//! Method: only the main thread calls MPI. Messages never wait inside the MPI library, because its
+//! waiting loops occupy a core each: a request is tested, and between tests the thread yields its
+//! core and soon sleeps ([`Idle`]). The start and the end of MPI, and functions of files that all
+//! ranks call together, do wait inside the library, for as long as the ranks arrive at different
+//! times. An error on one rank becomes an error on all ranks
 //! ([`Cluster::agree`]), so that no rank waits for another one that has given up.
 //! Limits: if a rank dies, MPI ends the job.
 
 use std::cell::Cell;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,7 +46,10 @@ pub(crate) const MAX_POSTS: usize = 3;
 /// The processes of an MPI job, of which the current process is one.
 ///
 /// All ranks create it at the beginning of the program, and call its functions in the same order.
-/// It is dropped at the end of the program. If a rank panics, the whole job is aborted.
+/// It is dropped at the end of the program, where all ranks wait for each other. If a rank panics,
+/// the whole job is aborted. A rank that returns an error of its own, while others go on, leaves
+/// the others waiting: [`agree`](Self::agree) makes it an error of all ranks, and
+/// [`abort`](Self::abort) ends the job.
 ///
 /// # Examples
 /// ```no_run
@@ -58,11 +64,15 @@ pub struct Cluster {
     members: Vec<Member>,
     traffic: Cell<Traffic>,
     // Fields are dropped in this order: MPI ends last.
-    _universe: Library,
+    _library: Library,
+    /// Only the thread that started MPI may call it.
+    _not_send: PhantomData<*const ()>,
 }
 
 /// The MPI library, from its start to its end.
-struct Library(Universe);
+struct Library {
+    _universe: Universe,
+}
 
 struct OwnCommunicator(SimpleCommunicator);
 
@@ -77,14 +87,17 @@ pub struct Member {
     pub n_local_ranks: usize,
     /// The widest vector instructions of the CPU, which decide about the bits of some sums.
     pub instructions: String,
-    /// The number of threads that the host can run at a time.
+    /// The CPUs that the rank may use, as in Linux's `Cpus_allowed_list`; empty on other systems.
+    pub cpus: String,
+    /// The number of threads that the rank can run at a time, if it shares its CPUs with no other.
     pub n_threads: usize,
 }
 
 /// The messages that a rank sent and the time that it spent with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// The bytes of all messages.
+    /// The bytes of all messages, without those that MPI adds. An exchange among all ranks counts
+    /// the bytes of this rank once.
     pub bytes_sent: u64,
     /// The number of messages. An exchange among all ranks counts as one.
     pub messages_sent: u64,
@@ -160,11 +173,11 @@ impl std::fmt::Debug for OwnCommunicator {
     }
 }
 
-impl Drop for Library {
+impl Drop for Cluster {
     fn drop(&mut self) {
         if thread::panicking() {
             // The end of MPI waits for all ranks, which may wait for a message of this one.
-            self.0.world().abort(101);
+            self.abort(101);
         }
     }
 }
@@ -186,21 +199,28 @@ impl Cluster {
         let world = universe.world();
         let n_ranks = usize::try_from(world.size()).unwrap_or(1);
         check_launcher(n_ranks)?;
-        let buffer = n_ranks.saturating_mul(MAX_POSTS * (MAX_POST_BYTES + 1024));
-        universe.set_buffer_size(buffer.min(MAX_MESSAGE_BYTES));
+        if world.rank() == 0 {
+            // Only the coordinator posts messages.
+            let buffer = n_ranks.saturating_mul(MAX_POSTS * (MAX_POST_BYTES + 1024));
+            universe.set_buffer_size(buffer.min(MAX_MESSAGE_BYTES));
+        }
         let host = world.split_shared(world.rank());
         let own = Member {
             host: mpi::environment::processor_name().unwrap_or_default(),
             local_rank: usize::try_from(host.rank()).unwrap_or(0),
             n_local_ranks: usize::try_from(host.size()).unwrap_or(1),
             instructions: instructions(),
+            cpus: allowed_cpus(),
             n_threads: thread::available_parallelism().map_or(1, usize::from),
         };
         let mut cluster = Self {
             own: OwnCommunicator(world.duplicate()),
             members: vec![],
             traffic: Cell::default(),
-            _universe: Library(universe),
+            _library: Library {
+                _universe: universe,
+            },
+            _not_send: PhantomData,
         };
         cluster.members = cluster.exchange("start", &own)?;
         Ok(cluster)
@@ -309,10 +329,21 @@ impl Cluster {
             value: "a value of another rank".to_owned(),
             problem: problem.to_string(),
         };
-        let bytes = postcard::to_allocvec(value).map_err(encoding)?;
+        // A value that cannot be encoded is an error on all ranks.
+        let own = postcard::to_allocvec(value).map_err(|problem| problem.to_string());
+        let bytes = postcard::to_allocvec(&own).map_err(encoding)?;
         let all = self.all_gather(operation, &bytes)?;
-        let decoded = all.iter().map(|bytes| postcard::from_bytes(bytes));
-        decoded.collect::<Result<_, _>>().map_err(encoding)
+        let mut values = vec![];
+        for (rank, bytes) in all.iter().enumerate() {
+            let bytes: Result<Vec<u8>, String> = postcard::from_bytes(bytes).map_err(encoding)?;
+            let bytes = bytes.map_err(|message| Error::OnRank {
+                operation,
+                rank,
+                message,
+            })?;
+            values.push(postcard::from_bytes(&bytes).map_err(encoding)?);
+        }
+        Ok(values)
     }
 
     /// Sends bytes to all ranks. Returns the bytes of all ranks.
@@ -416,15 +447,21 @@ impl Cluster {
 
     /// Returns a message of any rank that has arrived, and the rank.
     pub(crate) fn try_receive(&self, tag: Tag) -> Option<(usize, Vec<u8>)> {
+        let from = Instant::now();
+        let received = self.take(tag)?;
+        self.count(0, 0, from);
+        Some(received)
+    }
+
+    /// Returns a message as [`try_receive`](Self::try_receive), without counting the time.
+    fn take(&self, tag: Tag) -> Option<(usize, Vec<u8>)> {
         let any = self.own.0.any_process();
         let (message, status) = any.immediate_matched_probe_with_tag(tag)?;
-        let from = Instant::now();
         let len = status.count(u8_type());
         let mut bytes = vec![0_u8; usize::try_from(len).unwrap_or(0)];
         mpi::request::scope(|scope| {
             wait(message.immediate_matched_receive_into(scope, &mut bytes[..]));
         });
-        self.count(0, 0, from);
         Some((usize::try_from(status.source_rank()).unwrap_or(0), bytes))
     }
 
@@ -433,7 +470,7 @@ impl Cluster {
         let from = Instant::now();
         let idle = Idle::new();
         loop {
-            if let Some(received) = self.try_receive(tag) {
+            if let Some(received) = self.take(tag) {
                 self.count(0, 0, from);
                 return received;
             }
@@ -517,6 +554,14 @@ pub fn library() -> String {
     name.replace('\t', " ").trim().to_owned()
 }
 
+/// Returns the CPUs that this process may use.
+fn allowed_cpus() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap_or_default().trim().to_owned()
+}
+
 /// Returns the name of the widest vector instructions of the CPU.
 fn instructions() -> String {
     let levels = Level::all().into_iter();
@@ -526,23 +571,30 @@ fn instructions() -> String {
 
 /// Checks that a launcher that started several processes belongs to the program's library.
 fn check_launcher(n_ranks: usize) -> Result<()> {
-    /// The variables by which launchers tell their processes how many they are.
-    const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
     if n_ranks > 1 {
         return Ok(());
     }
-    for variable in SIZES {
-        let size = std::env::var(variable).ok();
-        let n_processes = size.and_then(|size| size.parse().ok()).unwrap_or(1);
-        if n_processes > 1 {
-            return Err(Error::OtherLauncher {
-                n_processes,
-                variable,
-                library: library(),
-            });
-        }
+    match launched() {
+        Some((variable, n_processes)) if n_processes > 1 => Err(Error::OtherLauncher {
+            n_processes,
+            variable,
+            library: library(),
+        }),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns the number of processes that the launcher of this process started, and the environment
+/// variable that contains this number; `None` without a launcher.
+#[must_use]
+pub fn launched() -> Option<(&'static str, usize)> {
+    /// The variables of Open MPI, of MPICH and its relatives, and of `srun`. The last one is also
+    /// set where `mpirun` uses `srun`.
+    const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+    SIZES.into_iter().find_map(|variable| {
+        let size = std::env::var(variable).ok()?;
+        Some((variable, size.parse().ok()?))
+    })
 }
 
 #[cfg(test)]

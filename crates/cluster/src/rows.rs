@@ -41,8 +41,8 @@ fn index_file(path: &Path) -> PathBuf {
 }
 
 /// Reads the rows that [`Cluster::gather_rows`](crate::Cluster::gather_rows) wrote with
-/// [`RowFiles::PerRank`] into a tensor in the memory of the host. `path` is the path that was given
-/// there. A single file is read by [`tensor_core::data::npy::read`].
+/// [`RowFiles::PerRank`] into a tensor in the memory of the host. `path` is the path passed to
+/// `gather_rows`. A single file is read by [`tensor_core::data::npy::read`].
 ///
 /// Memory: twice the size of the array.
 ///

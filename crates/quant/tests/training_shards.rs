@@ -10,6 +10,7 @@ use std::thread;
 use digits::{digits, recipe, with_levels};
 use quant::train::{Images, Net, NetLayer, Recipe, Shards, Training};
 use quant::{Error, Result, layers::BatchNorm, layers::QuantLinear};
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::{Host, Tensor};
 
 const N_SHARDS: usize = 4;
@@ -106,8 +107,9 @@ fn shards_change_losses_by_roundings_only_without_batch_normalization() {
     let whole = Training::new(net.clone(), short_recipe(), &images, &host);
     let whole = losses(&mut whole.unwrap()).unwrap();
     let (parts, _) = trained(&net, &images, 0..N_SHARDS, |shards| Ok(sum(shards)));
-    let near = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5 * a.abs());
-    assert!(near(&whole, &parts), "{whole:?} {parts:?}");
+    // Ten steps, whose sums over shards have other roundings.
+    let near = |a: &[f32], b: &[f32]| compare(a, b, &Tolerance::relative(100)).is_ok();
+    assert!(near(&parts, &whole), "{whole:?} {parts:?}");
     // A shard has other means than the batch, so the comparison above can fail.
     let normalized = [
         vec![("norm", NetLayer::BatchNorm(BatchNorm::default()))],
@@ -118,7 +120,7 @@ fn shards_change_losses_by_roundings_only_without_batch_normalization() {
     let whole = Training::new(net.clone(), short_recipe(), &images, &host);
     let whole = losses(&mut whole.unwrap()).unwrap();
     let (parts, _) = trained(&net, &images, 0..N_SHARDS, |shards| Ok(sum(shards)));
-    assert!(!near(&whole, &parts));
+    assert!(!near(&parts, &whole));
 }
 
 #[test]

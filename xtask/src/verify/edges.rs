@@ -30,7 +30,7 @@ enum Uses {
 /// The only crate that may depend on wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
-/// Crates without a library for others. No crate may depend on them.
+/// Crates on which no crate may depend.
 const PROGRAMS: [&str; 4] = ["cluster", "web", "web-bind", "xtask"];
 
 /// The rules of all crates. A crate may use only crates in rows before its own.
@@ -125,7 +125,7 @@ const RULES: [Rule; 17] = [
         may: Uses::Only(&["tensor-core"]),
         optional: &["gpu-wgsl", "games", "quant", "telemetry", "tool-io"],
         never: &["wgpu", "mpi"],
-        modules: "error journal queue shards ranks map all_reduce rows",
+        modules: "error journal queue shards ranks network map all_reduce rows",
     },
     Rule {
         name: "harness",

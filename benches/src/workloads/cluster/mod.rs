@@ -1,14 +1,15 @@
 //! Jobs on several ranks of an MPI job: the program `cluster`.
 //!
 //! Role: the workloads `cluster-tasks`, `cluster-similarity`, `cluster-games` and `cluster-train`.
-//! Variants: `ranks-1`, `ranks-2` and `ranks-4`, with one thread each. They do the same work (strong
-//! scaling), but in the size of `cluster-games` that ends with `per-rank`, each rank has as much
-//! work as the single one of `ranks-1` (weak scaling).
-//! Method: `mpirun` starts the program, which runs its command again for each request, so that
-//! the start of processes is not measured. The times are those that the program states: from the
-//! start of the first task to the result. The findings of a row are the share of the time in which
-//! workers ran tasks, that in which the coordinator was idle, the bytes sent by rank 0, and
-//! predicted times: the row `ranks-1` predicts those of the others.
+//! Variants: `ranks-1`, `ranks-2` and `ranks-4`, with one thread each. They do the same work
+//! (strong scaling), except in the size of `cluster-games` that ends with `per-rank`, where each
+//! rank has as much work as the single rank of `ranks-1` (weak scaling).
+//! Method: `mpirun` starts the program, which runs its command again for each request, so that the
+//! start of processes is not measured. The times are those that the program reports: from the start
+//! of the first task to the last result in the journal. The findings of a row are the share of the
+//! time in which workers ran tasks, the share in which the coordinator was idle, the share of rank
+//! 0 in messages, and the bytes sent by rank 0. The row `ranks-1` also has predicted times of other
+//! numbers of ranks.
 //! Accuracy: integers must be equal to those of the oracle. The games' results must have the bits
 //! of a single process. Losses are compared with those of a training with undivided batches, within
 //! `LOSS_TOLERANCE`; the tests of `cluster` prove that the bits do not depend on the ranks.
@@ -53,8 +54,9 @@ const PREDICTIONS: [&str; 3] = [
 ];
 /// Longest wait for a run.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Relative tolerance of losses, in epsilons of f32: 1e-3.
-const LOSS_TOLERANCE: usize = 8400;
+/// Absolute tolerance of losses of about 2.3, in f32: a hundred roundings. The sums over shards have
+/// other roundings than undivided ones.
+const LOSS_TOLERANCE: f64 = 3e-5;
 
 /// Steps of a task of about 10 ms.
 const LONG_TASK: u64 = 9_000_000;
@@ -275,18 +277,20 @@ impl Implementation for OnRanks {
             return vec![];
         };
         let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let communication = match &last["share_communication"] {
-            Value::Null => number(&last["messages_s"]) / number(&last["elapsed_s"]),
-            share => number(share),
-        };
         let mut numbers = vec![
             ("share_working", number(&last["share_working"])),
             (
                 "share_coordinator_idle",
                 number(&last["share_coordinator_idle"]),
             ),
-            ("share_messages_of_rank_0", communication),
-            ("bytes_sent_by_rank_0", number(&last["bytes_sent"])),
+            (
+                "share_communication_of_rank_0",
+                number(&last["share_communication"]),
+            ),
+            (
+                "bytes_sent_by_rank_0",
+                number(&last["bytes_sent_by_rank_0"]),
+            ),
         ];
         let predictions = PREDICTIONS.into_iter().enumerate();
         numbers.extend(

@@ -50,7 +50,7 @@ pub(super) fn job() -> Result<Job> {
             losses.filter(|losses| !losses.is_empty())
         },
         expected,
-        tolerance: Tolerance::relative(LOSS_TOLERANCE),
+        tolerance: Tolerance::relative(0).or_absolute(LOSS_TOLERANCE),
         extent: Extent::new(Work::Operations(operations), (N_IMAGES * pixels) as f64),
         is_weak: false,
     })

@@ -128,6 +128,23 @@ fn zeros_after_a_loss_of_power_are_cut_off() {
 }
 
 #[test]
+fn a_last_record_whose_end_is_zeros_is_cut_off() {
+    let folder = Folder::new("tail");
+    let path = folder.file();
+    let (bytes, ends) = written(&path);
+    // The header and the first byte of the last result were written before the power failed.
+    let mut file = bytes.clone();
+    let last = ends[RESULTS.len() - 1];
+    file[last + HEADER_BYTES + 1..].fill(0);
+    fs::write(&path, &file).unwrap();
+    let (mut journal, done) = Journal::open(&path, "job").unwrap();
+    assert_eq!(done.len(), RESULTS.len() - 1);
+    journal.append([RESULTS[RESULTS.len() - 1]]).unwrap();
+    drop(journal);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
 fn two_processes_cannot_open_a_journal_at_a_time() {
     let folder = Folder::new("lock");
     let path = folder.file();

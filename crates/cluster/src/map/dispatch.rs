@@ -3,7 +3,7 @@
 //! Role: which worker receives which batch and when the job is over, without messages, so that
 //! tests can play the workers.
 //! Method: a worker holds one batch, or two if batches are short. After a failure no further batch
-//! is given out; the job is over when all workers have reported.
+//! is sent; the job is over when all workers have reported.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) struct Dispatch {
     queue: Queue,
     results: Results,
     workers: Vec<Worker>,
+    /// The number of workers that have not received their last order.
+    n_working: usize,
     /// The first failure.
     failure: Option<Error>,
     /// Set after a batch that was not short.
@@ -51,6 +53,7 @@ impl Dispatch {
             queue: Queue::new(open.map(|task| (task, cost(task))), n_workers),
             results: done,
             workers: vec![Worker::default(); n_workers],
+            n_working: n_workers,
             failure: None,
             // Until the first measurement a worker holds one batch.
             is_slow: true,
@@ -64,30 +67,32 @@ impl Dispatch {
 
     /// Returns whether all workers have received their last order.
     pub(super) fn is_over(&self) -> bool {
-        self.workers.iter().all(|worker| worker.has_ended)
+        self.n_working == 0
     }
 
-    /// Returns the orders that can be sent now, with their workers.
-    pub(super) fn orders(&mut self) -> Vec<(usize, Order)> {
+    /// Returns the tasks that no worker has received yet, in ascending order.
+    pub(super) fn open_tasks(&self) -> Vec<u64> {
+        let mut tasks: Vec<u64> = self.queue.tasks().collect();
+        tasks.sort_unstable();
+        tasks
+    }
+
+    /// Returns the orders that a worker can take: at the start, and after each of its reports. A
+    /// worker without a batch receives one or, if none is left, its last order; so no worker waits
+    /// for the report of another.
+    pub(super) fn orders(&mut self, rank: usize) -> Vec<Order> {
         let n_batches = if self.is_slow { 1 } else { 2 };
+        let worker = &mut self.workers[rank];
         let mut orders = vec![];
-        // One batch for each worker, then a second one.
-        for n_held in 1..=n_batches {
-            for (rank, worker) in self.workers.iter_mut().enumerate() {
-                let is_open = self.failure.is_none() && self.queue.len() > 0;
-                if is_open && worker.batches.len() < n_held {
-                    let (tasks, cost) = self.queue.take();
-                    worker.batches.push_back(cost);
-                    orders.push((rank, Order::Run(tasks)));
-                }
-            }
+        while self.failure.is_none() && self.queue.len() > 0 && worker.batches.len() < n_batches {
+            let (tasks, cost) = self.queue.take();
+            worker.batches.push_back(cost);
+            orders.push(Order::Run(tasks));
         }
-        let is_closed = self.failure.is_some() || self.queue.len() == 0;
-        for (rank, worker) in self.workers.iter_mut().enumerate() {
-            if is_closed && worker.batches.is_empty() && !worker.has_ended {
-                worker.has_ended = true;
-                orders.push((rank, Order::End));
-            }
+        if worker.batches.is_empty() && !worker.has_ended {
+            worker.has_ended = true;
+            self.n_working -= 1;
+            orders.push(Order::End);
         }
         orders
     }
@@ -170,22 +175,25 @@ mod tests {
         mut turn: impl FnMut(usize) -> usize,
     ) -> Vec<u64> {
         let (mut held, mut ran) = (vec![], vec![]);
-        loop {
-            for (rank, order) in dispatch.orders() {
+        let mut order = |dispatch: &mut Dispatch, held: &mut Vec<(usize, Order)>, rank: usize| {
+            for order in dispatch.orders(rank) {
                 if let Order::Run(tasks) = &order {
                     ran.extend(tasks);
                     held.push((rank, order));
                 }
             }
-            if held.is_empty() {
-                break;
-            }
+        };
+        for rank in 0..dispatch.workers.len() {
+            order(dispatch, &mut held, rank);
+        }
+        while !held.is_empty() {
             // A worker answers its oldest order.
             let rank = held[turn(held.len())].0;
             let place = held.iter().position(|(own, _)| *own == rank).unwrap();
-            let (rank, order) = held.remove(place);
-            let bytes = report(&order, fails, elapsed).to_bytes();
+            let (rank, oldest) = held.remove(place);
+            let bytes = report(&oldest, fails, elapsed).to_bytes();
             dispatch.take_report(rank, &bytes, |_| Ok(()));
+            order(dispatch, &mut held, rank);
         }
         assert!(dispatch.is_over());
         ran
@@ -232,11 +240,11 @@ mod tests {
     #[test]
     fn a_failed_write_ends_the_job_and_its_results_do_not_count() {
         let mut dispatch = Dispatch::new(10, |_| 1.0, Results::new(), 1);
-        let orders = dispatch.orders();
-        let bytes = report(&orders[0].1, &[], Duration::ZERO).to_bytes();
+        let orders = dispatch.orders(0);
+        let bytes = report(&orders[0], &[], Duration::ZERO).to_bytes();
         let full = || Error::file("journal", "x")(std::io::ErrorKind::StorageFull.into());
         dispatch.take_report(0, &bytes, |_| Err(full()));
-        assert_eq!(dispatch.orders(), [(0, Order::End)]);
+        assert_eq!(dispatch.orders(0), [Order::End]);
         assert_eq!(dispatch.n_done(), 0);
         assert!(dispatch.is_over());
         let error = dispatch.into_results().unwrap_err();
@@ -246,14 +254,12 @@ mod tests {
     #[test]
     fn a_worker_holds_a_second_batch_only_while_batches_are_short() {
         let mut dispatch = Dispatch::new(100, |_| 1.0, Results::new(), 2);
-        let first = dispatch.orders();
-        assert_eq!(first.len(), 2);
-        let short = report(&first[0].1, &[], Duration::from_millis(10)).to_bytes();
+        let first = [0, 1].map(|rank| dispatch.orders(rank).remove(0));
+        let short = report(&first[0], &[], Duration::from_millis(10)).to_bytes();
         dispatch.take_report(0, &short, |_| Ok(()));
-        let ranks: Vec<usize> = dispatch.orders().iter().map(|order| order.0).collect();
-        assert_eq!(ranks, [0, 0, 1]);
-        let long = report(&first[1].1, &[], Duration::from_secs(1)).to_bytes();
+        assert_eq!(dispatch.orders(0).len(), 2);
+        let long = report(&first[1], &[], Duration::from_secs(1)).to_bytes();
         dispatch.take_report(1, &long, |_| Ok(()));
-        assert_eq!(dispatch.orders(), []);
+        assert_eq!(dispatch.orders(1).len(), 1);
     }
 }

@@ -17,6 +17,7 @@ use super::batch::Order;
 use super::dispatch::Dispatch;
 use super::{Job, Mapped, to_index};
 use crate::journal::Results;
+use crate::queue;
 
 /// A machine for which a time is predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,13 +53,19 @@ impl<R> Mapped<R> {
     /// The ranks of this run need a core each; otherwise the measured times of tasks contain
     /// waits.
     ///
-    /// Cost: a simulation of each batch, about a microsecond per batch and a logarithm of the
-    /// number of ranks.
+    /// A time beyond the range of a duration is [`Duration::MAX`].
+    ///
+    /// Cost: time in proportion to the number of tasks and to the number of ranks, and memory for
+    /// each rank.
     #[must_use]
     pub fn predict(&self, job: &Job<'_>, machine: &Machine) -> Duration {
-        let n_tasks = job.n_tasks.saturating_sub(self.n_resumed);
-        let costs = (0..n_tasks).map(|task| (job.cost)(task));
-        let total: f64 = costs.sum();
+        let n_tasks = self.computed.len();
+        // The simulation numbers the tasks that this run computed.
+        let cost = |number: u64| {
+            let task = self.computed.get(to_index(number)).copied().unwrap_or(0);
+            queue::clamped((job.cost)(to_index(task)))
+        };
+        let total: f64 = (0..n_tasks as u64).map(cost).sum();
         let working: Duration = self.working.iter().sum();
         // More ranks than cores share the cores.
         let crowding = (machine.n_ranks as f64 / machine.n_cores.max(1) as f64).max(1.0);
@@ -68,35 +75,38 @@ impl<R> Mapped<R> {
         let transfer = self.report_bytes as f64 / n / machine.bandwidth;
         let of_result = busy.as_secs_f64() / n + transfer;
         let latency = machine.latency.as_secs_f64();
-        let cost = |task: u64| (job.cost)(to_index(task));
 
         let mut dispatch = Dispatch::new(n_tasks as u64, cost, Results::new(), machine.n_ranks);
         let mut arrivals = BinaryHeap::new();
         // When each worker has finished its batches.
         let mut free = HashMap::new();
         let (mut now, mut number) = (0.0_f64, 0);
+        let mut ranks: Vec<usize> = (0..machine.n_ranks).collect();
         loop {
-            for (rank, order) in dispatch.orders() {
-                let Order::Run(tasks) = order else { continue };
-                let elapsed = of_cost * tasks.iter().copied().map(cost).sum::<f64>();
-                let free = free.entry(rank).or_insert(0.0_f64);
-                *free = free.max(now + latency) + elapsed;
-                let arrival = *free + latency + transfer * tasks.len() as f64;
-                number += 1;
-                arrivals.push(Reverse(Arrival {
-                    time: to_nanos(arrival),
-                    number,
-                    rank,
-                    elapsed: to_nanos(elapsed),
-                    n_tasks: tasks.len(),
-                }));
+            for rank in ranks.drain(..) {
+                for order in dispatch.orders(rank) {
+                    let Order::Run(tasks) = order else { continue };
+                    let elapsed = of_cost * tasks.iter().copied().map(cost).sum::<f64>();
+                    let free = free.entry(rank).or_insert(0.0_f64);
+                    *free = free.max(now + latency) + elapsed;
+                    let arrival = *free + latency + transfer * tasks.len() as f64;
+                    number += 1;
+                    arrivals.push(Reverse(Arrival {
+                        time: to_nanos(arrival),
+                        number,
+                        rank,
+                        elapsed: to_nanos(elapsed),
+                        n_tasks: tasks.len(),
+                    }));
+                }
             }
             let Some(Reverse(arrival)) = arrivals.pop() else {
-                return Duration::from_secs_f64(now);
+                return Duration::try_from_secs_f64(now).unwrap_or(Duration::MAX);
             };
             let service = latency + of_result * arrival.n_tasks as f64;
             now = now.max(arrival.time as f64 / 1e9) + service;
             dispatch.finish(arrival.rank, Duration::from_nanos(arrival.elapsed));
+            ranks.push(arrival.rank);
         }
     }
 }
@@ -123,6 +133,7 @@ mod tests {
             coordinator_idle: working,
             working: vec![working],
             report_bytes: 40 * n,
+            computed: (0..n).collect(),
             ..Mapped::default()
         }
     }
@@ -155,6 +166,29 @@ mod tests {
         }
         let shared = run.predict(&job, &machine(4, 2)).as_secs_f64();
         assert!((shared - 500.0).abs() < 5.0, "{shared}");
+    }
+
+    #[test]
+    fn only_the_tasks_of_the_run_count_and_odd_machines_are_no_panic() {
+        // The run computed the last ten tasks, each of which is a hundred times as long.
+        let cost = |task| if task < 990 { 1.0 } else { 100.0 };
+        let job = Job::new("", 1000).with_cost(cost);
+        let resumed = Mapped {
+            computed: (990..1000).collect(),
+            ..run(10, Duration::from_secs(1))
+        };
+        let time = resumed.predict(&job, &machine(5, 5)).as_secs_f64();
+        assert!((time - 2.0).abs() < 0.01, "{time}");
+        let none = Mapped::<()>::default();
+        assert_eq!(none.predict(&job, &machine(3, 0)), Duration::ZERO);
+        let stuck = Machine {
+            bandwidth: 0.0,
+            ..machine(2, 2)
+        };
+        assert_eq!(resumed.predict(&job, &stuck), Duration::MAX);
+        let free = Job::new("", 10).with_cost(|_| f64::NAN);
+        let time = run(10, Duration::from_secs(1)).predict(&free, &machine(2, 2));
+        assert!((time.as_secs_f64() - 5.0).abs() < 0.01, "{time:?}");
     }
 
     #[test]

@@ -38,11 +38,12 @@ impl Cluster {
     /// in addition, and on each rank 8 bytes for each row of the array.
     ///
     /// # Errors
-    /// On all ranks, and then no file has changed: [`Error::RanksDiffer`];
-    /// [`Error::ParameterInvalid`] unless `rows` has an axis of `places.len()`, and for 2^32 rows
-    /// or more; [`Error::RowFiles`] with a row that belongs to no rank or to two;
+    /// On all ranks. [`Error::RanksDiffer`]; [`Error::ParameterInvalid`] unless `rows` has an axis
+    /// of `places.len()`, and for 2^32 rows or more; [`Error::RowFiles`] with a row that belongs to
+    /// no rank or to two; [`Error::TooLarge`] for more places of all ranks than a message holds;
     /// [`Error::Tensor`] for a tensor that is not in memory; [`Error::File`] and [`Error::OnRank`]
-    /// for a file that cannot be written, for example because a disk is full.
+    /// for a file that cannot be written, for example because a disk is full. A file of an earlier
+    /// call is then as before, or with [`RowFiles::PerRank`] its index is missing.
     ///
     /// # Examples
     /// Rank `r` of `n` has the rows `r`, `r + n`, and so on.
@@ -75,16 +76,45 @@ impl Cluster {
         match files {
             RowFiles::One => self.write_shared(path, &form, places, rows),
             RowFiles::PerRank => {
-                let own = npy::write(rank_file(path, self.rank()), rows).map_err(Error::from);
-                self.agree(OPERATION, own)?;
                 let index = Tensor::from_vec(&[n_rows, 2], index.concat());
-                let written = match self.rank() {
-                    0 => npy::write(index_file(path), &index).map_err(Error::from),
-                    _ => Ok(()),
-                };
-                self.agree(OPERATION, written)
+                self.write_per_rank(path, &index, rows)
             }
         }
+    }
+
+    /// Writes the rows of each rank into a file of its own, and then the index. An old index is
+    /// removed before the first of its files changes, so no index describes other files.
+    fn write_per_rank(&self, path: &Path, index: &Tensor, rows: &Tensor) -> Result<()> {
+        let own = rank_file(path, self.rank());
+        let partial = part_of(&own);
+        let index_path = index_file(path);
+        let written = npy::write(&partial, rows).map_err(Error::from);
+        let written = self.agree(OPERATION, written);
+        let is_first = self.rank() == 0;
+        let removed = written.and_then(|()| {
+            let has_index = is_first && index_path.exists();
+            let removed = if has_index {
+                fs::remove_file(&index_path)
+            } else {
+                Ok(())
+            };
+            self.agree(
+                OPERATION,
+                removed.map_err(Error::file(OPERATION, &index_path)),
+            )
+        });
+        if removed.is_err() {
+            // The first error matters, and the partial file is of no use.
+            let _ = fs::remove_file(&partial);
+        }
+        removed?;
+        let placed = fs::rename(&partial, &own).map_err(Error::file(OPERATION, &own));
+        self.agree(OPERATION, placed)?;
+        let written = match is_first {
+            true => npy::write(&index_path, index).map_err(Error::from),
+            false => Ok(()),
+        };
+        self.agree(OPERATION, written)
     }
 
     /// Writes the rows of all ranks into one file.
@@ -98,9 +128,7 @@ impl Cluster {
             Ok((header, bytes.split_off(start)))
         });
         let (header, bytes) = self.agree(OPERATION, prepared)?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(".part");
-        let partial = PathBuf::from(name);
+        let partial = part_of(path);
         let file = SharedFile::create(self, &partial);
         let mut file = self.agree(OPERATION, file)?;
         let cleared = self.agree(OPERATION, file.clear());
@@ -121,15 +149,21 @@ impl Cluster {
         let closed = self.agree(OPERATION, file.close());
         let placed = match (self.rank(), written.and(closed)) {
             (0, Ok(())) => fs::rename(&partial, path).map_err(Error::file(OPERATION, path)),
-            (0, Err(error)) => {
-                // The first error matters, and the partial file is of no use.
-                let _ = fs::remove_file(&partial);
-                Err(error)
-            }
             (_, outcome) => outcome,
         };
+        if placed.is_err() && self.rank() == 0 {
+            // The first error matters, and the partial file is of no use.
+            let _ = fs::remove_file(&partial);
+        }
         self.agree(OPERATION, placed)
     }
+}
+
+/// Returns the path of a file while it is written.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
 }
 
 /// Returns the form of an array, if the arguments of this rank agree.

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "the crate `mpi` offers MPI's files in C only")]
 
 use std::ffi::{CString, c_char, c_int};
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
 use mpi::ffi;
@@ -64,6 +65,7 @@ impl SharedFile {
             let count = c_int::try_from(part.len()).unwrap_or(c_int::MAX);
             let place = ffi::MPI_Offset::try_from(offset).unwrap_or(ffi::MPI_Offset::MAX);
             let byte = u8::equivalent_datatype();
+            let mut status = MaybeUninit::uninit();
             // SAFETY: the file is open, and `part` has `count` bytes.
             let code = unsafe {
                 ffi::MPI_File_write_at(
@@ -72,10 +74,19 @@ impl SharedFile {
                     part.as_ptr().cast(),
                     count,
                     byte.as_raw(),
-                    ffi::RSMPI_STATUS_IGNORE,
+                    status.as_mut_ptr(),
                 )
             };
             self.check(code)?;
+            let mut n_written: c_int = 0;
+            // SAFETY: the write has succeeded, so the library has filled the status.
+            let code =
+                unsafe { ffi::MPI_Get_count(status.as_ptr(), byte.as_raw(), &mut n_written) };
+            self.check(code)?;
+            if n_written != count {
+                let problem = format!("{n_written} of {count} bytes were written");
+                return Err(self.fault(problem));
+            }
             offset += part.len() as u64;
         }
         Ok(())
@@ -105,9 +116,10 @@ impl SharedFile {
         // SAFETY: `text` has room for the longest message of the library, and `len` for its length.
         unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut len) };
         text.truncate(usize::try_from(len).unwrap_or(0));
-        let text = String::from_utf8_lossy(&text).into_owned();
-        Err(Error::file("gather_rows", &self.path)(
-            std::io::Error::other(text),
-        ))
+        Err(self.fault(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn fault(&self, problem: String) -> Error {
+        Error::file("gather_rows", &self.path)(std::io::Error::other(problem))
     }
 }

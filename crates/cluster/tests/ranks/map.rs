@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use cluster::{Error, Job};
 
-use crate::job::{on_ranks, work_for};
+use crate::job::{Folder, folder_of_job, on_ranks, start, start_test, work_for};
 
 /// Notes a run of a task in a file.
 fn note(folder: &Path, task: usize) {
@@ -146,6 +147,16 @@ fn ranks_with_different_jobs_and_unusable_journals_are_errors_on_all_ranks() {
                 let is_elsewhere = matches!(error, Error::OnRank { rank: 0, .. });
                 assert_eq!(is_elsewhere, cluster.rank() > 0, "{text}");
             }
+            // A pipe, which nobody writes.
+            let pipe = folder.join("pipe");
+            if cluster.rank() == 0 {
+                Command::new("mkfifo").arg(&pipe).output().unwrap();
+            }
+            let job = Job::new("b", 3).with_journal(&pipe);
+            let text = cluster.map(&job, work).unwrap_err().to_string();
+            assert!(text.contains("not a regular file"), "{text}");
+            let error = cluster.map(&Job::new("b", usize::MAX), work).unwrap_err();
+            assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
             // Results of another type.
             let job = Job::new("a", 3).with_journal(&other);
             let outcome = cluster.map(&job, |_| Ok::<_, Infallible>("text".to_owned()));
@@ -154,6 +165,23 @@ fn ranks_with_different_jobs_and_unusable_journals_are_errors_on_all_ranks() {
         },
         |folder| assert_eq!(fs::read(folder.join("text")).unwrap(), b"a file of a user"),
     );
+}
+
+#[test]
+fn a_panic_of_an_observer_ends_the_job() {
+    let test = concat!(module_path!(), "::a_panic_of_an_observer_ends_the_job");
+    if folder_of_job().is_some() {
+        let cluster = start();
+        let job = Job::new("observed", 100).with_observer(|_| panic!("the observer breaks"));
+        let _ = cluster.map(&job, |task: usize| Ok::<_, Infallible>(task));
+        unreachable!("rank 0 has ended the job");
+    }
+    let folder = Folder::new(test);
+    let output = start_test(2, test, &folder).wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the observer breaks"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tensor_core::Tensor;
+use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::data::npy;
 
 use crate::job::{Folder, mpirun, names};
@@ -23,7 +24,7 @@ fn run(n: usize, folder: &Path, args: &str) -> Output {
 }
 
 /// Runs the program and returns its results.
-fn results(n: usize, folder: &Path, args: &str) -> Value {
+fn results_of(n: usize, folder: &Path, args: &str) -> Value {
     let output = run(n, folder, &format!("{args} --json --quiet"));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args}\n{errors}");
@@ -59,7 +60,7 @@ fn similar_pairs_do_not_depend_on_ranks_and_tiles_are_files() {
     for n_ranks in [1, 3] {
         let output = format!("tiles-{n_ranks}");
         let args = format!("similarity --input x.npy --tile 64 --output {output}");
-        let results = results(n_ranks, &folder.0, &args);
+        let results = results_of(n_ranks, &folder.0, &args);
         assert_eq!(results["similar_pairs"], expected);
         assert_eq!(results["pairs"], n * n);
         assert_eq!(results["ranks"], n_ranks);
@@ -67,6 +68,12 @@ fn similar_pairs_do_not_depend_on_ranks_and_tiles_are_files() {
         assert_eq!(names(&tiles).len(), 6);
         let tile = npy::read(tiles.join("tile-64-128.npy")).unwrap();
         assert_eq!(tile.shape().unwrap(), [64, 1]);
+        let args = format!("similarity --input x.npy --tile 64 --journal j-{n_ranks}");
+        let counted = results_of(n_ranks, &folder.0, &args);
+        assert_eq!(counted["similar_pairs"], expected);
+        // The journal of a job without files is not that of a job with files.
+        let text = failure(n_ranks, &folder.0, &format!("{args} --output more"));
+        assert!(text.contains("belongs to another job"), "{text}");
         for (row, word) in tile.to_host::<u32>().unwrap().into_iter().enumerate() {
             let bit = |col: usize| word >> col & 1 == 1;
             assert!((0..22).all(|col| bit(col) == similar(64 + row, 128 + col)));
@@ -79,7 +86,7 @@ fn a_training_has_the_same_bits_on_any_number_of_ranks_and_continues() {
     let folder = Folder::new("train");
     let args = "train --random 320 --batch 64 --shards 8 --hidden 24,12 --rate 0.2";
     let rows = |n_ranks: usize, more: &str| {
-        let results = results(n_ranks, &folder.0, &format!("{args} {more}"));
+        let results = results_of(n_ranks, &folder.0, &format!("{args} {more}"));
         results["rows"].as_array().unwrap().clone()
     };
     let one = rows(1, "--epochs 4");
@@ -89,9 +96,18 @@ fn a_training_has_the_same_bits_on_any_number_of_ranks_and_continues() {
     assert_eq!(rows(3, "--epochs 4 --threads 1"), one);
     let portable = rows(1, "--epochs 4 --portable");
     assert_eq!(rows(2, "--epochs 4 --portable"), portable);
-    // Without the widest vectors and the GEMM library, the sums are others, but hardly.
-    let loss = |rows: &[Value]| rows[3]["loss"].as_f64().unwrap();
-    assert!((loss(&portable) - loss(&one)).abs() < 1e-4 * loss(&one));
+    // Without the widest vectors and the GEMM library, the sums have other roundings: 20 steps change
+    // a loss by less than a hundred of them.
+    let losses = |rows: &[Value]| -> Vec<f32> {
+        let bits = rows.iter().map(|row| row["bits"].as_str().unwrap());
+        let bits = bits.map(|bits| u32::from_str_radix(bits, 16).unwrap());
+        bits.map(f32::from_bits).collect()
+    };
+    assert_close(
+        &losses(&portable)[..],
+        &losses(&one)[..],
+        Tolerance::relative(100),
+    );
     // Four shards are another order of the sums.
     assert_ne!(rows(2, "--epochs 4 --shards 4"), one);
     // A checkpoint of the last epoch leaves nothing to do.
@@ -111,20 +127,20 @@ fn a_training_has_the_same_bits_on_any_number_of_ranks_and_continues() {
 fn games_have_the_same_results_on_any_number_of_ranks_and_continue() {
     let folder = Folder::new("games");
     let args = "games --games 700 --batch 64 --rules all --seeds 2 --iterations 50";
-    let one = results(1, &folder.0, args);
+    let one = results_of(1, &folder.0, args);
     let rows = one["rows"].as_array().unwrap();
     assert_eq!(
         (rows.len(), &rows[3]["rule"]),
         (12, &"regret-matching+".into())
     );
     assert!(rows.iter().all(|row| row["games"] == 700));
-    assert_eq!(results(4, &folder.0, args)["rows"], one["rows"]);
-    let first = results(3, &folder.0, &format!("{args} --journal j"));
+    assert_eq!(results_of(4, &folder.0, args)["rows"], one["rows"]);
+    let first = results_of(3, &folder.0, &format!("{args} --journal j"));
     assert_eq!(
         (&first["rows"], &first["resumed_tasks"]),
         (&one["rows"], &0.into())
     );
-    let again = results(2, &folder.0, &format!("{args} --journal j"));
+    let again = results_of(2, &folder.0, &format!("{args} --journal j"));
     assert_eq!(
         (&again["rows"], &again["resumed_tasks"]),
         (&one["rows"], &132.into())
@@ -151,6 +167,38 @@ fn a_sweep_runs_each_line_once_and_reports_failures() {
     }
     let text = failure(2, &folder.0, "sweep nothing");
     assert!(text.contains("cannot read nothing"), "{text}");
+    let text = failure(2, &folder.0, "sweep lines --output elsewhere --journal j");
+    assert!(text.contains("belongs to another job"), "{text}");
+    fs::write(folder.0.join("bytes"), b"echo a\necho \xff\n").unwrap();
+    let text = failure(2, &folder.0, "sweep bytes");
+    assert!(text.contains("bytes: line 2 is not UTF-8"), "{text}");
+}
+
+#[test]
+fn commands_that_cannot_run_are_failures_and_killed_ones_are_not_finished() {
+    let folder = Folder::new("commands");
+    // A zero byte; and a process in the background, which does not hold the job open.
+    let lines = "echo \0\n( tail -f /dev/null & ) ; echo $!\n";
+    fs::write(folder.0.join("lines"), lines).unwrap();
+    let output = run(2, &folder.0, "sweep lines --json");
+    assert!(!output.status.success());
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["rows"][0]["exit_code"], 126);
+    assert_eq!(results["rows"][1]["exit_code"], 0);
+    Command::new("pkill")
+        .args(["-f", "tail -f /dev/null"])
+        .output()
+        .unwrap();
+    // A journal does not contain a command that a scheduler killed.
+    let lines = "test -e again && exit 0; touch again; kill -TERM $$\n";
+    fs::write(folder.0.join("lines"), lines).unwrap();
+    let text = failure(2, &folder.0, "sweep lines --journal j");
+    assert!(text.contains("command 1 was ended by signal 15"), "{text}");
+    let again = results_of(2, &folder.0, "sweep lines --journal j");
+    assert_eq!(
+        (&again["resumed_tasks"], &again["failed_commands"]),
+        (&0.into(), &0.into())
+    );
 }
 
 #[test]
@@ -177,6 +225,22 @@ fn wrong_command_lines_are_errors_without_mpi() {
         (&["similarity", "--random", "3"], "expected two numbers"),
         (&["similarity", "--random", "3x0"], "at least 1"),
         (&["similarity", "x.npy"], "unexpected argument"),
+        (
+            &["similarity", "--random", "3x3", "--input", "x"],
+            "exclude each other",
+        ),
+        (
+            &["similarity", "--random", "3x3", "--limit", "nan"],
+            "above 0",
+        ),
+        (&["tasks", "--threads", "1025"], "at most 1024"),
+        (&["tasks", "--predict", "1000001"], "at most 1000000"),
+        (&["tasks", "--predict", "9", "--network", "1,0"], "GB/s"),
+        (&["tasks", "--network", "1,1"], "--network needs --predict"),
+        (&["tasks", "--nvml", "x"], "--nvml needs --trace"),
+        (&["tasks", "--trace", "x", "--repeat"], "exclude each other"),
+        (&["games", "--rules", "linear,linear"], "listed twice"),
+        (&["sweep", "a", "--predict", "4"], "not for this command"),
         (&["games", "--rules", "luck"], "unknown rule \"luck\""),
         (&["games", "--games", "-1"], "at least 1"),
         (&["train"], "either --images and --labels, or --random"),
@@ -208,6 +272,49 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     assert!(text.contains("command line of rank 1 differs"), "{text}");
+    // A rank with a wrong command line, or with a request for help, does not leave the other waiting.
+    for other in [
+        &["tasks", "--stps", "1"][..],
+        &["--help"],
+        &["tasks", "--threads", "0"],
+    ] {
+        for is_first in [false, true] {
+            let mut ranks = [&["tasks"][..], other];
+            if is_first {
+                ranks.reverse();
+            }
+            let mut job = mpirun(1);
+            job.arg(program).args(ranks[0]);
+            job.args([":", "-n", "1", program]).args(ranks[1]);
+            let output = job.current_dir(&folder.0).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success());
+            assert!(text.contains("command line of rank 1 differs"), "{text}");
+        }
+    }
+    // Sizes that no memory holds.
+    for args in [
+        "similarity --random 1000000x1000000000",
+        "games --games 1000000000000 --batch 1000000000000 --actions 1000",
+        "games --seeds 18446744073709551615 --rules all",
+        "games --seeds 1000000000000",
+        "train --random 100000000000000",
+    ] {
+        let text = failure(2, &folder.0, args);
+        assert!(
+            text.matches("error: cluster").count() == 1,
+            "{args}: {text}"
+        );
+        let is_known = [
+            "not enough memory",
+            "too many games",
+            "number of tasks out of range",
+        ];
+        assert!(
+            is_known.iter().any(|known| text.contains(known)),
+            "{args}: {text}"
+        );
+    }
     let args = "similarity --random 2x64 --executor no-such-adapter";
     let text = failure(2, &folder.0, args);
     assert!(text.contains("no-such-adapter"), "{text}");
@@ -228,8 +335,8 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
             .unwrap_or_default()
             .to_owned();
         let args = format!("similarity --random 8x96 --tile 32 --executor {name}");
-        let on_device = results(2, &folder.0, &args);
-        let on_host = results(2, &folder.0, "similarity --random 8x96 --tile 32");
+        let on_device = results_of(2, &folder.0, &args);
+        let on_host = results_of(2, &folder.0, "similarity --random 8x96 --tile 32");
         assert_eq!(on_device["similar_pairs"], on_host["similar_pairs"]);
     }
 }
@@ -242,7 +349,7 @@ fn each_host_has_one_trace_and_the_energies_are_added() {
     assert!(library.exists(), "no {}", library.display());
     let library = library.display();
     let args = format!("tasks --tasks 300 --steps 300000 --trace traces --nvml {library}");
-    let results = results(3, &folder.0, &args);
+    let results = results_of(3, &folder.0, &args);
     let host = results["hosts"].as_u64().unwrap();
     assert_eq!((host, names(&folder.0.join("traces")).len()), (1, 1));
     let number = |name: &str| results[name].as_f64().unwrap();

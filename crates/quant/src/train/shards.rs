@@ -1,7 +1,7 @@
 //! Batches that several processes share.
 //!
 //! Role: [`Shards`], with which a [`Training`](super::Training) computes a part of each batch and
-//! leaves the sum over all parts to its caller, who knows how processes exchange tensors.
+//! its caller supplies the sum over all parts, for example through messages between processes.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,9 +16,9 @@ pub type ShardSum<'a> = Box<dyn FnMut(&[Vec<Tensor>]) -> Result<Vec<Tensor>, Str
 
 /// The division of batches into shards, of which this process computes some.
 ///
-/// Each process gives all of its other arguments equally, and does the same update after each sum.
-/// If `sum` adds in an order that depends on the number of shards alone, all processes compute the
-/// same bits, whatever the number of processes.
+/// All processes use equal arguments otherwise, and do the same update after each sum. If `sum` adds
+/// in an order that depends on the number of shards alone, all processes compute the same bits,
+/// whatever the number of processes.
 pub struct Shards<'a> {
     n_shards: usize,
     own: Range<usize>,

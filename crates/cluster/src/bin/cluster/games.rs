@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, bail};
 use cluster::Cluster;
 use games::ndarray::Array3;
 use games::{Batch, SolverConfig};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tensor_core::rng::Philox;
 
-use super::options::{Common, next_option, positive};
+use super::options::{Common, allocated, next_option, positive};
 use super::summary::Summary;
 use super::{Parsed, Run};
 
@@ -109,13 +109,26 @@ fn rules(text: &str) -> Result<Vec<usize>, String> {
         let place = RULES.iter().position(|rule| rule.0 == name);
         place.ok_or_else(|| format!("unknown rule {name:?}"))
     };
-    text.split(',').map(place).collect()
+    let places = text.split(',').map(place).collect::<Result<Vec<_>, _>>()?;
+    match (1..places.len()).find(|&number| places[..number].contains(&places[number])) {
+        Some(number) => Err(format!(
+            "rule {:?} is listed twice",
+            RULES[places[number]].0
+        )),
+        None => Ok(places),
+    }
 }
 
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
     let n_batches = options.n_games.div_ceil(options.batch);
-    let n_rows = options.rules.len() * options.n_seeds;
-    let n_tasks = n_rows.checked_mul(n_batches).context("too many games")?;
+    let n_rows = options.rules.len().checked_mul(options.n_seeds);
+    let n_tasks = n_rows.and_then(|n_rows| n_rows.checked_mul(n_batches));
+    // The numbers of a batch and of all games have to be representable, too.
+    let n_payoffs = options.n_actions.checked_pow(2);
+    let n_payoffs = n_payoffs.and_then(|n_payoffs| n_payoffs.checked_mul(options.n_games));
+    let (Some(n_rows), Some(n_tasks), Some(_)) = (n_rows, n_tasks, n_payoffs) else {
+        bail!("games: too many games, seeds or actions for this machine's numbers");
+    };
     let names: Vec<&str> = options.rules.iter().map(|&rule| RULES[rule].0).collect();
     let description = format!(
         "{} games with {} actions, rules {}, {} seeds, {} iterations, batches of {}",
@@ -170,9 +183,13 @@ fn solve(
     rule: usize,
     seed: u64,
     own: std::ops::Range<usize>,
-) -> games::Result<Distance> {
+) -> Result<Distance> {
     let n = options.n_actions;
-    let mut payoffs = vec![0.0; own.len() * n * n];
+    let what = format!("games: the payoffs of {} games with {n} actions", own.len());
+    let mut payoffs = allocated(
+        &what,
+        n.checked_pow(2).and_then(|n| n.checked_mul(own.len())),
+    )?;
     let random = Philox::new(seed);
     random.fill_normal_f32((own.start * n * n) as u64, &mut payoffs);
     let payoffs = Array3::from_shape_vec((own.len(), n, n), payoffs);

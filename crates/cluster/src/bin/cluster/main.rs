@@ -5,6 +5,7 @@
 //! Method: `options` parses what all commands share. Each command has a module, which returns a
 //! `Summary`.
 
+mod descriptors;
 mod games;
 mod options;
 mod similarity;
@@ -16,9 +17,10 @@ mod train;
 
 use std::env;
 use std::ffi::OsString;
+use std::io::BufRead as _;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
 use cluster::Cluster;
 use tool_io::output;
 
@@ -41,7 +43,8 @@ usage: mpirun -n RANKS cluster COMMAND [OPTIONS]
 options of all commands:
   --journal FILE     write finished results to FILE, and continue from there after an interruption, with any number
                      of ranks (not for `train`, which has --checkpoint)
-  --threads N        threads of each rank (default: the cores of the host, divided among its ranks)
+  --threads N        threads of each rank, at most 1024 (default: the cores that the rank may use, divided among the
+                     ranks that may use the same cores)
   --portable         use no instructions that some CPUs lack, so that results do not depend on the CPU; slower
   --json             print one JSON object instead of text
   --quiet            no progress on standard error
@@ -51,7 +54,8 @@ options of all commands:
   --trace FOLDER     sample power and energy on each host into FOLDER/HOST.csv, which `trace` reads; the results contain
                      the energy of all hosts
   --nvml FILE        the NVML library of --trace, if it is not that of the system
-  --repeat           run again for each line of standard input, with a result each time, until its end
+  --repeat           run again for each line of standard input, with a result each time, until its end or a line with
+                     the word `quit`
   --help             print this help, or that of a command
 
 Exit status: 0 if all tasks succeeded; 1 otherwise; 2 for wrong usage.
@@ -101,26 +105,48 @@ const COMMANDS: [Command; 5] = [
 /// Exit code for invalid usage.
 const USAGE: u8 = 2;
 
+/// A command line, before it is carried out.
+enum Request {
+    /// Print a text.
+    Print(String),
+    Run(Common, Run),
+    /// The command line is wrong.
+    Wrong(String),
+}
+
 fn main() -> ExitCode {
-    let args: Vec<OsString> = env::args_os().skip(1).collect();
-    match Usage::of(args, &COMMANDS.map(|command| command.name)) {
-        Usage::Help(None) => print_on_first(HELP),
-        Usage::Help(Some(number)) => print_on_first(COMMANDS[number].help),
-        Usage::Version => print_on_first(&format!(
-            "cluster {} ({})\n",
-            env!("CARGO_PKG_VERSION"),
-            cluster::library()
-        )),
-        Usage::Wrong(problem) => wrong_usage(&problem),
-        Usage::Command(number, args) => match (COMMANDS[number].parse)(args) {
-            Ok((common, run)) => start(&common, &run),
-            Err(problem) => wrong_usage(&format!("{}: {problem}", COMMANDS[number].name)),
-        },
+    let request = parse(env::args_os().skip(1).collect());
+    let is_parallel = cluster::launched().is_some_and(|(_, n_processes)| n_processes > 1);
+    match request {
+        // A single process needs no MPI for these.
+        Request::Print(text) if !is_parallel => print(&text),
+        Request::Wrong(problem) if !is_parallel => wrong_usage(&problem),
+        request => start(request),
     }
 }
 
-/// Starts the cluster and runs a command.
-fn start(common: &Common, run: &Run) -> ExitCode {
+fn parse(args: Vec<OsString>) -> Request {
+    match Usage::of(args, &COMMANDS.map(|command| command.name)) {
+        Usage::Help(None) => Request::Print(HELP.to_owned()),
+        Usage::Help(Some(number)) => Request::Print(COMMANDS[number].help.to_owned()),
+        Usage::Version => {
+            let (version, library) = (env!("CARGO_PKG_VERSION"), cluster::library());
+            Request::Print(format!("cluster {version} ({library})\n"))
+        }
+        Usage::Wrong(problem) => Request::Wrong(problem),
+        Usage::Command(number, args) => {
+            let parsed = (COMMANDS[number].parse)(args);
+            let checked = parsed.and_then(|(common, run)| Ok((common.checked()?, run)));
+            match checked {
+                Ok((common, run)) => Request::Run(common, run),
+                Err(problem) => Request::Wrong(format!("{}: {problem}", COMMANDS[number].name)),
+            }
+        }
+    }
+}
+
+/// Starts the cluster and carries out a request.
+fn start(request: Request) -> ExitCode {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -128,27 +154,38 @@ fn start(common: &Common, run: &Run) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match on_ranks(&cluster, common, run) {
-        Ok(is_good) if is_good => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            // All ranks have the error; that of rank 0 may only name the rank that has more to say.
-            if cluster.rank() == 0 {
-                eprintln!("error: cluster: {error:#}");
-            }
-            ExitCode::FAILURE
+    let is_first = cluster.rank() == 0;
+    let fail = |error: &anyhow::Error| {
+        // All ranks have the error. The error of rank 0 may contain only the number of the failed
+        // rank and its message.
+        if is_first {
+            eprintln!("error: cluster: {}", text_of(error));
         }
+        ExitCode::FAILURE
+    };
+    // The command lines are compared before one of them is carried out, so that no rank waits for
+    // a rank with another command line.
+    let args = env::args_os().skip(1);
+    let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Err(error) = cluster.check_same("cluster", "command line", &args.join(" ")) {
+        return fail(&error.into());
+    }
+    match request {
+        Request::Print(text) if is_first => print(&text),
+        Request::Wrong(problem) if is_first => wrong_usage(&problem),
+        Request::Print(_) => ExitCode::SUCCESS,
+        Request::Wrong(_) => ExitCode::from(USAGE),
+        Request::Run(common, run) => match on_ranks(&cluster, &common, &run) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => fail(&error),
+        },
     }
 }
 
 /// Runs a command and prints its summary on rank 0. Returns whether all tasks succeeded.
 fn on_ranks(cluster: &Cluster, common: &Common, run: &Run) -> Result<bool> {
-    let args: Vec<String> = env::args_os()
-        .skip(1)
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
-    cluster.check_same("cluster", "command line", &args.join(" "))?;
-    common.prepare(cluster)?;
+    agree(cluster, common.prepare(cluster))?;
     let mut is_good = true;
     loop {
         let tracing = Tracing::start(&common.trace, cluster)?;
@@ -163,41 +200,54 @@ fn on_ranks(cluster: &Cluster, common: &Common, run: &Run) -> Result<bool> {
             _ => Ok(()),
         };
         // The end of MPI waits in a loop that occupies a core, so all ranks get there together.
-        cluster.agree("cluster", printed)?;
-        if !(common.repeats && is_asked_again(cluster)?) {
+        agree(cluster, printed)?;
+        if !(common.repeats && is_requested_again(cluster)?) {
             return Ok(is_good);
         }
     }
 }
 
-/// Waits for a line of standard input on rank 0. Returns on all ranks whether there is one.
-fn is_asked_again(cluster: &Cluster) -> Result<bool> {
-    let mut line = String::new();
+/// Returns `result` if it is `Ok` on all ranks, and an error on each rank otherwise.
+fn agree<T>(cluster: &Cluster, result: Result<T>) -> Result<T> {
+    cluster.agree("cluster", result.map_err(|error| anyhow!(text_of(&error))))
+}
+
+/// Returns the text of an error and of its causes. Many errors contain the text of their cause,
+/// which is not repeated.
+fn text_of(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Waits for a line of standard input on rank 0. Returns on all ranks whether it requests another
+/// run.
+fn is_requested_again(cluster: &Cluster) -> Result<bool> {
+    let mut line = vec![];
     let read = match cluster.rank() {
-        0 => std::io::stdin().read_line(&mut line),
+        0 => std::io::stdin().lock().read_until(b'\n', &mut line),
         _ => Ok(0),
     };
-    let n_bytes = cluster.exchange("cluster", &read.unwrap_or(0))?;
-    Ok(n_bytes[0] > 0)
+    let n_bytes = agree(cluster, read.context("cannot read standard input"))?;
+    let requests = n_bytes > 0 && !String::from_utf8_lossy(&line).contains("quit");
+    Ok(cluster.exchange("cluster", &requests)?[0])
 }
 
-/// Returns whether this process prints what all ranks would print, before MPI is started.
-fn is_first() -> bool {
-    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
-    let rank = ranks.iter().find_map(|variable| env::var(variable).ok());
-    rank.is_none_or(|rank| rank == "0")
-}
-
-fn print_on_first(text: &str) -> ExitCode {
-    if is_first() && output::print(text).is_err() {
-        return ExitCode::FAILURE;
+fn print(text: &str) -> ExitCode {
+    match output::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
-    ExitCode::SUCCESS
 }
 
 fn wrong_usage(problem: &str) -> ExitCode {
-    if is_first() {
-        eprintln!("error: cluster: {problem}");
-    }
+    eprintln!("error: cluster: {problem}");
     ExitCode::from(USAGE)
 }

@@ -1,11 +1,12 @@
 //! The part of the command line that all commands share.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use cluster::{Cluster, Job, Machine, Progress};
+use anyhow::{Context as _, Result, ensure};
+use cluster::{Cluster, Job, Machine, Member, Progress};
 use lexopt::prelude::*;
 use tensor_core::exec::Level;
 
@@ -75,7 +76,7 @@ impl Common {
     ) -> Result<(), lexopt::Error> {
         match option {
             "journal" => self.journal = Some(parser.value()?.into()),
-            "threads" => self.n_threads = Some(parser.value()?.parse_with(positive)?),
+            "threads" => self.n_threads = Some(parser.value()?.parse_with(threads)?),
             "json" => self.is_json = true,
             "quiet" => self.is_quiet = true,
             "repeat" => self.repeats = true,
@@ -89,10 +90,39 @@ impl Common {
         Ok(())
     }
 
+    /// Checks that each option has an effect.
+    pub(super) fn checked(self) -> Result<Self, lexopt::Error> {
+        let has_folder = self.trace.folder.is_some();
+        if self.trace.nvml.is_some() && !has_folder {
+            return Err("--nvml needs --trace".into());
+        }
+        if has_folder && self.repeats {
+            return Err(
+                "--trace and --repeat exclude each other: each run replaces the traces".into(),
+            );
+        }
+        if self.network.is_some() && self.predicted.is_empty() {
+            return Err("--network needs --predict".into());
+        }
+        Ok(self)
+    }
+
+    /// Returns an error if times are to be predicted, for a command that cannot.
+    pub(super) fn without_predictions(&self) -> Result<(), lexopt::Error> {
+        if self.predicted.is_empty() {
+            return Ok(());
+        }
+        Err("--predict is not for this command".into())
+    }
+
     /// Sets the number of threads of this rank, and warns if ranks have different CPUs.
     pub(super) fn prepare(&self, cluster: &Cluster) -> Result<()> {
+        // Ranks that may run on the same cores divide them.
         let member = cluster.member();
-        let share = member.n_threads / member.n_local_ranks;
+        let is_neighbour =
+            |other: &&Member| (&other.host, &other.cpus) == (&member.host, &member.cpus);
+        let n_neighbours = cluster.members().iter().filter(is_neighbour).count();
+        let share = member.n_threads / n_neighbours;
         let n_threads = self.n_threads.unwrap_or(share).max(1);
         rayon::ThreadPoolBuilder::new()
             .num_threads(n_threads)
@@ -153,7 +183,13 @@ fn show(shown: &std::cell::Cell<Option<Instant>>, progress: Progress) {
     shown.set(Some(from));
     if from.elapsed() >= INTERVAL && !is_over {
         shown.set(Some(Instant::now()));
-        eprintln!("{} of {} tasks", progress.n_done, progress.n_tasks);
+        // A closed standard error does not end the job.
+        let _ = writeln!(
+            io::stderr(),
+            "{} of {} tasks",
+            progress.n_done,
+            progress.n_tasks
+        );
     }
 }
 
@@ -169,6 +205,24 @@ pub(super) fn next_option(parser: &mut lexopt::Parser) -> Result<Option<String>,
     }
 }
 
+/// Parses a number of threads.
+fn threads(text: &str) -> Result<usize, String> {
+    const MAX_THREADS: usize = 1024;
+    match positive(text)? {
+        number if number <= MAX_THREADS => Ok(number),
+        _ => Err(format!("expected at most {MAX_THREADS}")),
+    }
+}
+
+/// Returns a list of `len` default values, or an error if there is not enough memory.
+pub(super) fn allocated<T: Clone + Default>(what: &str, len: Option<usize>) -> Result<Vec<T>> {
+    let mut list = vec![];
+    let reserved = len.is_some_and(|len| list.try_reserve_exact(len).is_ok());
+    ensure!(reserved, "{what}: not enough memory");
+    list.resize(len.unwrap_or(0), T::default());
+    Ok(list)
+}
+
 /// Parses a positive whole number.
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -179,9 +233,15 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 
 /// Parses numbers of ranks, each perhaps with a number of cores.
 fn machines(text: &str) -> Result<Vec<[usize; 2]>, String> {
+    /// A simulation holds each rank in memory.
+    const MAX_RANKS: usize = 1_000_000;
+    let number = |text: &str| match positive(text)? {
+        number if number <= MAX_RANKS => Ok(number),
+        _ => Err(format!("expected at most {MAX_RANKS}")),
+    };
     let machine = |text: &str| match text.split_once('/') {
-        Some((ranks, cores)) => Ok([positive(ranks)?, positive(cores)?]),
-        None => positive(text).map(|n_ranks| [n_ranks; 2]),
+        Some((ranks, cores)) => Ok([number(ranks)?, number(cores)?]),
+        None => number(text).map(|n_ranks| [n_ranks; 2]),
     };
     text.split(',').map(machine).collect()
 }
@@ -191,9 +251,11 @@ fn network(text: &str) -> Result<[f64; 2], String> {
     let number = |text: &str| text.parse().ok().filter(|&number: &f64| number > 0.0);
     let pair = text.split_once(',').and_then(|(latency, bandwidth)| {
         let (latency, bandwidth) = (number(latency)?, number(bandwidth)?);
-        (latency < 1e9 && bandwidth < 1e9).then_some([latency, bandwidth])
+        let is_network = latency <= 1e6 && (1e-6..1e6).contains(&bandwidth);
+        is_network.then_some([latency, bandwidth])
     });
-    pair.ok_or_else(|| "expected microseconds and GB/s, such as 2,12".to_owned())
+    let must = "expected microseconds (at most 1e6) and GB/s (1e-6 to 1e6), such as 2,12";
+    pair.ok_or_else(|| must.to_owned())
 }
 
 /// Parses two positive numbers with an `x` between them.

@@ -7,18 +7,18 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use cluster::Cluster;
 use gpu_wgsl::{DeviceType, Gpu, Select};
 use lexopt::prelude::*;
 use tensor_core::data::npy;
 use tensor_core::rng::Philox;
 use tensor_core::similarity::{PairCount, Similarity, Sink as _, Tile};
-use tensor_core::{Executor, Host, Tensor};
+use tensor_core::{DType, Executor, Host, Tensor};
 
-use super::options::{Common, next_option, pair, positive};
+use super::options::{Common, allocated, next_option, pair, positive};
 use super::summary::Summary;
-use super::{Parsed, Run};
+use super::{Parsed, Run, agree};
 
 pub(super) const HELP: &str = "\
 cluster similarity: count the pairs of columns of a matrix that differ by less than a limit in every row
@@ -28,8 +28,8 @@ usage: mpirun -n RANKS cluster similarity (--input FILE | --random ROWSxCOLUMNS)
   --input FILE         an NPY file with a matrix of f32, [rows, columns], which every rank reads
   --random RxC         random numbers instead: uniform between 0 and 1.05
   --seed N             the seed of --random (default: 1)
-  --limit X            the limit (default: 1)
-  --tile N             rows and columns of a tile, a multiple of 32 (default: 8192)
+  --limit X            the limit, above 0 (default: 1)
+  --tile N             rows and columns of a tile, rounded up to a multiple of 32 (default: 8192)
   --output FOLDER      write each tile to FOLDER/tile-ROW-COLUMN.npy, by its first row and column: words of 32 bits,
                        [rows, columns / 32]; bit c % 32 of word c / 32 is the result of column c
   --executor NAME      `host` (default); `gpu`: each rank of a host has a GPU of its own; any other name: the adapter
@@ -66,10 +66,13 @@ pub(super) fn parse(args: Vec<OsString>) -> Parsed {
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(option) = next_option(&mut parser)? {
         match &*option {
+            "input" | "random" if input.is_some() => {
+                return Err("--input and --random exclude each other and repetitions".into());
+            }
             "input" => input = Some(Input::File(parser.value()?.into())),
             "random" => input = Some(Input::Random(parser.value()?.parse_with(pair)?)),
             "seed" => seed = parser.value()?.parse()?,
-            "limit" => limit = parser.value()?.parse()?,
+            "limit" => limit = parser.value()?.parse_with(limit_of)?,
             "tile" => side = parser.value()?.parse_with(positive)?,
             "output" => output = Some(parser.value()?.into()),
             "executor" => executor = parser.value()?.string()?,
@@ -88,22 +91,23 @@ pub(super) fn parse(args: Vec<OsString>) -> Parsed {
     Ok((common, run))
 }
 
+/// Parses a limit.
+fn limit_of(text: &str) -> Result<f32, String> {
+    let limit = text.parse().ok().filter(|&limit: &f32| limit > 0.0);
+    limit.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
     let prepared = prepare(options, cluster);
-    let (matrix, executor) = cluster.agree("similarity", prepared)?;
+    let Prepared {
+        matrix,
+        executor,
+        description,
+    } = agree(cluster, prepared)?;
     let similarity = Similarity::within(options.limit).with_tile_size(options.side);
     let columns = similarity.columns(&*executor, &matrix);
-    let columns = cluster.agree("similarity", columns.map_err(anyhow::Error::from))?;
+    let columns = agree(cluster, columns.map_err(anyhow::Error::from))?;
     let places = columns.places();
-    let shape = matrix.shape()?;
-    let description = format!(
-        "similarity within {} of {} columns with {} rows, checksum {:08x}, tiles of {}",
-        options.limit,
-        shape[1],
-        shape[0],
-        checksum(&matrix)?,
-        options.side
-    );
     let job = common.job(&description, places.len());
     let area = |task: usize| {
         let place = places[task];
@@ -136,26 +140,56 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with_predictions(common, |machine| mapped.predict(&job, machine)))
 }
 
-/// Returns the matrix and the executor of this rank.
-fn prepare(options: &Options, cluster: &Cluster) -> Result<(Tensor, Box<dyn Executor + Sync>)> {
+/// The input of a rank.
+struct Prepared {
+    matrix: Tensor,
+    executor: Box<dyn Executor + Sync>,
+    /// The identity of the job.
+    description: String,
+}
+
+/// Returns the input of this rank.
+fn prepare(options: &Options, cluster: &Cluster) -> Result<Prepared> {
     let executor = executor(&options.executor, cluster)?;
     let matrix = match &options.input {
-        Input::File(path) => npy::read(path)?,
+        Input::File(path) => npy::read(path)
+            .with_context(|| format!("similarity: cannot read {}", path.display()))?,
         Input::Random(shape) => {
-            let len = shape[0]
-                .checked_mul(shape[1])
-                .context("the matrix is too large")?;
-            let mut numbers = vec![0.0; len];
+            let what = format!("similarity: a matrix of {}x{} f32", shape[0], shape[1]);
+            let mut numbers = allocated(&what, shape[0].checked_mul(shape[1]))?;
             Philox::new(options.seed).fill_uniform_f32(0, &mut numbers);
             numbers.iter_mut().for_each(|x| *x *= MAX_RANDOM);
             Tensor::from_vec(shape, numbers)
         }
     };
     if let Some(folder) = &options.output {
+        let shown = folder.display();
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
+            .with_context(|| format!("similarity: cannot create the folder {shown}"))?;
     }
-    Ok((matrix, executor))
+    let (shape, dtype) = (matrix.shape()?, matrix.dtype()?);
+    ensure!(
+        shape.len() == 2 && dtype == DType::F32,
+        "similarity: the input has shape {shape:?} and type {dtype} (expected [rows, columns] and f32)"
+    );
+    let description = format!(
+        "similarity within {} of {} columns with {} rows, checksum {:08x}, tiles of {}, output {}",
+        options.limit,
+        shape[1],
+        shape[0],
+        checksum(&matrix)?,
+        options.side,
+        // A tile that only another folder contains is computed again.
+        options
+            .output
+            .as_ref()
+            .map_or("none".into(), |folder| folder.display().to_string())
+    );
+    Ok(Prepared {
+        matrix,
+        executor,
+        description,
+    })
 }
 
 /// Opens the executor of this rank.

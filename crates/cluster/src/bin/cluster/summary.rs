@@ -40,10 +40,12 @@ impl Summary {
         let working = mapped.working.iter().map(Duration::as_secs_f64);
         let busy = working.sum::<f64>() / (elapsed * mapped.working.len() as f64);
         let idle = mapped.coordinator_idle.as_secs_f64() / elapsed;
+        let communication = mapped.traffic.elapsed.as_secs_f64() / elapsed;
         self.with("resumed_tasks", mapped.n_resumed)
             .with("elapsed_s", elapsed)
             .with("share_working", busy)
             .with("share_coordinator_idle", idle)
+            .with("share_communication", communication)
     }
 
     /// Adds the predicted times for the machines of the command line.
@@ -69,9 +71,8 @@ impl Summary {
 
     /// Adds the messages of rank 0.
     pub(super) fn with_traffic(self, traffic: Traffic) -> Self {
-        self.with("bytes_sent", traffic.bytes_sent)
-            .with("messages_sent", traffic.messages_sent)
-            .with("messages_s", traffic.elapsed.as_secs_f64())
+        self.with("bytes_sent_by_rank_0", traffic.bytes_sent)
+            .with("messages_sent_by_rank_0", traffic.messages_sent)
     }
 
     /// Adds the energy of all hosts, if it is known.

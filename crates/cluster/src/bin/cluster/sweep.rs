@@ -2,16 +2,17 @@
 //!
 //! Method: a task is a line, which the shell runs. Standard output and errors go to two files of
 //! the task. Variables of the launcher are removed, because a program that is built with MPI would
-//! otherwise take itself for a rank of this job.
+//! otherwise start as a rank of this job.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use cluster::Cluster;
 use lexopt::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,24 +20,36 @@ use serde_json::json;
 
 use super::options::Common;
 use super::summary::Summary;
-use super::{Parsed, Run};
+use super::{Parsed, Run, agree, descriptors};
 
 pub(super) const HELP: &str = "\
 cluster sweep: run the lines of a file as commands, as many at a time as there are ranks
 
 usage: mpirun -n RANKS cluster sweep FILE [--output FOLDER] [OPTIONS]
 
-  FILE               a command in each line; empty lines and lines that begin with # do not count. `sh -c` runs a line
+  FILE               a command in each line, in UTF-8; empty lines and lines that begin with # do not count. `sh -c` runs a line
                      in the current folder, with its number, from 1, in the variable TASK
   --output FOLDER    write standard output and standard error of line N to FOLDER/N.out and FOLDER/N.err
                      (default: sweep)
 
 and the options of all commands (cluster --help). A command that ends with another code than 0 is a finished task:
-with --journal it does not run again. Exit status: 0 if all commands ended with code 0.
+with --journal it does not run again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends
+the job. Exit status: 0 if all commands ended with code 0.
 ";
 
+/// The exit code of shells for a command that cannot be run.
+const CANNOT_RUN: i32 = 126;
+
+/// The signals by which users and schedulers end processes.
+const HANGUP: i32 = 1;
+const INTERRUPT: i32 = 2;
+const KILL: i32 = 9;
+const TERMINATE: i32 = 15;
+
 /// The beginnings of the names of launchers' variables.
-const LAUNCHER: [&str; 6] = ["OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_"];
+const LAUNCHER: [&str; 8] = [
+    "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPI_", "MPIR_",
+];
 
 #[derive(Debug)]
 struct Options {
@@ -67,6 +80,7 @@ pub(super) fn parse(args: Vec<OsString>) -> Parsed {
             other => return Err(other.unexpected()),
         }
     }
+    common.without_predictions()?;
     let options = Options {
         file: file.ok_or("the file of commands is missing")?,
         output,
@@ -76,10 +90,14 @@ pub(super) fn parse(args: Vec<OsString>) -> Parsed {
 }
 
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
-    let lines = cluster.agree("sweep", prepare(options))?;
+    let lines = agree(cluster, prepare(options))?;
     let text = lines.join("\n");
     let checksum = crc32fast::hash(text.as_bytes());
-    let description = format!("sweep of {} commands, checksum {checksum:08x}", lines.len());
+    let description = format!(
+        "sweep of {} commands, checksum {checksum:08x}, output {}",
+        lines.len(),
+        options.output.display()
+    );
     let job = common.job(&description, lines.len());
     let mapped = cluster.map(&job, |task| {
         let number = task + 1;
@@ -106,27 +124,50 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
 /// Returns the commands, and creates the folder of their output.
 fn prepare(options: &Options) -> Result<Vec<String>> {
     let shown = options.file.display();
-    let text = fs::read_to_string(&options.file).with_context(|| format!("cannot read {shown}"))?;
+    let bytes = fs::read(&options.file).with_context(|| format!("sweep: cannot read {shown}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        anyhow!("sweep: {shown}: line {line} is not UTF-8")
+    })?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let folder = options.output.display();
-    fs::create_dir_all(&options.output).with_context(|| format!("cannot create {folder}"))?;
+    fs::create_dir_all(&options.output)
+        .with_context(|| format!("sweep: cannot create the folder {folder}"))?;
+    close_on_start()?;
     Ok(lines.map(str::to_owned).collect())
+}
+
+/// Marks the open files of this process, other than the standard ones, as closed in commands: a
+/// command that goes on in the background would hold the connections of MPI open.
+fn close_on_start() -> Result<()> {
+    let entries = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    for number in numbers.filter(|&number: &i32| number > 2) {
+        descriptors::close_on_start(number);
+    }
+    Ok(())
 }
 
 /// Runs a command.
 fn shell(line: &str, number: usize, folder: &Path) -> Result<Ended> {
     let file = |extension: &str| {
         let path = folder.join(format!("{number}.{extension}"));
-        File::create(&path).with_context(|| format!("cannot write {}", path.display()))
+        let context = || format!("command {number}: cannot write {}", path.display());
+        File::create(&path).with_context(context)
     };
+    let mut errors = file("err")?;
     let mut command = Command::new("sh");
     command
         .args(["-c", line])
         .env("TASK", number.to_string())
         .stdin(Stdio::null())
         .stdout(file("out")?)
-        .stderr(file("err")?);
+        .stderr(errors.try_clone()?);
     for (name, _) in env::vars_os() {
         if LAUNCHER
             .iter()
@@ -136,7 +177,22 @@ fn shell(line: &str, number: usize, folder: &Path) -> Result<Ended> {
         }
     }
     let from = Instant::now();
-    let status = command.status().context("cannot start `sh`")?;
+    let status = match command.status() {
+        Ok(status) => status,
+        // A line with a zero byte, or too long for the system: as in shells, an exit code.
+        Err(error) => {
+            writeln!(errors, "cannot start `sh` with this line: {error}")?;
+            return Ok(Ended {
+                code: Some(CANNOT_RUN),
+                elapsed_s: from.elapsed().as_secs_f64(),
+            });
+        }
+    };
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    if let Some(signal @ (HANGUP | INTERRUPT | KILL | TERMINATE)) = signal {
+        // Such a signal ends a job, not a command by itself: the line has to run again.
+        bail!("command {number} was ended by signal {signal}");
+    }
     Ok(Ended {
         code: status.code(),
         elapsed_s: from.elapsed().as_secs_f64(),

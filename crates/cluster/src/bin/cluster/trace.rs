@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::agree;
 use anyhow::{Context as _, Result, bail};
 use cluster::Cluster;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ impl Tracing {
             }
             _ => Ok(None),
         };
-        Ok(Self(cluster.agree(OPERATION, started)?))
+        Ok(Self(agree(cluster, started)?))
     }
 
     /// Ends the traces. Returns the energy of all hosts on all ranks; `None` without traces, or if
@@ -59,7 +60,7 @@ impl Tracing {
             None => Ok(None),
             Some(running) => energy(running).map(Some),
         };
-        let own = cluster.agree(OPERATION, own)?;
+        let own = agree(cluster, own)?;
         let all = cluster.exchange(OPERATION, &own)?;
         let of_hosts: Vec<_> = all.into_iter().flatten().collect();
         if of_hosts.is_empty() {
@@ -93,7 +94,9 @@ fn sampler(options: &TraceOptions, folder: &Path, host: &str) -> Result<Running>
             Err(no_cpu) => bail!("host {host} has nothing to sample: {no_gpu}; {no_cpu}"),
         },
     };
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let shown = folder.display();
+    fs::create_dir_all(folder)
+        .with_context(|| format!("trace: cannot create the folder {shown}"))?;
     let file = Writer::create(Dialect::Csv, &folder.join(format!("{host}.csv")))?;
     Ok(sampler.with_sink(file).start()?)
 }

@@ -6,11 +6,12 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, ensure};
 use cluster::{Cluster, Machine};
 use lexopt::prelude::*;
 use quant::InputImage;
@@ -20,9 +21,9 @@ use serde_json::json;
 use tensor_core::rng::Philox;
 use tensor_core::{Host, Tensor};
 
-use super::options::{Common, next_option, positive};
+use super::options::{Common, allocated, next_option, positive};
 use super::summary::Summary;
-use super::{Parsed, Run};
+use super::{Parsed, Run, agree};
 
 pub(super) const HELP: &str = "\
 cluster train: train a network of linear layers on labelled images
@@ -116,7 +117,7 @@ fn list(text: &str) -> Result<Vec<usize>, String> {
 }
 
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {
-    let images = cluster.agree(OPERATION, images(options))?;
+    let images = agree(cluster, images(options))?;
     let host = Host::new();
     // The time of all sums, and the bytes of a sum.
     let (reduced, n_bytes) = (Cell::new(Duration::ZERO), Cell::new(0));
@@ -134,6 +135,12 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
     };
     let own = cluster.shards(options.n_shards);
     let training = || -> Result<Training<'_>> {
+        ensure!(
+            options.recipe.batch <= images.len(),
+            "train: --batch {} is more than there are images ({})",
+            options.recipe.batch,
+            images.len()
+        );
         let recipe = Recipe {
             schedule: Schedule::Cosine {
                 first: options.rate,
@@ -149,17 +156,17 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         }
         Ok(training)
     };
-    let mut training = cluster.agree(OPERATION, training())?;
+    let mut training = agree(cluster, training())?;
     let first = training.step();
     let first_steps = cluster.exchange(OPERATION, &first)?;
-    anyhow::ensure!(
+    ensure!(
         first_steps.iter().all(|&step| step == first),
         "train: ranks have different checkpoints (steps {first_steps:?}); the file must be on a disk that all share"
     );
     let mut epochs = vec![];
     let (mut last, mut saves) = (f32::NAN, Ok(()));
     let (from, before) = (Instant::now(), cluster.traffic());
-    training.run(|training, progress| {
+    let trained = training.run(|training, progress| {
         last = progress.losses.last().copied().unwrap_or(last);
         if !progress.is_end_of_epoch {
             return Ok(ControlFlow::Continue(()));
@@ -170,20 +177,32 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
             json!(format!("{:08x}", last.to_bits())),
         ]);
         if cluster.rank() == 0 && !common.is_quiet {
-            eprintln!("epoch {}: loss {last}", progress.n_epochs);
+            // A closed standard error does not end the job.
+            let _ = writeln!(io::stderr(), "epoch {}: loss {last}", progress.n_epochs);
         }
         let saved = match (&options.checkpoint, cluster.rank()) {
             (Some(path), 0) => training.save(path).map_err(anyhow::Error::from),
             _ => Ok(()),
         };
-        saves = cluster.agree(OPERATION, saved);
+        saves = agree(cluster, saved);
         Ok(if saves.is_ok() {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
         })
-    })?;
-    saves?;
+    });
+    match trained {
+        Ok(()) => saves?,
+        // All ranks have the same sums and the same losses, so they have the same error.
+        Err(error @ (quant::Error::ShardSum { .. } | quant::Error::NotFinite { .. })) => {
+            return Err(error.into());
+        }
+        Err(error) => {
+            // The other ranks wait for the gradients of this one.
+            eprintln!("error: cluster: train on rank {}: {error}", cluster.rank());
+            cluster.abort(1);
+        }
+    }
     let elapsed = from.elapsed().as_secs_f64();
     let messages = (cluster.traffic() - before).elapsed;
     let n_steps = training.step() - first;
@@ -191,7 +210,7 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         0 => accuracy(&mut training, &images, &host),
         _ => Ok(f64::NAN),
     };
-    let accuracy = cluster.agree(OPERATION, accuracy)?;
+    let accuracy = agree(cluster, accuracy)?;
     let reduced = reduced.get().as_secs_f64();
     let step = elapsed / n_steps.max(1) as f64;
     // On one rank, sums are computations.
@@ -217,8 +236,9 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         .with("share_communication", messages.as_secs_f64() / elapsed))
 }
 
-/// Predicts the time of a step in seconds: that of the shards of the rank with the most shards, and that of
-/// the exchange of all gradients, in two messages to each other rank.
+/// Predicts the time of a step in seconds: that of the shards of the rank with the most shards, and
+/// that of the exchange of all gradients, in two messages to each other rank. The update of the
+/// parameters counts as work of the shards.
 fn predicted_step(n_shards: usize, of_shard: f64, n_bytes: f64, machine: &Machine) -> f64 {
     let n_ranks = machine.n_ranks as f64;
     let crowding = (n_ranks / machine.n_cores.max(1) as f64).max(1.0);
@@ -242,9 +262,12 @@ fn images(options: &Options) -> Result<Images> {
     }
     let n = options.n_random.unwrap_or(1);
     let random = Philox::new(options.recipe.seed);
-    let n_pixels = n.checked_mul(RANDOM_PIXELS).context("too many images")?;
+    let what = format!("train: {n} random images of {RANDOM_PIXELS} pixels");
+    let mut pixels = allocated(&what, n.checked_mul(RANDOM_PIXELS))?;
     let byte = |place: usize| random.word(place as u64).to_le_bytes()[0];
-    let pixels = (0..n_pixels).map(byte).collect();
+    for (place, pixel) in pixels.iter_mut().enumerate() {
+        *pixel = byte(place);
+    }
     // The class is that of the brightest of the first pixels, so that there is something to learn.
     let brightest = |image: usize| {
         let pixels = (0..options.n_classes).map(|class| byte(image * RANDOM_PIXELS + class));
