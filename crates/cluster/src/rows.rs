@@ -1,6 +1,6 @@
 //! Large arrays whose rows are distributed among ranks, as files.
 //!
-//! Role: [`Cluster::gather_rows`] writes, [`read_rows`] reads.
+//! Role: `Cluster::gather_rows` writes, [`read_rows`] reads.
 //! Method: the files are NPY files, so NumPy reads them, too. As one file, each rank writes its
 //! rows at their places through MPI-IO (`shared_file`). With one file per rank, each rank writes
 //! its rows one after the other, and an index lists the file and the place of each row. A file
@@ -40,9 +40,9 @@ fn index_file(path: &Path) -> PathBuf {
     path.with_extension("index.npy")
 }
 
-/// Reads the rows that [`Cluster::gather_rows`](crate::Cluster::gather_rows) wrote with
-/// [`RowFiles::PerRank`] into a tensor in the memory of the host. `path` is the path passed to
-/// `gather_rows`. A single file is read by [`tensor_core::data::npy::read`].
+/// Reads the rows that `Cluster::gather_rows` wrote with [`RowFiles::PerRank`] into a tensor in the
+/// memory of the host. `path` is the path passed to `gather_rows`. A single file is read by
+/// [`tensor_core::data::npy::read`].
 ///
 /// Memory: twice the size of the array.
 ///

@@ -54,8 +54,8 @@ const PREDICTIONS: [&str; 3] = [
 ];
 /// Longest wait for a run.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Absolute tolerance of losses of about 2.3, in f32: a hundred roundings. The sums over shards have
-/// other roundings than undivided ones.
+/// Absolute tolerance of losses of about 2.3, in f32: a hundred roundings. The sums over shards
+/// have other roundings than undivided ones.
 const LOSS_TOLERANCE: f64 = 3e-5;
 
 /// Steps of a task of about 10 ms.

@@ -96,8 +96,8 @@ fn a_training_has_the_same_bits_on_any_number_of_ranks_and_continues() {
     assert_eq!(rows(3, "--epochs 4 --threads 1"), one);
     let portable = rows(1, "--epochs 4 --portable");
     assert_eq!(rows(2, "--epochs 4 --portable"), portable);
-    // Without the widest vectors and the GEMM library, the sums have other roundings: 20 steps change
-    // a loss by less than a hundred of them.
+    // Without the widest vectors and the GEMM library, the sums have other roundings: 20 steps
+    // change a loss by less than a hundred of them.
     let losses = |rows: &[Value]| -> Vec<f32> {
         let bits = rows.iter().map(|row| row["bits"].as_str().unwrap());
         let bits = bits.map(|bits| u32::from_str_radix(bits, 16).unwrap());
@@ -272,7 +272,8 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     assert!(text.contains("command line of rank 1 differs"), "{text}");
-    // A rank with a wrong command line, or with a request for help, does not leave the other waiting.
+    // A rank with a wrong command line, or with a request for help, does not leave the other one
+    // waiting.
     for other in [
         &["tasks", "--stps", "1"][..],
         &["--help"],

@@ -16,9 +16,9 @@ pub type ShardSum<'a> = Box<dyn FnMut(&[Vec<Tensor>]) -> Result<Vec<Tensor>, Str
 
 /// The division of batches into shards, of which this process computes some.
 ///
-/// All processes use equal arguments otherwise, and do the same update after each sum. If `sum` adds
-/// in an order that depends on the number of shards alone, all processes compute the same bits,
-/// whatever the number of processes.
+/// All processes use equal arguments otherwise, and do the same update after each sum. If `sum`
+/// adds in an order that depends on the number of shards alone, all processes compute the same
+/// bits, whatever the number of processes.
 pub struct Shards<'a> {
     n_shards: usize,
     own: Range<usize>,
