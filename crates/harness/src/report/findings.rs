@@ -26,13 +26,20 @@ pub(super) fn table(record: &Record, workload: &str) -> String {
         .iter()
         .flat_map(|row| row.findings.numbers.keys())
         .collect();
+    // Only trainings have these.
+    let has_accuracy = rows.iter().any(|row| row.accuracy.is_some());
+    let of_trainings = if has_accuracy {
+        &["accuracy", "wrong"][..]
+    } else {
+        &[]
+    };
     let mut html = String::from(
-        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\">executor</th>\
-         <th scope=\"col\" class=\"number\">accuracy</th><th scope=\"col\" class=\"number\">wrong</th>\
-         <th scope=\"col\" class=\"number\">time</th>",
+        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\">executor</th>",
     );
-    for name in &names {
-        let title = escape(&name.replace('_', " "));
+    let titles = of_trainings.iter().chain(&["time"]);
+    let titles = titles.map(|title| (*title).to_owned());
+    for title in titles.chain(names.iter().map(|name| name.replace('_', " "))) {
+        let title = escape(&title);
         let _ = write!(html, "<th scope=\"col\" class=\"number\">{title}</th>");
     }
     html.push_str("</tr></thead>\n<tbody>\n");
@@ -46,7 +53,8 @@ pub(super) fn table(record: &Record, workload: &str) -> String {
             let number = row.findings.numbers.get(*name);
             number.map(|&number| units::digits(number))
         });
-        for cell in [accuracy, wrong, time].into_iter().chain(numbers) {
+        let of_training = [accuracy, wrong].into_iter().take(of_trainings.len());
+        for cell in of_training.chain([time]).chain(numbers) {
             let cell = cell.unwrap_or_else(|| units::ABSENT.to_owned());
             let _ = write!(html, "<td class=\"number\">{}</td>", escape(&cell));
         }
@@ -94,6 +102,17 @@ mod tests {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("bad"));
+        let other = Row {
+            accuracy: None,
+            ..row("plain", Check::Ok)
+        };
+        let record = Record {
+            rows: vec![other],
+            ..Record::default()
+        };
+        let html = table(&record, "training");
+        assert!(html.contains("packed bytes") && !html.contains("accuracy"));
+        assert_eq!(html.matches("<th scope=\"col\"").count(), 4);
         assert!(table(&record, "other").is_empty());
     }
 }
