@@ -1,7 +1,7 @@
 //! The folder written by `cargo xtask bench --bundle`.
 //!
 //! Role: packs programs and data for a machine with a GPU driver but no toolchain.
-//! Limits: at most 80 MB, so that the folder can be copied to a cluster node quickly. The programs
+//! Limits: at most 100 MB, so that the folder can be copied to a cluster node quickly. The programs
 //! run on machines with the same architecture and operating system.
 
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::{artifact, data, mpi, process, program};
 use tool_io::output;
 
 /// Maximum size of a bundle, all files together, in bytes.
-const LIMIT_BYTES: u64 = 80_000_000;
+const LIMIT_BYTES: u64 = 100_000_000;
 
 /// File with facts of the build, which the programs read from their own folder (`BuildFacts` of
 /// harness).
@@ -193,7 +193,7 @@ mod tests {
         fs::write(&light, "x").unwrap();
         weigh(&dir, std::slice::from_ref(&heavy)).unwrap();
         let error = weigh(&dir, &[heavy, light]).unwrap_err();
-        assert!(error.to_string().contains("80000001"), "{error}");
+        assert!(error.to_string().contains("100000001"), "{error}");
         fs::remove_dir_all(dir).unwrap();
     }
 
