@@ -4,10 +4,10 @@
 //! and [`Journal::append`] adds results.
 //! Method: an append-only file of records. A record is a header of 20 bytes and a payload; header
 //! and payload have a checksum (CRC-32) each. The checksum of the header distinguishes an
-//! incomplete record from a record with a damaged length. The
-//! first record contains the description of the job. A result is in the file once `append`
-//! returns: from then on it survives the death of the process, and within [`SYNC_INTERVAL`], as
-//! soon as the disk confirms it, the loss of power, too.
+//! incomplete record from a record with a damaged length. The first record contains the description
+//! of the job. A result is in the file once `append` returns, and then survives the death of the
+//! process. It survives a loss of power once the disk has confirmed the write, which `append`
+//! requests every [`SYNC_INTERVAL`].
 //! Limits: a result has at most [`MAX_RESULT_BYTES`]. A file on a disk that supports locks cannot
 //! be opened twice at a time.
 //!

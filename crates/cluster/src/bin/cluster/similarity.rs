@@ -35,7 +35,8 @@ usage: mpirun -n RANKS cluster similarity (--input FILE | --random ROWSxCOLUMNS)
   --executor NAME      `host` (default); `gpu`: each rank of a host has a GPU of its own; any other name: the adapter
                        whose name contains NAME, which ranks share
 
-and the options of all commands (cluster --help). Memory of each rank: twice the matrix, and a tile of bits.
+and the options of all commands (cluster --help). Memory of each rank: three times the matrix at the start,
+then twice, and a tile of bits.
 ";
 
 /// The largest number of a random matrix. With 256 rows and the limit 1, about half of the pairs

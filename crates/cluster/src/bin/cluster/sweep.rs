@@ -27,8 +27,8 @@ cluster sweep: run the lines of a file as commands, as many at a time as there a
 
 usage: mpirun -n RANKS cluster sweep FILE [--output FOLDER] [OPTIONS]
 
-  FILE               a command in each line, in UTF-8; empty lines and lines that begin with # do not count. `sh -c` runs a line
-                     in the current folder, with its number, from 1, in the variable TASK
+  FILE               a command in each line, in UTF-8; empty lines and lines that begin with # do not count. `sh -c`
+                     runs a line in the current folder, with its number, from 1, in the variable TASK
   --output FOLDER    write standard output and standard error of line N to FOLDER/N.out and FOLDER/N.err
                      (default: sweep)
 
@@ -135,13 +135,13 @@ fn prepare(options: &Options) -> Result<Vec<String>> {
     let folder = options.output.display();
     fs::create_dir_all(&options.output)
         .with_context(|| format!("sweep: cannot create the folder {folder}"))?;
-    close_on_start()?;
+    close_on_start();
     Ok(lines.map(str::to_owned).collect())
 }
 
 /// Marks the open files of this process, other than the standard ones, as closed in commands: a
 /// command that goes on in the background would hold the connections of MPI open.
-fn close_on_start() -> Result<()> {
+fn close_on_start() {
     let entries = fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
@@ -150,7 +150,6 @@ fn close_on_start() -> Result<()> {
     for number in numbers.filter(|&number: &i32| number > 2) {
         descriptors::close_on_start(number);
     }
-    Ok(())
 }
 
 /// Runs a command.
