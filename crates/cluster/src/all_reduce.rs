@@ -6,9 +6,8 @@
 //! sums to all others. With an even share of shards a rank sends every element about twice, however
 //! many ranks there are.
 
-use std::ops::{AddAssign, Range};
+use std::ops::Range;
 
-use mpi::traits::Equivalence;
 use serde::{Deserialize, Serialize};
 use tensor_core::Tensor;
 
@@ -21,11 +20,6 @@ const OPERATION: &str = "all_reduce";
 const PARTS: mpi::Tag = 3;
 /// The tag of parts of the result.
 const SUMS: mpi::Tag = 4;
-
-/// A number that shards can contain.
-trait Number: Equivalence + Copy + Default + AddAssign {}
-
-impl<T: Equivalence + Copy + Default + AddAssign> Number for T {}
 
 /// The shapes of the tensors of a shard.
 type Shapes = Vec<Vec<usize>>;
@@ -123,7 +117,7 @@ impl Cluster {
     }
 
     /// Returns the sums of numbers over all shards, each of which has `len` elements.
-    fn sum_shards<T: Number>(&self, n_shards: usize, len: usize, own: Vec<Vec<T>>) -> Vec<T> {
+    fn sum_shards(&self, n_shards: usize, len: usize, own: Vec<Vec<f32>>) -> Vec<f32> {
         let (rank, n_ranks) = (self.rank(), self.n_ranks());
         let part_of = |rank: usize| shards_of(rank, n_ranks, len);
         let nodes_of = |rank: usize| nodes_of(&shards_of(rank, n_ranks, n_shards), n_shards);
@@ -141,11 +135,11 @@ impl Cluster {
 
         // The elements that this rank adds, of the nodes of all ranks.
         let others = || (0..n_ranks).filter(|&other| other != rank);
-        let mut received: Vec<(usize, Range<usize>, Vec<T>)> = others()
+        let mut received: Vec<(usize, Range<usize>, Vec<f32>)> = others()
             .flat_map(|other| nodes_of(other).into_iter().map(move |node| (other, node)))
-            .map(|(other, node)| (other, node, vec![T::default(); part_of(rank).len()]))
+            .map(|(other, node)| (other, node, vec![0.0; part_of(rank).len()]))
             .collect();
-        let to_send: Vec<(usize, &[T])> = others()
+        let to_send: Vec<(usize, &[f32])> = others()
             .flat_map(|other| {
                 let part = part_of(other);
                 let nodes = own_nodes.iter();
@@ -165,9 +159,9 @@ impl Cluster {
         let sum = sum_node(&(0..n_shards), &mut parts.into_iter().peekable());
 
         // Each rank sends the sums of its elements to all others.
-        let mut sums = vec![T::default(); len];
+        let mut sums = vec![0.0; len];
         sums[part_of(rank)].copy_from_slice(&sum);
-        let to_send: Vec<(usize, &[T])> = others().map(|other| (other, &sum[..])).collect();
+        let to_send: Vec<(usize, &[f32])> = others().map(|other| (other, &sum[..])).collect();
         let mut to_receive = vec![];
         let mut rest = &mut sums[..];
         for other in 0..n_ranks {

@@ -87,7 +87,6 @@ pub struct Mapped<R> {
 /// The counters of the coordinator.
 #[derive(Clone, Debug, Default)]
 struct Coordinated {
-    n_resumed: usize,
     computed: Vec<u64>,
     idle: Duration,
     report_bytes: u64,
@@ -213,17 +212,12 @@ impl Cluster {
         let (mut journal, done) = self.agree("map", opened)?;
         let (from, before) = (Instant::now(), self.traffic());
         let (working, outcome) = if self.rank() == 0 {
-            let n_resumed = done.len();
             let (working, coordinated) = self.coordinate(job, &mut journal, done, &run);
             let outcome = coordinated.and_then(|(results, coordinated)| {
                 if let Some(journal) = &mut journal {
                     journal.sync()?;
                 }
                 let elapsed = from.elapsed();
-                let coordinated = Coordinated {
-                    n_resumed,
-                    ..coordinated
-                };
                 debug_assert!(results.keys().copied().eq(0..job.n_tasks as u64));
                 Ok((decoded(&results)?, coordinated, elapsed))
             });
@@ -238,9 +232,10 @@ impl Cluster {
         };
         let traffic = self.traffic() - before;
         let (results, coordinated, elapsed) = self.agree("map", outcome)?;
+        let n_resumed = results.len() - coordinated.computed.len();
         Ok(Mapped {
             results,
-            n_resumed: coordinated.n_resumed,
+            n_resumed,
             elapsed,
             traffic,
             coordinator_idle: coordinated.idle,

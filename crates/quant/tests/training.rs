@@ -6,21 +6,11 @@ mod digits;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use digits::{digits, float_net, recipe, with_levels};
+use digits::{digits, float_net, losses, recipe, with_levels};
 use quant::layers::{QuantConv2d, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Progress, Recipe, Schedule, Training, Update};
-use quant::{Error, FrozenNetwork, InputImage, Result, Window};
+use quant::{Error, FrozenNetwork, InputImage, Window};
 use tensor_core::{Host, Reference, Tensor};
-
-/// Trains to the end, and returns all losses.
-fn losses(training: &mut Training<'_>) -> Result<Vec<f32>> {
-    let mut losses = Vec::new();
-    training.run(|_, progress| {
-        losses.extend(progress.losses);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(losses)
-}
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|number| number.to_bits()).collect()

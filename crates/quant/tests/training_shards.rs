@@ -3,11 +3,11 @@
 
 mod digits;
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use digits::{digits, recipe, with_levels};
+use digits::{digits, losses, recipe, with_levels};
 use quant::train::{Images, Net, NetLayer, Recipe, Shards, Training};
 use quant::{Error, Result, layers::BatchNorm, layers::QuantLinear};
 use tensor_core::compare::{Tolerance, compare};
@@ -38,15 +38,6 @@ fn short_recipe() -> Recipe {
         batch: 40,
         ..recipe(1)
     }
-}
-
-fn losses(training: &mut Training<'_>) -> Result<Vec<f32>> {
-    let mut losses = Vec::new();
-    training.run(|_, progress| {
-        losses.extend(progress.losses);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(losses)
 }
 
 /// Returns the losses and the parameters of a training whose process computes the shards `own`.

@@ -96,6 +96,22 @@ pub(crate) fn check(output: &Output, n: usize) {
     assert!(is_good, "{n} ranks: {}\n{text}\n{errors}", output.status);
 }
 
+/// Runs the body of a test on `n` ranks. The body has to panic with `message` on one rank, and the
+/// panic has to end the job.
+pub(crate) fn panics_on_ranks(test: &str, n: usize, message: &str, body: impl Fn(&Cluster)) {
+    if folder_of_job().is_some() {
+        body(&start());
+        unreachable!("the job has ended");
+    }
+    let folder = Folder::new(test);
+    let output = start_test(n, test, &folder).wait_with_output();
+    let output = output.expect("the job can be waited for");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(message), "{text}");
+}
+
 /// Runs the body of a test on each number of ranks, and then `compare` on the folder of each.
 pub(crate) fn on_ranks(
     test: &str,

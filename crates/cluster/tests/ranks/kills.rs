@@ -12,7 +12,9 @@ use std::time::Duration;
 use cluster::{Job, Journal};
 use tensor_core::rng::Philox;
 
-use crate::job::{Folder, check, folder_of_job, on_ranks, start, start_test, work_for};
+use crate::job::{
+    Folder, check, folder_of_job, on_ranks, panics_on_ranks, start, start_test, work_for,
+};
 
 const N_TASKS: usize = 400;
 
@@ -152,19 +154,11 @@ fn a_job_that_is_killed_at_random_moments_loses_and_repeats_nothing() {
 #[test]
 fn a_panic_of_one_rank_ends_the_job() {
     let name = concat!(module_path!(), "::a_panic_of_one_rank_ends_the_job");
-    if folder_of_job().is_some() {
-        let cluster = start();
+    panics_on_ranks(name, 3, "this rank breaks", |cluster| {
         assert_ne!(cluster.rank(), 1, "this rank breaks");
         // The other ranks wait for rank 1.
         let _ = cluster.exchange("wait", &0_u8);
-        unreachable!("the job has ended");
-    }
-    let folder = Folder::new(name);
-    let output = start_test(3, name, &folder).wait_with_output().unwrap();
-    assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let text = text + &String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("this rank breaks"), "{text}");
+    });
 }
 
 #[test]

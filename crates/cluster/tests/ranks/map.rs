@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cluster::{Error, Job};
 
-use crate::job::{Folder, folder_of_job, on_ranks, start, start_test, work_for};
+use crate::job::{on_ranks, panics_on_ranks, work_for};
 
 /// Notes a run of a task in a file.
 fn note(folder: &Path, task: usize) {
@@ -169,19 +169,11 @@ fn ranks_with_different_jobs_and_unusable_journals_are_errors_on_all_ranks() {
 
 #[test]
 fn a_panic_of_an_observer_ends_the_job() {
-    let test = concat!(module_path!(), "::a_panic_of_an_observer_ends_the_job");
-    if folder_of_job().is_some() {
-        let cluster = start();
+    let name = concat!(module_path!(), "::a_panic_of_an_observer_ends_the_job");
+    panics_on_ranks(name, 2, "the observer breaks", |cluster| {
         let job = Job::new("observed", 100).with_observer(|_| panic!("the observer breaks"));
         let _ = cluster.map(&job, |task: usize| Ok::<_, Infallible>(task));
-        unreachable!("rank 0 has ended the job");
-    }
-    let folder = Folder::new(test);
-    let output = start_test(2, test, &folder).wait_with_output().unwrap();
-    assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let text = text + &String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("the observer breaks"), "{text}");
+    });
 }
 
 #[test]

@@ -5,8 +5,11 @@
     reason = "each test file uses a part of this module"
 )]
 
+use std::ops::ControlFlow;
+
+use quant::Result;
 use quant::layers::{ActivationLevels, BatchNorm, MaxPool, QuantConv2d, QuantLinear};
-use quant::train::{Images, Net, NetLayer, Recipe, Schedule};
+use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Training};
 use quant::{InputImage, Window};
 use tensor_core::data::idx::{IdxArray, Reader};
 
@@ -77,4 +80,14 @@ pub fn recipe(n_epochs: usize) -> Recipe {
         },
         ..Recipe::default()
     }
+}
+
+/// Trains to the end, and returns all losses.
+pub fn losses(training: &mut Training<'_>) -> Result<Vec<f32>> {
+    let mut losses = Vec::new();
+    training.run(|_, progress| {
+        losses.extend(progress.losses);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(losses)
 }
