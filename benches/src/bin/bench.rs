@@ -179,7 +179,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
         eprintln!("copy:   {}", copy.display());
     }
     let page = out.join("report").join("index.html");
-    report::write(std::slice::from_ref(record), &page)?;
+    report::write(record, &page)?;
     eprintln!("report: {}", page.display());
     Ok(match (is_interrupted(), campaign.has_failed()) {
         (true, _) => ExitCode::from(INTERRUPTED),

@@ -34,23 +34,15 @@ fn main() -> Result<()> {
         print!("{HELP}");
         return Ok(());
     };
-    let records: Vec<Record> = options
-        .records
-        .iter()
-        .map(|path| Record::read(path))
-        .collect::<Result<_>>()?;
-    report::write(&records, &options.out)?;
+    let record = Record::read(&options.records[0])?;
+    report::write(&record, &options.out)?;
     if options.json {
         println!(
             "{}",
             serde_json::json!({ "report": options.out, "records": options.records })
         );
     } else {
-        println!(
-            "report of {} record(s) in {}",
-            records.len(),
-            options.out.display()
-        );
+        println!("report of {} record(s) in {}", 1, options.out.display());
     }
     Ok(())
 }

@@ -42,15 +42,43 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
     low..high.max(low + 1)
 }
 
-/// Formats the label of a decade without trailing zeros: `0.01`, `1`, `100`, `1e6`.
+/// Formats the label of a tick on a logarithmic axis without trailing zeros: `0.01`, `1`, `100`,
+/// `10⁶`.
 #[must_use]
 pub fn mark(value: &f64) -> String {
-    const PLAIN: Range<f64> = 0.000_99..99_999.0;
+    const PLAIN: Range<f64> = 0.000_99..9_999.0;
     if PLAIN.contains(value) {
-        format!("{}", (value * 1e4).round() / 1e4)
-    } else {
-        format!("{value:e}")
+        return format!("{}", (value * 1e4).round() / 1e4);
     }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some(("1", exponent)) => format!("10{}", superscript(exponent)),
+        Some((factor, exponent)) => format!("{factor}·10{}", superscript(exponent)),
+        None => text,
+    }
+}
+
+/// Formats the label of a tick on a linear axis without trailing zeros: `−0.25`, `0`, `20000`.
+#[must_use]
+pub fn linear_mark(value: &f64) -> String {
+    const PLAIN: Range<f64> = 0.000_99..999_999.0;
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        // The minus sign is as wide as a digit; a hyphen is not.
+        size if *value < 0.0 => format!("−{}", linear_mark(&size)),
+        size if PLAIN.contains(&size) => format!("{}", (size * 1e6).round() / 1e6),
+        size => mark(&size),
+    }
+}
+
+/// Returns an integer in superscript digits.
+fn superscript(digits: &str) -> String {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let raised = |letter: char| match letter.to_digit(10) {
+        Some(digit) => RAISED[digit as usize],
+        None => '⁻',
+    };
+    digits.chars().map(raised).collect()
 }
 
 #[cfg(test)]
@@ -80,11 +108,15 @@ mod tests {
         for (value, text) in [
             (0.001, "0.001"),
             (1.0, "1"),
-            (1e4, "10000"),
-            (1e6, "1e6"),
-            (1e-5, "1e-5"),
+            (1000.0, "1000"),
+            (1e4, "10⁴"),
+            (5e6, "5·10⁶"),
+            (1e-5, "10⁻⁵"),
         ] {
             assert_eq!(mark(&value), text);
+        }
+        for (value, text) in [(0.0, "0"), (-0.25, "−0.25"), (2e4, "20000"), (1e7, "10⁷")] {
+            assert_eq!(linear_mark(&value), text);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Role: draws a [`Figure`] of a record, independent of the workload.
 //! Method: each line has its own hue; references are dashed and grey. The legend is in the corner
-//! with the fewest points, with names in the colours of their lines. Logarithmic axes omit values
+//! with the fewest points, with names in the colours of their lines; a map has it above. Logarithmic axes omit values
 //! that are not positive. A map has no axes, the same scale in both directions, and labelled
 //! points. A panel with an axis on the right shows values over time; its lines fill the panel, so
 //! the legend is above it and points are not marked. Lines of the right axis are dashed and
@@ -15,12 +15,18 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use crate::axis::{log_axis, mark};
+use crate::Result;
+use crate::axis::{linear_mark, log_axis, mark};
 use crate::figure::{Figure, Panel, Series};
 use crate::ink::{Canvas, Ink, drawing, picture};
-use crate::{Result, units};
+use crate::width::{Width, for_both};
 
-const SIZE: (u32, u32) = (960, 380);
+/// Height of the panels, which are side by side on a wide screen, in pixels.
+const HEIGHT: u32 = 380;
+/// Height of each panel on a narrow screen, where they are below each other, in pixels.
+const NARROW_HEIGHT: u32 = 270;
+/// Distance between the labels of the x axis, at least, in pixels.
+const LABEL_DISTANCE: u32 = 80;
 const SMALL: u32 = 11;
 /// Margin around a plot, in pixels.
 const MARGIN: u32 = 16;
@@ -54,13 +60,25 @@ const LIFT: i32 = 14;
 /// The drawing area of a panel, with its axes.
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
-/// Draws a figure as SVG.
+/// Draws a figure as SVG, for wide and for narrow screens.
 ///
 /// # Errors
 /// An error of the drawing backend.
 pub fn draw(figure: &Figure) -> Result<String> {
-    picture(SIZE, &figure.caption, |canvas| {
-        let areas = canvas.split_evenly((1, figure.panels.len().max(1)));
+    for_both(|width| draw_at(figure, width))
+}
+
+fn draw_at(figure: &Figure, width: Width) -> Result<String> {
+    let n_panels = figure.panels.len().max(1);
+    let (height, grid) = match width {
+        Width::Wide => (HEIGHT, (1, n_panels)),
+        Width::Narrow => {
+            let n_rows = u32::try_from(n_panels).unwrap_or(1);
+            (NARROW_HEIGHT.saturating_mul(n_rows), (n_panels, 1))
+        }
+    };
+    picture((width.px(), height), &figure.caption, |canvas| {
+        let areas = canvas.split_evenly(grid);
         for (panel, area) in figure.panels.iter().zip(&areas) {
             draw_panel(area, panel)?;
         }
@@ -120,7 +138,7 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
             point.1 = up.start + (point.1 - right.start) * per_right;
         }
     }
-    let label = |value: &f64| units::digits(*value);
+    let label = linear_mark;
     if panel.right.is_empty() {
         return chart(canvas, panel, &lines, (across, up), &label);
     }
@@ -154,7 +172,7 @@ fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<
         )]
         let y = above + ((1.0 - share) * plot) as i32;
         let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Center);
-        let text = Text::new(units::digits(value), (0, y), style);
+        let text = Text::new(linear_mark(&value), (0, y), style);
         canvas.draw(&text).map_err(drawing)?;
     }
     let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Center);
@@ -208,7 +226,7 @@ where
         .map_err(drawing)?;
     chart
         .configure_mesh()
-        .x_labels(6)
+        .x_labels((canvas.dim_in_pixel().0 / LABEL_DISTANCE).clamp(3, 6) as usize)
         .y_labels(6)
         .x_label_formatter(&label)
         .y_label_formatter(&label)
@@ -236,10 +254,12 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
         range(all.iter().map(|at| at.1)),
     );
     let (width, height) = canvas.dim_in_pixel();
+    let legend = panel.lines.iter().filter(|line| !line.name.is_empty());
+    let legend = u32::try_from(legend.count()).unwrap_or(0) * NAME_HEIGHT.unsigned_abs();
     let room = |pixels: u32, less: u32| f64::from(pixels.saturating_sub(less).max(1));
     let room = [
         room(width, 2 * MAP_MARGIN),
-        room(height, 2 * MAP_MARGIN + MAP_TITLE),
+        room(height, 2 * MAP_MARGIN + MAP_TITLE + legend),
     ];
     // The larger of the two ratios is used for both directions, so both axes have the same scale;
     // the other direction is widened symmetrically.
@@ -250,6 +270,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
     };
     let mut chart = ChartBuilder::on(canvas)
         .margin(MAP_MARGIN)
+        .margin_top(MAP_MARGIN + legend)
         .margin_bottom(MAP_MARGIN + MAP_TITLE)
         .build_cartesian_2d(widened(across, room[0]), widened(up, room[1]))
         .map_err(drawing)?;
@@ -288,8 +309,12 @@ where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
-    for ((idx, line), points) in panel.lines.iter().enumerate().zip(lines) {
-        let ink = ink_of(idx, line);
+    // References are drawn last, on top of the lines that approach them. A map's references are the
+    // frame of its lines, and are drawn first.
+    let mut drawn: Vec<_> = panel.lines.iter().enumerate().zip(lines).collect();
+    drawn.sort_by_key(|((_, line), _)| line.is_reference != panel.is_map);
+    for ((idx, line), points) in drawn {
+        let ink = ink_of(idx, line, panel.is_map);
         let style = ink.line(WIDTH);
         let drawn = points.iter().copied();
         if line.is_reference || line.is_right {
@@ -314,9 +339,11 @@ where
     names(canvas, panel, ends, &pixels)
 }
 
-fn ink_of(idx: usize, line: &Series) -> Ink {
-    if line.is_reference {
+fn ink_of(idx: usize, line: &Series, is_map: bool) -> Ink {
+    if line.is_reference && is_map {
         Ink::Muted
+    } else if line.is_reference {
+        Ink::Text
     } else {
         Ink::hue(idx)
     }
@@ -336,7 +363,7 @@ fn names(
     if !panel.right.is_empty() {
         let mut x = left;
         for (idx, line) in named {
-            let text = ink_of(idx, line).text(SMALL, HPos::Left, VPos::Bottom);
+            let text = ink_of(idx, line, panel.is_map).text(SMALL, HPos::Left, VPos::Bottom);
             let name = Text::new(line.name.clone(), (x, top - GAP), text);
             canvas.draw(&name).map_err(drawing)?;
             x += i32::try_from(line.name.chars().count()).unwrap_or(0) * LETTER + 2 * GAP;
@@ -357,11 +384,15 @@ fn names(
         pixels.iter().filter(covers).count()
     };
     let corners = [(true, true), (false, false), (true, false), (false, true)];
-    let (is_right, is_top) = corners
-        .into_iter()
-        .min_by_key(hidden)
-        .unwrap_or((true, true));
-    let first = if is_top {
+    let best = corners.into_iter().min_by_key(hidden);
+    let (is_right, is_top) = match best {
+        Some(corner) if !panel.is_map => corner,
+        _ => (true, true),
+    };
+    let first = if panel.is_map {
+        // The margin above a map has space for the names.
+        GAP
+    } else if is_top {
         top + GAP
     } else {
         bottom - height + GAP
@@ -372,7 +403,7 @@ fn names(
         } else {
             (left + GAP, HPos::Left)
         };
-        let text = ink_of(idx, line).text(SMALL, across, VPos::Center);
+        let text = ink_of(idx, line, panel.is_map).text(SMALL, across, VPos::Center);
         let y = first + extent(place, NAME_HEIGHT) - GAP;
         let name = Text::new(line.name.clone(), (x, y), text);
         canvas.draw(&name).map_err(drawing)?;
@@ -405,8 +436,9 @@ mod tests {
     #[test]
     fn every_line_is_drawn_and_named() {
         let svg = draw(&figure(false, &[[0.0, 1.0], [1.0, 2.0]])).unwrap();
-        assert_eq!(svg.matches("a &lt;line&gt;").count(), 2);
-        assert!(svg.contains("line-cpu") && svg.contains("line-muted"));
+        // Both lines, for both widths.
+        assert_eq!(svg.matches("a &lt;line&gt;").count(), 4);
+        assert!(svg.contains("line-cpu") && svg.contains("line-text"));
     }
 
     #[test]
@@ -457,7 +489,7 @@ mod tests {
         for (name, at) in [("a", (0.0, 0.0)), ("b", (4.0, 0.0)), ("c", (0.0, 4.0))] {
             panel.points.push(crate::figure::Point::new(name, at));
         }
-        let svg = draw(&map).unwrap();
+        let svg = draw_at(&map, Width::Wide).unwrap();
         for name in ["a", "b", "c", "x"] {
             assert!(
                 svg.contains(&format!("\n{name}\n")),

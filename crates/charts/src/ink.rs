@@ -30,6 +30,10 @@ pub enum Ink {
     Cpu,
     /// A result of another library.
     Rival,
+    /// A ratio above 1: faster than the other.
+    Faster,
+    /// A ratio below 1: slower than the other.
+    Slower,
     /// Adapter with this hue, from 0 to 4.
     Adapter(u8),
 }
@@ -63,7 +67,7 @@ impl Ink {
         }
     }
 
-    /// Returns the suffix of the CSS class names `fill-…`, `line-…` and `swatch-…`.
+    /// Returns the suffix of the CSS class names `fill-…`, `line-…`, `ink-…` and `swatch-…`.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -74,6 +78,8 @@ impl Ink {
             Self::Alarm => "alarm".to_owned(),
             Self::Cpu => "cpu".to_owned(),
             Self::Rival => "rival".to_owned(),
+            Self::Faster => "faster".to_owned(),
+            Self::Slower => "slower".to_owned(),
             Self::Adapter(hue) => format!("adapter{hue}"),
         }
     }
@@ -93,13 +99,15 @@ impl Ink {
             Self::Alarm => 4,
             Self::Cpu => 5,
             Self::Rival => 6,
-            Self::Adapter(hue) => 7 + hue % ADAPTERS,
+            Self::Faster => 7,
+            Self::Slower => 8,
+            Self::Adapter(hue) => 9 + hue % ADAPTERS,
         }
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        use Ink::{Alarm, Cpu, Grid, Muted, Paper, Rival, Text};
-        [Text, Muted, Grid, Paper, Alarm, Cpu, Rival]
+        use Ink::{Alarm, Cpu, Faster, Grid, Muted, Paper, Rival, Slower, Text};
+        [Text, Muted, Grid, Paper, Alarm, Cpu, Rival, Faster, Slower]
             .into_iter()
             .chain((0..ADAPTERS).map(Self::Adapter))
     }

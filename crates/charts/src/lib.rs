@@ -1,7 +1,7 @@
 //! SVG charts and self-contained HTML pages, for light and dark mode.
 //!
 //! Role: draws what `bench` and `trace` report. A [`Figure`] is plain data that a record can store;
-//! [`draw`] turns it into SVG. Programs with charts of their own draw with [`Ink`] and [`axis`].
+//! [`draw`] turns it into SVG, once for wide and once for narrow screens. Programs with charts of their own draw with [`Ink`] and [`axis`].
 //!
 //! # Examples
 //! ```
@@ -21,13 +21,16 @@ pub use ink::{Canvas, Ink, drawing, picture};
 pub use page::{escape, now, page};
 /// The drawing library, for charts with [`Ink`]s and [`axis`] of this crate.
 pub use plotters;
+pub use width::{Width, for_both};
 
 pub mod axis;
+pub mod dots;
 mod draw;
 mod figure;
 mod ink;
 mod page;
 pub mod units;
+mod width;
 
 /// An error of the drawing backend, as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -63,12 +63,79 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// SI prefixes with their factors, largest first.
+const PREFIXES: [(f64, &str); 9] = [
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "µ"),
+    (1e-9, "n"),
+];
+
+/// Formats a number with three significant digits and an SI prefix, for a column or axis whose
+/// title has the unit: `5.63 G`.
+#[must_use]
+pub fn si(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    with_unit(value, &PREFIXES).trim_end().to_owned()
+}
+
+/// Formats the label of a tick with an SI prefix, without trailing zeros: `5 G`.
+#[must_use]
+pub fn si_tick(value: f64) -> String {
+    tick(value, &PREFIXES)
+}
+
+/// Formats the label of a tick of times, without trailing zeros: `5 ms`.
+#[must_use]
+pub fn seconds_tick(value: f64) -> String {
+    tick(value, &TIMES)
+}
+
+fn tick(value: f64, units: &[(f64, &str)]) -> String {
+    let (scale, unit) = fitting(value, units);
+    let rounded = (1e3 * value / scale).round() / 1e3;
+    format!("{rounded} {unit}").trim_end().to_owned()
+}
+
+/// Formats an amount per second with an SI prefix and the unit, whose own prefix is ignored: `149
+/// GFLOP/s`.
+#[must_use]
+pub fn rate(per_second: f64, unit: &str) -> String {
+    let (number, base) = (si(per_second), split_prefix(unit).1);
+    match number.split_once(' ') {
+        Some((digits, prefix)) => format!("{digits} {prefix}{base}"),
+        None => format!("{number} {base}"),
+    }
+}
+
+/// Splits the prefix from a unit: `GFLOP/s` is 10⁹ `FLOP/s`.
+#[must_use]
+pub fn split_prefix(unit: &str) -> (f64, &str) {
+    for (factor, prefix) in [(1e12, 'T'), (1e9, 'G'), (1e6, 'M')] {
+        match unit.strip_prefix(prefix) {
+            Some(base) if !base.is_empty() => return (factor, base),
+            _ => {}
+        }
+    }
+    (1.0, unit)
+}
+
 /// Formats a number with three significant digits, in plain notation between 0.001 and 10⁶.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
         ABSENT.to_owned()
+    } else if value < 0.0 {
+        // The minus sign is as wide as a digit; a hyphen is not.
+        format!("−{}", digits(size))
     } else if size == 0.0 {
         "0".to_owned()
     } else if !(0.000_999_5..1e6).contains(&size) {
@@ -125,6 +192,27 @@ mod tests {
     }
 
     #[test]
+    fn prefixes_take_the_place_of_zeros() {
+        for (value, text) in [
+            (5.63e9, "5.63 G"),
+            (999.6, "1.00 k"),
+            (0.0068, "6.80 m"),
+            (12.0, "12.0"),
+            (0.0, "0"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(si(value), text);
+        }
+        assert_eq!((si_tick(5e9), si_tick(0.2)), ("5 G".into(), "200 m".into()));
+        assert_eq!(seconds_tick(0.002), "2 ms");
+        assert_eq!(rate(1.5e11, "GFLOP/s"), "150 GFLOP/s");
+        assert_eq!(rate(12.0, "games/s"), "12.0 games/s");
+        assert_eq!(split_prefix("GFLOP/s"), (1e9, "FLOP/s"));
+        assert_eq!(split_prefix("games/s"), (1.0, "games/s"));
+        assert_eq!(split_prefix("G"), (1.0, "G"));
+    }
+
+    #[test]
     fn intervals_share_one_unit() {
         assert_eq!(seconds_range(0.0009, 0.0021), "0.900–2.10 ms");
         assert_eq!(seconds_range(0.2, 0.2), "200 ms");
@@ -144,7 +232,7 @@ mod tests {
             (1234.5, "1234"),
             (1.5e7, "1.50e7"),
             (1.5e-4, "1.50e-4"),
-            (-2.5, "-2.50"),
+            (-2.5, "−2.50"),
         ] {
             assert_eq!(digits(value), text);
         }

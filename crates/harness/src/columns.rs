@@ -46,15 +46,17 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         cell,
     };
     vec![
-        column("median", "Median time of one run.", |line: &Entry| {
-            line.time.map(|[median, ..]| units::seconds(median))
-        }),
+        column(
+            "median",
+            "Median time of one run. After ~: a part was run, and its time is scaled to the whole.",
+            |line: &Entry| line.time.map(|[median, ..]| time(line, median)),
+        ),
         column("spread", "First to third quartile of the times.", |line| {
             line.time
                 .map(|[_, low, high]| units::seconds_range(low, high))
         }),
         column(rate, "Work per second at the median.", |line| {
-            line.rate.map(units::digits)
+            line.rate.map(units::si)
         }),
         column("× first", "Rate relative to the first variant.", |line| {
             line.speedup_over_first.map(units::times)
@@ -65,9 +67,9 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
             |line| line.share_of_peak.map(units::percent),
         ),
         column(
-            "GB/s",
+            "B/s",
             "Bytes of inputs and outputs, each counted once, divided by the median time.",
-            |line| line.gb_per_s.map(units::digits),
+            |line| line.gb_per_s.map(|rate| units::si(1e9 * rate)),
         ),
         column(
             "first call",
@@ -82,7 +84,24 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
                     .map(|bytes| units::bytes(bytes as f64))
             },
         ),
+        column(
+            "energy",
+            "Energy of one run, including idle power, with its error interval.",
+            |line| line.energy.map(energy),
+        ),
     ]
+}
+
+fn time(line: &Entry, median: f64) -> String {
+    let mark = if line.is_scaled { "~" } else { "" };
+    format!("{mark}{}", units::seconds(median))
+}
+
+/// Formats an energy: `1.20 J (1.10–1.30)`.
+fn energy((joules, interval): (f64, Option<[f64; 2]>)) -> String {
+    let interval = interval.map(|ends| ends.map(units::digits));
+    let interval = interval.map_or_else(String::new, |[low, high]| format!(" ({low}–{high})"));
+    format!("{} J{interval}", units::digits(joules))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Display form of a record: one comparison per workload and size, with the rivals as lines next to
 //! the variants.
 //!
-//! Role: table, bars and roofline are all drawn from these lines, so they agree on the set of
-//! variants, their numbers and the rates of the rivals.
+//! Role: the terminal table and all parts of the report are made from these lines, so they agree on
+//! the set of variants, the rates of the rivals, and the times of lines that did a part of the work.
 //! Method: comparisons keep the order of first appearance in the record. Within a comparison our
 //! variants keep their order, CPU before adapters; rivals come last. A rival that was measured
-//! against several variants is one line with all comparisons.
+//! against several variants is one line with all comparisons. Times of a line that did a part of the
+//! work are scaled to the whole, and the line is marked as scaled.
 
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
 use charts::units;
@@ -20,7 +21,7 @@ pub struct Comparison {
     pub size: String,
     /// Id of the document that the workload comes from; [`crate::sources`] has the titles.
     pub source: String,
-    /// Unit of every rate in this comparison; empty if no row has a rate.
+    /// Unit of every rate in this comparison, without a prefix: `FLOP/s`; empty if no row has a rate.
     pub rate_unit: String,
     /// Lines in display order.
     pub entries: Vec<Entry>,
@@ -31,16 +32,18 @@ pub struct Comparison {
 /// One line of a comparison: a variant or a rival.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Number of the variant within its workload, the same at every size; counted from 1.
-    pub number: usize,
     /// Name of the executor, or of the rival with its version.
     pub name: String,
     /// Place where the work of the line ran.
     pub place: Place,
     /// Outcome of the comparison of the result with the oracle.
     pub check: Check,
-    /// Median, first and third quartile, in seconds.
+    /// Median, first and third quartile, in seconds, for the whole work.
     pub time: Option<[f64; 3]>,
+    /// Whether the line did a part of the work, and its times are scaled to the whole.
+    pub is_scaled: bool,
+    /// Median time of each round, in seconds, for the whole work; empty if it was timed once.
+    pub rounds: Vec<f64>,
     /// Time of the first call in seconds.
     pub first_call_s: Option<f64>,
     /// Work per second, in the comparison's `rate_unit`.
@@ -53,7 +56,9 @@ pub struct Entry {
     pub gb_per_s: Option<f64>,
     /// Peak memory held in addition to inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
-    /// Arithmetic intensity, in operations per byte.
+    /// Energy of one run in joules, and its error interval if it is known.
+    pub energy: Option<(f64, Option<[f64; 2]>)>,
+    /// Arithmetic intensity of the whole work, in operations per byte.
     pub intensity: Option<f64>,
     /// Training losses, `loss_stride` steps apart, all finite; empty without a training or if the
     /// check failed.
@@ -137,7 +142,7 @@ impl Entry {
     }
 
     /// Returns the sort key for speed: work per second, or runs per second if no rate is known.
-    fn speed(&self) -> Option<f64> {
+    pub(crate) fn speed(&self) -> Option<f64> {
         self.rate
             .or_else(|| self.time.map(|[median, ..]| 1.0 / median))
     }
@@ -146,12 +151,19 @@ impl Entry {
 impl Comparison {
     /// Returns the fastest variant of this project that passed its check.
     #[must_use]
-    pub fn fastest(&self) -> Option<&Entry> {
-        let ours = self
-            .entries
-            .iter()
-            .filter(|line| line.place != Place::Rival);
-        let passed = ours.filter(|line| line.check == Check::Ok);
+    pub fn our_fastest(&self) -> Option<&Entry> {
+        self.fastest(|line| line.place != Place::Rival)
+    }
+
+    /// Returns the fastest rival that passed its check.
+    #[must_use]
+    pub fn fastest_rival(&self) -> Option<&Entry> {
+        self.fastest(|line| line.place == Place::Rival)
+    }
+
+    fn fastest(&self, is_wanted: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+        let entries = self.entries.iter().filter(|line| is_wanted(line));
+        let passed = entries.filter(|line| line.check == Check::Ok);
         passed
             .filter_map(|line| Some((line.speed()?, line)))
             .max_by(|(one, _), (other, _)| one.total_cmp(other))
@@ -173,23 +185,21 @@ pub fn comparisons(record: &Record) -> Vec<Comparison> {
         {
             Some((comparison, rows)) => {
                 if comparison.rate_unit.is_empty() {
-                    comparison.rate_unit.clone_from(&row.rate_unit);
+                    comparison.rate_unit = units::split_prefix(&row.rate_unit).1.to_owned();
                 }
                 rows.push(row);
             }
             None => comparisons.push((empty_comparison(row), vec![row])),
         }
     }
-    let mut filled: Vec<Comparison> = comparisons
+    let filled = comparisons
         .into_iter()
         .map(|(comparison, rows)| Comparison {
             entries: lines(&rows),
             figure: rows.iter().find_map(|row| row.figure.clone()),
             ..comparison
-        })
-        .collect();
-    number(&mut filled);
-    filled
+        });
+    filled.collect()
 }
 
 fn empty_comparison(row: &Row) -> Comparison {
@@ -197,7 +207,7 @@ fn empty_comparison(row: &Row) -> Comparison {
         workload: row.workload.clone(),
         size: row.size.clone(),
         source: row.source.clone(),
-        rate_unit: row.rate_unit.clone(),
+        rate_unit: units::split_prefix(&row.rate_unit).1.to_owned(),
         entries: Vec::new(),
         figure: None,
     }
@@ -223,22 +233,38 @@ fn lines(rows: &[&Row]) -> Vec<Entry> {
         }
     }
     lines.sort_by_key(|line| line.place.rank());
+    // A line that does a part of the work reads all shared inputs for the part, so its intensity is
+    // lower than that of the whole work, at which its scaled time is shown.
+    let whole = lines.iter().filter_map(|line| line.intensity);
+    let whole = whole.max_by(f64::total_cmp);
+    for line in lines.iter_mut().filter(|line| line.is_scaled) {
+        line.intensity = line.intensity.and(whole);
+    }
     lines
 }
 
 fn our_line(row: &Row) -> Entry {
+    let share = row.share_of_work.unwrap_or(1.0);
     Entry {
-        number: 0,
         name: row.executor.clone(),
         place: row.adapter.clone().map_or(Place::Cpu, Place::Adapter),
         check: row.check.clone(),
-        time: interval(row.median_s, row.low_s, row.high_s),
+        time: interval([row.median_s, row.low_s, row.high_s], share),
+        is_scaled: row.share_of_work.is_some(),
+        rounds: row.rounds_s.iter().map(|round| round / share).collect(),
         first_call_s: positive(row.first_call_s),
-        rate: positive(row.rate),
+        rate: base_rate(row.rate, &row.rate_unit),
         speedup_over_first: positive(row.speedup_over_first),
         share_of_peak: positive(row.share_of_peak),
         gb_per_s: positive(row.gb_per_s),
         peak_extra_bytes: row.peak_extra_bytes,
+        energy: positive(row.energy_j).map(|joules| {
+            (
+                joules / share,
+                row.energy_interval_j
+                    .map(|ends| ends.map(|end| end / share)),
+            )
+        }),
         intensity: intensity(row),
         losses: row.losses.clone(),
         loss_stride: row.loss_stride.unwrap_or(1).max(1),
@@ -248,27 +274,26 @@ fn our_line(row: &Row) -> Entry {
 }
 
 fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Entry {
+    let share = timing.share_of_work.unwrap_or(1.0);
     Entry {
-        number: 0,
         name: format!("{name} {}", timing.version).trim().to_owned(),
         place: Place::Rival,
         check: timing.check.clone(),
-        time: interval(timing.median_s, timing.low_s, timing.high_s),
+        time: interval([timing.median_s, timing.low_s, timing.high_s], share),
+        is_scaled: timing.share_of_work.is_some(),
+        rounds: timing.rounds_s.iter().map(|round| round / share).collect(),
         first_call_s: positive(timing.first_call_s),
-        rate: positive(timing.rate),
+        rate: base_rate(timing.rate, &row.rate_unit),
         speedup_over_first: positive(timing.speedup_over_first),
         share_of_peak: positive(timing.share_of_peak),
         gb_per_s: positive(timing.gb_per_s),
         peak_extra_bytes: timing.peak_extra_bytes,
-        intensity: intensity_of(timing.rate, timing.gb_per_s),
+        energy: positive(timing.energy_j).map(|joules| (joules / share, None)),
+        intensity: intensity_of(base_rate(timing.rate, &row.rate_unit), timing.gb_per_s),
         losses: timing.losses.clone(),
         loss_stride: timing.loss_stride.unwrap_or(1).max(1),
         accuracy: timing.accuracy,
-        note: energy(timing.energy_j, None)
-            .into_iter()
-            .fold(comparison(&row.executor, timing), |said, energy| {
-                joined(said, &energy)
-            }),
+        note: comparison(&row.executor, timing),
     }
 }
 
@@ -288,9 +313,14 @@ fn comparison(executor: &str, timing: &RivalTiming) -> String {
     )
 }
 
-/// Returns operations per byte, from 10⁹ operations per second and 10⁹ bytes per second.
+/// Returns a rate in its unit without a prefix.
+fn base_rate(rate: Option<f64>, unit: &str) -> Option<f64> {
+    Some(units::split_prefix(unit).0 * positive(rate)?)
+}
+
+/// Returns operations per byte, from operations per second and 10⁹ bytes per second.
 fn intensity_of(rate: Option<f64>, gb_per_s: Option<f64>) -> Option<f64> {
-    Some(positive(rate)? / positive(gb_per_s)?)
+    Some(rate? / (1e9 * positive(gb_per_s)?))
 }
 
 fn intensity(row: &Row) -> Option<f64> {
@@ -298,7 +328,7 @@ fn intensity(row: &Row) -> Option<f64> {
 }
 
 /// Describes the times of a run that the device's own timer does not cover (end to end, upload,
-/// read-back), and its energy.
+/// read-back).
 fn around(row: &Row) -> String {
     let parts = [
         ("end to end", row.wall_s),
@@ -309,28 +339,15 @@ fn around(row: &Row) -> String {
         .into_iter()
         .filter_map(|(what, seconds)| Some((what, positive(seconds)?)));
     let times = known.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)));
-    times
-        .chain(energy(row.energy_j, row.energy_interval_j))
-        .collect::<Vec<_>>()
-        .join(", ")
+    times.collect::<Vec<_>>().join(", ")
 }
 
-/// Describes the energy of a run: `1.2 J (1.1–1.3)`.
-fn energy(joules: Option<f64>, interval: Option<[f64; 2]>) -> Option<String> {
-    let joules = units::digits(positive(joules)?);
-    let ends = interval.map(|ends| ends.map(units::digits));
-    let ends = ends.map_or_else(String::new, |[low, high]| format!(" ({low}–{high})"));
-    Some(format!("{joules} J{ends}"))
-}
-
-/// Returns median and quartiles; a missing quartile is replaced by the median.
-fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<[f64; 3]> {
+/// Returns median and quartiles of the whole work, from those of a share of it; a missing quartile
+/// is replaced by the median.
+fn interval([median, low, high]: [Option<f64>; 3], share: f64) -> Option<[f64; 3]> {
     let median = positive(median)?;
-    Some([
-        median,
-        positive(low).unwrap_or(median),
-        positive(high).unwrap_or(median),
-    ])
+    let [low, high] = [low, high].map(|end| positive(end).unwrap_or(median));
+    Some([median, low, high].map(|time| time / share))
 }
 
 /// Joins two remarks with a semicolon; either may be empty.
@@ -345,34 +362,6 @@ pub(crate) fn joined(first: String, second: &str) -> String {
 /// Drops values that a logarithmic axis cannot show: zero, negative and non-finite ones.
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| *value > 0.0 && value.is_finite())
-}
-
-/// Numbers the distinct variants of each workload in order of appearance over all its sizes.
-fn number(comparisons: &mut [Comparison]) {
-    // For each workload, the variants seen so far in order; a variant's number is its position plus
-    // 1.
-    let mut seen: Vec<(String, Vec<(String, Place)>)> = Vec::new();
-    for comparison in comparisons {
-        let position = seen
-            .iter()
-            .position(|(workload, _)| *workload == comparison.workload);
-        let position = position.unwrap_or_else(|| {
-            seen.push((comparison.workload.clone(), Vec::new()));
-            seen.len() - 1
-        });
-        let variants = &mut seen[position].1;
-        for line in &mut comparison.entries {
-            let key = (line.name.clone(), line.place.clone());
-            let idx = variants
-                .iter()
-                .position(|variant| *variant == key)
-                .unwrap_or_else(|| {
-                    variants.push(key);
-                    variants.len() - 1
-                });
-            line.number = idx + 1;
-        }
-    }
 }
 
 /// Returns the measured peaks of the CPU and of each adapter, without those that cannot be drawn.
@@ -413,21 +402,6 @@ mod tests {
                 "{}",
                 comparison.size
             );
-        }
-    }
-
-    #[test]
-    fn a_variant_keeps_its_number_at_every_size() {
-        let mut names = std::collections::BTreeMap::new();
-        for comparison in comparisons(&sample::record()) {
-            for line in &comparison.entries {
-                let name = (comparison.workload.clone(), line.number);
-                let variant = (line.name.clone(), line.place.clone());
-                assert_eq!(
-                    names.entry(name).or_insert_with(|| variant.clone()),
-                    &variant
-                );
-            }
         }
     }
 
@@ -478,12 +452,12 @@ mod tests {
         };
         assert_eq!(
             comparison(Check::Failed("off".into()))
-                .fastest()
+                .our_fastest()
                 .unwrap()
                 .name,
             "right"
         );
-        assert_eq!(comparison(Check::Ok).fastest().unwrap().name, "wrong");
+        assert_eq!(comparison(Check::Ok).our_fastest().unwrap().name, "wrong");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! [`table`] and [`report`] display a record. [`sampling`] shows where a workload spends its time.
 //! The folder `examples/sort` is a complete workload that is not a tensor program.
 //! Terms: a *variant* is one implementation of a workload in this project, such as plain loops, the
-//! host executor or a GPU; the variants of a workload, simplest first, are its *comparison*. A
+//! host executor or a GPU; its variants and rivals at one size are a *comparison*. A
 //! *rival* is another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is
 //! either. The *oracle* is the plain reference computation, usually in f64, that every result is
 //! compared with.
@@ -38,6 +38,7 @@ pub mod run;
 pub mod sampling;
 pub mod sign_test;
 pub mod sources;
+pub mod speedup;
 mod staged;
 pub mod table;
 pub mod workload;

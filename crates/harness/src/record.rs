@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use charts::Figure;
+use charts::{Figure, units};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
@@ -26,6 +26,10 @@ use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 
 /// Schema version, written into every record and row.
 pub const SCHEMA: u32 = 1;
+/// Name of the executor that users run on the CPU.
+pub const HOST: &str = "host";
+/// Name of the executor that users run on a GPU.
+pub const WGSL: &str = "wgsl";
 
 /// Results of one run: the machine, the measurements, and what was left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +44,10 @@ pub struct Record {
     pub rows: Vec<Row>,
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
+    /// Whether the run reached its end: `false` while it runs and after an interrupt; absent in
+    /// records of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<bool>,
 }
 
 /// Results of one executor for one workload at one size.
@@ -66,6 +74,13 @@ pub struct Row {
     pub low_s: Option<f64>,
     /// Third quartile of the times in seconds.
     pub high_s: Option<f64>,
+    /// Median time of one run in each round, in seconds; empty if the work was timed once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rounds_s: Vec<f64>,
+    /// Fraction of the work that a run does; absent if a run does all of it. All times are those of
+    /// the fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_of_work: Option<f64>,
     /// Time of the first call in seconds, compilation included.
     pub first_call_s: Option<f64>,
     /// Clock that measured the time.
@@ -141,6 +156,12 @@ pub struct RivalTiming {
     pub low_s: Option<f64>,
     /// Third quartile in seconds.
     pub high_s: Option<f64>,
+    /// Median time of one run in each round, in seconds; empty if the work was timed once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rounds_s: Vec<f64>,
+    /// Fraction of the work that a run does; absent if a run does all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_of_work: Option<f64>,
     /// Time of the first call in seconds.
     pub first_call_s: Option<f64>,
     /// Peak memory held in addition to inputs and result, in bytes.
@@ -314,16 +335,16 @@ pub struct AdapterPeaks {
 }
 
 impl AdapterPeaks {
-    /// Returns the limit of the arithmetic for rates in a unit, as a rate in this unit; `None` if
-    /// the limit was not measured, and for other units.
+    /// Returns the limit of the arithmetic for rates in a unit, per second and without the unit's
+    /// prefix; `None` if the limit was not measured, and for other units.
     #[must_use]
-    pub fn rate_in(&self, unit: &str) -> Option<f64> {
-        let per_second = match unit {
-            FLOP_UNIT => self.flops,
-            BIT_PRODUCT_UNIT => self.bit_products,
+    pub fn per_second(&self, unit: &str) -> Option<f64> {
+        let base = |unit| units::split_prefix(unit).1;
+        match base(unit) {
+            unit if unit == base(FLOP_UNIT) => self.flops,
+            unit if unit == base(BIT_PRODUCT_UNIT) => self.bit_products,
             _ => None,
-        };
-        Some(per_second? / 1e9)
+        }
     }
 }
 
@@ -352,6 +373,7 @@ impl Default for Record {
             machine: Machine::default(),
             rows: Vec::new(),
             not_run: Vec::new(),
+            finished: None,
         }
     }
 }
@@ -369,6 +391,8 @@ impl Default for Row {
             median_s: None,
             low_s: None,
             high_s: None,
+            rounds_s: Vec::new(),
+            share_of_work: None,
             first_call_s: None,
             timer: Timer::Wall,
             wall_s: None,
@@ -420,6 +444,15 @@ impl From<Check> for String {
     }
 }
 
+impl Row {
+    /// Returns whether the executor is one that users of this project run; only these are compared
+    /// with rivals.
+    #[must_use]
+    pub fn is_user_executor(&self) -> bool {
+        matches!(self.executor.as_str(), HOST | WGSL)
+    }
+}
+
 impl Record {
     /// Creates an empty record of a run on this machine.
     #[must_use]
@@ -435,14 +468,15 @@ impl Record {
     pub fn fill_shares(&mut self) {
         let peaks = &self.machine.peaks;
         let cpu = peaks.cpu();
-        let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? / peak?);
         for row in &mut self.rows {
-            let on_cpu = cpu.rate_in(&row.rate_unit);
+            let scale = units::split_prefix(&row.rate_unit).0;
+            let share = |rate: Option<f64>, peak: Option<f64>| Some(scale * rate? / peak?);
+            let on_cpu = cpu.per_second(&row.rate_unit);
             let peak = match &row.adapter {
                 None => on_cpu,
                 Some(adapter) => {
                     let peaks = peaks.adapters.get(adapter);
-                    peaks.and_then(|peaks| peaks.rate_in(&row.rate_unit))
+                    peaks.and_then(|peaks| peaks.per_second(&row.rate_unit))
                 }
             };
             row.share_of_peak = share(row.rate, peak);

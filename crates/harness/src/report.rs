@@ -1,27 +1,29 @@
-//! Records as one self-contained HTML page.
+//! A record as a self-contained HTML page.
 //!
-//! Role: the visual form of a run: facts of the machine, an overview, comparisons as bars and
-//! tables, a roofline of workloads with several sizes, loss curves of trainings, and what was left
-//! out. Every number comes from the record.
+//! Role: the visual form of a run. The page answers first (speed against the best rival), then has
+//! contents, the machine, and a folded section for each workload, grouped by source document: a
+//! roofline of workloads with several sizes, tables with dots, loss curves of trainings; and what
+//! was left out. Every number comes from the record.
 //! Method: the page is built from plain strings. All text of a record is escaped. Plots are inline
-//! SVG whose colours are set by the style sheet, for light and dark mode.
-//! Limits: about 15 kB per comparison, and as much again per chart of losses; a page with some
-//! thirty of each has 600 kB.
+//! SVG whose colours are set by the style sheet, for light and dark mode. Folding needs no script.
+//! Limits: about 10 kB per comparison, and as much again per figure.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::comparison::{self, Comparison};
-use crate::record::{NotRun, Record};
+use crate::comparison::{self, Comparison, Entry};
+use crate::record::{NotRun, Record, Row};
 use crate::sources;
+use crate::speedup::{Speedup, Tally, Verdict, speedups};
 use charts::{escape, page, units};
 use tool_io::replace_file;
 
-mod bars;
+mod answers;
 mod curves;
 mod errors;
 mod facts;
 mod findings;
+mod labels;
 mod overview;
 mod pairs;
 mod roofline;
@@ -29,62 +31,123 @@ mod roofline;
 pub(crate) mod sample;
 mod tables;
 
+/// Caption of a roofline.
+const ROOFLINE: &str = "Roofline: rate of each variant against its arithmetic intensity, under the measured limits of its \
+    device. A line joins the sizes of a variant.";
 /// Caption of a chart of losses.
-const LOSSES: &str = "Loss of each step of the training, for contestants that passed the check. Each name is followed by \
-    the last loss drawn and, if measured, the accuracy on the test data.";
+const LOSSES: &str = "Running mean of the losses of a training, above the range of the single losses, for contestants that \
+    passed the check. Each name is followed by the last mean and, if measured, the accuracy on the test data.";
 
-/// Returns the page for one or more records, in the given order.
+/// Returns the page of a record.
 #[must_use]
-pub fn render(records: &[Record]) -> String {
+pub fn render(record: &Record) -> String {
+    let comparisons = comparison::comparisons(record);
+    let adapters = facts::adapter_names(record);
+    let sections: Vec<Group<'_>> = groups(&comparisons);
     let mut body = String::from("<h1>Bench report</h1>\n");
-    if records.is_empty() {
-        body.push_str("<p>There are no records to show.</p>\n");
+    body += &facts::summary(record);
+    body += &alarm(&comparisons);
+    body += &answers::section(record);
+    body += &contents(&sections, record);
+    body += &facts::machine(record, &adapters);
+    body += &overview::table(record, &adapters);
+    if comparisons.is_empty() {
+        body.push_str("<p>Nothing was measured in this run.</p>\n");
     }
-    for record in records {
-        body.push_str(&article(record));
+    for group in &sections {
+        body += &group.render(record, &adapters);
     }
-    body.push_str(&tables::legend());
-    let footer = format!(
-        "Created {} from {} record(s).",
-        charts::now(),
-        records.len()
-    );
+    body += &left_out(&record.not_run);
+    body += &tables::legend();
+    let footer = format!("Created {} from one record.", charts::now());
     page("Bench report", &body, &footer)
 }
 
-/// Writes the page to a file, creating folders as needed.
+/// Writes the page of a record to a file, creating folders as needed.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(records: &[Record], path: &Path) -> anyhow::Result<()> {
-    Ok(replace_file(path, &render(records))?)
+pub fn write(record: &Record, path: &Path) -> anyhow::Result<()> {
+    Ok(replace_file(path, &render(record))?)
 }
 
-fn article(record: &Record) -> String {
-    let comparisons = comparison::comparisons(record);
-    let adapters = facts::adapter_names(record);
-    let mut html = String::from("<article>\n");
-    html += &facts::summary(record);
-    html += &alarm(&comparisons);
-    html += &facts::machine(record, &adapters);
-    html += &overview::table(record, &adapters);
-    if comparisons.is_empty() {
-        html.push_str("<p>Nothing was measured in this run.</p>\n");
-    }
-    let mut workloads: Vec<&str> = Vec::new();
-    for comparison in &comparisons {
-        if !workloads.contains(&comparison.workload.as_str()) {
-            workloads.push(&comparison.workload);
+/// The workloads of a source document, each with its comparisons.
+struct Group<'c> {
+    source: &'c str,
+    workloads: Vec<(&'c str, Vec<&'c Comparison>)>,
+}
+
+/// Groups comparisons by source document and by workload, in the order of their first appearance;
+/// the documents in the order of their ids.
+fn groups(comparisons: &[Comparison]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for comparison in comparisons {
+        let (source, name) = (comparison.source.as_str(), comparison.workload.as_str());
+        let at = groups.iter().position(|group| group.source == source);
+        let at = at.unwrap_or_else(|| {
+            let workloads = Vec::new();
+            groups.push(Group { source, workloads });
+            groups.len() - 1
+        });
+        let workloads = &mut groups[at].workloads;
+        match workloads.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sizes)) => sizes.push(comparison),
+            None => workloads.push((name, vec![comparison])),
         }
     }
-    for workload in workloads {
-        let sizes: Vec<&Comparison> = comparisons
-            .iter()
-            .filter(|l| l.workload == workload)
-            .collect();
-        html += &section(workload, &sizes, record, &adapters);
+    groups.sort_by_key(|group| group.source);
+    groups
+}
+
+impl Group<'_> {
+    fn title(&self) -> &str {
+        if self.source.is_empty() {
+            "Other workloads"
+        } else {
+            sources::title(self.source)
+        }
     }
-    html + &left_out(&record.not_run) + "</article>\n"
+
+    /// Returns the section of the document: a line about it, and its workloads, folded.
+    fn render(&self, record: &Record, adapters: &[String]) -> String {
+        let (source, title) = (escape(self.source), escape(self.title()));
+        let about = sources::about(self.source).map_or_else(String::new, escape);
+        let mut html = format!(
+            "<section id=\"source-{source}\">\n<h2>{title}</h2>\n<p class=\"muted\">{about}</p>\n"
+        );
+        for (workload, sizes) in &self.workloads {
+            html += &section(workload, sizes, record, adapters);
+        }
+        html + "</section>\n"
+    }
+}
+
+/// Returns the table of contents.
+fn contents(groups: &[Group<'_>], record: &Record) -> String {
+    let link = |id: &str, title: &str| {
+        let (id, title) = (escape(id), escape(title));
+        format!("<a href=\"#{id}\">{title}</a>")
+    };
+    let mut items = vec![
+        link("answers", "Speed against the best rival"),
+        link("machine", "Machine"),
+    ];
+    if record.rows.iter().any(Row::is_user_executor) {
+        items.push(link("overview", "All ratios"));
+    }
+    for group in groups {
+        let workloads = group.workloads.iter().map(|(name, _)| link(name, name));
+        let workloads = workloads.collect::<Vec<_>>().join(" · ");
+        let source = link(&format!("source-{}", group.source), group.title());
+        items.push(format!("{source}<br><small>{workloads}</small>"));
+    }
+    if !record.not_run.is_empty() {
+        items.push(link("not-run", "Not run"));
+    }
+    items.push(link("legend", "How to read this report"));
+    let items = items.iter().map(|item| format!("<li>{item}</li>\n"));
+    let items: String = items.collect();
+    format!("<nav id=\"contents\">\n<h2>Contents</h2>\n<ul>\n{items}</ul>\n</nav>\n")
 }
 
 /// Lists every failed check, above the rest of the article.
@@ -117,89 +180,123 @@ fn alarm(comparisons: &[Comparison]) -> String {
     )
 }
 
+/// Returns the folded section of a workload. It is open if a check failed.
 fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[String]) -> String {
-    let source = sizes
-        .first()
-        .map_or("", |comparison| comparison.source.as_str());
-    let source = if source.is_empty() {
-        String::new()
+    let mut entries = sizes.iter().flat_map(|comparison| &comparison.entries);
+    let open = if entries.any(|line| line.failure().is_some()) {
+        " open"
     } else {
-        format!(" <small>{}</small>", escape(sources::title(source)))
+        ""
     };
-    let name = workload;
-    let workload = escape(workload);
-    let mut html = format!("<section id=\"{workload}\">\n<h2>{workload}{source}</h2>\n");
-    // With a single size, all points of a roofline have nearly the same intensity, and the bars
+    let (name, summary) = (escape(workload), summary(workload, sizes, record));
+    // A link to an element inside a folded section opens the section.
+    let mut html = format!(
+        "<details class=\"workload\"{open}>\n<summary><h3>{name}</h3> {summary}</summary>\n\
+         <div id=\"{name}\">\n"
+    );
+    // With a single size, all points of a roofline have nearly the same intensity, and the dots
     // show the same information with its limit.
-    let several = sizes.len() > 1;
-    let roofline = several.then(|| roofline::draw(sizes, &record.machine, adapters));
-    match roofline.unwrap_or(Ok(None)) {
-        Ok(Some(svg)) => {
-            html += &figure(
-                &svg,
-                "Roofline: rate of each variant against its arithmetic intensity, under the measured limits of its device.",
-            );
-            html += &tables::numbers(sizes, adapters);
-        }
-        Ok(None) => {}
-        Err(error) => html += &not_drawn(&error),
+    if sizes.len() > 1 {
+        html += &figure(roofline::draw(sizes, &record.machine, adapters), ROOFLINE);
     }
-    html += &findings::table(record, name);
-    let shown = errors::figure(&findings::rows(record, name));
-    match shown.map(|shown| Ok((charts::draw(&shown)?, shown.caption))) {
-        Some(Ok((svg, caption))) => html += &figure(&svg, &escape(&caption)),
-        Some(Err(error)) => html += &not_drawn(&error),
-        None => {}
+    html += &findings::table(record, workload);
+    if let Some(shown) = errors::figure(&findings::rows(record, workload)) {
+        html += &figure(charts::draw(&shown).map(Some), &escape(&shown.caption));
     }
-    html += &pairs::table(&findings::rows(record, name));
+    html += &pairs::table(&findings::rows(record, workload));
     for comparison in sizes {
-        let _ = writeln!(html, "<h3>{}</h3>", escape(&comparison.size));
+        let _ = writeln!(html, "<h4>{}</h4>", escape(&comparison.size));
         html += &headline(comparison);
-        match bars::draw(comparison, &record.machine, adapters) {
-            Ok(svg) => html += &figure(&svg, ""),
-            Err(error) => html += &not_drawn(&error),
-        }
-        match curves::draw(comparison, adapters) {
-            Ok(Some(svg)) => html += &figure(&svg, LOSSES),
-            Ok(None) => {}
-            Err(error) => html += &not_drawn(&error),
-        }
+        html += &tables::comparison(comparison, &record.machine, adapters);
+        html += &figure(curves::draw(comparison, adapters), LOSSES);
         if let Some(shown) = &comparison.figure {
-            match charts::draw(shown) {
-                Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
-                Err(error) => html += &not_drawn(&error),
-            }
+            html += &figure(charts::draw(shown).map(Some), &escape(&shown.caption));
         }
-        html += &tables::comparison(comparison, adapters);
     }
-    html + "</section>\n"
+    html + "</div>\n</details>\n"
 }
 
-/// Describes the fastest variant in one sentence.
+/// Returns the line next to the name of a folded workload: its sizes, and the verdicts.
+fn summary(workload: &str, sizes: &[&Comparison], record: &Record) -> String {
+    let sizes = match sizes {
+        [one] => escape(&one.size),
+        several => format!("{} sizes", several.len()),
+    };
+    let found = speedups(record);
+    let verdicts = found
+        .iter()
+        .filter(|speedup| speedup.row.workload == workload);
+    let tally = Tally::count(verdicts.map(Speedup::verdict));
+    let parts = [
+        (tally.faster, Verdict::Faster),
+        (tally.slower, Verdict::Slower),
+        (tally.undecided, Verdict::Undecided),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let verdicts = parts.map(|(count, verdict)| {
+        let (ink, count) = (
+            verdict.ink().name(),
+            if tally.total() == 1 {
+                String::new()
+            } else {
+                format!(" in {count}")
+            },
+        );
+        format!("<span class=\"ink-{ink}\">{verdict}{count}</span>")
+    });
+    let parts: Vec<String> = std::iter::once(sizes).chain(verdicts).collect();
+    format!("<small>{}</small>", parts.join(" · "))
+}
+
+/// Names the fastest line of a comparison, rivals included, in one sentence.
 fn headline(comparison: &Comparison) -> String {
-    let Some(line) = comparison.fastest() else {
+    let Some(ours) = comparison.our_fastest() else {
         return "<p>No variant passed its check and was timed.</p>\n".to_owned();
     };
-    let mut text = format!("Fastest: {} on {}", line.name, line.place.heading());
-    if let Some(rate) = line.rate {
-        let _ = write!(text, ", {} {}", units::digits(rate), comparison.rate_unit);
-    }
-    if let Some(speedup) = line.speedup_over_first {
+    let shown = |line: &Entry| {
+        let rate = line
+            .rate
+            .map(|rate| units::rate(rate, &comparison.rate_unit));
+        rate.or_else(|| line.time.map(|[median, ..]| units::seconds(median)))
+            .unwrap_or_default()
+    };
+    let rival = comparison.fastest_rival();
+    // The ratio of the medians; the interval of the ratio is in the remark of the rival.
+    let ratio = rival.and_then(|rival| Some(rival.speed()? / ours.speed()?));
+    let ours_named = format!("{} on {}, {}", ours.name, ours.place.heading(), shown(ours));
+    let mut text = match (rival, ratio) {
+        (Some(rival), Some(ratio)) if ratio > 1.0 => format!(
+            "{}, {}, is {} as fast as our fastest: {ours_named}",
+            rival.name,
+            shown(rival),
+            units::times(ratio)
+        ),
+        (Some(rival), Some(ratio)) => format!(
+            "Fastest: {ours_named}, {} as fast as {}",
+            units::times(1.0 / ratio),
+            rival.name
+        ),
+        _ => format!("Fastest: {ours_named}"),
+    };
+    // The first variant is not compared with itself.
+    if let Some(speedup) = ours.speedup_over_first.filter(|ratio| *ratio != 1.0) {
         let _ = write!(text, ", {} the first variant", units::times(speedup));
     }
-    if let Some(share) = line.share_of_peak {
+    if let Some(share) = ours.share_of_peak {
         let _ = write!(text, ", {} of the measured peak", units::percent(share));
     }
     format!("<p>{}.</p>\n", escape(&text))
 }
 
-fn figure(svg: &str, caption: &str) -> String {
-    let caption = if caption.is_empty() {
-        String::new()
-    } else {
-        format!("<figcaption>{caption}</figcaption>\n")
-    };
-    format!("<figure>\n{caption}<div class=\"wide\">{svg}</div>\n</figure>\n")
+/// Returns a figure with its caption; empty if there is nothing to draw.
+fn figure(drawn: charts::Result<Option<String>>, caption: &str) -> String {
+    match drawn {
+        Ok(Some(svg)) => {
+            format!("<figure>\n<figcaption>{caption}</figcaption>\n{svg}</figure>\n")
+        }
+        Ok(None) => String::new(),
+        Err(error) => not_drawn(&error),
+    }
 }
 
 fn not_drawn(error: &charts::Error) -> String {
@@ -213,7 +310,7 @@ fn left_out(items: &[NotRun]) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let mut html = String::from("<section>\n<h2>Not run</h2>\n<ul>\n");
+    let mut html = String::from("<section id=\"not-run\">\n<h2>Not run</h2>\n<ul>\n");
     for NotRun { what, why, how } in items {
         let [what, why, how] = [what, why, how].map(|text| escape(text));
         let how = if how.is_empty() {
@@ -234,7 +331,7 @@ mod tests {
     #[test]
     fn every_row_rival_and_reason_is_on_the_page() {
         let record = sample::record();
-        let page = render(std::slice::from_ref(&record));
+        let page = render(&record);
         for row in &record.rows {
             for text in [&row.workload, &row.size, &row.executor, &row.note] {
                 assert!(page.contains(&escape(text)), "{text} is missing");
@@ -249,8 +346,9 @@ mod tests {
         for item in &record.not_run {
             assert!(page.contains(&escape(&item.why)) && page.contains(&escape(&item.how)));
         }
+        // The chart is drawn for two widths.
         let charts = page.matches("aria-label=\"Losses of two-layer-net").count();
-        assert!(charts == 1 && page.contains("test accuracy 97.3 %"));
+        assert!(charts == 2 && page.contains("test accuracy 97.3 %"));
         let rows = page.matches("<tr class=\"line").count();
         let lines: usize = comparison::comparisons(&record)
             .iter()
@@ -262,7 +360,7 @@ mod tests {
     #[test]
     fn nothing_of_a_record_is_taken_for_markup() {
         let record = sample::hostile();
-        let page = render(&[record]);
+        let page = render(&record);
         assert!(
             !page.contains("<script") && !page.contains("onload=\""),
             "{page}"
@@ -272,17 +370,17 @@ mod tests {
 
     #[test]
     fn failed_checks_stand_above_everything() {
-        let page = render(&[sample::record()]);
+        let page = render(&sample::record());
         let alarm = page.find("1 check FAILED").unwrap();
-        assert!(alarm < page.find("<section>").unwrap());
-        assert!(!render(&[Record::default()]).contains("FAILED"));
+        assert!(alarm < page.find("<section").unwrap());
+        assert!(!render(&Record::default()).contains("FAILED"));
     }
 
     #[test]
     fn the_page_needs_no_network_and_is_small() {
         let record = sample::record();
-        let page = render(&vec![record; 3]);
-        assert!(page.len() < 600_000, "{} bytes", page.len());
+        let page = render(&record);
+        assert!(page.len() < 300_000, "{} bytes", page.len());
         let links = page.replace("http://www.w3.org/2000/svg", "");
         for word in [
             "http:", "https:", "url(", "@import", "<link", "<script", " src=",
@@ -316,11 +414,10 @@ mod tests {
                 rows,
                 ..Record::default()
             };
-            assert!(render(std::slice::from_ref(&record)).ends_with("</html>\n"));
+            assert!(render(&record).ends_with("</html>\n"));
             record.machine.peaks.cpu_flops = Some(f64::NAN);
             record.machine.peaks.cpu_copy_bytes_per_s = Some(0.0);
-            assert!(render(&[record]).ends_with("</html>\n"));
+            assert!(render(&record).ends_with("</html>\n"));
         }
-        assert!(render(&[]).contains("no record"));
     }
 }

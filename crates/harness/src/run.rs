@@ -96,7 +96,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         entries.push(ReadyEntry::new(
             variant.extent,
             None,
-            is_user_executor(variant.executor),
+            rows[entries.len()].is_user_executor(),
             variant.start,
             &workload,
         ));
@@ -164,7 +164,7 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
         .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));
     for (row, entry) in rows.iter_mut().zip(variants) {
         fill(row, entry, first);
-        if is_user_executor(&row.executor) {
+        if row.is_user_executor() {
             let named = rivals.iter().zip(&identities);
             row.rivals = named
                 .map(|(rival, identity)| {
@@ -178,12 +178,6 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
     }
     outcome.rows = rows;
     outcome
-}
-
-/// Returns whether an executor is one that users of this project run; only such variants are
-/// compared with rivals.
-pub(crate) fn is_user_executor(executor: &str) -> bool {
-    matches!(executor, "host" | "wgsl")
 }
 
 /// Returns the row of a variant before any measurement.
@@ -222,6 +216,8 @@ fn fill(row: &mut Row, entry: &ReadyEntry<'_>, first_s: Option<f64>) {
     row.upload_s = entry.upload_s;
     row.first_call_s = entry.first_call_s;
     row.read_back_s = entry.read_back_s;
+    row.rounds_s = entry.round_medians();
+    row.share_of_work = entry.share_of_work();
     row.wall_s = entry.wall_s();
     row.peak_extra_bytes = entry.peak_extra_bytes;
     row.energy_j = entry.energy.map(|energy| energy.joules);
@@ -262,6 +258,8 @@ fn timing_of(
         median_s,
         low_s,
         high_s,
+        rounds_s: rival.round_medians(),
+        share_of_work: rival.share_of_work(),
         first_call_s: rival.first_call_s,
         peak_extra_bytes: rival.peak_extra_bytes,
         energy_j: rival.energy.map(|energy| energy.joules),

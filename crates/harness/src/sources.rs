@@ -47,6 +47,13 @@ pub fn title(id: &str) -> &str {
     source.map_or(id, |source| source.title)
 }
 
+/// Returns what the document with this id is; `None` if it is unknown.
+#[must_use]
+pub fn about(id: &str) -> Option<&'static str> {
+    let source = ALL.iter().find(|source| source.id == id);
+    source.map(|source| source.about)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,16 +10,18 @@ use std::fmt::Write;
 
 use crate::columns::{self, Column};
 use crate::comparison::{self, Comparison, Entry, Place};
-use crate::implementation::BIT_PRODUCT_UNIT;
+use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 use crate::record::{Check, Machine, NotRun, Record};
 use crate::sources;
+use crate::speedup::{Speedup, Tally, speedups};
 use charts::units;
 
 const WIDTH: usize = 120;
 const GAP: &str = "  ";
 const REMARK_INDENT: usize = 8;
 
-/// Returns the whole table: the machine, the comparisons, and what was not run.
+/// Returns the whole table: the machine, the comparisons, what was not run, and the tally of the
+/// speed-ups over the best rivals.
 #[must_use]
 pub fn render(record: &Record) -> String {
     let mut text = machine(&record.machine);
@@ -32,6 +34,10 @@ pub fn render(record: &Record) -> String {
     }
     for item in &record.not_run {
         text.push_str(&not_run(item));
+    }
+    let tally = Tally::count(speedups(record).iter().map(Speedup::verdict));
+    if tally.total() > 0 {
+        let _ = write!(text, "\nspeed against the best rival: {tally}\n");
     }
     text
 }
@@ -61,13 +67,11 @@ fn machine(machine: &Machine) -> String {
     } = machine;
     let mut text = wrapped(&format!("{cpu}, {cores} threads, {os} {arch}"), 0, 2);
     for (place, peaks) in comparison::peaks(machine) {
-        let flops = peaks
-            .flops
-            .map(|flops| format!("{} GFLOP/s", units::digits(flops / 1e9)));
-        let bits = peaks.rate_in(BIT_PRODUCT_UNIT);
-        let bits = bits.map(|rate| format!("{} {BIT_PRODUCT_UNIT}", units::digits(rate)));
+        let flops = peaks.flops.map(|rate| units::rate(rate, FLOP_UNIT));
+        let bits = peaks.bit_products;
+        let bits = bits.map(|rate| units::rate(rate, BIT_PRODUCT_UNIT));
         let copy = peaks.copy_bytes_per_s;
-        let copy = copy.map(|bytes| format!("copy {} GB/s", units::digits(bytes / 1e9)));
+        let copy = copy.map(|bytes| format!("copy {}", units::rate(bytes, "B/s")));
         let known: Vec<String> = flops.into_iter().chain(bits).chain(copy).collect();
         text += &wrapped(
             &format!("measured peak of {}: {}", place.heading(), known.join(", ")),
@@ -215,7 +219,7 @@ mod tests {
             check: Check::Ok,
             ..Row::default()
         };
-        let mut fast = row("gemm", 1e-5);
+        let mut fast = row("host", 1e-5);
         let torch = RivalTiming {
             version: "2.15.0".into(),
             check: Check::Ok,
@@ -239,6 +243,7 @@ mod tests {
         };
         let sliced = Row {
             note: "rows 0..2 of 5".into(),
+            share_of_work: Some(0.4),
             ..row("three loops", 1e-3)
         };
         Record {
@@ -265,16 +270,18 @@ mod tests {
 Some CPU, 2 threads, linux x86_64
 
 matmul 5x784x10 (fast.ai notebook “matmul”)
-  executor        check   median         spread  GFLOP/s  × first
+  executor        check    median        spread  FLOP/s  × first
   CPU
-    three loops   ok     1.00 ms  0.900–1.20 ms    0.100    1.00×  rows 0..2 of 5
-    gemm          ok     10.0 µs   9.00–12.0 µs     10.0     100×
+    three loops   ok     ~2.50 ms  2.25–3.00 ms   100 M    1.00×  rows 0..2 of 5
+    host          ok      10.0 µs  9.00–12.0 µs  10.0 G     100×
   some GPU
     tiles         FAILED  element [3, 4] is off by 0.5
   other libraries
-    torch 2.15.0  ok     20.0 µs        20.0 µs     5.00    50.0×  gemm runs at 2.00× its speed (1.90–2.10)
+    torch 2.15.0  ok      20.0 µs       20.0 µs  5.00 G    50.0×  host runs at 2.00× its speed (1.90–2.10)
 
 not run: numpy: no Python was found (install Python 3)
+
+speed against the best rival: faster in 1 of 1, slower in 0, undecided in 0
 ";
         let text = render(&small_record());
         assert_eq!(text, expected, "\n{text}");

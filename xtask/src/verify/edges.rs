@@ -56,7 +56,7 @@ const RULES: [Rule; 17] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "units axis page ink figure draw",
+        modules: "units axis page ink dots width figure draw",
     },
     Rule {
         name: "tool-io",
@@ -133,7 +133,7 @@ const RULES: [Rule; 17] = [
         optional: &[],
         never: &["games", "distributions", "telemetry"],
         modules: "memory sources findings implementation energy record machine sign_test measure process rivals \
-            on_cpu on_host on_gpu staged workload curve program comparison peak run columns table report \
+            on_cpu on_host on_gpu staged workload curve program comparison speedup peak run columns table report \
             sampling progress campaign",
     },
     Rule {

@@ -114,7 +114,7 @@ impl Distances {
         let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
         Ok(Figure {
             caption: "Left: densities of the standardised distribution. Right: its total variation distance from the normal \
-                distribution, and the asymptote of slope -1/2 in λ/μ."
+                distribution, and the asymptote of slope −½ in λ/μ."
                 .to_owned(),
             panels: vec![
                 Panel {
@@ -130,7 +130,7 @@ impl Distances {
                     is_log: true,
                     lines: vec![
                         Series::through("measured", measured),
-                        Series::new("0.3775 (λ/μ)^(-1/2)", ratios(), asymptote).as_reference(),
+                        Series::new("0.3775 (λ/μ)^−½", ratios(), asymptote).as_reference(),
                     ],
                     ..Panel::default()
                 },

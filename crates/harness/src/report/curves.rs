@@ -1,76 +1,93 @@
 //! Loss curves of a training, one line for each contestant.
 //!
 //! Role: shows whether all contestants learn the same, and otherwise which differ and where.
-//! Method: loss over step, logarithmic if every loss is positive. Most lines coincide. To keep all
-//! of them visible, each place (CPU, adapters, rivals) has its own line width, with the widest at
-//! the bottom; each line has its variant's number at another step; and a thin line connects the end
-//! of a curve with its name. Results that failed the check are not drawn.
+//! Method: the running mean of the losses over the step, above the faint range of the single losses;
+//! logarithmic if every loss is positive. Most lines coincide. To keep all of them visible, each
+//! place (CPU, adapters, rivals) has its own line width, with the widest at the bottom, and each line
+//! is named at its end. Results that failed the check are not drawn.
 
-use charts::Result;
 use charts::plotters::coord::ranged1d::ValueFormatter;
 use charts::plotters::prelude::*;
 use charts::plotters::style::text_anchor::{HPos, VPos};
+use charts::{Result, Width};
 
-use super::roofline::spread;
+use super::labels::{self, Label};
 use crate::comparison::{Comparison, Entry, Place};
 use crate::record::Check;
 use charts::axis::{log_axis, mark};
 use charts::units;
 use charts::{Canvas, Ink, drawing, picture};
 
-const SIZE: (u32, u32) = (960, 380);
+const HEIGHT: u32 = 380;
+const NARROW_HEIGHT: u32 = 300;
 /// Width reserved for the names to the right of the plot, in pixels.
 const NAMES: u32 = 270;
+const NARROW_NAMES: u32 = 140;
 /// Size of text, in pixels.
 const SMALL: u32 = 11;
 /// Line width of the first place, in pixels.
 const THINNEST: u32 = 2;
 /// Additional line width per further place, in pixels.
 const WIDER: u32 = 2;
-/// Radius of the disc behind a number.
-const RADIUS: i32 = 8;
-/// Horizontal distance from the plot to the names, in pixels.
-const TIE: i32 = 36;
-/// Maximum length of a name, in characters.
-const LONGEST_NAME: usize = 20;
+/// Number of points of a curve: a point is the mean of the losses around it, and more points than
+/// these would not be visible.
+const MOST_POINTS: usize = 160;
+/// Number of points over which the mean runs.
+const WINDOW: usize = 5;
+/// Opacity of the range of single losses.
+const FAINT: f64 = 0.3;
 
 /// Losses of a contestant, prepared for drawing.
 struct Curve<'a> {
     line: &'a Entry,
     ink: Ink,
     width_px: u32,
-    /// Pairs of step and loss.
-    points: Vec<(f64, f64)>,
+    /// Pairs of step and running mean.
+    means: Vec<(f64, f64)>,
+    /// Pairs of step and loss, the lowest and the highest loss around each point; empty if there
+    /// are so few losses that they are the points.
+    range: Vec<(f64, f64)>,
 }
 
-/// Draws the losses of a comparison as SVG; returns `None` if no line has losses.
+/// Draws the losses of a comparison; returns `None` if no line has losses.
 pub(super) fn draw(comparison: &Comparison, adapters: &[String]) -> Result<Option<String>> {
     let curves = curves(comparison, adapters);
-    let losses = || curves.iter().flat_map(|curve| &curve.points);
     if curves.is_empty() {
         return Ok(None);
     }
-    let steps = 0.0..losses().map(|&(step, _)| step).fold(1.0, f64::max);
     let label = format!("Losses of {} {}", comparison.workload, comparison.size);
-    picture(SIZE, &label, |canvas| {
-        if losses().all(|&(_, loss)| loss > 0.0) {
-            let up = log_axis(losses().map(|&(_, loss)| loss));
-            chart(canvas, &curves, steps, up, &mark)
+    charts::for_both(|width| draw_at(&curves, &label, width)).map(Some)
+}
+
+fn draw_at(curves: &[Curve<'_>], label: &str, width: Width) -> Result<String> {
+    let (height, names) = match width {
+        Width::Wide => (HEIGHT, NAMES),
+        Width::Narrow => (NARROW_HEIGHT, NARROW_NAMES),
+    };
+    let losses = || {
+        let points = curves
+            .iter()
+            .flat_map(|curve| curve.means.iter().chain(&curve.range));
+        points.map(|&(_, loss)| loss)
+    };
+    let steps = curves.iter().filter_map(|curve| curve.means.last());
+    let steps = 0.0..steps.map(|&(step, _)| step).fold(1.0, f64::max);
+    picture((width.px(), height), label, |canvas| {
+        if losses().all(|loss| loss > 0.0) {
+            chart(canvas, curves, names, steps, log_axis(losses()), &mark)
         } else {
-            let lowest = losses().map(|&(_, loss)| loss).fold(0.0, f64::min);
-            let highest = losses().map(|&(_, loss)| loss).fold(0.0, f64::max);
+            let lowest = losses().fold(0.0, f64::min);
+            let highest = losses().fold(0.0, f64::max);
             // If all losses are zero, the range would be empty.
             let highest = if highest > lowest {
                 highest
             } else {
                 lowest + 1.0
             };
-            chart(canvas, &curves, steps, lowest..highest, &|loss| {
-                units::digits(*loss)
-            })
+            let digits = |loss: &f64| units::digits(*loss);
+            chart(canvas, curves, names, steps, lowest..highest, &digits)
         }
     })
-    .map(Some)
 }
 
 fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>> {
@@ -89,7 +106,8 @@ fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>>
                 line,
                 ink: line.place.ink(adapters),
                 width_px: THINNEST + wider,
-                points,
+                means: means(&points),
+                range: range(&points),
             }
         })
         .collect()
@@ -103,9 +121,50 @@ fn points(line: &Entry) -> Vec<(f64, f64)> {
     losses.map(point).collect()
 }
 
+/// Returns at most [`MOST_POINTS`] chunks of neighbouring points.
+fn chunks(points: &[(f64, f64)]) -> std::slice::Chunks<'_, (f64, f64)> {
+    points.chunks(points.len().div_ceil(MOST_POINTS).max(1))
+}
+
+/// Returns the running mean of the losses. The window is cut at both ends, so that the first and
+/// the last mean are those of fewer losses.
+fn means(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mean = |losses: &[(f64, f64)]| {
+        let sum: f64 = losses.iter().map(|&(_, loss)| loss).sum();
+        sum / losses.len() as f64
+    };
+    // A curve of few losses is drawn as it is.
+    if points.len() <= MOST_POINTS {
+        return points.to_vec();
+    }
+    let size = chunks(points).next().map_or(1, <[_]>::len);
+    let reach = size * WINDOW / 2;
+    let centres = (0..points.len()).step_by(size);
+    let means = centres.map(|start| {
+        let centre = (start + size / 2).min(points.len() - 1);
+        let window = centre.saturating_sub(reach)..(centre + reach + 1).min(points.len());
+        (points[centre].0, mean(&points[window]))
+    });
+    means.collect()
+}
+
+/// Returns the lowest and the highest loss of each chunk; empty if a chunk is a single loss.
+fn range(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= MOST_POINTS {
+        return Vec::new();
+    }
+    let ends = chunks(points).flat_map(|chunk| {
+        let by_loss = |one: &&(f64, f64), other: &&(f64, f64)| one.1.total_cmp(&other.1);
+        let (low, high) = (chunk.iter().min_by(by_loss), chunk.iter().max_by(by_loss));
+        low.into_iter().chain(high).copied()
+    });
+    ends.collect()
+}
+
 fn chart<Y>(
     canvas: &Canvas<'_>,
     curves: &[Curve<'_>],
+    names: u32,
     steps: std::ops::Range<f64>,
     up: impl charts::plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
     loss_label: &dyn Fn(&f64) -> String,
@@ -115,14 +174,14 @@ where
 {
     let mut chart = ChartBuilder::on(canvas)
         .margin_top(16)
-        .margin_right(NAMES)
+        .margin_right(names)
         .x_label_area_size(46)
-        .y_label_area_size(66)
+        .y_label_area_size(56)
         .build_cartesian_2d(steps, up)
         .map_err(drawing)?;
     chart
         .configure_mesh()
-        .x_labels(6)
+        .x_labels(4)
         .y_labels(6)
         .x_label_formatter(&|step| format!("{step}"))
         .y_label_formatter(&loss_label)
@@ -135,75 +194,37 @@ where
         .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
         .draw()
         .map_err(drawing)?;
+    for curve in curves {
+        let style = curve.ink.marker().mix(FAINT).stroke_width(1);
+        let line = PathElement::new(curve.range.clone(), style);
+        chart.draw_series([line]).map_err(drawing)?;
+    }
     // In reverse order, because the widest lines belong to the last places and must be at the
     // bottom.
     for curve in curves.iter().rev() {
         let style = curve.ink.line(curve.width_px);
-        let line = PathElement::new(curve.points.clone(), style);
+        let line = PathElement::new(curve.means.clone(), style);
         chart.draw_series([line]).map_err(drawing)?;
     }
-    // The numbers are spread evenly along the steps, so that they do not cover each other.
-    for (idx, curve) in curves.iter().enumerate() {
-        let at = (idx + 1) * curve.points.len() / (curves.len() + 1);
-        disc(canvas, curve, chart.backend_coord(&curve.points[at]))?;
-    }
-    names(canvas, curves, |point| chart.backend_coord(point))
+    let pixel = |point: &(f64, f64)| chart.backend_coord(point);
+    let named = curves.iter().filter_map(|curve| {
+        let last = curve.means.last()?;
+        Some(Label {
+            at: pixel(last),
+            text: name(curve.line, last.1),
+            ink: curve.ink,
+        })
+    });
+    let (xs, _) = chart.plotting_area().get_pixel_range();
+    labels::draw(canvas, named.collect(), xs.end)
 }
 
-/// Draws a variant's number on its line. As in the roofline, discs of variants are filled and those
-/// of rivals are hollow.
-fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
-    let (inside, number) = match curve.line.place {
-        Place::Rival => (Ink::Paper, Ink::Text),
-        Place::Cpu | Place::Adapter(_) => (curve.ink, Ink::Paper),
-    };
-    for (radius, ink) in [(RADIUS + 1, curve.ink), (RADIUS - 1, inside)] {
-        let disc = Circle::new(at, radius, ink.marker().filled());
-        canvas.draw(&disc).map_err(drawing)?;
-    }
-    let style = number.text(SMALL, HPos::Center, VPos::Center);
-    let text = Text::new(curve.line.number.to_string(), at, style);
-    canvas.draw(&text).map_err(drawing)
-}
-
-/// Writes the name of each line next to its end, with its last loss and accuracy. Names are moved
-/// apart if the ends are close together.
-fn names(
-    canvas: &Canvas<'_>,
-    curves: &[Curve<'_>],
-    pixel: impl Fn(&(f64, f64)) -> (i32, i32),
-) -> Result<()> {
-    let ended = curves
-        .iter()
-        .filter_map(|curve| Some((curve, curve.points.last()?)));
-    let mut ends: Vec<_> = ended.map(|(curve, end)| (pixel(end), curve)).collect();
-    // The sort is stable: lines that end at the same height keep their order.
-    ends.sort_by_key(|((_, y), _)| *y);
-    let heights: Vec<i32> = ends.iter().map(|((_, y), _)| *y).collect();
-    let bottom = i32::try_from(SIZE.1).unwrap_or(i32::MAX) - RADIUS;
-    let spread = spread(&heights);
-    // If names would extend beyond the bottom of the picture, move all of them up.
-    let lift = spread.last().map_or(0, |lowest| (lowest - bottom).max(0));
-    let right = i32::try_from(SIZE.0 - NAMES).unwrap_or(i32::MAX);
-    for (((x, y), curve), height) in ends.into_iter().zip(spread) {
-        let at = (right + TIE, height - lift);
-        let tie = PathElement::new([(x, y), (at.0 - 4, at.1)], curve.ink.line(1));
-        canvas.draw(&tie).map_err(drawing)?;
-        let style = Ink::Text.text(SMALL, HPos::Left, VPos::Center);
-        let text = Text::new(name(curve.line), at, style);
-        canvas.draw(&text).map_err(drawing)?;
-    }
-    Ok(())
-}
-
-/// Returns the label of a line: `3 host: 0.0251, 97.3 %`.
-fn name(line: &Entry) -> String {
-    let name: String = line.name.chars().take(LONGEST_NAME).collect();
-    let last = line.losses.last().map_or(f64::NAN, |&loss| loss.into());
+/// Returns the label of a line: `host: 0.0251, 97.3 %`.
+fn name(line: &Entry, last: f64) -> String {
     let accuracy = line.accuracy.map_or(String::new(), |accuracy| {
         format!(", {}", units::percent(accuracy.into()))
     });
-    format!("{} {name}: {}{accuracy}", line.number, units::digits(last))
+    format!("{}: {}{accuracy}", line.name, units::digits(last))
 }
 
 #[cfg(test)]
@@ -230,7 +251,7 @@ mod tests {
     #[test]
     fn every_contestant_with_losses_is_drawn_and_named() {
         let svg = drawn(&[&[2.0, 1.0], &[2.0, 1.0], &[]], &Check::Ok).unwrap();
-        for name in ["1 variant 0: 1.00, 97.3 %", "2 variant 1: 1.00, 97.3 %"] {
+        for name in ["variant 0: 1.00, 97.3 %", "variant 1: 1.00, 97.3 %"] {
             assert!(svg.contains(name), "{name} is missing: {svg}");
         }
         assert!(!svg.contains("variant 2"));
@@ -271,5 +292,21 @@ mod tests {
         };
         let points = points(&comparisons(&record)[0].entries[0]);
         assert_eq!((points.len(), points[1].0), (700, 5.0));
+    }
+
+    #[test]
+    fn many_losses_become_a_running_mean_and_a_range() {
+        let points: Vec<(f64, f64)> = (0..1600_u32)
+            .map(|step| (f64::from(step), if step % 2 == 0 { 1.0 } else { 3.0 }))
+            .collect();
+        let means = means(&points);
+        assert_eq!(means.len(), MOST_POINTS);
+        assert!(means.iter().all(|(_, loss)| (loss - 2.0).abs() < 0.1));
+        let range = range(&points);
+        assert_eq!(
+            (range.len(), range[0].1, range[1].1),
+            (2 * MOST_POINTS, 1.0, 3.0)
+        );
+        assert!(super::range(&points[..10]).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::comparison::Place;
-use crate::implementation::BIT_PRODUCT_UNIT;
+use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 use crate::record::{AdapterFacts, AdapterPeaks, Record};
 use charts::Ink;
 use charts::escape;
@@ -82,7 +82,7 @@ pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
         rows += &device(ink, name, &about.unwrap_or_default(), &peaks);
     }
     format!(
-        "<section>\n<h2>Machine</h2>\n<div class=\"wide\"><table class=\"devices\">\n<thead><tr>\
+        "<section id=\"machine\">\n<h2>Machine</h2>\n<div class=\"wide\"><table class=\"devices\">\n<thead><tr>\
          <th scope=\"col\">device</th><th scope=\"col\"></th>\
          <th scope=\"col\" class=\"number\">measured peak</th>\
          <th scope=\"col\" class=\"number\">products of bits</th>\
@@ -94,14 +94,11 @@ pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
 
 fn device(ink: Ink, name: &str, about: &str, peaks: &AdapterPeaks) -> String {
     let absent = || units::ABSENT.to_owned();
-    let flops = peaks
-        .flops
-        .map(|flops| format!("{} GFLOP/s", units::digits(flops / 1e9)));
-    let bits = peaks.rate_in(BIT_PRODUCT_UNIT);
-    let bits = bits.map(|rate| format!("{} {BIT_PRODUCT_UNIT}", units::digits(rate)));
-    let copy = peaks
-        .copy_bytes_per_s
-        .map(|bytes| format!("{} GB/s", units::digits(bytes / 1e9)));
+    let flops = peaks.flops.map(|rate| units::rate(rate, FLOP_UNIT));
+    let bits = peaks.bit_products;
+    let bits = bits.map(|rate| units::rate(rate, BIT_PRODUCT_UNIT));
+    let copy = peaks.copy_bytes_per_s;
+    let copy = copy.map(|bytes| units::rate(bytes, "B/s"));
     format!(
         "<tr><th scope=\"row\"><i class=\"swatch swatch-{}\"></i>{}</th><td>{}</td>\
          <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
@@ -125,9 +122,8 @@ fn details(record: &Record) -> String {
     };
     fact("system", format!("{} {}", machine.os, machine.arch).trim());
     fact("CPU features", &machine.cpu_features.join(", "));
-    let of_set = |(set, rate): (&String, &f64)| {
-        format!("{set} {} {BIT_PRODUCT_UNIT}", units::digits(rate / 1e9))
-    };
+    let of_set =
+        |(set, rate): (&String, &f64)| format!("{set} {}", units::rate(*rate, BIT_PRODUCT_UNIT));
     let of_sets: Vec<String> = machine.peaks.cpu_bit_products.iter().map(of_set).collect();
     fact("peaks of products of bits", &of_sets.join(", "));
     fact("compiler", machine.rustc.as_deref().unwrap_or_default());

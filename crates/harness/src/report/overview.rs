@@ -1,25 +1,21 @@
-//! Overview of all workloads: the executors that a user runs, compared with the rivals.
+//! Overview of all workloads: the executors that a user runs, compared with each rival.
 //!
-//! Role: the first table of the report; each row links to the section of its workload.
+//! Role: the numbers behind the answers at the top of the report; each row links to the section of
+//! its workload.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
-use crate::run::is_user_executor;
+use crate::speedup::{self, Verdict};
 use charts::escape;
 use charts::units;
 
-/// Returns the table, with a row for each result of an executor that users run; empty if there are
-/// none.
+/// Returns the table, folded, with a row for each result of an executor that users run; empty if
+/// there are none.
 pub(super) fn table(record: &Record, adapters: &[String]) -> String {
-    let ours = || {
-        record
-            .rows
-            .iter()
-            .filter(|row| is_user_executor(&row.executor))
-    };
+    let ours = || record.rows.iter().filter(|row| row.is_user_executor());
     if ours().next().is_none() {
         return String::new();
     }
@@ -28,7 +24,7 @@ pub(super) fn table(record: &Record, adapters: &[String]) -> String {
         .map(String::as_str)
         .collect();
     let mut head = String::from(
-        "<th scope=\"col\">workload</th><th scope=\"col\">size</th><th scope=\"col\">executor</th>\
+        "<th scope=\"col\">workload</th><th scope=\"col\">executor</th>\
          <th scope=\"col\" class=\"number\">median</th><th scope=\"col\" class=\"number\">memory</th>",
     );
     for rival in &rivals {
@@ -42,12 +38,13 @@ pub(super) fn table(record: &Record, adapters: &[String]) -> String {
     let about = if rivals.is_empty() {
         ""
     } else {
-        " Columns of rivals: the rival's time divided by ours, so above 1 we are faster; hover for the interval."
+        " Columns of rivals: the rival's time divided by ours, with its interval; above 1 we are faster."
     };
     format!(
-        "<section>\n<h2>Overview</h2>\n<p class=\"muted\">The executors that users run: <code>host</code> and <code>wgsl</code>.{about}</p>\n\
-         <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n\
-         </section>\n"
+        "<details id=\"overview\">\n<summary><h2>All ratios</h2></summary>\n\
+         <p class=\"muted\">The executors that users run: <code>host</code> and <code>wgsl</code>.{about}</p>\n\
+         <div class=\"wide\"><table class=\"stack\">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n\
+         </table></div>\n</details>\n"
     )
 }
 
@@ -71,34 +68,46 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
         .peak_extra_bytes
         .map_or(units::ABSENT.to_owned(), |bytes| units::bytes(bytes as f64));
     let mut html = format!(
-        "<tr class=\"{class}\"><th scope=\"row\"><a href=\"#{workload}\">{workload}</a></th><td>{size}</td>\
+        "<tr class=\"{class}\"><th scope=\"row\"><a href=\"#{workload}\">{workload}</a> <small>{size}</small></th>\
          <td><i class=\"swatch swatch-{ink}\"></i>{executor}</td>\
-         <td class=\"number\">{median}</td><td class=\"number\">{memory}</td>"
+         <td class=\"number\" data-label=\"median\">{median}</td>\
+         <td class=\"number\" data-label=\"memory\">{memory}</td>"
     );
     for rival in rivals {
-        html += &ratio(row.rivals.get(*rival));
+        html += &ratio(rival, row.rivals.get(*rival));
     }
     html + "</tr>\n"
 }
 
-/// Returns the cell of a rival: its time divided by ours, or FAILED.
-fn ratio(timing: Option<&RivalTiming>) -> String {
+/// Returns the cell of a rival: its time divided by ours with its interval, in the colour of the
+/// verdict, or FAILED.
+fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
+    let rival = escape(rival);
+    let cell = |class: &str, text: &str| {
+        format!("<td class=\"number {class}\" data-label=\"{rival}\">{text}</td>")
+    };
     let Some(timing) = timing else {
-        return format!("<td class=\"number\">{}</td>", units::ABSENT);
+        return cell("absent", units::ABSENT);
     };
     if matches!(timing.check, Check::Failed(_)) {
-        return "<td class=\"number failed\">FAILED</td>".to_owned();
+        return cell("failed", "FAILED");
     }
-    let interval = timing
-        .low
-        .zip(timing.high)
-        .map_or(String::new(), |(low, high)| {
-            format!("{}–{}", units::digits(low), units::digits(high))
-        });
-    let speedup = timing
-        .speedup
-        .map_or(units::ABSENT.to_owned(), units::times);
-    format!("<td class=\"number\" title=\"{interval}\">{speedup}</td>")
+    let Some(ratio) = timing.speedup else {
+        return cell("absent", units::ABSENT);
+    };
+    let interval = speedup::interval(timing);
+    let verdict = Verdict::of(interval);
+    let interval = interval.map_or_else(String::new, |[low, high]| {
+        format!(
+            "<small>{}–{}</small>",
+            units::digits(low),
+            units::digits(high)
+        )
+    });
+    cell(
+        &format!("ink-{}", verdict.ink().name()),
+        &format!("{}{interval}", units::times(ratio)),
+    )
 }
 
 #[cfg(test)]
@@ -121,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_user_gets_stands_in_the_overview() {
+    fn only_executors_of_users_are_in_the_overview() {
         let record = Record {
             rows: vec![row("loops", 7.0), row("host", 3.0)],
             ..Record::default()
@@ -135,6 +144,7 @@ mod tests {
             !html.contains("7.00") && html.contains("2.70–3.30"),
             "{html}"
         );
+        assert!(html.contains("ink-faster"), "{html}");
         assert_eq!(table(&Record::default(), &[]), "");
     }
 

@@ -2,57 +2,73 @@
 //!
 //! Role: shows whether a variant is limited by arithmetic or by memory, and its distance to the
 //! limit.
-//! Method: GFLOP/s over operations per byte, both logarithmic. Each device has a roof from its
-//! measured peaks: a slope, the copy bandwidth, and a flat part, the arithmetic peak. Points have
-//! the number of their variant if there are several variants; numbers that would overlap are moved
-//! apart and connected with their points by a line. Results that failed the check are not drawn.
+//! Method: operations per second over operations per byte, both logarithmic. Each device has a roof
+//! from its measured peaks: a slope, the copy bandwidth, and a flat part, the arithmetic peak. The
+//! points of a variant at several sizes are joined, and the last one is named. Results that failed
+//! the check are not drawn.
 //! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model
 //! for multicore architectures".
 
-use charts::Result;
 use charts::plotters::prelude::*;
 use charts::plotters::style::text_anchor::{HPos, VPos};
+use charts::{Result, Width};
 
+use super::labels::{self, Label};
 use crate::comparison::{Comparison, Place, peaks};
+use crate::implementation::FLOP_UNIT;
 use crate::record::{AdapterPeaks, Check, Machine};
 use charts::axis::{log_axis, mark};
-use charts::{Canvas, Ink, drawing, picture};
+use charts::{Canvas, Ink, drawing, picture, units};
 
-const SIZE: (u32, u32) = (960, 520);
+const HEIGHT: u32 = 520;
+const NARROW_HEIGHT: u32 = 400;
+/// Width reserved for the names to the right of the plot, in pixels.
+const NAMES: u32 = 210;
+const NARROW_NAMES: u32 = 110;
 const SMALL: u32 = 11;
-const RADIUS: i32 = 5;
-/// Vertical distance between two numbers, in pixels.
-const LINE_STEP: i32 = 13;
-/// Horizontal distance from a point to its number, in pixels.
-const LABEL_SHIFT: i32 = 13;
-/// Horizontal distance in pixels below which points share one column of numbers.
-const COLUMN_WIDTH: i32 = 34;
+const RADIUS: i32 = 4;
 /// Width of a character of a size label, in pixels.
 const LETTER: i32 = 7;
 /// Height of a lane of size labels, in pixels.
 const LANE: i32 = 14;
+/// Opacity of the lines that join points.
+const JOIN: f64 = 0.5;
 
-/// A variant at one size.
-struct Point<'a> {
-    intensity: f64,
-    rate: f64,
-    number: usize,
+/// A variant or rival, with its points.
+struct Line<'a> {
+    name: &'a str,
     place: &'a Place,
     ink: Ink,
+    /// Pairs of operations per byte and operations per second.
+    points: Vec<(f64, f64)>,
 }
 
-/// Draws the comparisons of one workload as SVG; returns `None` if no line has both a rate in
-/// GFLOP/s and an arithmetic intensity.
+/// Draws the comparisons of one workload; returns `None` if no line has both a rate of operations
+/// and an arithmetic intensity.
 pub(super) fn draw(
     comparisons: &[&Comparison],
     machine: &Machine,
     adapters: &[String],
 ) -> Result<Option<String>> {
-    let points = points(comparisons, adapters);
-    if points.is_empty() {
+    let lines = lines(comparisons, adapters);
+    if lines.is_empty() {
         return Ok(None);
     }
-    let here = |place: &Place| points.iter().any(|point| point.place == place);
+    charts::for_both(|width| draw_at(comparisons, &lines, machine, adapters, width)).map(Some)
+}
+
+fn draw_at(
+    comparisons: &[&Comparison],
+    lines: &[Line<'_>],
+    machine: &Machine,
+    adapters: &[String],
+    width: Width,
+) -> Result<String> {
+    let (height, names) = match width {
+        Width::Wide => (HEIGHT, NAMES),
+        Width::Narrow => (NARROW_HEIGHT, NARROW_NAMES),
+    };
+    let here = |place: &Place| lines.iter().any(|line| line.place == place);
     let roofs: Vec<_> = peaks(machine)
         .into_iter()
         .filter(|(place, _)| here(place))
@@ -60,36 +76,29 @@ pub(super) fn draw(
     let ridges = roofs
         .iter()
         .filter_map(|(_, peaks)| Some(peaks.flops? / peaks.copy_bytes_per_s?));
-    let flats = roofs
-        .iter()
-        .filter_map(|(_, peaks)| peaks.flops)
-        .map(|flops| flops / 1e9);
-    // The factor of 1.5 leaves space on the right for the numbers of the last points.
-    let across = log_axis(
-        points
-            .iter()
-            .flat_map(|p| [p.intensity, 1.5 * p.intensity])
-            .chain(ridges),
-    );
-    let up = log_axis(points.iter().map(|point| point.rate).chain(flats));
+    let flats = roofs.iter().filter_map(|(_, peaks)| peaks.flops);
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let across = log_axis(points().map(|point| point.0).chain(ridges));
+    let up = log_axis(points().map(|point| point.1).chain(flats));
     let (low, high) = (ends(across.bold_points()), ends(up.bold_points()));
     let workload = comparisons
         .first()
         .map_or("", |comparison| &comparison.workload);
-    picture(SIZE, &format!("Roofline of {workload}"), |canvas| {
+    let label = format!("Roofline of {workload}");
+    picture((width.px(), height), &label, |canvas| {
         let mut chart = ChartBuilder::on(canvas)
             .margin_top(3 * LANE)
-            .margin_right(16)
+            .margin_right(names)
             .x_label_area_size(46)
-            .y_label_area_size(66)
+            .y_label_area_size(56)
             .build_cartesian_2d(across, up)
             .map_err(drawing)?;
         chart
             .configure_mesh()
             .x_label_formatter(&mark)
-            .y_label_formatter(&mark)
+            .y_label_formatter(&|rate| units::si_tick(*rate))
             .x_desc("operations per byte of input and output")
-            .y_desc("GFLOP/s")
+            .y_desc("operations per second")
             .axis_style(Ink::Grid.line(1))
             .bold_line_style(Ink::Grid.line(1))
             .light_line_style(TRANSPARENT)
@@ -103,53 +112,84 @@ pub(super) fn draw(
             let line = PathElement::new(corners, place.ink(adapters).line(2));
             chart.draw_series([line]).map_err(drawing)?;
         }
-        let pixel = |intensity: f64, rate: f64| chart.backend_coord(&(intensity, rate));
-        let (_, top) = pixel(low.0, high.1);
+        let pixel = |(intensity, rate): (f64, f64)| chart.backend_coord(&(intensity, rate));
+        let ((right, _), (_, top)) = (pixel((low.1, high.0)), pixel((low.0, high.1)));
         sizes(
             canvas,
             comparisons,
-            |intensity| pixel(intensity, high.0).0,
+            |intensity| pixel((intensity, high.0)).0,
             top,
         )?;
-        let places: Vec<_> = points
-            .iter()
-            .map(|point| pixel(point.intensity, point.rate))
-            .collect();
-        // Numbers are needless if all points have the same number.
-        let is_numbered = points
-            .windows(2)
-            .any(|pair| pair[0].number != pair[1].number);
-        let labels = spread_labels(&places);
         // Rivals first, so that the points of our variants are drawn inside their rings.
         for rivals in [true, false] {
-            for ((point, at), label) in points.iter().zip(&places).zip(&labels) {
-                if (*point.place == Place::Rival) == rivals {
-                    dot(canvas, point, *at, is_numbered.then_some(*label))?;
-                }
+            for line in lines
+                .iter()
+                .filter(|line| (*line.place == Place::Rival) == rivals)
+            {
+                path(canvas, line, &pixel)?;
             }
         }
-        Ok(())
+        let named = lines.iter().filter_map(|line| {
+            Some(Label {
+                at: pixel(*line.points.last()?),
+                text: line.name.to_owned(),
+                ink: line.ink,
+            })
+        });
+        labels::draw(canvas, named.collect(), right)
     })
-    .map(Some)
 }
 
-fn points<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Point<'a>> {
-    let lines = comparisons
+/// Returns the lines of all variants and rivals, their points by ascending intensity.
+fn lines<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Line<'a>> {
+    let unit = units::split_prefix(FLOP_UNIT).1;
+    let counted = comparisons
         .iter()
-        .filter(|comparison| comparison.rate_unit == "GFLOP/s");
-    let lines = lines.flat_map(|comparison| &comparison.entries);
+        .filter(|comparison| comparison.rate_unit == unit);
+    let entries = counted.flat_map(|comparison| &comparison.entries);
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for entry in entries.filter(|entry| !matches!(entry.check, Check::Failed(_))) {
+        let Some(point) = entry.intensity.zip(entry.rate) else {
+            continue;
+        };
+        let mut known = lines.iter_mut();
+        match known.find(|line| line.name == entry.name && *line.place == entry.place) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line {
+                name: &entry.name,
+                place: &entry.place,
+                ink: entry.place.ink(adapters),
+                points: vec![point],
+            }),
+        }
+    }
+    for line in &mut lines {
+        line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    }
     lines
-        .filter(|line| !matches!(line.check, Check::Failed(_)))
-        .filter_map(|line| {
-            Some(Point {
-                intensity: line.intensity?,
-                rate: line.rate?,
-                number: line.number,
-                place: &line.place,
-                ink: line.place.ink(adapters),
-            })
-        })
-        .collect()
+}
+
+/// Draws the points of a line and joins them. A rival's point is a ring that is wide enough to be
+/// visible around one of our points at the same position.
+fn path(
+    canvas: &Canvas<'_>,
+    line: &Line<'_>,
+    pixel: &impl Fn((f64, f64)) -> (i32, i32),
+) -> Result<()> {
+    let points: Vec<(i32, i32)> = line.points.iter().map(|&point| pixel(point)).collect();
+    let joined = PathElement::new(points.clone(), line.ink.marker().mix(JOIN).stroke_width(1));
+    canvas.draw(&joined).map_err(drawing)?;
+    for at in points {
+        let disc = |radius: i32, ink: Ink| Circle::new(at, radius, ink.marker().filled());
+        let (outer, inner) = match line.place {
+            Place::Rival => (disc(RADIUS + 2, line.ink), Some(disc(RADIUS, Ink::Paper))),
+            Place::Cpu | Place::Adapter(_) => (disc(RADIUS, line.ink), None),
+        };
+        for disc in std::iter::once(outer).chain(inner) {
+            canvas.draw(&disc).map_err(drawing)?;
+        }
+    }
+    Ok(())
 }
 
 fn ends(marks: &[f64]) -> (f64, f64) {
@@ -161,8 +201,8 @@ fn ends(marks: &[f64]) -> (f64, f64) {
 
 /// Returns the corners of a roof inside the plot: start of the slope, ridge, end of the flat part.
 fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f64)> {
-    let flat = peaks.flops.map_or(f64::INFINITY, |flops| flops / 1e9);
-    let Some(slope) = peaks.copy_bytes_per_s.map(|bytes| bytes / 1e9) else {
+    let flat = peaks.flops.unwrap_or(f64::INFINITY);
+    let Some(slope) = peaks.copy_bytes_per_s else {
         return vec![(across.0, flat), (across.1, flat)];
     };
     let height = |intensity: f64| (slope * intensity).min(flat);
@@ -201,7 +241,8 @@ fn sizes(
     for (x, label) in shared_labels(&headed) {
         let half = i32::try_from(label.chars().count()).unwrap_or(0) * LETTER / 2;
         // Long labels of points at the right edge stay within the picture.
-        let middle = x.min(i32::try_from(SIZE.0).unwrap_or(i32::MAX) - half);
+        let (width, _) = canvas.dim_in_pixel();
+        let middle = x.min(i32::try_from(width).unwrap_or(i32::MAX) - half);
         let lane = lanes
             .iter()
             .position(|end| *end < middle - half - LETTER)
@@ -230,101 +271,9 @@ fn shared_labels(sizes: &[(i32, &str)]) -> Vec<(i32, String)> {
     labels.collect()
 }
 
-/// Draws a point and, at `label`, its number. A rival's point is a ring that is wide enough to be
-/// visible around one of our points at the same position.
-fn dot(
-    canvas: &Canvas<'_>,
-    point: &Point<'_>,
-    at: (i32, i32),
-    label: Option<(i32, i32)>,
-) -> Result<()> {
-    let disc = |radius: i32, ink: Ink| Circle::new(at, radius, ink.marker().filled());
-    let (outer, inner) = match point.place {
-        Place::Rival => (disc(RADIUS + 2, point.ink), Some(disc(RADIUS, Ink::Paper))),
-        Place::Cpu | Place::Adapter(_) => (disc(RADIUS, point.ink), None),
-    };
-    for disc in std::iter::once(outer).chain(inner) {
-        canvas.draw(&disc).map_err(drawing)?;
-    }
-    let Some(label) = label else {
-        return Ok(());
-    };
-    if (label.1 - at.1).abs() > 2 {
-        let tie = [(at.0 + RADIUS, at.1), (label.0 - 2, label.1)];
-        canvas
-            .draw(&PathElement::new(tie, Ink::Muted.line(1)))
-            .map_err(drawing)?;
-    }
-    let style = Ink::Text.text(SMALL, HPos::Left, VPos::Center);
-    canvas
-        .draw(&Text::new(point.number.to_string(), label, style))
-        .map_err(drawing)
-}
-
-/// Returns the positions of the points' numbers: to the right of each column of points, in the
-/// points' vertical order, at least [`LINE_STEP`] apart and as close to the points as possible.
-fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
-    let mut labels = vec![(0, 0); points.len()];
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by_key(|&idx| points[idx].0);
-    // Points whose neighbours are close in x form a column; its labels share one x.
-    let columns = order.chunk_by(|&one, &next| points[next].0 - points[one].0 < COLUMN_WIDTH);
-    for column in columns {
-        let mut column = column.to_vec();
-        let x = column.iter().map(|&idx| points[idx].0).max().unwrap_or(0) + LABEL_SHIFT;
-        column.sort_by_key(|&idx| points[idx].1);
-        let wanted: Vec<i32> = column.iter().map(|&idx| points[idx].1).collect();
-        for (&idx, y) in column.iter().zip(spread(&wanted)) {
-            labels[idx] = (x, y);
-        }
-    }
-    labels
-}
-
-/// Moves ascending heights apart until neighbours are at least [`LINE_STEP`] apart. Each run of
-/// touching labels is centred on the mean of its wanted heights.
-pub(super) fn spread(wanted: &[i32]) -> Vec<i32> {
-    let step = f64::from(LINE_STEP);
-    // A run is its number of members and the height of its first member.
-    let mut runs: Vec<(usize, f64)> = Vec::new();
-    for &height in wanted {
-        let mut run = (1, f64::from(height));
-        while let Some(&(above, first)) = runs.last()
-            && first + above as f64 * step > run.1
-        {
-            // The first member of the joined run is at the mean of the positions that all members
-            // want for it.
-            let (n, m) = (above as f64, run.0 as f64);
-            run = (
-                above + run.0,
-                (first * n + (run.1 - n * step) * m) / (n + m),
-            );
-            runs.pop();
-        }
-        runs.push(run);
-    }
-    let heights = runs
-        .iter()
-        .flat_map(|&(members, first)| (0..members).map(move |member| first + member as f64 * step));
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "pixels of a plot are small numbers"
-    )]
-    heights.map(|height| height.round() as i32).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_of_a_column_never_touch_and_keep_the_order_of_their_points() {
-        let points = [(10, 100), (12, 101), (11, 99), (10, 300), (200, 100)];
-        let labels = spread_labels(&points);
-        assert_eq!(labels[4], (200 + LABEL_SHIFT, 100));
-        assert_eq!(labels[3], (12 + LABEL_SHIFT, 300));
-        assert_eq!([2, 0, 1].map(|idx: usize| labels[idx].1), [87, 100, 113]);
-    }
 
     #[test]
     fn sizes_in_one_column_share_a_label() {
@@ -335,24 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_numbers_that_meet_are_joined() {
-        assert_eq!(spread(&[]), [0; 0]);
-        assert_eq!(spread(&[50, 50]), [44, 57]);
-        let heights = spread(&[0, 0, 0, 20, 21, 22, 90]);
-        assert!(
-            heights
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] >= LINE_STEP),
-            "{heights:?}"
-        );
-        assert_eq!(heights[6], 90);
-    }
-
-    #[test]
     fn a_roof_bends_where_slope_and_flat_meet() {
         let peaks = AdapterPeaks {
-            flops: Some(100e9),
-            copy_bytes_per_s: Some(10e9),
+            flops: Some(100.0),
+            copy_bytes_per_s: Some(10.0),
             ..AdapterPeaks::default()
         };
         let corners = roof(&peaks, (1.0, 1000.0), (1.0, 1000.0));
@@ -362,7 +297,7 @@ mod tests {
     #[test]
     fn half_known_roofs_are_a_line() {
         let flat = AdapterPeaks {
-            flops: Some(100e9),
+            flops: Some(100.0),
             ..AdapterPeaks::default()
         };
         assert_eq!(
@@ -370,7 +305,7 @@ mod tests {
             [(1.0, 100.0), (10.0, 100.0)]
         );
         let slope = AdapterPeaks {
-            copy_bytes_per_s: Some(10e9),
+            copy_bytes_per_s: Some(10.0),
             ..AdapterPeaks::default()
         };
         let corners = roof(&slope, (0.01, 1000.0), (1.0, 1000.0));

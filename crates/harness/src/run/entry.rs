@@ -243,6 +243,21 @@ impl<'a> ReadyEntry<'a> {
         Timing::from_samples(&self.rounds.concat())
     }
 
+    /// Returns the median time of each round by the contestant's own timer; empty if it was timed
+    /// once.
+    pub(super) fn round_medians(&self) -> Vec<f64> {
+        if self.n_rounds == 0 {
+            return Vec::new();
+        }
+        medians(&self.rounds).collect()
+    }
+
+    /// Returns the fraction of the work that a run does, or `None` if a run does all of it.
+    pub(super) fn share_of_work(&self) -> Option<f64> {
+        let part = self.extent.part;
+        (part.rows != part.of).then(|| part.share())
+    }
+
     /// Returns the median by the host's clock, or `None` if that is its own timer.
     pub(super) fn wall_s(&self) -> Option<f64> {
         Timing::from_samples(&self.wall_rounds.concat()).map(|timing| timing.median)
@@ -264,13 +279,18 @@ impl<'a> ReadyEntry<'a> {
         } else {
             &self.wall_rounds
         };
-        let medians = rounds
-            .iter()
-            .filter_map(|round| Timing::from_samples(round));
-        medians
-            .map(|timing| timing.median / self.extent.part.share())
+        medians(rounds)
+            .map(|median| median / self.extent.part.share())
             .collect()
     }
+}
+
+/// Returns the median of each round.
+fn medians(rounds: &[Vec<f64>]) -> impl Iterator<Item = f64> {
+    let timings = rounds
+        .iter()
+        .filter_map(|round| Timing::from_samples(round));
+    timings.map(|timing| timing.median)
 }
 
 fn runs_per_turn(seconds: f64) -> usize {
