@@ -102,6 +102,8 @@ fn run_in(
     command
         .args(args)
         .envs([data::variable(workspace)?])
+        .env(tool_io::TARGET_VARIABLE, &workspace.target)
+        .env(tool_io::WORKSPACE_VARIABLE, &workspace.root)
         .envs(adapters::compiler(workspace)?)
         .envs(rivals::variable());
     if let Some(folder) = folder {

@@ -7,104 +7,41 @@ use anyhow::{Context, Result};
 use benches::meter::Meter;
 use benches::mnist::LazyImages;
 use benches::workloads;
+use commands::clap::Parser as _;
+use commands::{Bench, exit};
 use gpu_wgsl::DeviceType;
-use harness::campaign::{Campaign, Settings};
+use harness::campaign::{Campaign, Finished, Settings};
+use harness::comparison::comparisons;
 use harness::progress::Progress;
 use harness::record::{NotRun, Record};
-use harness::workload::Task;
+use harness::rivals::PACKAGES;
+use harness::workload::{Level, Task};
 use harness::{report, sampling, table};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tool_io::output::print;
 use tool_io::replace_file;
-use tool_io::signals::{self, INTERRUPTED};
+use tool_io::{signals, target_folder};
 
-const HELP: &str = "\
-bench: check and time every workload on every executor of this machine, and write a report
-
-usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
-
-  --only PATTERN  run only workloads whose `name/size` contains PATTERN; may be given several times
-  --full          also run the long workloads, which take minutes each; --list marks them
-  --list          print `name/size` of the workloads and exit
-  --data DIR      read the images from DIR: at least 50000 images of 28 x 28 bytes in IDX format, in a file
-                  train-images-idx3-ubyte or train-images-idx3-ubyte.gz
-  --no-rivals     do not measure other libraries (NumPy, PyTorch, ...)
-  --record        also write the record to benches/record/
-  --out DIR       write bench/<date>.json and report/index.html under DIR (default: target)
-  --json          print one JSON object per row instead of the table
-  --sample DIR    profile instead of measuring: run each workload on the host executor for ten seconds, every other
-                  half second under a stack sampler (Unix), write DIR/<name>-<size>.folded with one line `a;b;c count`
-                  per stack, as read by flame-graph tools, and print the ten functions with the largest self time
-  --help          print this help
-
-Environment: RIVALS_PYTHON is the Python interpreter of the rivals, DATA_DIR the folder that contains mnist/.
-Exit code: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted, with the finished workloads on disk.
-";
-
-/// Exit code for wrong usage.
-const USAGE: u8 = 2;
-
-#[derive(Debug, Default)]
-struct Options {
-    only: Vec<String>,
-    full: bool,
-    list: bool,
-    data: Option<PathBuf>,
-    no_rivals: bool,
-    record: bool,
-    out: Option<PathBuf>,
-    json: bool,
-    sample: Option<PathBuf>,
-}
+/// Smallest time that is shown as an estimate, in seconds; less is not worth a number.
+const LEAST_ESTIMATE_S: u64 = 5;
 
 fn main() -> ExitCode {
-    let options = match parse() {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            let _ = print(HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("bench: {error}\n\n{HELP}");
-            return ExitCode::from(USAGE);
-        }
-    };
+    let options = Bench::parse();
     match bench(&options) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(exit::FAILURE)
         }
     }
 }
 
-fn parse() -> Result<Option<Options>, lexopt::Error> {
-    use lexopt::prelude::*;
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("only") => options.only.push(parser.value()?.string()?),
-            Long("full") => options.full = true,
-            Long("list") => options.list = true,
-            Long("data") => options.data = Some(parser.value()?.into()),
-            Long("no-rivals") => options.no_rivals = true,
-            Long("record") => options.record = true,
-            Long("out") => options.out = Some(parser.value()?.into()),
-            Long("json") => options.json = true,
-            Long("sample") => options.sample = Some(parser.value()?.into()),
-            Long("help") | Short('h') => return Ok(None),
-            other => return Err(other.unexpected()),
-        }
-    }
-    Ok(Some(options))
-}
-
-fn bench(options: &Options) -> Result<ExitCode> {
+fn bench(options: &Bench) -> Result<ExitCode> {
     let mut adapters = gpu_wgsl::adapters().into_iter();
     let real_gpu = adapters.any(|adapter| adapter.device_type != DeviceType::Cpu);
     let images = Rc::new(LazyImages::new(options.data.clone()));
@@ -115,27 +52,22 @@ fn bench(options: &Options) -> Result<ExitCode> {
         options.only.is_empty() || patterns.any(|pattern| id.contains(pattern))
     };
     tasks.retain(|task| is_chosen(&task.id.to_string()));
-    let n_chosen = tasks.len();
-    if !options.list {
-        tasks.retain(|task| options.full || !task.is_long);
-    }
-    let n_long = n_chosen - tasks.len();
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
         eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
-        return Ok(ExitCode::from(USAGE));
-    }
-    if tasks.is_empty() {
-        eprintln!("bench: all workloads that match are long; add --full to run them");
-        return Ok(ExitCode::from(USAGE));
+        return Ok(ExitCode::from(exit::USAGE));
     }
     if options.list {
-        let ids = tasks.iter().map(|task| {
-            let mark = if task.is_long { " (long: --full)" } else { "" };
-            format!("{}{mark}\n", task.id)
-        });
+        let ids = tasks
+            .iter()
+            .map(|task| format!("{}{}\n", task.id, mark(task.level)));
         print(ids.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
+    }
+    let left_out = keep_level(&mut tasks, level(options));
+    if tasks.is_empty() {
+        eprintln!("bench: all workloads that match are long; add --long to run them");
+        return Ok(ExitCode::from(exit::USAGE));
     }
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
@@ -143,8 +75,9 @@ fn bench(options: &Options) -> Result<ExitCode> {
     if let Some(folder) = &options.sample {
         return sample(&tasks, folder, &is_interrupted, &progress);
     }
-    let out = options.out.as_deref().unwrap_or(Path::new("target"));
+    let out = options.out.clone().unwrap_or_else(target_folder);
     let (records, meter) = (out.join("bench"), Meter::open());
+    let finished = |task: &Finished<'_>| progress.suspend(|| show(task, options.json));
     let mut campaign = Campaign::new(Settings {
         folder: &records,
         with_rivals: !options.no_rivals,
@@ -152,6 +85,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
         meter: &meter,
         interrupted: &is_interrupted,
         progress: &progress,
+        finished: &finished,
     })?;
     if !options.only.is_empty() {
         campaign.leave_out(NotRun {
@@ -160,21 +94,26 @@ fn bench(options: &Options) -> Result<ExitCode> {
             how: "omit --only".to_owned(),
         });
     }
-    if n_long > 0 {
-        campaign.leave_out(NotRun {
-            what: format!("{n_long} long workloads"),
-            why: "each takes minutes".to_owned(),
-            how: "add --full".to_owned(),
-        });
+    left_out
+        .into_iter()
+        .for_each(|absent| campaign.leave_out(absent));
+    if !options.json {
+        print(opening(campaign.record(), tasks.len()))?;
     }
     campaign.run(&tasks)?;
     // The results are printed before more files are written, so that a full disk does not lose
     // them.
     let record = campaign.record();
-    show(record, options.json)?;
+    if !options.json {
+        print(format!(
+            "\n{}{}\n",
+            table::machine(&record.machine),
+            table::summary(record)
+        ))?;
+    }
     eprintln!("record: {}", campaign.path().display());
     if options.record {
-        let copy = Path::new("benches/record").join(record.file_name());
+        let copy = tool_io::workspace_path("benches/record").join(record.file_name());
         record.write(&copy)?;
         eprintln!("copy:   {}", copy.display());
     }
@@ -182,21 +121,119 @@ fn bench(options: &Options) -> Result<ExitCode> {
     report::write(record, &page)?;
     eprintln!("report: {}", page.display());
     Ok(match (is_interrupted(), campaign.has_failed()) {
-        (true, _) => ExitCode::from(INTERRUPTED),
+        (true, _) => ExitCode::from(exit::INTERRUPTED),
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     })
 }
 
-/// Prints the table of a record, or its rows as JSON.
-fn show(record: &Record, json: bool) -> Result<()> {
-    if !json {
-        return Ok(print(format!("{}\n", table::render(record)))?);
+/// Returns the level that the options request. A pattern selects from the level above the default,
+/// because who names a workload wants to run it.
+fn level(options: &Bench) -> Level {
+    match (options.long, options.full || !options.only.is_empty()) {
+        (true, _) => Level::Long,
+        (false, true) if !options.quick => Level::Full,
+        (false, _) => Level::Quick,
     }
-    for row in &record.rows {
-        print(serde_json::to_string(row)? + "\n")?;
+}
+
+/// Returns the remark of a level in the list of workloads.
+fn mark(level: Level) -> &'static str {
+    match level {
+        Level::Quick => "",
+        Level::Full => " (--full)",
+        Level::Long => " (--long)",
     }
-    Ok(())
+}
+
+/// Removes the tasks above a level, and returns them as not run.
+fn keep_level(tasks: &mut Vec<Task>, level: Level) -> Vec<NotRun> {
+    let mut left_out = Vec::new();
+    for (above, why, how) in [
+        (Level::Full, "not in the quick selection", "add --full"),
+        (Level::Long, "each takes minutes", "add --long"),
+    ] {
+        let n = tasks.iter().filter(|task| task.level == above).count();
+        if above > level && n > 0 {
+            left_out.push(NotRun {
+                what: format!("{n} workloads"),
+                why: why.to_owned(),
+                how: how.to_owned(),
+            });
+        }
+    }
+    tasks.retain(|task| task.level <= level);
+    left_out
+}
+
+/// Returns the first lines of the output: adapters and rivals, and how to get the others.
+fn opening(record: &Record, n_tasks: usize) -> String {
+    let machine = &record.machine;
+    let adapters: Vec<&str> = machine
+        .adapters
+        .iter()
+        .map(|adapter| adapter.name.as_str())
+        .collect();
+    let adapters = if adapters.is_empty() {
+        "none (see `cargo xtask doctor`)".to_owned()
+    } else {
+        adapters.join(", ")
+    };
+    let has = |name: &&str| machine.rivals.contains_key(*name);
+    let (found, missing): (Vec<&str>, Vec<&str>) = PACKAGES.iter().partition(|name| has(name));
+    let found = found
+        .iter()
+        .map(|name| format!("{name} {}", machine.rivals[*name]));
+    let mut found = found.collect::<Vec<_>>().join(", ");
+    if found.is_empty() {
+        found.push_str("none");
+    }
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!("; missing: {} (`cargo xtask rivals`)", missing.join(", "))
+    };
+    let disturbed = machine.disturbed.iter();
+    let disturbed: String = disturbed.map(|why| format!("disturbed: {why}\n")).collect();
+    format!(
+        "workloads: {n_tasks}\nadapters:  {adapters}\nrivals:    {found}{missing}\n{disturbed}\n"
+    )
+}
+
+/// Prints the results of a finished task: a table or, as JSON, a line for each row.
+fn show(task: &Finished<'_>, json: bool) -> Result<()> {
+    if json {
+        for row in task.rows {
+            print(serde_json::to_string(row)? + "\n")?;
+        }
+        return Ok(());
+    }
+    let remaining = task
+        .remaining
+        .filter(|left| left.as_secs() >= LEAST_ESTIMATE_S);
+    let remaining = remaining.map_or_else(String::new, |left| {
+        format!(", about {} remaining", minutes(left))
+    });
+    let Finished {
+        n_done, n_tasks, ..
+    } = task;
+    let mut text = format!("[{n_done} of {n_tasks}{remaining}]\n");
+    let record = Record {
+        rows: task.rows.to_vec(),
+        ..Record::default()
+    };
+    for comparison in comparisons(&record) {
+        text += &table::block(&comparison);
+    }
+    Ok(print(text + "\n")?)
+}
+
+/// Formats a duration in minutes and seconds: `3 min 20 s`.
+fn minutes(duration: Duration) -> String {
+    match (duration.as_secs() / 60, duration.as_secs() % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
 }
 
 /// Profiles each workload on the host executor and writes the folded stacks into `folder`; nothing
@@ -209,7 +246,7 @@ fn sample(
 ) -> Result<ExitCode> {
     for task in tasks {
         if is_interrupted() {
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(ExitCode::from(exit::INTERRUPTED));
         }
         progress.say(&format!("{}: sampling", task.id));
         let problem = match task.prepare() {
@@ -246,7 +283,7 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let mark = Arc::clone(&interrupted);
     signals::on_stop(move |_| {
         if mark.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
+            std::process::exit(exit::INTERRUPTED.into());
         }
         eprintln!("interrupted: finishing the current step; interrupt again to exit at once");
     })?;

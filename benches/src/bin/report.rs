@@ -1,74 +1,145 @@
-//! The report command: rebuilds the HTML report from recorded runs.
+//! The report command: the page of a record, the comparison of two records, or the trend of many.
+//!
+//! Role: built and run by `cargo xtask report`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use commands::clap::Parser as _;
+use commands::{Report, exit};
+use harness::changes::{Change, Changes, changes, check_same_machine};
 use harness::record::{Record, latest_in};
-use harness::report;
+use harness::{report, trend};
+use serde_json::json;
+use tool_io::output::print_line;
+use tool_io::{target_folder, workspace_path};
 
-const RECORDS: &str = "target/bench";
-const PAGE: &str = "target/report/index.html";
-const HELP: &str = "\
-Rebuilds the HTML report from recorded runs.
-
-Usage: report [--out FILE] [--json] [RECORD.json]...
-
-  RECORD.json  records to show, in this order (default: the newest in target/bench)
-  --out FILE   file to write (default: target/report/index.html)
-  --json       print the result as one JSON object
-  --help       print this help
-";
-
-struct Options {
-    records: Vec<PathBuf>,
-    out: PathBuf,
-    json: bool,
+fn main() -> ExitCode {
+    match run(&Report::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("report: {error:#}");
+            ExitCode::from(exit::FAILURE)
+        }
+    }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a program prints its result on standard output"
-)]
-fn main() -> Result<()> {
-    let Some(options) = options()? else {
-        print!("{HELP}");
-        return Ok(());
+fn run(options: &Report) -> Result<()> {
+    if let Some(folder) = &options.trend {
+        return show_trend(&workspace_path(folder), options);
+    }
+    match (&options.before, &options.after) {
+        (Some(before), Some(after)) => compare(before, after, options),
+        (record, _) => page(record.as_deref(), options),
+    }
+}
+
+/// Writes the page of a record.
+fn page(record: Option<&Path>, options: &Report) -> Result<()> {
+    let record = match record {
+        Some(path) => path.to_owned(),
+        None => {
+            let folder = target_folder().join("bench");
+            let newest = latest_in(&folder)?;
+            newest.with_context(|| {
+                let folder = folder.display();
+                format!("no record in {folder}; run the bench command first")
+            })?
+        }
     };
-    let record = Record::read(&options.records[0])?;
-    report::write(&record, &options.out)?;
+    let out = out(options);
+    report::write(&Record::read(&record)?, &out)?;
+    done(options, &out, json!([record]))
+}
+
+/// Prints the result of a page, with the path that was written.
+fn done(options: &Report, out: &Path, records: serde_json::Value) -> Result<()> {
     if options.json {
-        println!(
-            "{}",
-            serde_json::json!({ "report": options.out, "records": options.records })
-        );
+        print_line(json!({ "report": out, "records": records }))?;
     } else {
-        println!("report of {} record(s) in {}", 1, options.out.display());
+        print_line(format_args!("report: {}", out.display()))?;
     }
     Ok(())
 }
 
-/// Parses the command line; returns `None` if help was requested.
-fn options() -> Result<Option<Options>> {
-    use lexopt::prelude::{Long, Short, Value};
-    let mut options = Options {
-        records: Vec::new(),
-        out: PathBuf::from(PAGE),
-        json: false,
-    };
-    let mut arguments = lexopt::Parser::from_env();
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Long("help") | Short('h') => return Ok(None),
-            Long("out") => options.out = arguments.value()?.into(),
-            Long("json") => options.json = true,
-            Value(path) => options.records.push(path.into()),
-            other => return Err(other.unexpected().into()),
+fn out(options: &Report) -> PathBuf {
+    let default = || target_folder().join("report").join("index.html");
+    options.out.clone().unwrap_or_else(default)
+}
+
+/// Compares two records, or two folders of records in pairs, and prints the changes.
+fn compare(before: &Path, after: &Path, options: &Report) -> Result<()> {
+    let (old, new) = (read_all(before)?, read_all(after)?);
+    if !options.any_machine {
+        let first = old.first().context("no record before the change")?;
+        for other in old.iter().chain(&new) {
+            let same = check_same_machine(&first.machine, &other.machine);
+            same.context("--any-machine compares them anyway")?;
         }
     }
-    if options.records.is_empty() {
-        let newest = latest_in(Path::new(RECORDS))?;
-        let advice = || format!("report: no record in {RECORDS}; run the bench command first");
-        options.records.push(newest.with_context(advice)?);
+    let changes = changes(&old, &new)?;
+    if let Some(out) = &options.out {
+        report::write_changes(&changes, out)?;
     }
-    Ok(Some(options))
+    if options.json {
+        for row in &changes.rows {
+            print_line(as_json(row))?;
+        }
+        return Ok(());
+    }
+    let title = format!("{} → {}", before.display(), after.display());
+    print_line(format_args!(
+        "{title}\n{changes}{}",
+        single_run(&changes, &old)
+    ))?;
+    Ok(())
+}
+
+/// Returns the warning for a comparison of two single runs.
+fn single_run(changes: &Changes, old: &[Record]) -> &'static str {
+    if old.len() == 1 && changes.tally().total() > 0 {
+        "\nThe intervals contain the noise within each run, not that between runs; \
+         `cargo xtask bench --ab REV` measures two commits in turns."
+    } else {
+        ""
+    }
+}
+
+fn as_json(row: &Change) -> serde_json::Value {
+    let [before_s, after_s] = row.seconds;
+    json!({
+        "workload": row.workload,
+        "size": row.size,
+        "executor": row.executor,
+        "adapter": row.adapter,
+        "before_s": before_s,
+        "after_s": after_s,
+        "ratio": row.ratio,
+        "low": row.interval.map(|ends| ends[0]),
+        "high": row.interval.map(|ends| ends[1]),
+        "verdict": row.verdict().to_string(),
+    })
+}
+
+/// Writes the page with the trends of all records in a folder.
+fn show_trend(folder: &Path, options: &Report) -> Result<()> {
+    let records = read_all(folder)?;
+    let out = out(options);
+    report::write_trend(&trend::trends(&records), &out)?;
+    done(options, &out, json!([folder]))
+}
+
+/// Reads a record, or all records of a folder in the order of their names.
+fn read_all(path: &Path) -> Result<Vec<Record>> {
+    if !path.is_dir() {
+        return Ok(vec![Record::read(path)?]);
+    }
+    let listing = fs::read_dir(path).with_context(|| path.display().to_string())?;
+    let mut files: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+    files.sort();
+    ensure!(!files.is_empty(), "no record in {}", path.display());
+    files.iter().map(|path| Record::read(path)).collect()
 }

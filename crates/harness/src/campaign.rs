@@ -4,21 +4,31 @@
 //! the tasks and shows the record.
 //! Method: the record is written to disk before the first task, so that a path that cannot be
 //! written is reported at once, and after every task, so that an interrupt loses only one of them.
+//! A task that panics becomes a failed row, and the others go on.
 //! Each workload uses new devices: kernels compiled for an earlier workload would make a first call
 //! look cheap.
 
+mod alone;
+
 use crate::energy::EnergyMeter;
 use crate::progress::Progress;
-use crate::record::{AdapterFacts, Check, Machine, NotRun, Record};
+use crate::record::{AdapterFacts, Check, Machine, NotRun, Record, Row, latest_in};
 use crate::run::{self, Setting};
 use crate::workload::Task;
 use crate::{machine, peak, rivals};
+use alone::Lock;
 use anyhow::Result;
 use gpu_wgsl::{Adapter, Feature, Gpu, Select};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Ratio of two measurements of the same peak above which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
+/// Executor in the row of a task that panicked, because no single one is to blame.
+const ALL: &str = "all";
 /// Share of a measured peak above which the peak is reported as wrong: no result can exceed it.
 const ABOVE_PEAK: f64 = 1.15;
 
@@ -40,6 +50,21 @@ pub struct Settings<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// Progress display.
     pub progress: &'a Progress,
+    /// Called after each task.
+    pub finished: &'a dyn Fn(&Finished<'_>) -> Result<()>,
+}
+
+/// A finished task.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'r> {
+    /// Number of finished tasks, from 1.
+    pub n_done: usize,
+    /// Number of all tasks.
+    pub n_tasks: usize,
+    /// Estimated time until the last task is finished; `None` before anything is known.
+    pub remaining: Option<Duration>,
+    /// Rows of the task; empty if it was not run.
+    pub rows: &'r [Row],
 }
 
 /// A run of many tasks, with its record.
@@ -55,6 +80,9 @@ pub struct Campaign<'a> {
     adapters: Vec<Adapter>,
     /// Whether the inputs or the expected result of a task could not be computed.
     has_unprepared: bool,
+    /// Durations of tasks in the previous record of the folder, in seconds.
+    known_s: BTreeMap<String, f64>,
+    lock: Lock,
 }
 
 impl<'a> Campaign<'a> {
@@ -78,6 +106,16 @@ impl<'a> Campaign<'a> {
             Err(no_rivals("excluded by --no-rivals", "omit --no-rivals"))
         };
         let python = python.map_err(|absent| record.not_run.push(absent)).ok();
+        if let Some(python) = &python {
+            record.machine.rivals = rivals::packages(python);
+        }
+        // An unreadable earlier record only costs the estimate.
+        let previous = latest_in(settings.folder).ok().flatten();
+        let previous = previous.and_then(|path| Record::read(&path).ok());
+        let known_s = previous.map_or_else(BTreeMap::new, |previous| previous.durations_s);
+        record.finished = Some(false);
+        let lock = Lock::take();
+        record.machine.disturbed = not_alone(&lock);
         let path = settings.folder.join(record.file_name());
         record.write(&path)?;
         Ok(Self {
@@ -87,6 +125,8 @@ impl<'a> Campaign<'a> {
             python,
             adapters,
             has_unprepared: false,
+            known_s,
+            lock,
         })
     }
 
@@ -127,21 +167,68 @@ impl<'a> Campaign<'a> {
         let progress = self.settings.progress;
         progress.say("measuring the peaks of this machine");
         self.measure_peaks();
-        for task in tasks {
+        for (idx, task) in tasks.iter().enumerate() {
+            let (n_rows, clock) = (self.record.rows.len(), Instant::now());
             if (self.settings.interrupted)() || !self.run_task(task)? {
                 self.leave_out(aborted(task));
+                continue;
             }
+            let seconds = clock.elapsed().as_secs_f64();
+            let durations = &mut self.record.durations_s;
+            durations.insert(task.id.to_string(), seconds);
+            (self.settings.finished)(&Finished {
+                n_done: idx + 1,
+                n_tasks: tasks.len(),
+                remaining: self.remaining(&tasks[idx + 1..]),
+                rows: &self.record.rows[n_rows..],
+            })?;
         }
         if !(self.settings.interrupted)() {
             progress.say("measuring the peaks of this machine again");
             self.measure_peaks();
+            self.record.finished = Some(true);
         }
         progress.done();
         self.record.write(&self.path)
     }
 
-    /// Runs one task and writes the record; returns false if the task was aborted.
+    /// Estimates the time of the remaining tasks: each took as long in the previous record, times
+    /// the ratio of the tasks that both have, or else the mean of the finished ones.
+    fn remaining(&self, tasks: &[Task]) -> Option<Duration> {
+        let done = &self.record.durations_s;
+        let mean = done.values().sum::<f64>() / done.len().max(1) as f64;
+        let both = done
+            .iter()
+            .filter_map(|(id, now)| Some((now, self.known_s.get(id)?)));
+        let (now, before) = both.fold((0.0, 0.0), |(a, b), (now, before)| (a + now, b + before));
+        let ratio = if before > 0.0 { now / before } else { 1.0 };
+        let expected = tasks.iter().map(|task| {
+            let known = self.known_s.get(&task.id.to_string());
+            known.map_or(mean, |before| ratio * before)
+        });
+        let is_known = !done.is_empty() || !self.known_s.is_empty();
+        let seconds = Some(expected.sum::<f64>()).filter(|_| is_known)?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// Runs one task as [`Campaign::try_task`]. A panic becomes a failed row.
     fn run_task(&mut self, task: &Task) -> Result<bool> {
+        let n_rows = self.record.rows.len();
+        let attempt = AssertUnwindSafe(|| self.try_task(task));
+        match catch_unwind(attempt) {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                // Rows of the task that panicked may be incomplete.
+                self.record.rows.truncate(n_rows);
+                self.record.rows.push(panicked(task, &*panic));
+                self.record.write(&self.path)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Runs one task and writes the record; returns false if the task was aborted.
+    fn try_task(&mut self, task: &Task) -> Result<bool> {
         let progress = self.settings.progress;
         progress.say(&format!("{}: computing the oracle", task.id));
         let problem = match task.prepare() {
@@ -188,15 +275,15 @@ impl<'a> Campaign<'a> {
             let (before, now) = both?;
             Some((what, before.max(now) / before.min(now)))
         });
-        let mut disturbed: Vec<String> = ratios
+        let changed = ratios
             .filter(|(_, ratio)| *ratio > DISTURBED)
             .map(|(what, ratio)| {
                 format!(
                     "the CPU's {what} peak changed by a factor of {ratio:.2} during the run: the \
                      times of this run are less reliable"
                 )
-            })
-            .collect();
+            });
+        let mut disturbed: Vec<String> = not_alone(&self.lock).into_iter().chain(changed).collect();
         let cpu = peak::better(before, cpu);
         machine.peaks.cpu_flops = cpu.flops;
         machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
@@ -237,6 +324,27 @@ impl<'a> Campaign<'a> {
             }
         }
         gpus
+    }
+}
+
+/// Returns the warning about another campaign on this machine; `None` without one.
+fn not_alone(lock: &Lock) -> Option<String> {
+    let warning = "another run of bench was active when this one began";
+    (!lock.is_alone).then(|| warning.to_owned())
+}
+
+/// Returns the row of a task that panicked.
+fn panicked(task: &Task, panic: &(dyn Any + Send)) -> Row {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "no message".to_owned());
+    Row {
+        workload: task.id.name.to_owned(),
+        source: task.id.source.to_owned(),
+        size: task.id.size.clone(),
+        executor: ALL.to_owned(),
+        check: Check::Failed(format!("panicked: {text}")),
+        ..Row::default()
     }
 }
 
@@ -324,6 +432,7 @@ mod tests {
             meter: &NoMeter,
             interrupted: &interrupted,
             progress: &progress,
+            finished: &|_| Ok(()),
         })
         .unwrap();
         let left_out: Task = Task::new("sort", "S2", "10", || -> Result<Absent> {
@@ -336,6 +445,13 @@ mod tests {
         });
         assert!(campaign.run_task(&broken).unwrap());
         assert!(campaign.has_failed());
+        let bad = Task::new("sort", "S2", "30", || -> Result<Absent> {
+            panic!("index {}", 7)
+        });
+        assert!(campaign.run_task(&bad).unwrap());
+        let row = &campaign.record().rows[0];
+        assert_eq!(row.check, Check::Failed("panicked: index 7".into()));
+        assert_eq!((row.size.as_str(), campaign.record().rows.len()), ("30", 1));
         let listed = campaign.record().not_run.last().unwrap();
         assert_eq!(listed.what, "sort/20");
         assert!(

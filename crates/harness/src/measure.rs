@@ -74,6 +74,25 @@ impl Ratio {
         (self.n > 1).then_some([self.low, self.high])
     }
 
+    /// Summarises two samples that were not measured in turns; returns `None` if one of them is empty
+    /// or has a time that is not finite. The interval is made of the intervals of both medians, each
+    /// with half of the risk.
+    #[must_use]
+    pub fn from_independent(before: &[f64], after: &[f64]) -> Option<Self> {
+        let (before, after) = (sorted_if_finite(before)?, sorted_if_finite(after)?);
+        let ends = |sorted: &[f64]| {
+            let outside = samples_outside(sorted.len(), 0.5 * RISK);
+            [sorted[outside], sorted[sorted.len() - 1 - outside]]
+        };
+        let ([low_before, high_before], [low_after, high_after]) = (ends(&before), ends(&after));
+        Some(Self {
+            median: quantile(&before, 0.5) / quantile(&after, 0.5),
+            low: low_before / high_after,
+            high: high_before / low_after,
+            n: before.len().min(after.len()),
+        })
+    }
+
     /// Summarises the ratios `theirs[i] / ours[i]`; returns `None` if the lengths differ or are
     /// zero, or if a ratio is not finite.
     #[must_use]
@@ -87,7 +106,7 @@ impl Ratio {
             .map(|(ours, theirs)| theirs / ours)
             .collect();
         let sorted = sorted_if_finite(&ratios)?;
-        let outside = samples_outside(sorted.len());
+        let outside = samples_outside(sorted.len(), RISK);
         Some(Self {
             median: quantile(&sorted, 0.5),
             low: sorted[outside],
@@ -129,13 +148,13 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns the number of samples to drop at each end of the sorted ratios so that the remaining
-/// range holds the median with confidence 1 − [`RISK`].
+/// range holds the median with confidence 1 − `risk`.
 ///
-/// That number is the largest `k` with P(B ≤ k) ≤ RISK / 2, where B, the number of samples below
+/// That number is the largest `k` with P(B ≤ k) ≤ `risk` / 2, where B, the number of samples below
 /// the true median, is binomial(n, ½): the range misses the median on one side only if at most `k`
 /// samples are on that side. It is 0 if no `k` satisfies this.
-fn samples_outside(n: usize) -> usize {
-    let is_rare = |p: &f64| *p <= RISK / 2.0;
+fn samples_outside(n: usize, risk: f64) -> usize {
+    let is_rare = |p: &f64| *p <= 0.5 * risk;
     let n_rare = sign_test::at_most(n).take_while(is_rare).count();
     n_rare.saturating_sub(1)
 }
@@ -190,11 +209,11 @@ mod tests {
             (50, 18),
             (100, 40),
         ] {
-            assert_eq!(samples_outside(n) + 1, rank, "n = {n}");
+            assert_eq!(samples_outside(n, RISK) + 1, rank, "n = {n}");
         }
-        assert_eq!(samples_outside(1), 0);
+        assert_eq!(samples_outside(1, RISK), 0);
         // For 10 000 trials, 1.96 standard deviations of a binomial(10 000, ½) are 98.
-        assert!((4900..=4903).contains(&samples_outside(10_000)));
+        assert!((4900..=4903).contains(&samples_outside(10_000, RISK)));
     }
 
     #[test]
@@ -214,6 +233,16 @@ mod tests {
                 n: 20
             }
         );
+    }
+
+    #[test]
+    fn independent_samples_have_the_widest_ratio_of_their_intervals() {
+        let before: Vec<f64> = (1..=9).map(f64::from).collect();
+        let after = vec![2.0; 9];
+        let ratio = Ratio::from_independent(&before, &after).unwrap();
+        // Half of the risk leaves no sample of nine outside.
+        assert_eq!((ratio.median, ratio.low, ratio.high), (2.5, 0.5, 4.5));
+        assert_eq!(Ratio::from_independent(&before, &[]), None);
     }
 
     #[test]

@@ -25,6 +25,14 @@ impl Progress {
         Self { bar }
     }
 
+    /// Runs `print`, which writes to standard output, while the spinner is hidden.
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     /// Shows the current step.
     pub fn say(&self, message: &str) {
         match &self.bar {

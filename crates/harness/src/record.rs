@@ -44,6 +44,10 @@ pub struct Record {
     pub rows: Vec<Row>,
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
+    /// Duration of each finished task in seconds, by `name/size`, from which later runs estimate
+    /// theirs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub durations_s: BTreeMap<String, f64>,
     /// Whether the run reached its end: `false` while it runs and after an interrupt; absent in
     /// records of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -290,6 +294,9 @@ pub struct Machine {
     pub disturbed: Option<String>,
     /// Adapters of the machine.
     pub adapters: Vec<AdapterFacts>,
+    /// Versions of the rivals' Python packages that are installed, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rivals: BTreeMap<String, String>,
 }
 
 /// Measured peaks, the denominators of every share of peak.
@@ -373,6 +380,7 @@ impl Default for Record {
             machine: Machine::default(),
             rows: Vec::new(),
             not_run: Vec::new(),
+            durations_s: BTreeMap::new(),
             finished: None,
         }
     }
@@ -485,6 +493,20 @@ impl Record {
                 rival.share_of_peak = share(rival.rate, peak);
             }
         }
+    }
+
+    /// Returns the parts that were not run, those with the same reason and remedy as one.
+    #[must_use]
+    pub fn not_run_by_reason(&self) -> Vec<NotRun> {
+        let mut grouped: Vec<NotRun> = Vec::new();
+        for item in &self.not_run {
+            let mut known = grouped.iter_mut();
+            match known.find(|group| group.why == item.why && group.how == item.how) {
+                Some(group) => group.what = format!("{}, {}", group.what, item.what),
+                None => grouped.push(item.clone()),
+            }
+        }
+        grouped
     }
 
     /// Returns the largest share of a measured peak that any row or rival reached; call it after

@@ -11,10 +11,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::changes::Changes;
 use crate::comparison::{self, Comparison, Entry};
 use crate::record::{NotRun, Record, Row};
 use crate::sources;
 use crate::speedup::{Speedup, Tally, Verdict, speedups};
+use crate::trend::MachineTrend;
 use charts::{escape, page, units};
 use tool_io::replace_file;
 
@@ -30,6 +32,7 @@ mod roofline;
 #[cfg(test)]
 pub(crate) mod sample;
 mod tables;
+mod versions;
 
 /// Caption of a roofline.
 const ROOFLINE: &str = "Roofline: rate of each variant against its arithmetic intensity, under the measured limits of its \
@@ -57,7 +60,7 @@ pub fn render(record: &Record) -> String {
     for group in &sections {
         body += &group.render(record, &adapters);
     }
-    body += &left_out(&record.not_run);
+    body += &left_out(&record.not_run_by_reason());
     body += &tables::legend();
     let footer = format!("Created {} from one record.", charts::now());
     page("Bench report", &body, &footer)
@@ -69,6 +72,28 @@ pub fn render(record: &Record) -> String {
 /// The file cannot be written.
 pub fn write(record: &Record, path: &Path) -> anyhow::Result<()> {
     Ok(replace_file(path, &render(record))?)
+}
+
+/// Writes the page of changes between two versions to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_changes(changes: &Changes, path: &Path) -> anyhow::Result<()> {
+    let page = page(
+        "Changes of speed",
+        &versions::changes(changes),
+        &charts::now(),
+    );
+    Ok(replace_file(path, &page)?)
+}
+
+/// Writes the page of trends to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_trend(trends: &[MachineTrend], path: &Path) -> anyhow::Result<()> {
+    let page = page("Speed over time", &versions::trends(trends), &charts::now());
+    Ok(replace_file(path, &page)?)
 }
 
 /// The workloads of a source document, each with its comparisons.

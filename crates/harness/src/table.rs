@@ -29,11 +29,18 @@ pub fn render(record: &Record) -> String {
         text.push('\n');
         text.push_str(&block(&comparison));
     }
+    text + &summary(record)
+}
+
+/// Returns the end of the table: what was not run, and the tally.
+#[must_use]
+pub fn summary(record: &Record) -> String {
+    let mut text = String::new();
     if !record.not_run.is_empty() {
         text.push('\n');
     }
-    for item in &record.not_run {
-        text.push_str(&not_run(item));
+    for item in record.not_run_by_reason() {
+        text.push_str(&not_run(&item));
     }
     let tally = Tally::count(speedups(record).iter().map(Speedup::verdict));
     if tally.total() > 0 {
@@ -57,7 +64,9 @@ pub fn not_run(item: &NotRun) -> String {
     )
 }
 
-fn machine(machine: &Machine) -> String {
+/// Returns the lines about a machine and its measured peaks.
+#[must_use]
+pub fn machine(machine: &Machine) -> String {
     let Machine {
         cpu,
         cores,
@@ -88,7 +97,9 @@ fn machine(machine: &Machine) -> String {
     text
 }
 
-fn block(comparison: &Comparison) -> String {
+/// Returns the block of a comparison.
+#[must_use]
+pub fn block(comparison: &Comparison) -> String {
     let columns = columns::columns(comparison);
     let names = comparison
         .entries

@@ -385,8 +385,20 @@ pub struct Task {
     )]
     prepare: Box<dyn Fn() -> Result<Box<dyn Problem>>>,
     program: Option<Box<dyn Fn() -> Tensor>>,
-    /// Whether the task takes minutes, so that it only runs on request.
-    pub is_long: bool,
+    /// How the task is requested.
+    pub level: Level,
+}
+
+/// How a task is requested; each level includes those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Always runs.
+    Quick,
+    /// Runs with `--full`.
+    #[default]
+    Full,
+    /// Takes minutes, and runs with `--long`.
+    Long,
 }
 
 impl Task {
@@ -403,7 +415,7 @@ impl Task {
             id: TaskId { name, source, size },
             prepare: Box::new(move || Ok(Box::new(prepare()?))),
             program: None,
-            is_long: false,
+            level: Level::default(),
         }
     }
 
@@ -411,7 +423,7 @@ impl Task {
     #[must_use]
     pub fn long(self) -> Self {
         Self {
-            is_long: true,
+            level: Level::Long,
             ..self
         }
     }

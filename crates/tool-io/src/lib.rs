@@ -1,15 +1,17 @@
 //! Standard output, stop signals and output files of command-line programs.
 //!
 //! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
-//! is replaced as a whole or not at all, and a program learns of Ctrl-C in time to finish its
-//! files.
+//! is replaced as a whole or not at all, default output is in one folder, and a program learns of
+//! Ctrl-C in time to finish its files.
 
 use std::io;
 
 pub use file::{check_replaceable, replace_file};
+pub use places::{TARGET_VARIABLE, WORKSPACE_VARIABLE, target_folder, workspace_path};
 
 mod file;
 pub mod output;
+mod places;
 pub mod signals;
 
 /// A failed action of a program, with the error of the operating system as its source.

@@ -133,8 +133,8 @@ const RULES: [Rule; 17] = [
         optional: &[],
         never: &["games", "distributions", "telemetry"],
         modules: "memory sources findings implementation energy record machine sign_test measure process rivals \
-            on_cpu on_host on_gpu staged workload curve program comparison speedup peak run columns table report \
-            sampling progress campaign",
+            on_cpu on_host on_gpu staged workload curve program comparison speedup peak run columns table changes \
+            trend report sampling progress campaign",
     },
     Rule {
         name: "benches",

@@ -24,7 +24,8 @@ pub(super) fn adapter_names(record: &Record) -> Vec<String> {
     names
 }
 
-/// Returns the line below the title: date, commit, data, and a warning if the run was disturbed.
+/// Returns the line below the title: date, commit, data, and a warning if the run was not finished or
+/// disturbed.
 pub(super) fn summary(record: &Record) -> String {
     let machine = &record.machine;
     let mut parts = vec![machine.date.replace('T', " ").replace('Z', " UTC")];
@@ -40,6 +41,9 @@ pub(super) fn summary(record: &Record) -> String {
             .as_ref()
             .map(|origin| format!("data: {origin}")),
     );
+    if record.finished == Some(false) {
+        parts.push("not finished: the run was interrupted".to_owned());
+    }
     parts.extend(
         machine
             .disturbed
@@ -126,6 +130,11 @@ fn details(record: &Record) -> String {
         |(set, rate): (&String, &f64)| format!("{set} {}", units::rate(*rate, BIT_PRODUCT_UNIT));
     let of_sets: Vec<String> = machine.peaks.cpu_bit_products.iter().map(of_set).collect();
     fact("peaks of products of bits", &of_sets.join(", "));
+    let rivals = machine.rivals.iter();
+    let rivals: Vec<String> = rivals
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    fact("rivals", &rivals.join(", "));
     fact("compiler", machine.rustc.as_deref().unwrap_or_default());
     for adapter in &machine.adapters {
         let limits = adapter

@@ -220,6 +220,7 @@ fn machine() -> Machine {
         },
         disturbed: None,
         adapters: vec![adapter(GPU, "DiscreteGpu"), adapter(SOFTWARE, "Cpu")],
+        rivals: [("numpy".to_owned(), "0.0-sample".to_owned())].into(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! variables so that a rival does not disturb other measurements.
 
 use crate::record::NotRun;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,6 +33,43 @@ pub fn python() -> Result<PathBuf, NotRun> {
             }),
             how: format!("install Python 3, or set {PYTHON_VARIABLE} to its path"),
         })
+}
+
+/// Python packages of all rivals.
+pub const PACKAGES: [&str; 7] = [
+    "numpy",
+    "scipy",
+    "torch",
+    "jax",
+    "open_spiel",
+    "nashpy",
+    "openvino",
+];
+
+/// Script that prints name and version of each installed package among its arguments.
+const VERSIONS: &str = "\
+import sys
+from importlib.metadata import PackageNotFoundError, version
+for name in sys.argv[1:]:
+    try: print(name, version(name))
+    except PackageNotFoundError: pass
+";
+
+/// Returns the versions of the installed packages among [`PACKAGES`], without importing them. The
+/// map is empty if the interpreter does not answer.
+#[must_use]
+pub fn packages(python: &Path) -> BTreeMap<String, String> {
+    let mut command = command(python);
+    command.args(["-c", VERSIONS]).args(PACKAGES);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let text = output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    );
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs
+        .map(|(name, version)| (name.to_owned(), version.to_owned()))
+        .collect()
 }
 
 /// Returns a command that runs this interpreter with our settings; the caller adds the script.
