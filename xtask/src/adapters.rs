@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 use serde_json::json;
 
 use crate::debian;
@@ -26,27 +27,6 @@ use crate::process::{name, spinner, watch};
 use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
 use tool_io::{output, replace_file};
-
-const HELP: &str = "\
-usage: cargo xtask adapters [--fetch] [--json]
-
-Lists the software Vulkan drivers that `cargo xtask verify` tests in addition to the installed
-drivers:
-
-  swiftshader   SwiftShader, which is part of Chromium and Chrome
-  mesa          the llvmpipe driver of a newer Mesa than the installed one, and its compiler for
-                AMD's GPUs, which `cargo xtask explain --isa` uses
-  mesa-matrices on Debian 12, a Mesa of the next release with the C library of that release, which
-                runs the tests of cooperative matrices
-
-`verify` uses each driver that is there. For other commands, set the printed variables.
-
-  --fetch   download the missing drivers as Debian packages, into cargo's target folder; the exit
-            status is not 0 if a download failed; a driver that Debian does not offer for this
-            system is no failure
-  --json    print one JSON object per driver: driver, library (null if missing), missing (the
-            reason, else null)
-";
 
 /// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
 pub(crate) const FILES: &str = "VK_ADD_DRIVER_FILES";
@@ -144,20 +124,34 @@ struct Found {
     name: String,
 }
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let (mut fetch, mut as_json) = (false, false);
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Long("fetch") => fetch = true,
-            lexopt::Arg::Long("json") => as_json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
-                output::print(HELP)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            _ => return Err(arg.unexpected().into()),
-        }
-    }
+/// Description of the drivers, below the options.
+const AFTER_HELP: &str = "\
+Drivers that `cargo xtask verify` tests in addition to the installed ones:
+
+  swiftshader    SwiftShader, which is part of Chromium and Chrome
+  mesa           the llvmpipe driver of a newer Mesa than the installed one, and its compiler for AMD's
+                 GPUs, which `cargo xtask explain --isa` uses
+  mesa-matrices  on Debian 12, a Mesa of the next release with the C library of that release, which
+                 runs the tests of cooperative matrices
+
+`verify` uses each driver that is there. For other commands, set the printed variables.
+Exit codes: 0; 1 if a download failed (a driver that Debian does not offer for this system is no
+failure); 2 for wrong usage.";
+
+/// Arguments of `adapters`.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Download the missing drivers into cargo's target folder
+    #[arg(long)]
+    fetch: bool,
+    /// Print one JSON object per driver: driver, library, missing
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let (fetch, as_json) = (options.fetch, options.json);
     let workspace = Workspace::load()?;
     let folder = folder(&workspace);
     let is_complete = !fetch || fetch_missing(&folder);

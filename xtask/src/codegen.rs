@@ -4,42 +4,34 @@
 //! test writes the file. There is only one implementation of the reflection, and `verify` needs no
 //! separate check, because it runs the test.
 
-use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::json;
 
 use crate::process::{self, Finished, OutputLine, spinner, tail, watch};
 use crate::workspace;
 use tool_io::output;
 
-const HELP: &str = "\
-usage: cargo xtask codegen [--check] [--json]
-
-Rewrites shaders/src/layout.rs by reflection of every kernel.
-
-  --check   only compare; exit status is not 0 if the committed file is stale
-  --json    one JSON object on stdout: file, outcome (fresh, rewritten, failed)
-";
-
 /// The generated file, relative to the root.
 const LAYOUT: &str = "shaders/src/layout.rs";
 /// Maximum number of displayed lines of a failing test's output.
 const TAIL_LINES: usize = 60;
 
-#[derive(Default)]
-struct Options {
+/// Arguments of `codegen`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only compare; the exit code is 1 if the committed file is stale
+    #[arg(long)]
     check: bool,
+    /// Print one JSON object: file, outcome (fresh, rewritten, failed)
+    #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let Some(options) = parse(args)? else {
-        output::print(HELP)?;
-        return Ok(ExitCode::SUCCESS);
-    };
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let path = workspace::root().join(LAYOUT);
     let before = fs::read(&path).ok();
     let Finished { status, out, err } = reflect(options.check)?;
@@ -57,21 +49,6 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         output::print_line(format_args!("{LAYOUT}: {outcome}"))?;
     }
     Ok(ExitCode::from(u8::from(!status.success())))
-}
-
-/// Parses the arguments; `None` if they request help.
-fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Long("check") => options.check = true,
-            lexopt::Arg::Long("json") => options.json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
-            _ => return Err(arg.unexpected().into()),
-        }
-    }
-    Ok(Some(options))
 }
 
 /// Runs the reflection tests, which write the file unless `check` is set.

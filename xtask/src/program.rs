@@ -9,14 +9,14 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 
 use crate::workspace::Workspace;
 use crate::{adapters, data, process, rivals};
-use tool_io::output::{self, Pipe};
+use tool_io::output::Pipe;
 
 /// Programs outside of `benches`, with their crates; each needs the crate's feature `cli`.
 const CLI_PROGRAMS: [(&str, &str); 3] = [
@@ -73,30 +73,21 @@ fn cargo_build(package: &[&str], programs: &[&str], options: &[&str]) -> Result<
     Ok(())
 }
 
-/// Runs a built program in the workspace root. On Unix the function returns only if the start
-/// fails.
-pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
-    run_in(Some(&workspace.root), workspace, program, args)
+/// Arguments that this program does not interpret.
+#[derive(Args)]
+pub(crate) struct Forwarded {
+    /// Arguments of the program
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    _args: Vec<OsString>,
 }
 
 /// Runs a built program in the current folder. On Unix the function returns only if the start
 /// fails.
-pub(crate) fn run_here(
-    workspace: &Workspace,
-    program: &str,
-    args: &[OsString],
-) -> Result<ExitCode> {
-    run_in(None, workspace, program, args)
-}
-
-/// Runs a built program in `folder`, or in the current folder if `None`. On Unix the function
-/// returns only if the start fails.
-fn run_in(
-    folder: Option<&Path>,
-    workspace: &Workspace,
-    program: &str,
-    args: &[OsString],
-) -> Result<ExitCode> {
+pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
     let path = workspace.release_program(program);
     let mut command = Command::new(&path);
     command
@@ -106,9 +97,6 @@ fn run_in(
         .env(tool_io::WORKSPACE_VARIABLE, &workspace.root)
         .envs(adapters::compiler(workspace)?)
         .envs(rivals::variable());
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
     // Buffered output must be written before this process is replaced.
     Pipe(io::stdout()).flush()?;
     hand_over(command).with_context(|| format!("could not start {}", path.display()))
@@ -126,87 +114,15 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs a command that only starts a program: prints the help if it is requested, otherwise builds
-/// and runs the program in the workspace root.
-pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
-    if is_help_request(&args) {
-        return help(program, "");
-    }
-    drop_separator(&mut args);
+/// Builds a program and runs it in the current folder.
+pub(crate) fn forward(program: &str, args: &[OsString]) -> Result<ExitCode> {
     build(&[program])?;
-    run(&Workspace::load()?, program, &args)
-}
-
-/// Builds a program and runs it in the current folder. For programs whose arguments
-/// are commands or files of the caller.
-pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
-    if is_help_request(&args) {
-        return help_here(program, program, "");
-    }
-    drop_separator(&mut args);
-    build(&[program])?;
-    run_here(&Workspace::load()?, program, &args)
-}
-
-/// Prints the help of a command whose program runs in the current folder, then runs the program
-/// with `--help`.
-pub(crate) fn help_here(command: &str, program: &str, added: &str) -> Result<ExitCode> {
-    print_help(command, program, "current folder", added)?;
-    build(&[program])?;
-    run_here(&Workspace::load()?, program, &["--help".into()])
-}
-
-/// Prints the help of a command, then runs the program with `--help`.
-///
-/// The options are defined by the program, so its help requires a build. The help of the command is
-/// printed first.
-pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
-    print_help(
-        program,
-        program,
-        "workspace root, to which paths are relative",
-        added,
-    )?;
-    build(&[program])?;
-    run(&Workspace::load()?, program, &["--help".into()])
-}
-
-fn print_help(command: &str, program: &str, folder: &str, added: &str) -> Result<()> {
-    let home = cli_crate(program).unwrap_or("benches");
-    output::print_line(format_args!(
-        "`cargo xtask {command}` builds the program `{program}` of {home} in release mode and runs it in the\n\
-         {folder}. Arguments after `--` are passed on unchanged.\n{added}"
-    ))?;
-    Ok(())
-}
-
-/// Returns whether the arguments before `--` request help.
-pub(crate) fn is_help_request(args: &[OsString]) -> bool {
-    args.iter()
-        .take_while(|arg| *arg != "--")
-        .any(|arg| arg == "--help" || arg == "-h")
-}
-
-/// Removes the first `--`, which separates xtask's own arguments from those of the started program.
-pub(crate) fn drop_separator(args: &mut Vec<OsString>) {
-    if let Some(place) = args.iter().position(|arg| arg == "--") {
-        args.remove(place);
-    }
+    run(&Workspace::load()?, program, args)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn help_after_the_separator_is_for_the_program() {
-        let args = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
-        assert!(is_help_request(&args(&["--json", "-h"])));
-        assert!(!is_help_request(&args(&["--json", "--", "--help"])));
-        let mut hidden = args(&["--", "--help"]);
-        drop_separator(&mut hidden);
-        assert_eq!(hidden, args(&["--help"]));
-    }
 
     #[cfg(unix)]
     #[test]

@@ -9,25 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use serde_json::json;
 
 use tool_io::output;
 
-const HELP: &str = "\
-usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
-
-Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel, Nashpy and OpenVINO. Their
-rows then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with
-CUDA. `torch.compile` also needs a C++ compiler. Packages that cannot be installed are listed and
-skipped: OpenSpiel has wheels for some versions of Python only. For games there is also a Rust
-library: `cargo install cfr@0.6.2 --root DIR/cfr` adds it (DIR: folder of the environment).
-
-  --venv DIR        folder (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   packages, space-separated (default: \"numpy scipy torch jax open_spiel nashpy
-                    openvino\"; may be empty)
-  --json            one JSON object instead of text
-  --                pass the following arguments to `pip install`, e.g. an index
-";
+/// Remarks on the packages, below the options.
+const AFTER_HELP: &str = "\
+PyTorch is large: some hundred MB, or GB with CUDA. `torch.compile` also needs a C++ compiler.
+Packages that cannot be installed are listed and skipped: OpenSpiel has wheels for some versions of
+Python only. For games there is also a Rust library: `cargo install cfr@0.6.2 --root DIR/cfr` adds
+it (DIR: folder of the environment).";
 
 /// Environment variable with the path of the Python interpreter in the environment.
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
@@ -38,20 +30,33 @@ const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy openvino";
 /// hour.
 const WHEELS_ONLY: &str = "--only-binary=open_spiel";
 
-struct Options {
-    venv: PathBuf,
+/// Arguments of `rivals`.
+///
+/// Creates a Python environment; the rows of its libraries then appear in the results of `bench`.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Folder of the environment [default: numerics-rivals in `$XDG_CACHE_HOME`, else in ~/.cache]
+    #[arg(long, value_name = "DIR")]
+    venv: Option<PathBuf>,
+    /// Packages, separated by spaces; may be empty
+    #[arg(long, value_name = "LIST", default_value = PACKAGES)]
     packages: String,
-    pip_args: Vec<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
     json: bool,
+    /// Arguments of `pip install`, such as an index
+    #[arg(last = true, value_name = "PIP ARGUMENTS")]
+    pip_args: Vec<OsString>,
 }
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let Some(options) = parse(args)? else {
-        output::print(HELP)?;
-        return Ok(ExitCode::SUCCESS);
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let venv = match &options.venv {
+        Some(venv) => std::path::absolute(venv)?,
+        None => user_cache()?.join(FOLDER),
     };
-    let python = create(&options.venv)?;
-    let not_installed = install(&python, &options)?;
+    let python = create(&venv)?;
+    let not_installed = install(&python, options)?;
     if options.json {
         output::print_line(
             json!({"python": python, "packages": options.packages, "not_installed": not_installed}),
@@ -63,37 +68,6 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         output::print_line(format_args!("{PYTHON_VARIABLE}={}", python.display()))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Parses the arguments; `None` if they request help.
-fn parse(mut args: Vec<OsString>) -> Result<Option<Options>> {
-    let pip_args = match args.iter().position(|arg| arg == "--") {
-        Some(place) => args.drain(place..).skip(1).collect(),
-        None => Vec::new(),
-    };
-    let (mut venv, mut packages, mut json) = (None, PACKAGES.to_owned(), false);
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Long("venv") => venv = Some(PathBuf::from(parser.value()?)),
-            lexopt::Arg::Long("packages") => {
-                packages = parser.value()?.to_string_lossy().into_owned();
-            }
-            lexopt::Arg::Long("json") => json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
-            _ => return Err(arg.unexpected().into()),
-        }
-    }
-    let venv = match venv {
-        Some(venv) => std::path::absolute(venv)?,
-        None => user_cache()?.join(FOLDER),
-    };
-    Ok(Some(Options {
-        venv,
-        packages,
-        pip_args,
-        json,
-    }))
 }
 
 /// Returns the environment variable with the Python at the default place; `None` if the environment
@@ -185,12 +159,18 @@ fn user_cache() -> Result<PathBuf> {
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
     #[test]
     fn arguments_after_the_separator_are_for_pip() {
-        let args = ["--venv", "/v", "--packages", "", "--", "--pre"];
-        let options = parse(args.iter().map(OsString::from).collect()).unwrap();
-        let options = options.unwrap();
-        assert_eq!(options.venv, PathBuf::from("/v"));
+        use clap::Parser as _;
+        let args = ["rivals", "--venv", "/v", "--packages", "", "--", "--pre"];
+        let Line { options } = Line::parse_from(args);
+        assert_eq!(options.venv, Some(PathBuf::from("/v")));
         assert_eq!(options.packages, "");
         assert_eq!(options.pip_args, [OsString::from("--pre")]);
     }
@@ -207,7 +187,7 @@ mod tests {
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
         let missing = |packages: &str| {
             let options = Options {
-                venv: folder.clone(),
+                venv: Some(folder.clone()),
                 packages: packages.to_owned(),
                 pip_args: vec![],
                 json: false,

@@ -6,13 +6,13 @@
 //! `layout_is_fresh` in `shaders` is one of the tests.
 //! Limits: Ctrl-C ends the run and its children at once; results printed before remain valid.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
+use commands::exit;
 use serde_json::json;
 
-use crate::USAGE;
 use crate::adapters::{self, Absence};
 use crate::data;
 use crate::mpi;
@@ -31,37 +31,44 @@ mod tidy;
 
 use reporter::{Outcome, Reporter};
 
-const HELP: &str = "\
-usage: cargo xtask verify [--only PATTERN] [--list] [--json] [--full] [--bless]
-
-Runs every check and prints a last line `N passed, N failed, N skipped`. The exit status is
-not 0 if a check failed. Two environment variables turn skips into failures:
+/// Environment variables, below the options.
+const AFTER_HELP: &str = "\
+Prints a last line `N passed, N failed, N skipped`. Two environment variables turn skips into
+failures:
 
   REQUIRE_GPU=1     a kernel test that finds no adapter fails
   REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium, the
                     target wasm32-unknown-unknown, an MPI library, spirv-val or glslangValidator is
                     missing; a driver that is not offered for this system is still a skip
 
-  --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
-                   known after a build, are searched if no other check matches (the prefixes `test/`
-                   and `claims/` select only tests or only claims)
-  --list           print the ids without running the checks
-  --json           print one object per check on stdout (id, outcome, detail), other output on stderr
-  --full           also run the long test batteries (VERIFY_FULL=1)
-  --bless          let tests rewrite their golden files (BLESS=1); review the diff
-";
+Exit codes: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted.";
 
 /// Placeholder in the list for the tests, whose names are known only after a build.
 const ALL_TESTS: &str = "test/<package>/<target>/<test>";
 /// Placeholder in the list for the claims, whose names are known only after a build.
 const ALL_CLAIMS: &str = "claims/<source>.<claim>";
 
-#[derive(Default)]
-struct Options {
+/// Arguments of `verify`.
+#[derive(Args, Default)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Run only checks whose id contains PATTERN
+    ///
+    /// Tests and claims, whose ids are only known after a build, are searched if no other check
+    /// matches. The prefixes `test/` and `claims/` select only tests or only claims.
+    #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
+    /// Print the ids without running the checks
+    #[arg(long)]
     list: bool,
+    /// Print one JSON object per check: id, outcome, detail
+    #[arg(long)]
     json: bool,
+    /// Also run the long test batteries (`VERIFY_FULL=1`)
+    #[arg(long)]
     full: bool,
+    /// Let tests rewrite their golden files (`BLESS=1`); review the diff
+    #[arg(long)]
     bless: bool,
 }
 
@@ -87,11 +94,7 @@ struct Check<'a> {
     run: Box<Run<'a>>,
 }
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let Some(options) = parse(args)? else {
-        output::print(HELP)?;
-        return Ok(ExitCode::SUCCESS);
-    };
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let tree = tidy::Tree::read(&workspace.root)?;
     let checks = fixed_checks(&workspace, &tree)?;
@@ -114,7 +117,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(executables) = &executables
         && search.tests
     {
-        let switches = switches(&options).map(|name| (name, "1".into()));
+        let switches = switches(options).map(|name| (name, "1".into()));
         let envs = switches.chain([data::variable(&workspace)?]);
         let plan = tests_run::Selection {
             pattern,
@@ -129,29 +132,9 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     }
     if reporter.is_empty() {
         eprintln!("error: verify: no check matches {pattern:?}");
-        return Ok(ExitCode::from(USAGE));
+        return Ok(ExitCode::from(exit::USAGE));
     }
     reporter.close()
-}
-
-/// Parses the arguments; `None` if they request help.
-fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Long("only") => {
-                options.only = Some(parser.value()?.to_string_lossy().into_owned());
-            }
-            lexopt::Arg::Long("list") => options.list = true,
-            lexopt::Arg::Long("json") => options.json = true,
-            lexopt::Arg::Long("full") => options.full = true,
-            lexopt::Arg::Long("bless") => options.bless = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
-            _ => return Err(arg.unexpected().into()),
-        }
-    }
-    Ok(Some(options))
 }
 
 /// Returns all checks except the tests and claims, cheap checks first.
@@ -307,10 +290,11 @@ mod tests {
 
     #[test]
     fn options_reach_the_tests_as_environment() {
-        let args = ["--full", "--bless", "--only", "fmt"];
-        let options = parse(args.iter().map(OsString::from).collect()).unwrap();
-        let options = options.unwrap();
-        assert_eq!(options.only.as_deref(), Some("fmt"));
+        let options = Options {
+            full: true,
+            bless: true,
+            ..Options::default()
+        };
         assert!(switches(&options).eq(["VERIFY_FULL", "BLESS"]));
         assert_eq!(switches(&Options::default()).count(), 0);
     }
@@ -344,11 +328,5 @@ mod tests {
         let skipped = Outcome::Skipped(not_offered);
         assert_eq!(driver_outcome(Some(&absence), true), skipped);
         assert_eq!(driver_outcome(None, true), Outcome::Passed);
-    }
-
-    #[test]
-    fn an_unknown_argument_is_wrong_use() {
-        let error = parse(vec!["--fast".into()]).err().unwrap();
-        assert!(error.downcast_ref::<lexopt::Error>().is_some());
     }
 }

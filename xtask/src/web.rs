@@ -4,12 +4,13 @@
 //! Role: the build of `web/` for WebAssembly, and the report of a test. The page defines the
 //! checks.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
 use crate::process;
@@ -22,24 +23,15 @@ mod browser;
 mod server;
 mod toolchain;
 
-const HELP: &str = "\
-usage: cargo xtask web [--port PORT | --out DIR | --test [--json]]
-
-Builds the page `web/` and serves it at http://127.0.0.1:PORT/ until Ctrl-C. The page compiles all
-kernels with the browser's WebGPU, runs matrix products, a similarity, a training step and random
-programs, checks the results, and shows times. Opened on a computer with a GPU, it tests the kernels
-on that GPU's driver.
-
-  --port PORT   port of the server (default: 8080); 0 for a free port, which is printed
-  --out DIR     only write the page's files into DIR, for any web server
-  --test        open the page in headless Chromium on its software adapter, and print the report's
-                last line, `N passed, N failed`; exit code 1 if a check failed
-  --json        with --test: print the page's whole report as one JSON object
+/// Requirements, below the options.
+const AFTER_HELP: &str = "\
+The page compiles all kernels with the browser's WebGPU, runs matrix products, a similarity, a
+training step and random programs, checks the results, and shows times. Opened on a computer with a
+GPU, it tests the kernels on that GPU's driver.
 
 The build requires the target wasm32-unknown-unknown: `rustup target add wasm32-unknown-unknown`, or
 on Debian `apt-get install rustc-web rust-web-src lld`. The test requires Chromium or Chrome: on
-Debian `apt-get install chromium`.
-";
+Debian `apt-get install chromium`.";
 
 /// The library of the page, as cargo names its file.
 const LIBRARY: &str = "web.wasm";
@@ -56,88 +48,46 @@ const N_COPIED: usize = 2;
 /// The port of the server without `--port`.
 const DEFAULT_PORT: u16 = 8080;
 
-/// Use of the page after its build.
-#[derive(Debug, PartialEq, Eq)]
-enum Task {
-    /// Serve the page on a port.
-    Serve(u16),
-    /// Write the page into a folder.
-    Write(PathBuf),
-    /// Test the page in a browser, and print its report as text or as JSON.
-    Test { as_json: bool },
+/// Arguments of `web`.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Port of the server; 0 for a free port, which is printed
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, conflicts_with_all = ["out", "test"])]
+    port: u16,
+    /// Only write the page's files into DIR, for any web server
+    #[arg(long, value_name = "DIR", conflicts_with = "test", value_parser = NonEmptyStringValueParser::new())]
+    out: Option<String>,
+    /// Open the page in headless Chromium on its software adapter, and print the report's last line,
+    /// `N passed, N failed`; exit code 1 if a check failed
+    #[arg(long)]
+    test: bool,
+    /// With --test: print the page's whole report as one JSON object
+    #[arg(long, requires = "test")]
+    json: bool,
 }
 
-pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let Some(task) = parse(args)? else {
-        output::print(HELP)?;
-        return Ok(ExitCode::SUCCESS);
-    };
+pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let toolchain = Toolchain::find()?;
     let folder = page_folder(&workspace);
-    match task {
-        Task::Serve(port) => {
-            // A port that is in use is an error before the build, which takes minutes.
-            let server = PageServer::listen(port, folder.clone())?;
-            build(&workspace, &toolchain, &folder)?;
-            serve(&server)
-        }
-        Task::Write(folder) => {
-            let folder = std::path::absolute(folder)?;
-            // A folder that cannot be created is an error before the build, which takes minutes.
-            fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
-            build(&workspace, &toolchain, &folder)?;
-            output::print_line(format_args!("wrote the page to {}", folder.display()))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Test { as_json } => {
-            let browser = browser::find()?;
-            build(&workspace, &toolchain, &folder)?;
-            Report::of(&folder, &browser)?.print(as_json)
-        }
+    if options.test {
+        let browser = browser::find()?;
+        build(&workspace, &toolchain, &folder)?;
+        return Report::of(&folder, &browser)?.print(options.json);
     }
-}
-
-/// Parses the arguments; `None` if they request help.
-fn parse(args: Vec<OsString>) -> Result<Option<Task>, lexopt::Error> {
-    let (mut port, mut out, mut test, mut as_json) = (None, None, false, false);
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(arg) = parser.next()? {
-        match arg {
-            lexopt::Arg::Long("port") => port = Some(parse_port(&parser.value()?)?),
-            lexopt::Arg::Long("out") => out = Some(parse_folder(parser.value()?)?),
-            lexopt::Arg::Long("test") => test = true,
-            lexopt::Arg::Long("json") => as_json = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
-            _ => return Err(arg.unexpected()),
-        }
+    if let Some(folder) = options.out {
+        let folder = std::path::absolute(folder)?;
+        // A folder that cannot be created is an error before the build, which takes minutes.
+        fs::create_dir_all(&folder).with_context(|| format!("--out {}", folder.display()))?;
+        build(&workspace, &toolchain, &folder)?;
+        output::print_line(format_args!("wrote the page to {}", folder.display()))?;
+        return Ok(ExitCode::SUCCESS);
     }
-    match (out, test) {
-        (Some(_), true) => Err("--out and --test exclude each other".into()),
-        _ if as_json && !test => Err("--json requires --test".into()),
-        (None, false) => Ok(Some(Task::Serve(port.unwrap_or(DEFAULT_PORT)))),
-        _ if port.is_some() => Err("--port excludes --out and --test".into()),
-        (Some(folder), false) => Ok(Some(Task::Write(folder))),
-        (None, true) => Ok(Some(Task::Test { as_json })),
-    }
-}
-
-fn parse_folder(value: OsString) -> Result<PathBuf, lexopt::Error> {
-    match value.is_empty() {
-        true => Err("--out: the folder has no name (actual \"\")".into()),
-        false => Ok(value.into()),
-    }
-}
-
-fn parse_port(value: &OsStr) -> Result<u16, lexopt::Error> {
-    let text = value.to_string_lossy();
-    text.parse().map_err(|_| {
-        format!(
-            "--port: invalid number ({text:?}; expected 0 to {})",
-            u16::MAX
-        )
-        .into()
-    })
+    // A port that is in use is an error before the build, which takes minutes.
+    let server = PageServer::listen(options.port, folder.clone())?;
+    build(&workspace, &toolchain, &folder)?;
+    serve(&server)
 }
 
 /// Returns the folder of the page for the server and for tests.
@@ -281,29 +231,6 @@ mod tests {
             "failures": failures,
             "state": state,
         }))
-    }
-
-    #[test]
-    fn options_that_contradict_each_other_are_wrong_use() {
-        let parsed = |line: &str| parse(line.split(' ').map(OsString::from).collect());
-        let task = |line: &str| parsed(line).unwrap().unwrap();
-        assert_eq!(task("--port 0"), Task::Serve(0));
-        assert_eq!(task("--out x"), Task::Write("x".into()));
-        assert_eq!(task("--test"), Task::Test { as_json: false });
-        assert_eq!(task("--json --test"), Task::Test { as_json: true });
-        assert_eq!(parse(vec![]).unwrap(), Some(Task::Serve(DEFAULT_PORT)));
-        assert_eq!(parsed("--test --help").unwrap(), None);
-        for wrong in [
-            "--out x --test",
-            "--json",
-            "--json --out x",
-            "--port 1 --test",
-            "--port 1 --out x",
-            "--port 65536",
-            "page",
-        ] {
-            assert!(parsed(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -26,9 +26,50 @@ fn assert_silent(args: &[&str], variables: &[(&str, &Path)]) {
 
 #[test]
 fn a_closed_pipe_is_silent() {
-    let commands: [&[&str]; 3] = [&[], &["data", "--help"], &["verify", "--list"]];
+    let commands: [&[&str]; 5] = [
+        &[],
+        &["data", "--help"],
+        &["bench", "--help"],
+        &["completions", "bash"],
+        &["verify", "--list"],
+    ];
     for args in commands {
         assert_silent(args, &[]);
+    }
+}
+
+#[test]
+fn help_and_wrong_use_start_no_build() {
+    let run = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        // A build would fail, because there is no such cargo.
+        command.args(line.split(' ')).env("CARGO", "/nonexistent");
+        let output = command.output().expect("xtask was built");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    for command in [
+        "bench",
+        "verify",
+        "doctor",
+        "report",
+        "data",
+        "rivals",
+        "solve",
+        "explain",
+        "tune",
+        "adapters",
+        "web",
+        "codegen",
+        "completions",
+    ] {
+        let (code, said) = run(&format!("{command} --help"));
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{command}");
+        let (code, said) = run(&format!("{command} --nosuch"));
+        assert!(
+            code == Some(2) && said.contains("--nosuch"),
+            "{command}: {said}"
+        );
     }
 }
 
@@ -80,16 +121,17 @@ mod with_scripts {
     }
 
     #[test]
-    fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
-        let workspace = FakeWorkspace::new("closed-pipe");
-        let arguments = workspace.folder.join("arguments");
-        workspace.add_program("trace", &format!("echo \"$@\" > '{}'", arguments.display()));
-        // The first command runs in the caller's folder, the second in the folder of the workspace.
-        for command in ["trace", "demo"] {
-            assert_silent(&[command, "--help"], &workspace.variables());
-            assert_eq!(std::fs::read_to_string(&arguments).unwrap(), "--help\n");
-            std::fs::remove_file(&arguments).unwrap();
-        }
+    fn a_program_runs_in_the_folder_of_its_caller_with_its_arguments() {
+        let workspace = FakeWorkspace::new("arguments");
+        workspace.add_program("solve", "pwd; echo \"$@\"");
+        let folder = workspace.folder.join("caller");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(["solve", "game.nfg", "--exact"]);
+        command.envs(workspace.variables()).current_dir(&folder);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said, format!("{}\ngame.nfg --exact\n", folder.display()));
     }
 
     #[test]

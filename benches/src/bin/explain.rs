@@ -4,6 +4,9 @@
 //! Role: built and run by `cargo xtask explain`.
 
 use std::process::ExitCode;
+
+use commands::clap::Parser as _;
+use commands::{Explain, Level, exit};
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
@@ -16,47 +19,6 @@ use tensor_core::plan::Plan;
 use tensor_core::{Executor, Tensor};
 use tool_io::output;
 
-const HELP: &str = "\
-explain: show a workload's program at each level
-
-usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
-       cargo xtask explain [WORKLOAD] --isa FAMILY [--table] [--json]
-
-  WORKLOAD        part of a `name/size` as printed by `bench --list`; the first match is shown
-                  (default: similarity-all)
-  --emit LEVEL    plan: the steps as loops; wgsl: the kernels of each step; spirv, glsl, hlsl, msl:
-                  the kernels as passed to drivers of Vulkan, OpenGL, Direct3D, Metal (default:
-                  plan)
-  --adapter NAME  use the adapter whose name contains NAME (default: the best one)
-  --isa FAMILY    compile the kernels for AMD GPUs of FAMILY (such as navi31, navi21, vega10) with
-                  Mesa's driver RADV, without such a GPU, and show registers, spills, waves,
-                  instructions and assembly. WORKLOAD may also be the name of a fixed kernel; part
-                  of such a name selects fixed kernels only if no workload matches. Excludes --emit
-                  and --adapter
-  --table         with --isa: one line per kernel without assembly, for all workloads and fixed
-                  kernels that match
-  --json          print one JSON object per kernel, or one for the plan: step, name, text
-  --help          print this help
-";
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
-    Plan,
-    Wgsl,
-    Spirv,
-    Text(Language),
-}
-
-struct Arguments {
-    pattern: String,
-    level: Level,
-    select: Select,
-    /// The GPU whose code is shown, if any.
-    family: Option<String>,
-    table: bool,
-    json: bool,
-}
-
 /// One item of the output: the plan, or the code of one of its steps.
 #[derive(Serialize)]
 struct Shown {
@@ -67,34 +29,21 @@ struct Shown {
 }
 
 fn main() -> ExitCode {
-    let arguments = match arguments() {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => return ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("explain: {error:#}\n\n{HELP}");
-            return ExitCode::from(2);
-        }
-    };
-    run(arguments).unwrap_or_else(|error| {
+    run(&Explain::parse()).unwrap_or_else(|error| {
         eprintln!("explain: {error:#}");
-        ExitCode::FAILURE
+        ExitCode::from(exit::FAILURE)
     })
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode> {
-    if let Some(family) = &arguments.family {
-        let Arguments {
-            pattern,
-            table,
-            json,
-            ..
-        } = &arguments;
-        return machine_code::show(family, pattern, *table, *json);
+fn run(options: &Explain) -> Result<ExitCode> {
+    if let Some(family) = &options.isa {
+        return machine_code::show(family, &options.workload, options.table, options.json);
     }
-    let gpu = Gpu::open(arguments.select)?;
-    let program = program(&arguments.pattern)?;
-    for shown in explained(&program, arguments.level, &gpu)? {
-        output::print(&if arguments.json {
+    let adapter = options.adapter.clone();
+    let gpu = Gpu::open(adapter.map_or(Select::Best, Select::Name))?;
+    let program = program(&options.workload)?;
+    for shown in explained(&program, options.emit, &gpu)? {
+        output::print(&if options.json {
             serde_json::to_string(&shown)? + "\n"
         } else if let Some(step) = shown.step {
             format!("// step {step}: {}\n{}\n", shown.name, shown.text)
@@ -103,57 +52,6 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         })?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn arguments() -> Result<Option<Arguments>> {
-    use lexopt::prelude::*;
-    let mut pattern = None;
-    let (mut level, mut adapter, mut family) = (None, None, None);
-    let (mut table, mut json) = (false, false);
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Value(value) if pattern.is_none() => pattern = Some(value.string()?),
-            Long("emit") => level = Some(parse_level(&parser.value()?.string()?)?),
-            Long("isa") => family = Some(parser.value()?.string()?),
-            Long("table") => table = true,
-            Long("json") => json = true,
-            Long("adapter") => adapter = Some(parser.value()?.string()?),
-            Long("help") | Short('h') => {
-                output::print(HELP)?;
-                return Ok(None);
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if family.is_some() && (level.is_some() || adapter.is_some()) {
-        bail!("--isa excludes --emit and --adapter");
-    }
-    if table && family.is_none() {
-        bail!("--table requires --isa");
-    }
-    Ok(Some(Arguments {
-        pattern: pattern.unwrap_or_else(|| "similarity-all".to_owned()),
-        level: level.unwrap_or(Level::Plan),
-        select: adapter.map_or(Select::Best, Select::Name),
-        family,
-        table,
-        json,
-    }))
-}
-
-fn parse_level(name: &str) -> Result<Level> {
-    Ok(match name {
-        "plan" => Level::Plan,
-        "wgsl" => Level::Wgsl,
-        "spirv" => Level::Spirv,
-        "glsl" => Level::Text(Language::Glsl),
-        "hlsl" => Level::Text(Language::Hlsl),
-        "msl" => Level::Text(Language::Msl),
-        other => {
-            bail!("--emit: unknown level {other:?} (expected plan, wgsl, spirv, glsl, hlsl or msl)")
-        }
-    })
 }
 
 /// Returns the tensor program of the first task whose id contains `pattern`. Tasks that are not a
@@ -186,7 +84,9 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
                     .context("naga produced invalid SPIR-V")?
                     .disassemble()
             }
-            Level::Text(language) => gpu_wgsl::translate(&kernel.wgsl, language)?,
+            Level::Glsl => gpu_wgsl::translate(&kernel.wgsl, Language::Glsl)?,
+            Level::Hlsl => gpu_wgsl::translate(&kernel.wgsl, Language::Hlsl)?,
+            Level::Msl => gpu_wgsl::translate(&kernel.wgsl, Language::Msl)?,
             Level::Plan | Level::Wgsl => kernel.wgsl,
         };
         Ok(Shown {
@@ -212,9 +112,9 @@ mod tests {
             for level in [
                 Level::Wgsl,
                 Level::Spirv,
-                Level::Text(Language::Glsl),
-                Level::Text(Language::Hlsl),
-                Level::Text(Language::Msl),
+                Level::Glsl,
+                Level::Hlsl,
+                Level::Msl,
             ] {
                 let shown = explained(&program, level, gpu).unwrap();
                 let reason = shown.iter().find(|shown| shown.name == "host").unwrap();
@@ -225,16 +125,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn an_unknown_level_names_those_that_exist() {
-        let Err(error) = parse_level("WGSL") else {
-            panic!("names of levels are lower case");
-        };
-        assert!(
-            error.to_string().contains("expected plan, wgsl, spirv"),
-            "{error}"
-        );
     }
 }

@@ -12,6 +12,7 @@ use clap::Parser;
 #[command(
     name = "bench",
     version,
+    args_override_self = true,
     after_help = "Environment: RIVALS_PYTHON is the Python interpreter of the rivals, DATA_DIR the folder that contains \
                   mnist/.\nExit codes: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted, with the finished \
                   workloads on disk."
@@ -39,7 +40,7 @@ pub struct Bench {
     /// Do not measure other libraries (NumPy, PyTorch, ...)
     #[arg(long)]
     pub no_rivals: bool,
-    /// Also write the record to benches/record/ in the current folder
+    /// Also write the record to benches/record/ of the workspace
     #[arg(long)]
     pub record: bool,
     /// Write bench/<date>.json and report/index.html under DIR [default: cargo's target folder]

@@ -9,6 +9,7 @@ use clap::Parser;
 #[command(
     name = "doctor",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0; 1 if a finding affects the accuracy of numbers or the speed (`!`), or if something does \
                   not work or is incompatible (`x`); 2 for wrong usage. A machine without a GPU is not an error."
 )]

@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 #[command(
     name = "explain",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0; 1 if nothing matches or the adapter is missing; 2 for wrong usage."
 )]
 pub struct Explain {

@@ -12,6 +12,7 @@ use clap::Parser;
 #[command(
     name = "report",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0; 1 if a record cannot be read, or if two records are from different machines; 2 for \
                   wrong usage."
 )]

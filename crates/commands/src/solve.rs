@@ -18,6 +18,7 @@ const MAX_SECONDS: f64 = 1e9;
 #[command(
     name = "solve",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0 if an equilibrium was found or the NashConv was reached; 2 for wrong usage; 1 otherwise."
 )]
 pub struct Solve {
@@ -39,15 +40,15 @@ pub struct Solve {
     #[arg(long)]
     pub learn: bool,
     /// Maximum number of learning iterations
-    #[arg(long, value_name = "N", default_value = "1e6", value_parser = iterations)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value = "1e6", value_parser = iterations)]
     pub iterations: u64,
     /// Learn until NashConv plus its rounding error is at most X [default: 1e-6 of the range of
     /// payoffs]
-    #[arg(long, value_name = "X", value_parser = target)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = target)]
     pub tolerance: Option<f64>,
     /// Time limit in seconds for reading and solving; proofs use at most half of it [default: 300
     /// for proofs, then 60 for learning]
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", allow_hyphen_values = true, value_parser = seconds)]
     pub time_limit: Option<Duration>,
 }
 
@@ -86,33 +87,51 @@ fn seconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_have_limits() {
-        assert_eq!(iterations("1e6"), Ok(1_000_000));
-        assert_eq!(iterations("18446744073709551615"), Ok(u64::MAX));
-        for text in ["", "-1", "1.5", "1e300", "nan", "inf"] {
-            assert!(iterations(text).is_err(), "{text}");
-        }
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["-1", "1e10", "nan", "x"] {
-            assert!(
-                seconds(text).is_err() && (text == "1e10" || target(text).is_err()),
-                "{text}"
-            );
-        }
+    fn parsed(args: &[&str]) -> Result<Solve, clap::Error> {
+        Solve::try_parse_from(["solve", "FILE"].iter().chain(args))
+    }
+
+    /// Returns the message of a command line that is wrong.
+    fn wrong_use(args: &[&str]) -> String {
+        let error = parsed(args).expect_err("the command line is wrong");
+        assert_eq!(error.exit_code(), 2, "{args:?}");
+        error.to_string()
     }
 
     #[test]
-    fn options_that_exclude_each_other_are_wrong_usage() {
-        for args in [
-            &["solve"][..],
-            &["solve", "a", "b"],
-            &["solve", "a", "--csv", "--json"],
-            &["solve", "a", "--exact", "--learn"],
-            &["solve", "a", "--iterations", "x"],
-        ] {
-            let error = Solve::try_parse_from(args).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{args:?}");
+    fn numbers_have_limits_and_errors_name_their_option() {
+        let iterations = |text| parsed(&["--iterations", text]).unwrap().iterations;
+        assert_eq!(iterations("1e6"), 1_000_000);
+        assert_eq!(iterations("18446744073709551615"), u64::MAX);
+        for bad in ["1.5", "-1", "nan", "1e20", "many", ""] {
+            assert!(
+                wrong_use(&["--iterations", bad]).contains("--iterations"),
+                "{bad}"
+            );
         }
+        for bad in ["nan", "inf", "-1e-3"] {
+            assert!(
+                wrong_use(&["--tolerance", bad]).contains("--tolerance"),
+                "{bad}"
+            );
+        }
+        for bad in ["-1", "nan", "inf", "1e300", "1e10", "soon"] {
+            let message = wrong_use(&["--time-limit", bad]);
+            assert!(message.contains("--time-limit"), "{bad}: {message}");
+            assert!(message.contains("from 0 to 1e9"), "{bad}: {message}");
+        }
+        let time_limit = |text| parsed(&["--time-limit", text]).unwrap().time_limit;
+        assert_eq!(time_limit("1e9"), Some(Duration::from_secs(1_000_000_000)));
+        assert_eq!(time_limit("0"), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn options_that_exclude_each_other_are_wrong_use() {
+        assert!(wrong_use(&["--exact", "--learn"]).contains("--exact"));
+        for forms in [["--json", "--csv"], ["--csv", "--json"]] {
+            assert!(wrong_use(&forms).contains("--csv"));
+        }
+        wrong_use(&["another"]);
+        assert!(parsed(&["--csv", "--csv"]).unwrap().csv);
     }
 }

@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 #[command(
     name = "tune",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0 if at least one candidate of each class ran; 1 otherwise; 2 for wrong usage."
 )]
 pub struct Tune {
@@ -30,7 +31,7 @@ pub struct Tune {
     /// Print only; do not write the table
     #[arg(long)]
     pub dry_run: bool,
-    /// Print one JSON object per candidate: class, tile or combination, median_s, gflops, and wrong
+    /// Print one JSON object per candidate: class, tile or combination, `median_s`, gflops, and wrong
     /// (the error, if any)
     #[arg(long)]
     pub json: bool,

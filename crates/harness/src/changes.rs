@@ -211,7 +211,7 @@ impl fmt::Display for Changes {
         for (name, row) in names.iter().zip(&self.rows) {
             let [before, after] = row.seconds.map(units::seconds);
             let interval = row.interval.map_or_else(
-                || "timed once".to_owned(),
+                || "unknown".to_owned(),
                 |[low, high]| format!("{}–{}", units::digits(low), units::digits(high)),
             );
             let verdict = match row.verdict() {

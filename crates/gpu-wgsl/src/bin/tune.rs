@@ -5,54 +5,40 @@
 //! Method: the result of each candidate is checked before the candidate is timed
 //! (`gpu_wgsl::tuning`); the candidate with the smallest median time is chosen.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use commands::clap::Parser as _;
+use commands::{Tune, exit};
 use gpu_wgsl::tuning::{self, Product, ReductionTuner, Tuner};
 use gpu_wgsl::{Choice, Combination, DeviceType, Feature, Gpu, Select, ShapeClass};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tool_io::{check_replaceable, output, replace_file};
+use tool_io::{check_replaceable, output, replace_file, workspace_path};
 
-const HELP: &str = "\
-tune: find the fastest tile sizes for matrix products and the fastest reductions on a GPU
-
-usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-run] [--json]
-
-  --adapter NAME  use the adapter whose name contains NAME (default: the best one)
-  --only CLASS    only tune this class: large, square, tall, wide, small (shapes of products),
-                  matrices (products of f16 by cooperative matrices, where the GPU has them), or
-                  reduction (sums over rows, by a tree in workgroup memory or by subgroups)
-  --table FILE    write the best choices into this table
-                  (default: crates/gpu-wgsl/src/tiles.txt)
-  --dry-run       print only; do not write the table
-  --json          print one JSON object per candidate: class, tile or combination, median_s, gflops,
-                  and wrong (the error, if any)
-  --help          print this help
-
-Software drivers, which compute on the CPU, are rejected. Exit code: 0 if at least one candidate of each class ran.
-";
-
-/// Path of the table in the workspace.
-const TABLE: &str = "crates/gpu-wgsl/src/tiles.txt";
 /// Number of timed runs of each candidate.
 const N_RUNS: usize = 11;
-
-struct Arguments {
-    select: Select,
-    /// Empty: every class that the adapter supports.
-    classes: Vec<Class>,
-    table: PathBuf,
-    writes: bool,
-    json: bool,
-}
 
 /// A class of work with candidates of its own.
 #[derive(Clone, Copy, PartialEq)]
 enum Class {
     Product(ShapeClass),
     Reduction,
+}
+
+impl From<commands::Class> for Class {
+    fn from(class: commands::Class) -> Self {
+        use commands::Class::{Large, Matrices, Reduction, Small, Square, Tall, Wide};
+        Self::Product(match class {
+            Large => ShapeClass::Large,
+            Square => ShapeClass::Square,
+            Tall => ShapeClass::Tall,
+            Wide => ShapeClass::Wide,
+            Small => ShapeClass::Small,
+            Matrices => ShapeClass::Matrices,
+            Reduction => return Self::Reduction,
+        })
+    }
 }
 
 impl Class {
@@ -85,62 +71,19 @@ struct Candidate {
 }
 
 fn main() -> ExitCode {
-    let arguments = match arguments() {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => return ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tune: {error:#}\n\n{HELP}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&arguments) {
+    match run(&Tune::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tune: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(exit::FAILURE)
         }
     }
 }
 
-fn arguments() -> Result<Option<Arguments>> {
-    use lexopt::prelude::*;
-    let mut arguments = Arguments {
-        select: Select::Best,
-        classes: Vec::new(),
-        table: TABLE.into(),
-        writes: true,
-        json: false,
-    };
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("adapter") => arguments.select = Select::Name(parser.value()?.string()?),
-            Long("only") => {
-                let name = parser.value()?.string()?;
-                let Some(class) = Class::all().find(|class| class.name() == name) else {
-                    let names: Vec<_> = Class::all().map(Class::name).collect();
-                    bail!(
-                        "--only: unknown class {name:?} (expected one of: {})",
-                        names.join(", ")
-                    );
-                };
-                arguments.classes.push(class);
-            }
-            Long("table") => arguments.table = parser.value()?.into(),
-            Long("json") => arguments.json = true,
-            Long("dry-run") => arguments.writes = false,
-            Long("help") | Short('h') => {
-                output::print(HELP)?;
-                return Ok(None);
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    Ok(Some(arguments))
-}
-
-fn run(arguments: &Arguments) -> Result<()> {
-    let gpu = Gpu::open(arguments.select.clone())?;
+fn run(options: &Tune) -> Result<()> {
+    let adapter = options.adapter.clone();
+    let gpu = Gpu::open(adapter.map_or(Select::Best, Select::Name))?;
+    let mut classes: Vec<Class> = options.only.iter().map(|&class| class.into()).collect();
     let adapter = gpu.adapter();
     if adapter.device_type == DeviceType::Cpu {
         bail!(
@@ -148,9 +91,10 @@ fn run(arguments: &Arguments) -> Result<()> {
             adapter.name
         );
     }
-    let path = &arguments.table;
+    let path = &workspace_path(&options.table);
     let read = || std::fs::read_to_string(path).with_context(|| path.display().to_string());
-    if arguments.writes {
+    let writes = !options.dry_run;
+    if writes {
         // Checked now, so that a table that cannot be used is reported before minutes of work.
         if let Err(fault) = tuning::check_table(&read()?) {
             bail!("{}: {fault}", path.display());
@@ -158,13 +102,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         check_replaceable(path).with_context(|| path.display().to_string())?;
     }
     let has_subgroups = adapter.features.contains(&Feature::Subgroups);
-    if arguments.classes.contains(&Class::Reduction) && !has_subgroups {
+    if classes.contains(&Class::Reduction) && !has_subgroups {
         bail!(
             "{}: the only combination is the tree, because the driver has no subgroups",
             adapter.name
         );
     }
-    let mut classes = arguments.classes.clone();
     if classes.is_empty() {
         classes = Class::all().collect();
         classes.retain(|class| match class {
@@ -184,7 +127,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             Class::Reduction => best_combination(&gpu)?,
         };
         for candidate in &candidates {
-            output::print(&if arguments.json {
+            output::print(&if options.json {
                 serde_json::to_string(candidate)? + "\n"
             } else {
                 candidate.line()
@@ -195,10 +138,10 @@ fn run(arguments: &Arguments) -> Result<()> {
             continue;
         };
         let line = tuning::line(adapter, &choice);
-        if !arguments.json {
+        if !options.json {
             output::print(format!("{line}\n"))?;
         }
-        if arguments.writes {
+        if writes {
             replace_file(path, &tuning::updated(&read()?, &[line]))?;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg`
 //! and `.efg` files, with a proof if possible, otherwise evaluated by best responses.
-//! Method: `options` parses the command line. `prove` solves games of one or two players; `learn`
+//! Method: `commands` parses the command line; `options` holds the settings. `prove` solves games of one or two players; `learn`
 //! solves games without a proof. Both return an `answer`, which `print` writes as text, CSV or
 //! JSON.
 
@@ -14,12 +14,12 @@ mod prove;
 #[cfg(test)]
 mod tests;
 
-use std::env;
-use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use commands::clap::Parser as _;
+use commands::{Solve, exit};
 use games::extensive::Tree;
 use games::files::{self, File, MAX_FILE_BYTES};
 use games::{Error, NormalForm, StrategicGame as _};
@@ -28,56 +28,17 @@ use answer::Answer;
 use options::{Form, Options};
 use tool_io::output;
 
-const HELP: &str = "\
-solve: compute the equilibrium of a game file
-
-usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations N] [--tolerance X] [--time-limit S]
-
-  FILE              a game in Gambit's format .nfg or .efg, detected by its first word. A strategic game may have any
-                    number of players, an extensive one two. `-` reads standard input
-  --csv             print a line for each action: numbers and names of player, information set and action, its
-                    probability, and the exact fraction if it is proved
-  --json            print one JSON object per line: first the method and its facts, then the same data as --csv
-  --exact           print proved numbers as fractions instead of decimals
-  --learn           use regret learning even if a proof is possible
-  --iterations N    maximum number of learning iterations (default: 1e6)
-  --tolerance X     learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
-  --time-limit S    time limit in seconds for reading and solving; proofs use at most half of it (default: 300 for
-                    proofs, then 60 for learning)
-  --help            print this help
-
-Players, information sets and actions are numbered from 1, information sets for each player.
-
-Exit status: 0 if an equilibrium was found or the NashConv was reached; 2 for wrong usage; 1 otherwise.
-";
-
-/// Exit code for invalid usage.
-const USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    run(env::args_os().skip(1).collect()).unwrap_or_else(|error| {
-        match error.downcast_ref::<lexopt::Error>() {
-            Some(usage) => {
-                // Without its source, whose text is the same.
-                eprintln!("error: solve: {usage}");
-                ExitCode::from(USAGE)
-            }
-            None => {
-                let fault = error.downcast_ref::<Error>();
-                let hint = fault.map_or("", answer::hint);
-                eprintln!("error: solve: {error:#}{hint}");
-                ExitCode::FAILURE
-            }
-        }
+    run(&Options::new(Solve::parse())).unwrap_or_else(|error| {
+        let fault = error.downcast_ref::<Error>();
+        let hint = fault.map_or("", answer::hint);
+        eprintln!("error: solve: {error:#}{hint}");
+        ExitCode::from(exit::FAILURE)
     })
 }
 
-fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let Some(options) = options::parse(args)? else {
-        output::print(HELP)?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let answer = answer(read(&options)?, &options)?;
+fn run(options: &Options) -> Result<ExitCode> {
+    let answer = answer(read(options)?, options)?;
     output::print(match options.form {
         Form::Text => answer.text(options.exact),
         Form::Csv => answer.csv(),

@@ -1,7 +1,6 @@
 //! Games given as text, solved and printed.
 
 use super::answer::FactValue;
-use super::options::parse;
 use super::print::decimal;
 use super::*;
 use games::Rational;
@@ -11,12 +10,12 @@ use std::time::Duration;
 
 const CHICKEN: &str = "NFG 1 R \"chicken\" { \"A\" \"B\" } { { \"swerve\" \"go\" } { \"swerve\" \"go\" } } \"\" 6 6 7 2 2 7 0 0";
 
-fn parsed(args: &[&str]) -> Result<Option<Options>> {
-    parse(["FILE"].iter().chain(args).map(OsString::from).collect())
+fn parsed(args: &[&str]) -> Options {
+    Options::new(Solve::parse_from(["solve", "FILE"].iter().chain(args)))
 }
 
 fn solved(text: &str, args: &[&str]) -> Answer {
-    answer(files::parse(text).unwrap(), &parsed(args).unwrap().unwrap()).unwrap()
+    answer(files::parse(text).unwrap(), &parsed(args)).unwrap()
 }
 
 fn fact<'a>(answer: &'a Answer, name: &str) -> &'a FactValue {
@@ -309,7 +308,7 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
 
 #[test]
 fn every_proof_has_a_deadline() {
-    let proof_time = |args| parsed(args).unwrap().unwrap().proof_time();
+    let proof_time = |args| parsed(args).proof_time();
     assert_eq!(proof_time(&[]), Duration::from_secs(300));
     assert_eq!(
         proof_time(&["--time-limit", "3"]),
@@ -340,17 +339,7 @@ fn a_tree_is_solved_set_by_set() {
 }
 
 #[test]
-fn numbers_of_the_command_line_are_read_or_refused() {
-    let iterations =
-        |text| parsed(&["--iterations", text]).map(|options| options.unwrap().iterations);
-    assert_eq!(iterations("1e6").unwrap(), 1_000_000);
-    assert_eq!(iterations("18446744073709551615").unwrap(), u64::MAX);
-    for bad in ["1.5", "-1", "nan", "1e20", "many"] {
-        assert!(iterations(bad).is_err(), "{bad}");
-    }
-    for bad in ["nan", "inf", "-1e-3"] {
-        assert!(parsed(&["--tolerance", bad]).is_err(), "{bad}");
-    }
+fn numbers_are_short() {
     assert_eq!(decimal(1.0 / 3.0), "0.333333333");
     assert_eq!(
         [0.0, 2.0, -0.25, 1e-9, 1e30].map(decimal).join(" "),
@@ -358,39 +347,11 @@ fn numbers_of_the_command_line_are_read_or_refused() {
     );
 }
 
-/// Returns the message of a command line that is used wrongly.
-fn wrong_use(args: &[&str]) -> String {
-    let fault = parsed(args).err().expect("the command line is invalid");
-    let wrong_use = fault.downcast_ref::<lexopt::Error>();
-    wrong_use.expect("the fault is a usage error").to_string()
-}
-
 #[test]
-fn a_number_out_of_range_is_wrong_use_of_its_option() {
-    for bad in ["-1", "nan", "inf", "1e300", "1e10", "soon"] {
-        let message = wrong_use(&["--time-limit", bad]);
-        assert!(message.contains("--time-limit"), "{bad}: {message}");
-        assert!(message.contains("from 0 to 1e9"), "{bad}: {message}");
-    }
-    let message = wrong_use(&["--tolerance", "-1e-3"]);
-    assert!(message.contains("--tolerance must be"), "{message}");
-    let message = wrong_use(&["--iterations", "1.5"]);
-    assert!(message.contains("--iterations must be"), "{message}");
-    let time_limit = |text| parsed(&["--time-limit", text]).unwrap().unwrap().time_limit;
-    assert_eq!(time_limit("1e9"), Some(Duration::from_secs(1_000_000_000)));
-    assert_eq!(time_limit("0"), Some(Duration::ZERO));
-}
-
-#[test]
-fn an_answer_has_one_form() {
-    let message = wrong_use(&["--exact", "--learn"]);
-    assert!(message.contains("--exact"), "{message}");
-    for forms in [["--json", "--csv"], ["--csv", "--json"]] {
-        let message = wrong_use(&forms);
-        assert!(message.contains("--csv and --json"), "{message}");
-    }
-    let options = parsed(&["--csv", "--csv"]).unwrap().unwrap();
-    assert!(options.form == Form::Csv);
+fn the_command_line_determines_the_form() {
+    assert!(parsed(&[]).form == Form::Text);
+    assert!(parsed(&["--csv", "--csv"]).form == Form::Csv);
+    assert!(parsed(&["--json"]).form == Form::Json);
 }
 
 #[test]
@@ -430,12 +391,12 @@ fn a_target_that_is_missed_has_a_reason() {
 
 #[test]
 fn learning_has_its_half_of_the_time_after_a_proof_that_was_late() {
-    let mut options = parsed(&["--time-limit", "2"]).unwrap().unwrap();
+    let mut options = parsed(&["--time-limit", "2"]);
     options.begun -= Duration::from_secs(5);
     assert_eq!(options.time_to_learn(), Duration::from_secs(1));
     options.learn = true;
     assert_eq!(options.time_to_learn(), Duration::ZERO);
     // A proof that ended early leaves its time to learning.
-    let fresh = parsed(&["--time-limit", "2000"]).unwrap().unwrap();
+    let fresh = parsed(&["--time-limit", "2000"]);
     assert!(fresh.time_to_learn() > Duration::from_secs(1900));
 }
