@@ -15,10 +15,12 @@ mod telemetry;
 mod tensors;
 
 use anyhow::Result;
-use serde::Serialize;
+use harness::sources::{self, Source};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Result of comparing a claim with its measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every measured number agrees with the claim: it is within the rounding of the printed
@@ -38,15 +40,18 @@ pub enum Verdict {
 }
 
 /// A claim with its measurement and verdict.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+///
+/// A line that the program `claims` printed deserializes to the entry that it was printed from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Stable id: `s3.wichmann-hill`.
-    pub id: &'static str,
+    /// Stable id, which begins with the id of the source document in lower case:
+    /// `s3.wichmann-hill.state`.
+    pub id: Cow<'static, str>,
     /// Statement of the source document ([`harness::sources`]), in our words.
-    pub claim: &'static str,
+    pub claim: Cow<'static, str>,
     /// Correction or replacement of the claim; present only if the claim does not hold as printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correction: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction: Option<Cow<'static, str>>,
     /// Numbers of the claim or, if `correction` is present, of the correction.
     pub claimed: Vec<f64>,
     /// Measured numbers, one for each number in `claimed`; empty if they could not be measured.
@@ -55,6 +60,17 @@ pub struct Entry {
     pub verdict: Verdict,
     /// Verdict that was found when the claim was added to the ledger.
     pub expected: Verdict,
+}
+
+impl Entry {
+    /// Returns the source document of the claim; `None` if the id begins with no id of a document.
+    #[must_use]
+    pub fn source(&self) -> Option<&'static Source> {
+        let (prefix, _) = self.id.split_once('.')?;
+        sources::ALL
+            .iter()
+            .find(|source| source.id.to_lowercase() == prefix)
+    }
 }
 
 /// Interpretation of the numbers of a claim.
@@ -117,8 +133,8 @@ impl Claim {
     fn settle(&self) -> Result<Entry> {
         let measured = (self.measure)()?;
         let entry = Entry {
-            id: self.id,
-            claim: self.claim,
+            id: self.id.into(),
+            claim: self.claim.into(),
             correction: None,
             claimed: self.claimed.to_vec(),
             verdict: match &measured {
@@ -141,7 +157,7 @@ impl Correction {
     fn settle(&self, entry: Entry) -> Result<Entry> {
         let measured = (self.measure)()?.unwrap_or_default();
         Ok(Entry {
-            correction: Some(self.claim),
+            correction: Some(self.claim.into()),
             claimed: self.claimed.to_vec(),
             verdict: match judge(self.claimed, &measured, self.reading) {
                 Verdict::Holds => self.verdict,
@@ -223,9 +239,24 @@ mod tests {
     }
 
     #[test]
+    fn an_id_without_the_prefix_of_a_document_has_no_source() {
+        let of = |id: &str| {
+            let line = format!(
+                r#"{{"id":"{id}","claim":"","claimed":[],"measured":[],"verdict":"holds","expected":"holds"}}"#
+            );
+            serde_json::from_str::<Entry>(&line).unwrap().source()
+        };
+        assert_eq!(of("s2.fusion").map(|source| source.id), Some("S2"));
+        assert_eq!(
+            (of("s9.fusion"), of("fusion"), of("s2")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
     fn every_claim_is_settled_under_an_id_of_its_own() {
         let ledger = ledger().unwrap();
-        let mut ids: Vec<_> = ledger.iter().map(|entry| entry.id).collect();
+        let mut ids: Vec<_> = ledger.iter().map(|entry| &entry.id).collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), claims().count());
@@ -236,6 +267,9 @@ mod tests {
                 "{entry:?}"
             );
             assert_ne!(entry.expected, Verdict::Unsettled, "{entry:?}");
+            assert!(entry.source().is_some(), "{entry:?}");
+            let line = serde_json::to_string(&entry).unwrap();
+            assert_eq!(serde_json::from_str::<Entry>(&line).unwrap(), entry);
         }
     }
 }
