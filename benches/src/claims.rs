@@ -9,10 +9,12 @@
 //! earlier evaluation, and `verify` fails.
 
 mod games;
+mod kernels;
 mod normality;
 mod quant;
 mod telemetry;
 mod tensors;
+mod timing;
 
 use anyhow::Result;
 use harness::sources::{self, Source};
@@ -125,6 +127,7 @@ fn claims() -> impl Iterator<Item = &'static Claim> {
         telemetry::CLAIMS,
         tensors::CLAIMS,
         quant::CLAIMS,
+        kernels::CLAIMS,
     ];
     of_sources.into_iter().flatten()
 }

@@ -36,6 +36,39 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
     Claim {
+        id: "s1.levels",
+        claim: "K bits have 2^K levels with 2^K - 1 thresholds between them: both numbers for 1, 2, 3 and 8 bits",
+        claimed: &[2.0, 1.0, 4.0, 3.0, 8.0, 7.0, 256.0, 255.0],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let sizes = [1, 2, 3, 8].map(|bits| {
+                let levels = LevelSet::uniform(bits, 0.7)?;
+                let (n_levels, n_thresholds) = (levels.levels().len(), levels.thresholds().len());
+                anyhow::Ok([n_levels, n_thresholds].map(|n| n as f64))
+            });
+            let sizes: Vec<[f64; 2]> = sizes.into_iter().collect::<Result<_>>()?;
+            Ok(Some(sizes.concat()))
+        },
+    },
+    Claim {
+        id: "s1.first-basis",
+        claim: "the first basis, 1/K to K/K, has 2^K levels: number of different levels for 1, 2 and 3 bits",
+        claimed: &[2.0, 4.0, 8.0],
+        reading: Reading::Printed(0),
+        correction: Some(Correction {
+            claim: "for 3 bits two levels are equal, as 1 + 2 = 3; with a basis of powers of two: the same numbers",
+            verdict: Verdict::HoldsWithCorrection,
+            claimed: &[2.0, 4.0, 8.0],
+            reading: Reading::Printed(0),
+            measure: || different_levels(|j| f32::from(1_u8 << (j - 1))),
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        // The scale 1/K changes no equality of levels, and whole numbers have no rounding errors.
+        measure: || different_levels(f32::from),
+    },
+    Claim {
         id: "s1.average",
         claim: "a moving average with factor 0.9 moves the basis 1 by a tenth of the distance to the basis 2; the prototype converts the factor to an integer",
         claimed: &[1.1],
@@ -203,6 +236,18 @@ fn different_codes(bits: usize) -> Result<f64> {
         levels.codes()[n_passed]
     });
     Ok(codes.iter().zip(expected).filter(|&(&a, b)| a != b).count() as f64)
+}
+
+/// Returns the number of different levels of 1, 2 and 3 bits, for a basis with the element
+/// `basis(j)` for bit `j`, counted from 1.
+fn different_levels(basis: fn(u8) -> f32) -> Result<Option<Vec<f64>>> {
+    let counts = [1, 2, 3].map(|bits| {
+        let basis: Vec<f32> = (1..=bits).map(basis).collect();
+        let mut levels = LevelSet::signs(&basis)?.levels().to_vec();
+        levels.dedup();
+        anyhow::Ok(levels.len() as f64)
+    });
+    counts.into_iter().collect::<Result<_>>().map(Some)
 }
 
 /// Returns a network with two packed layers between its first and its last.

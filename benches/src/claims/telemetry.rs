@@ -11,6 +11,7 @@
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::{Context, Result};
+use telemetry::Source as _;
 use telemetry::analysis::{ClockMeasurement, Curve, dvfs};
 use telemetry::doctor::image::{self, Host};
 use telemetry::doctor::toolkit::{self, Version};
@@ -29,6 +30,10 @@ const RATES: [f64; 7] = [60.0, 75.0, 85.0, 95.0, 105.0, 115.0, 120.0];
 const WATTS_ROUNDING: f64 = 0.5;
 /// Rounding error of the rates, which were read from a figure to five images per second.
 const RATES_ROUNDING: f64 = 2.5;
+
+/// Memory that a CUDA program reports for the notes' T4, in bytes.
+const T4_BYTES: f64 = 15_634_661_376.0;
+const MIB: f64 = (1 << 20) as f64;
 
 /// Output of `nvcc --version` in the first image of the notes.
 const NVCC_NEW: &str = "Cuda compilation tools, release 12.1, V12.1.105";
@@ -223,6 +228,71 @@ pub(super) const CLAIMS: &[Claim] = &[
             Ok(Some(vec![
                 nvml::bandwidth(clock_mhz, t4.memory_bus_bits),
                 f64::from(t4.n_cores) / f64::from(of_one),
+            ]))
+        },
+    },
+    Claim {
+        id: "s0.query.board",
+        claim: "a Tesla T4 has compute capability 7.5, 15,360 MiB of memory and a power limit of 70 W",
+        claimed: &[7.5, 15_360.0, 70.0],
+        reading: Reading::Printed(1),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let t4 = Gpu::from_board(Board::T4);
+            let (major, minor) = t4.compute_capability;
+            Ok(Some(vec![
+                f64::from(major) + f64::from(minor) / 10.0,
+                t4.memory.total_bytes as f64 / MIB,
+                t4.limits.default_w,
+            ]))
+        },
+    },
+    Claim {
+        id: "s0.query.memory",
+        claim: "a Tesla T4 has 15,634,661,376 bytes of memory",
+        claimed: &[T4_BYTES],
+        reading: Reading::Printed(0),
+        correction: Some(Correction {
+            claim: "this is the part of the board's 15,360 MiB that programs can use: share that the driver reserves",
+            verdict: Verdict::HoldsWithCorrection,
+            claimed: &[0.0293],
+            reading: Reading::Printed(4),
+            measure: || {
+                let total = Gpu::from_board(Board::T4).memory.total_bytes as f64;
+                Ok(Some(vec![1.0 - T4_BYTES / total]))
+            },
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || {
+            let t4 = Gpu::from_board(Board::T4);
+            Ok(Some(vec![t4.memory.total_bytes as f64]))
+        },
+    },
+    Claim {
+        id: "s0.query.device",
+        claim: "the driver of a Tesla T4 reports these properties: compute capability, multiprocessors, GB/s, MiB and W",
+        claimed: &[7.5, 40.0, 320.064, 15_360.0, 70.0],
+        reading: Reading::Printed(3),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            // Machines without NVIDIA's library have no T4.
+            let Ok(library) = nvml::Nvml::open() else {
+                return Ok(None);
+            };
+            let mut devices = library.devices().iter();
+            let Some(device) = devices.find(|device| device.name.ends_with("T4")) else {
+                return Ok(None);
+            };
+            let found = library.query(device.index);
+            let (major, minor) = found.compute_capability.context("no compute capability")?;
+            Ok(Some(vec![
+                f64::from(major) + f64::from(minor) / 10.0,
+                found.multiprocessors.context("no multiprocessors")?.into(),
+                found.bandwidth_gb_s.context("no bandwidth")?,
+                found.memory_bytes.context("no memory")? as f64 / MIB,
+                device.limits.default_w.context("no power limit")?,
             ]))
         },
     },
