@@ -8,12 +8,16 @@
 //! found when it was entered. A run with another verdict indicates an error in our code or in the
 //! earlier evaluation, and `verify` fails.
 
+mod drawing;
+mod evaluation;
 mod games;
 mod kernels;
+mod matmul;
 mod normality;
+mod profiling;
 mod quant;
+mod similarity;
 mod telemetry;
-mod tensors;
 mod timing;
 
 use anyhow::Result;
@@ -125,9 +129,13 @@ fn claims() -> impl Iterator<Item = &'static Claim> {
         normality::CLAIMS,
         games::CLAIMS,
         telemetry::CLAIMS,
-        tensors::CLAIMS,
+        drawing::CLAIMS,
+        similarity::CLAIMS,
         quant::CLAIMS,
         kernels::CLAIMS,
+        evaluation::CLAIMS,
+        profiling::CLAIMS,
+        matmul::CLAIMS,
     ];
     of_sources.into_iter().flatten()
 }
