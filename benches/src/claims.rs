@@ -21,63 +21,8 @@ mod telemetry;
 mod timing;
 
 use anyhow::Result;
-use harness::sources::{self, Source};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
-/// Result of comparing a claim with its measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Every measured number agrees with the claim: it is within the rounding of the printed
-    /// number, or below the claimed limit.
-    Holds,
-    /// At least one measured number disagrees with the claim, but a corrected form of the claim
-    /// holds.
-    HoldsWithCorrection,
-    /// At least one measured number disagrees with the claim, and no correction saves the claim. If
-    /// the claim has a replacement statement, that statement holds.
-    DoesNotHold,
-    /// Neither the claim nor its replacement holds. No claim expects this verdict, so a run with
-    /// this verdict indicates an error in our code.
-    Unsettled,
-    /// The measurement is not possible on this machine.
-    NotMeasured,
-}
-
-/// A claim with its measurement and verdict.
-///
-/// A line that the program `claims` printed deserializes to the entry that it was printed from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Stable id, which begins with the id of the source document in lower case:
-    /// `s3.wichmann-hill.state`.
-    pub id: Cow<'static, str>,
-    /// Statement of the source document ([`harness::sources`]), in our words.
-    pub claim: Cow<'static, str>,
-    /// Correction or replacement of the claim; present only if the claim does not hold as printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correction: Option<Cow<'static, str>>,
-    /// Numbers of the claim or, if `correction` is present, of the correction.
-    pub claimed: Vec<f64>,
-    /// Measured numbers, one for each number in `claimed`; empty if they could not be measured.
-    pub measured: Vec<f64>,
-    /// Verdict of this run.
-    pub verdict: Verdict,
-    /// Verdict that was found when the claim was added to the ledger.
-    pub expected: Verdict,
-}
-
-impl Entry {
-    /// Returns the source document of the claim; `None` if the id begins with no id of a document.
-    #[must_use]
-    pub fn source(&self) -> Option<&'static Source> {
-        let (prefix, _) = self.id.split_once('.')?;
-        sources::ALL
-            .iter()
-            .find(|source| source.id.to_lowercase() == prefix)
-    }
-}
+pub use harness::claim::{Entry, Verdict};
 
 /// Interpretation of the numbers of a claim.
 #[derive(Clone, Copy)]

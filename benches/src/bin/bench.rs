@@ -4,6 +4,7 @@
 //! Role: built and run by `cargo xtask bench`; a bundle contains it for machines without cargo.
 
 use anyhow::{Context, Result};
+use benches::claims;
 use benches::meter::Meter;
 use benches::mnist::LazyImages;
 use benches::workloads;
@@ -101,6 +102,10 @@ fn bench(options: &Bench) -> Result<ExitCode> {
         print(opening(campaign.record(), tasks.len()))?;
     }
     campaign.run(&tasks)?;
+    // The ledger is about the project as a whole, so a selection of workloads leaves it out.
+    if options.only.is_empty() && !is_interrupted() {
+        campaign.add_claims(claims::ledger()?)?;
+    }
     // The results are printed before more files are written, so that a full disk does not lose
     // them.
     let record = campaign.record();

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::record::{AdapterFacts, Check, Machine, NotRun, Record, Row, latest_in};
 use crate::run::{self, Setting};
 use crate::workload::Task;
-use crate::{machine, peak, rivals};
+use crate::{claim, machine, peak, rivals};
 use alone::Lock;
 use anyhow::Result;
 use gpu_wgsl::{Adapter, Feature, Gpu, Select};
@@ -154,6 +154,15 @@ impl<'a> Campaign<'a> {
         if !self.record.not_run.contains(&absent) {
             self.record.not_run.push(absent);
         }
+    }
+
+    /// Adds the claims ledger to the record.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn add_claims(&mut self, claims: Vec<claim::Entry>) -> Result<()> {
+        self.record.claims = claims;
+        self.record.write(&self.path)
     }
 
     /// Measures the peaks, runs all tasks and measures the peaks again.

@@ -17,6 +17,7 @@
 
 pub mod campaign;
 pub mod changes;
+pub mod claim;
 pub mod columns;
 pub mod comparison;
 pub mod curve;

@@ -21,6 +21,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
 
+use crate::claim;
 use crate::findings::Findings;
 use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 
@@ -42,6 +43,9 @@ pub struct Record {
     /// Results in the order of measurement; the first row of a workload and size is its first
     /// variant.
     pub rows: Vec<Row>,
+    /// The claims ledger; empty if the run did not compute it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<claim::Entry>,
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
     /// Duration of each finished task in seconds, by `name/size`, from which later runs estimate
@@ -379,6 +383,7 @@ impl Default for Record {
             schema: SCHEMA,
             machine: Machine::default(),
             rows: Vec::new(),
+            claims: Vec::new(),
             not_run: Vec::new(),
             durations_s: BTreeMap::new(),
             finished: None,

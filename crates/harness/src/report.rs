@@ -21,6 +21,7 @@ use charts::{escape, page, units};
 use tool_io::replace_file;
 
 mod answers;
+mod claims;
 mod curves;
 mod errors;
 mod facts;
@@ -60,6 +61,7 @@ pub fn render(record: &Record) -> String {
     for group in &sections {
         body += &group.render(record, &adapters);
     }
+    body += &claims::section(&record.claims);
     body += &left_out(&record.not_run_by_reason());
     body += &tables::legend();
     let footer = format!("Created {} from one record.", charts::now());
@@ -165,6 +167,9 @@ fn contents(groups: &[Group<'_>], record: &Record) -> String {
         let workloads = workloads.collect::<Vec<_>>().join(" · ");
         let source = link(&format!("source-{}", group.source), group.title());
         items.push(format!("{source}<br><small>{workloads}</small>"));
+    }
+    if !record.claims.is_empty() {
+        items.push(link("claims", "Claims of the sources"));
     }
     if !record.not_run.is_empty() {
         items.push(link("not-run", "Not run"));

@@ -132,7 +132,7 @@ const RULES: [Rule; 17] = [
         may: Uses::Only(&["tensor-core", "shaders", "gpu-wgsl", "charts", "tool-io"]),
         optional: &[],
         never: &["games", "distributions", "telemetry"],
-        modules: "memory sources findings implementation energy record machine sign_test measure process rivals \
+        modules: "memory sources claim findings implementation energy record machine sign_test measure process rivals \
             on_cpu on_host on_gpu staged workload curve program comparison speedup peak run columns table changes \
             trend report sampling progress campaign",
     },
