@@ -3,15 +3,19 @@
 //! Role: the only module that spawns children and reads their output.
 //! Method: one thread per pipe sends lines to the caller's thread, so that a full pipe cannot block
 //! the child, and lines of stdout and stderr are not mixed.
-//! Limits: Ctrl-C also reaches the children, because they are in the same process group. A child
-//! that catches Ctrl-C outlives this program. Such programs are therefore started by `program`,
-//! which replaces this process.
+//! Signals: after [`end_children_on_stop`], a watched child and its children are a process group of
+//! their own, which is ended when this program is asked to end; [`watch`] then returns
+//! [`Interrupted`]. Without it, Ctrl-C reaches the children, because they are in the group of this
+//! program. A child that catches Ctrl-C outlives this program. Such programs are therefore started
+//! by `program`, which replaces this process.
 
 use std::env;
+use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +23,7 @@ use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::workspace;
+use tool_io::signals;
 
 /// Time between two frames of a spinner.
 const SPINNER_TICK: Duration = Duration::from_millis(120);
@@ -40,6 +45,95 @@ pub(crate) struct Finished {
     pub(crate) err: String,
 }
 
+/// The error of a command that was ended because this program was asked to end.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Process groups of the watched children, after [`end_children_on_stop`].
+static GROUPS: OnceLock<Mutex<Groups>> = OnceLock::new();
+
+/// Process groups of watched children.
+#[derive(Default)]
+struct Groups {
+    is_stopped: bool,
+    /// Ids of the groups, which are those of the children.
+    running: Vec<u32>,
+}
+
+impl Groups {
+    fn lock() -> Option<MutexGuard<'static, Self>> {
+        let groups = GROUPS.get()?;
+        // A panic while the list is locked leaves a list that is still right.
+        Some(groups.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Ends watched children from now on when this program is asked to end, by Ctrl-C or a signal.
+pub(crate) fn end_children_on_stop() -> Result<()> {
+    GROUPS.get_or_init(Mutex::default);
+    signals::on_stop(|_| {
+        if let Some(mut groups) = Groups::lock() {
+            groups.is_stopped = true;
+            groups.running.iter().for_each(|&group| end_group(group));
+        }
+    })?;
+    Ok(())
+}
+
+/// Returns the error if this program was asked to end.
+pub(crate) fn check_not_interrupted() -> Result<(), Interrupted> {
+    match Groups::lock() {
+        Some(groups) if groups.is_stopped => Err(Interrupted),
+        _ => Ok(()),
+    }
+}
+
+/// Ends all processes of a group.
+fn end_group(group: u32) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Pid, Signal, kill_process_group};
+        let pid = i32::try_from(group).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // A group that has already ended is no fault.
+            let _ = kill_process_group(pid, Signal::TERM);
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = group;
+}
+
+/// Spawns a child in a process group of its own if children are ended on a stop.
+fn spawn_watched(command: &mut Command) -> Result<Child> {
+    check_not_interrupted()?;
+    let groups = Groups::lock();
+    #[cfg(unix)]
+    if groups.is_some() {
+        std::os::unix::process::CommandExt::process_group(command, 0);
+    }
+    let child = command.spawn();
+    let child = child.with_context(|| format!("could not start {}", name(command)))?;
+    if let Some(mut groups) = groups {
+        groups.running.push(child.id());
+    }
+    Ok(child)
+}
+
+/// Removes an ended child from the list of groups.
+fn forget(child: &Child) {
+    if let Some(mut groups) = Groups::lock() {
+        groups.running.retain(|&group| group != child.id());
+    }
+}
+
 /// Creates a cargo command in the workspace root, without colors.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -54,12 +148,11 @@ pub(crate) fn watch(
     command: &mut Command,
     mut on_line: impl FnMut(&OutputLine),
 ) -> Result<Finished> {
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("could not start {}", name(command)))?;
+        .stderr(Stdio::piped());
+    let mut child = spawn_watched(command)?;
     let (sender, lines) = channel();
     send_lines(child.stdout.take(), sender.clone(), OutputLine::Out);
     send_lines(child.stderr.take(), sender, OutputLine::Err);
@@ -75,6 +168,8 @@ pub(crate) fn watch(
         whole.push('\n');
     }
     let status = child.wait()?;
+    forget(&child);
+    check_not_interrupted()?;
     Ok(Finished { status, out, err })
 }
 

@@ -4,7 +4,8 @@
 //! Method: fixed checks are functions that return a list of faults; each test is a check of its
 //! own. A failing check does not stop the others. `layout.rs` needs no separate check, because
 //! `layout_is_fresh` in `shaders` is one of the tests.
-//! Limits: Ctrl-C ends the run and its children at once; results printed before remain valid.
+//! Limits: Ctrl-C and a request to end also end the children. The results printed before remain valid,
+//! and the summary follows.
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 use crate::adapters::{self, Absence};
 use crate::data;
 use crate::mpi;
+use crate::process;
 use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
@@ -107,34 +109,56 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut reporter = Reporter::new(options.json);
-    for check in &selected {
-        run_fixed(check, &mut reporter)?;
+    process::end_children_on_stop()?;
+    let done = run_checks(options, &workspace, &selected, &search, &mut reporter);
+    match done {
+        // What is finished stays reported, and the summary is printed.
+        Err(error) if error.is::<process::Interrupted>() => {
+            reporter.close("interrupted: ")?;
+            Ok(ExitCode::from(exit::INTERRUPTED))
+        }
+        Err(error) => Err(error),
+        Ok(()) if reporter.is_empty() => {
+            eprintln!("error: verify: no check matches {pattern:?}");
+            Ok(ExitCode::from(exit::USAGE))
+        }
+        Ok(()) => reporter.close(""),
+    }
+}
+
+/// Runs the selected checks, and the tests and claims that the pattern selects.
+fn run_checks(
+    options: &Options,
+    workspace: &Workspace,
+    selected: &[&Check<'_>],
+    search: &Search,
+    reporter: &mut Reporter,
+) -> Result<()> {
+    let pattern = options.only.as_deref().unwrap_or("");
+    for check in selected {
+        process::check_not_interrupted()?;
+        run_fixed(check, reporter)?;
     }
     let executables = match search.tests || search.claims {
-        true => tests_run::build(pattern, &mut reporter)?,
+        true => tests_run::build(pattern, reporter)?,
         false => None,
     };
-    if let Some(executables) = &executables
-        && search.tests
-    {
+    let Some(executables) = executables else {
+        return Ok(());
+    };
+    if search.tests {
         let switches = switches(options).map(|name| (name, "1".into()));
-        let envs = switches.chain([data::variable(&workspace)?]);
+        let envs = switches.chain([data::variable(workspace)?]);
         let plan = tests_run::Selection {
             pattern,
-            envs: envs.chain(adapters::environment(&workspace)?).collect(),
+            envs: envs.chain(adapters::environment(workspace)?).collect(),
         };
-        tests_run::run(&workspace, executables, &plan, &mut reporter)?;
+        tests_run::run(workspace, &executables, &plan, reporter)?;
     }
-    if let Some(executables) = &executables
-        && search.claims
-    {
-        claims::run(&workspace, executables, pattern, &mut reporter)?;
+    if search.claims {
+        claims::run(workspace, &executables, pattern, reporter)?;
     }
-    if reporter.is_empty() {
-        eprintln!("error: verify: no check matches {pattern:?}");
-        return Ok(ExitCode::from(exit::USAGE));
-    }
-    reporter.close()
+    Ok(())
 }
 
 /// Returns all checks except the tests and claims, cheap checks first.
@@ -245,8 +269,10 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
         reporter.begin(&check.id);
     }
     // A tool that cannot be started fails its check, not the whole run.
-    let outcome =
-        (check.run)(reporter).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
+    let outcome = match (check.run)(reporter) {
+        Err(error) if error.is::<process::Interrupted>() => return Err(error),
+        outcome => outcome.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}"))),
+    };
     reporter.end(&check.id, outcome)
 }
 

@@ -144,8 +144,8 @@ impl Reporter {
     }
 
     /// Prints the slowest work, the failed checks, the reasons of skipped checks, and last the
-    /// summary.
-    pub(crate) fn close(mut self) -> Result<ExitCode> {
+    /// summary after a prefix.
+    pub(crate) fn close(mut self, prefix: &str) -> Result<ExitCode> {
         self.bar.finish_and_clear();
         writeln!(self.text)?;
         self.durations.sort_by(|a, b| b.cmp(a));
@@ -164,7 +164,7 @@ impl Reporter {
         }
         writeln!(
             self.text,
-            "{} passed, {} failed, {} skipped",
+            "{prefix}{} passed, {} failed, {} skipped",
             self.n_passed,
             self.failed.len(),
             self.skipped.len()
@@ -228,7 +228,7 @@ mod tests {
         reporter.took("quick", SLOW / 2);
         reporter.took("slow", SLOW);
         reporter.took("slower", 2 * SLOW);
-        let code = reporter.close().unwrap();
+        let code = reporter.close("").unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
         let expected = "passed  a\nFAILED  b\n    | why\n    | how\nskipped c: no adapter\n\
             skipped d: no adapter\n\nslowest   10.0 s  slower\nslowest    5.0 s  slow\n\
