@@ -425,8 +425,12 @@ fn what_is_refused_leaves_an_old_recording_alone() {
         (&["--interval", "0"][..], 2),
         (&["--gpu", "99"], 1),
         (&["--serve", &taken], 1),
-        (&["--", "/no/such/program"], 1),
-        (&["--", "no-such-program"], 1),
+        (&["--for", "x"], 2),
+        (&["--nosuch"], 2),
+        (&["--quiet", "--live"], 2),
+        (&["--", "/no/such/program"], 127),
+        (&["--", "no-such-program"], 127),
+        (&["--", "/"], 126),
         (&["--report", out.to_str().unwrap()], 2),
     ] {
         let output = trace(&out).args(arguments).output().unwrap();
@@ -453,11 +457,16 @@ fn a_command_that_cannot_start_leaves_an_old_recording_alone_and_no_new_one() {
         fs::write(&file, b"\x7fELF no program").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         let output = trace(&out).arg("--").arg(&file).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert_eq!(output.status.code(), Some(126), "{name}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("cannot be executed") && said.contains(name),
+            "{said}"
+        );
         assert_eq!(fs::read_to_string(&out).unwrap(), "of yesterday", "{name}");
         let new = folder.file("new.csv");
         let output = trace(&new).arg("--").arg(&file).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert_eq!(output.status.code(), Some(126), "{name}");
         assert!(!new.exists(), "{name}");
     }
 }
@@ -533,6 +542,100 @@ fn a_command_has_its_terminal_line_to_itself_and_numbers_are_in_json() {
     let energy = &json(&output)["devices"][0]["energy"];
     let (of_verdict, of_energy) = (idle["joules"].as_f64(), energy["joules"].as_f64());
     assert!((of_verdict.unwrap() - of_energy.unwrap()).abs() < 1e-9 * of_energy.unwrap());
+}
+
+#[test]
+fn help_and_version_need_no_source_and_errors_of_numbers_name_their_option() {
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+        command.args(words).output().unwrap()
+    };
+    for help in ["-h", "--help"] {
+        let output = run(&[help]);
+        assert!(output.status.success(), "{help}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        for expected in ["--interval", "--live", "compare", "dvfs", "127 if COMMAND"] {
+            assert!(said.contains(expected), "{help} {expected}: {said}");
+        }
+        let widest = said.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{help} {widest:?}");
+    }
+    let version = run(&["--version"]).stdout;
+    assert_eq!(
+        version,
+        concat!("trace ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()
+    );
+    for (words, option) in [
+        (&["--interval", "3x"][..], "--interval"),
+        (&["--interval", "1us"], "--interval"),
+        (&["--for", "-"], "--for"),
+        (&["--serve", "70000"], "--serve"),
+        (&["--format", "xml"], "--format"),
+        (&["compare", "a", "b", "--items", "0"], "--items"),
+        (&["dvfs", "a", "--max-slowdown", "200"], "--max-slowdown"),
+        (&["--out", "x", "compare", "a", "b"], "--out"),
+        (&["compare", "a"], "<AFTER>"),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(option), "{words:?}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_is_silent() {
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["--source", "demo", "--for", "1ms"],
+    ] {
+        let folder = Folder::new("closed");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trace"))
+            .args(words)
+            .current_dir(&folder.0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{words:?} {output:?}");
+        assert!(output.stderr.is_empty(), "{words:?} {output:?}");
+    }
+}
+
+/// Runs `trace` on a terminal of its own with `script`, and returns everything that the terminal
+/// shows.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(folder: &Folder, options: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_trace");
+    let words = format!("{program} --source demo {options} -- sh -c 'printf first; sleep 0.7'");
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &words, "/dev/null"])
+        .current_dir(&folder.0)
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .expect("util-linux has `script`");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_shares_its_terminal_with_the_live_line_only_on_request() {
+    let folder = Folder::new("terminal");
+    let said = on_a_terminal(&folder, "");
+    assert!(said.contains("first") && said.contains(" J ["), "{said:?}");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let said = on_a_terminal(&folder, "--live");
+    assert!(
+        said.contains("\u{1b}[2K") && said.contains("0 s | 0 Tesla T4"),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The traced command, and the events that end sampling.
 
-use anyhow::{Context, Result, ensure};
-use std::env;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use anyhow::{Context, Result};
+use std::error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use tool_io::output::printable;
 use tool_io::signals::{self, INTERRUPTED, Stop};
 
 /// Interval at which a command is polled if its end is not signalled by an event.
@@ -64,39 +66,49 @@ impl Events {
     }
 }
 
-/// Checks that the program of a command exists, before anything else is done.
-///
-/// # Errors
-/// A program that is not found at its path or, for a plain name, in `PATH`.
-pub(crate) fn check(words: &[OsString]) -> Result<()> {
-    let Some(program) = words.first() else {
-        return Ok(());
-    };
-    let is_path = Path::new(program).components().count() > 1;
-    let path = env::var_os("PATH").unwrap_or_default();
-    let is_in = |folder: &Path| {
-        let file = folder.join(program);
-        file.is_file() || file.with_extension(env::consts::EXE_EXTENSION).is_file()
-    };
-    let is_there = if is_path {
-        is_in("".as_ref())
-    } else {
-        env::split_paths(path.as_os_str()).any(|folder| is_in(&folder))
-    };
-    ensure!(is_there, "program not found ({})", OsStr::display(program));
-    Ok(())
+/// A command that could not be started.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    program: OsString,
+    why: io::Error,
 }
+
+impl NotStarted {
+    /// Returns the exit code that `env`, `nice` and `time` return for such a command.
+    pub(crate) fn code(&self) -> u8 {
+        const NOT_EXECUTABLE: u8 = 126;
+        const NOT_FOUND: u8 = 127;
+        match self.why.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        }
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = printable(&self.program.to_string_lossy());
+        match self.why.kind() {
+            io::ErrorKind::NotFound => write!(f, "command not found ({program})"),
+            _ => write!(f, "command cannot be executed ({program}): {}", self.why),
+        }
+    }
+}
+
+impl Error for NotStarted {}
 
 impl Traced {
     /// Starts a command; its end is reported as an event.
     ///
     /// # Errors
-    /// A program that does not exist or cannot be run.
+    /// [`NotStarted`] for a program that does not exist or cannot be executed.
     pub(crate) fn start(words: &[OsString], events: &Events) -> Result<Self> {
         let (program, args) = words.split_first().context("no command to start")?;
         let child = Command::new(program).args(args).spawn();
-        let child =
-            child.with_context(|| format!("failed to start {}", program.to_string_lossy()))?;
+        let child = child.map_err(|why| NotStarted {
+            program: program.clone(),
+            why,
+        })?;
         notice_end(&child, events.send.clone())?;
         Ok(Self { child, n_stops: 0 })
     }

@@ -1,7 +1,7 @@
 //! The result of a trace as text, as JSON and as an HTML page.
 
-use super::options::Options;
-use super::page::{named, no_energy, sensors, trace_page, verdict, window};
+use crate::page::{named, no_energy, sensors, trace_page, verdict, window};
+use crate::settings::Settings;
 use anyhow::Result;
 use charts::units;
 use std::fmt::Write;
@@ -30,15 +30,15 @@ impl Ending<'_> {
 ///
 /// # Errors
 /// An output or file that cannot be written.
-pub(crate) fn conclude(options: &Options, trace: &Trace, ending: &Ending<'_>) -> Result<()> {
-    let page = options.page()?;
-    output::print(&if options.is_json {
+pub(crate) fn conclude(settings: &Settings, trace: &Trace, ending: &Ending<'_>) -> Result<()> {
+    let page = settings.page()?;
+    output::print(&if settings.is_json {
         format!("{}\n", in_json(trace, ending, &page))
     } else {
         in_words(trace, ending)
     })?;
     replace_file(&page, &trace_page(trace, ending.is_cut())?)?;
-    if !options.is_json {
+    if !settings.is_json {
         let named = |rows: &Path| format!("rows: {}, ", rows.display());
         let rows = ending.rows.map_or_else(String::new, named);
         output::print(format!("{rows}report: {}\n", page.display()))?;

@@ -10,13 +10,15 @@ mod command;
 mod conclusion;
 mod options;
 mod page;
+mod settings;
 
 use anyhow::{Context, Result, bail, ensure};
 use charts::units;
-use command::{Event, Events, Traced, code_of};
+use command::{Event, Events, NotStarted, Traced, code_of};
 use conclusion::{Ending, conclude};
 use indicatif::{ProgressBar, ProgressStyle};
-use options::{HELP, Options, is_same, parse};
+use options::Options;
+use settings::{Input, Settings, is_same};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::{Arc, Weak};
@@ -31,50 +33,41 @@ use tool_io::{check_replaceable, output, replace_file};
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
 
-/// Exit code for invalid usage.
-const USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    let options = match parse() {
-        Ok(options) => options,
-        Err(error) => {
+    let parsed = Options::parse_words(std::env::args_os());
+    let done = parsed.and_then(|options| {
+        let settings = Settings::new(options)?;
+        Ok(match settings.file() {
+            Some(file) => convert(&settings, file),
+            None => sample(&settings),
+        })
+    });
+    match done {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
             eprintln!("trace: {error:#}");
-            return ExitCode::from(USAGE);
+            let code = error.downcast_ref::<NotStarted>().map(NotStarted::code);
+            code.map_or(ExitCode::FAILURE, ExitCode::from)
         }
-    };
-    let done = match &options {
-        None => help(),
-        Some(options) => match options.file() {
-            Some(file) => convert(options, file),
-            None => sample(options),
-        },
-    };
-    done.unwrap_or_else(|error| {
-        eprintln!("trace: {error:#}");
-        ExitCode::FAILURE
-    })
+        // Prints the help or the version and exits with 0, or prints the error and exits with 2.
+        Err(usage) => usage.exit(),
+    }
 }
 
-fn help() -> Result<ExitCode> {
-    output::print(HELP)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn sample(options: &Options) -> Result<ExitCode> {
+fn sample(settings: &Settings) -> Result<ExitCode> {
     // Check everything that can be checked before an existing recording is overwritten.
-    command::check(&options.command)?;
-    let listener = options
+    let listener = settings
         .serve
         .map(|address| telemetry::serve::listen(Some(address)));
     let listener = listener.transpose()?;
-    let sampler = sampler(options)?
-        .interval(options.interval)
-        .select(options.select.clone());
-    let dialect = options.dialect();
+    let sampler = sampler(settings)?
+        .interval(settings.interval)
+        .select(settings.select.clone());
+    let dialect = settings.dialect;
     // Whether COMMAND can be started is known only after the attempt. Until then an existing file
     // is unchanged and a new one is empty; the writer removes a new file if the start fails.
-    let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
-    check_replaceable(&options.page()?)?;
+    let (writer, release) = Writer::create(dialect, settings.rows())?.held_back();
+    check_replaceable(&settings.page()?)?;
     let events = Events::listen()?;
     let running = sampler.with_sink(writer).start()?;
     warn_of_more_devices(dialect, running.latest().devices.len());
@@ -90,25 +83,25 @@ fn sample(options: &Options) -> Result<ExitCode> {
         listener.serve(newest)
     });
     let endpoint = endpoint.transpose()?;
-    if let (Some(endpoint), false) = (&endpoint, options.is_quiet) {
+    if let (Some(endpoint), false) = (&endpoint, settings.is_quiet) {
         eprintln!("trace: http://{}/metrics", endpoint.address());
     }
-    let (status, command) = observe(options, &running, &events, release)?;
+    let (status, command) = observe(settings, &running, &events, release)?;
     drop(endpoint);
     let running = Arc::try_unwrap(running)
         .ok()
         .context("the metrics endpoint is still running")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        eprintln!("trace: {}", described(options, failure));
+        eprintln!("trace: {}", described(settings, failure));
     }
     let is_of_file = |failure: &Failure| matches!(failure, Failure::Sink { .. });
     let is_complete = !stopped.failures.iter().any(is_of_file);
     let ending = Ending {
-        rows: is_complete.then(|| options.rows()),
+        rows: is_complete.then(|| settings.rows()),
         has_command_ended: command.is_some().then_some(status.is_some()),
     };
-    let concluded = conclude(options, &stopped.trace, &ending);
+    let concluded = conclude(settings, &stopped.trace, &ending);
     // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
@@ -123,32 +116,32 @@ fn sample(options: &Options) -> Result<ExitCode> {
 }
 
 /// Describes a failure; the failure of a sink names the file of rows.
-fn described(options: &Options, failure: &Failure) -> String {
+fn described(settings: &Settings, failure: &Failure) -> String {
     match failure {
-        Failure::Sink { .. } => format!("{}: {failure}", options.rows().display()),
+        Failure::Sink { .. } => format!("{}: {failure}", settings.rows().display()),
         _ => failure.to_string(),
     }
 }
 
 /// Writes the report of a recorded file, and its rows in another format if the options name a file
 /// for the rows.
-fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
-    check_replaceable(&options.page()?)?;
-    let trace = recorded(file)?.select(&options.select)?;
-    if let Some(out) = &options.out {
+fn convert(settings: &Settings, file: &Path) -> Result<ExitCode> {
+    check_replaceable(&settings.page()?)?;
+    let trace = recorded(file)?.select(&settings.select)?;
+    if let Some(out) = &settings.out {
         ensure!(
             !is_same(file, out),
             "--out: {} is the recorded file itself (expected another file)",
             file.display()
         );
-        warn_of_more_devices(options.dialect(), trace.devices.len());
-        replace_file(out, &format::write(&trace, options.dialect()))?;
+        warn_of_more_devices(settings.dialect, trace.devices.len());
+        replace_file(out, &format::write(&trace, settings.dialect))?;
     }
     let ending = Ending {
-        rows: options.out.as_deref(),
+        rows: settings.out.as_deref(),
         has_command_ended: None,
     };
-    conclude(options, &trace, &ending)?;
+    conclude(settings, &trace, &ending)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -160,36 +153,30 @@ fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
     }
 }
 
-fn sampler(options: &Options) -> Result<Sampler> {
+fn sampler(settings: &Settings) -> Result<Sampler> {
     let nvml = || {
-        options
+        settings
             .nvml
             .as_deref()
             .map_or_else(Nvml::open, Nvml::open_at)
     };
-    Ok(
-        match options
-            .source
-            .as_ref()
-            .map(|source| source.to_string_lossy())
-            .as_deref()
-        {
-            Some("nvml") => Sampler::new(nvml()?),
-            Some("rapl") => Sampler::new(Rapl::open()?),
-            Some(_) => Sampler::new(demo()?),
-            None => match nvml() {
-                Ok(nvml) => Sampler::new(nvml),
-                // An explicitly named library has no fallback.
-                Err(error) if options.nvml.is_some() => return Err(error.into()),
-                Err(no_gpu) => match Rapl::open() {
-                    Ok(rapl) => Sampler::new(rapl),
-                    Err(no_cpu) => bail!(
-                        "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
-                    ),
-                },
+    Ok(match &settings.input {
+        Input::Nvml => Sampler::new(nvml()?),
+        Input::Rapl => Sampler::new(Rapl::open()?),
+        Input::Demo => Sampler::new(demo()?),
+        Input::File(file) => bail!("{} is a recorded file", file.display()),
+        Input::Any => match nvml() {
+            Ok(nvml) => Sampler::new(nvml),
+            // An explicitly named library has no fallback.
+            Err(error) if settings.nvml.is_some() => return Err(error.into()),
+            Err(no_gpu) => match Rapl::open() {
+                Ok(rapl) => Sampler::new(rapl),
+                Err(no_cpu) => bail!(
+                    "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
+                ),
             },
         },
-    )
+    })
 }
 
 /// Creates a simulated GPU that is busy for 1.2 s and idle for 0.8 s, repeatedly.
@@ -218,19 +205,19 @@ fn recorded(path: &Path) -> Result<Trace> {
 /// Runs the command, if there is one, as a region of the trace. Returns the exit status, if the
 /// command ended, and the command, which may still be running.
 fn observe(
-    options: &Options,
+    settings: &Settings,
     running: &Running,
     events: &Events,
     release: Release,
 ) -> Result<(Option<ExitStatus>, Option<Traced>)> {
-    if options.command.is_empty() {
+    if settings.command.is_empty() {
         release.release();
-        return Ok((wait(options, running, None, events)?, None));
+        return Ok((wait(settings, running, None, events)?, None));
     }
-    let region = running.span(options.command_line());
-    let mut command = Traced::start(&options.command, events)?;
+    let region = running.span(settings.command_line());
+    let mut command = Traced::start(&settings.command, events)?;
     release.release();
-    let status = wait(options, running, Some(&mut command), events)?;
+    let status = wait(settings, running, Some(&mut command), events)?;
     drop(region);
     std::thread::sleep(POST_ROLL);
     Ok((status, Some(command)))
@@ -239,17 +226,15 @@ fn observe(
 /// Waits until the command ends, the time limit is reached or, without a command, a signal arrives.
 /// Signals are passed to the command if there is one. Returns the exit status if the command ended.
 fn wait(
-    options: &Options,
+    settings: &Settings,
     running: &Running,
     mut command: Option<&mut Traced>,
     events: &Events,
 ) -> Result<Option<ExitStatus>> {
-    // The live line would erase COMMAND's output on the current line.
-    let is_quiet = options.is_quiet || command.is_some();
-    let live = if is_quiet {
-        ProgressBar::hidden()
-    } else {
+    let live = if settings.is_live {
         ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
     };
     live.set_style(ProgressStyle::with_template("{spinner} {msg}")?);
     let (mut counted, mut reported) = (vec![], None);
@@ -259,7 +244,7 @@ fn wait(
         {
             break Some(status);
         }
-        let left = options
+        let left = settings
             .at_most
             .map(|at_most| at_most.saturating_sub(running.now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -268,11 +253,11 @@ fn wait(
         let failure = running.failure();
         if failure != reported {
             if let Some(failure) = &failure {
-                live.suspend(|| eprintln!("trace: {}", described(options, failure)));
+                live.suspend(|| eprintln!("trace: {}", described(settings, failure)));
             }
             reported = failure;
         }
-        if !is_quiet {
+        if settings.is_live {
             live.set_message(live_line(&running.latest(), &mut counted));
         }
         if let Some(Event::Stop(stop)) = events.next(left.unwrap_or(LIVE).min(LIVE)) {

@@ -1,251 +1,215 @@
 //! The command-line options of the trace command.
+//!
+//! Role: the definition of the options, with their help texts. This file depends on the standard
+//! library and clap only, so that another program can print the help without building this crate.
+//! The conversion to settings of the library is in `settings.rs`.
 
-use anyhow::{Context, Result, bail, ensure};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use telemetry::format::Dialect;
-use telemetry::{Sampler, Select};
 
-pub(crate) const HELP: &str = "\
-trace: sample power, energy and utilisation
+/// Description of COMMAND and of the files, for `--help`.
+const LONG_ABOUT: &str = "\
+Samples power, energy and utilisation while COMMAND runs or, without COMMAND, until Ctrl-C or \
+SIGTERM. Prints the energy with its uncertainty and the reasons for idle time, and writes a report.
 
-usage: cargo xtask trace [options] [-- COMMAND …]
+COMMAND runs in the current folder, has the terminal for itself, and paths are relative to the \
+current folder. The first SIGTERM is passed on to COMMAND, and the terminal sends Ctrl-C to \
+COMMAND as well; a second signal kills COMMAND. If COMMAND cannot be started, an existing FILE is \
+unchanged and no new FILE is created. A COMMAND with the name of an analysis needs a -- before it.";
 
-Samples while COMMAND runs or, without COMMAND, until Ctrl-C or SIGTERM. Prints the energy with its uncertainty and the
-reasons for idle time, and writes a report. The first SIGTERM is passed on to COMMAND, and the terminal sends Ctrl-C
-to COMMAND as well; a second signal kills COMMAND. COMMAND runs in the current directory, and paths are relative to it.
-If COMMAND cannot be started, an existing FILE is unchanged and no new FILE is created.
+/// The exit codes, for both help texts.
+const EXIT_CODES: &str = "\
+Exit code: that of COMMAND, or 128 plus the number of the signal that ended it; 0 without COMMAND; \
+1 if sampling or writing failed, or if all devices were lost; 2 for invalid usage; 126 if COMMAND \
+cannot be executed; 127 if COMMAND is not found.";
 
-  --gpu NAME        sample only this device, by index, UUID or PCI bus id; repeatable (default: all)
-  --interval TIME   sampling interval: 100ms, 0.5s, 200us, 1min, 1h … (default 100ms)
-  --for TIME        stop sampling after this time; then wait for COMMAND to end
-  --out FILE        write rows to FILE while sampling (default: log.csv)
-  --format FORMAT   csv, jsonl, chrome, or semicolon-csv (the columns of the original monitoring script, first device
-                    only) (default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv)
-  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html, or log.html if the rows
-                    file is a pipe or a device)
-  --source SOURCE   nvml, rapl, demo (a simulated GPU), or a recorded file, whose report is written at once, and its rows
-                    if --out is given (default: nvml, else rapl). A recorded file excludes COMMAND, --interval, --for
-                    and --serve
-  --nvml PATH       load NVIDIA's management library from PATH; for the source nvml only
-  --serve ADDRESS   answer GET /metrics for Prometheus while sampling: 127.0.0.1:9835, or 9835 for this port on localhost
-  --quiet           print no live line; with COMMAND there is none, because it would erase COMMAND's output
-  --json            print the result as one JSON object
-  --help            print this help
-
-Exit code: that of COMMAND, or 128 plus the signal that ended it; 0 without COMMAND; 1 if sampling or writing failed;
-2 for invalid usage.
-";
-/// Default file for the rows.
-const OUT: &str = "log.csv";
-
-/// The parsed options.
+/// The parsed command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "trace",
+    version,
+    about = "Samples power, energy and utilisation while a command runs",
+    long_about = LONG_ABOUT,
+    after_help = EXIT_CODES,
+    override_usage = "trace [OPTIONS] [--] [COMMAND]...\n       \
+                      trace compare [OPTIONS] <BEFORE> <AFTER>\n       \
+                      trace dvfs [OPTIONS] <FILE>...",
+    subcommand_value_name = "ANALYSIS",
+    subcommand_help_heading = "Analyses of recorded files",
+    disable_help_subcommand = true,
+    args_override_self = true,
+    max_term_width = 100
+)]
 pub(crate) struct Options {
-    pub(crate) select: Select,
-    pub(crate) interval: Duration,
+    /// Analysis of recorded files; `None` to sample or to convert a file.
+    #[command(subcommand)]
+    pub(crate) analysis: Option<Analysis>,
+
+    /// Use only this device, by index, UUID or PCI bus id; repeatable [default: all]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) gpu: Vec<String>,
+
+    /// Sampling interval: 100ms, 0.5s, 200us, 1min, 1h … [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) interval: Option<Duration>,
+
+    /// Stop sampling after this time; then wait for COMMAND to end
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) at_most: Option<Duration>,
-    /// File for the rows. Without this option the file is [`OUT`], or no file is written if the
-    /// source is a recorded file.
+
+    /// Write rows to FILE while sampling [default: log.csv]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    pub(crate) dialect: Option<Dialect>,
+
+    /// Format of FILE [default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+
+    /// Write the HTML report to FILE [default: the name of the rows file with .html, or log.html
+    /// if the rows file is a pipe or a device]
+    #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+
+    /// Source: nvml, rapl, demo (a simulated GPU), or a recorded file [default: nvml, else rapl]
+    ///
+    /// The report of a recorded file is written at once, and its rows if --out is given. A
+    /// recorded file excludes COMMAND, --interval, --for, --serve and --live.
+    #[arg(long, value_name = "SOURCE")]
     pub(crate) source: Option<OsString>,
+
+    /// Load NVIDIA's management library from PATH; for the source nvml only
+    #[arg(long, value_name = "PATH")]
     pub(crate) nvml: Option<PathBuf>,
+
+    /// Answer GET /metrics for Prometheus while sampling: 127.0.0.1:9835, or 9835 for this port on
+    /// localhost
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) serve: Option<SocketAddr>,
-    pub(crate) is_quiet: bool,
-    pub(crate) is_json: bool,
+
+    /// Show the live line also while COMMAND runs, although the two share the terminal
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) live: bool,
+
+    /// Show no live line; with COMMAND there is none unless --live is given
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    /// Print the result as one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Program to run, with its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
+/// An analysis of recorded files.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Analysis {
+    /// Compare two recordings of a job: throughput, energy per item, and what limited the clocks
+    ///
+    /// The job is the only region of a file, such as COMMAND, or the whole file if it has no or
+    /// several regions. Devices are compared in the order of the files.
+    Compare {
+        /// Recording of the job under the first policy
+        before: PathBuf,
+        /// Recording of the job under the second policy
+        after: PathBuf,
+        /// Items of work in BEFORE, and in AFTER unless --items-after is given
+        #[arg(long, value_name = "N", default_value = "1", value_parser = amount)]
+        items: f64,
+        /// Items of work in AFTER
+        #[arg(long, value_name = "N", value_parser = amount)]
+        items_after: Option<f64>,
+    },
+    /// Find the clock of least energy in recordings of one job at several clocks
+    ///
+    /// Each FILE has one or more runs of the job: its regions, or the whole file if it has none.
+    /// The clock of a run is the median of its readings. Runs at one clock are averaged, and their
+    /// scatter is the noise of the point. At least three clocks are needed.
+    Dvfs {
+        /// Recordings of the job
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Items of work in each run
+        #[arg(long, value_name = "N", default_value = "1", value_parser = amount)]
+        items: f64,
+        /// Also print the clock of least energy that is at most this much slower than the fastest
+        #[arg(long, value_name = "PERCENT", value_parser = percent)]
+        max_slowdown: Option<f64>,
+    },
+}
+
+/// A format of the file of rows.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// Comma-separated values with all devices and metrics
+    Csv,
+    /// JSON lines with all devices and metrics
+    Jsonl,
+    /// Trace events for Perfetto and chrome://tracing
+    Chrome,
+    /// The columns of the original monitoring script; first device only
+    SemicolonCsv,
+}
+
 impl Options {
-    /// Returns the recorded file given as the source; none for a live source.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        let source = self.source.as_ref()?;
-        let is_live = ["nvml", "rapl", "demo"].iter().any(|name| source == name);
-        (!is_live).then(|| source.as_ref())
-    }
-
-    /// Returns the path of the rows file.
-    pub(crate) fn rows(&self) -> &Path {
-        self.out.as_deref().unwrap_or(OUT.as_ref())
-    }
-
-    /// Returns the path of the report.
+    /// Parses a command line, whose first word is the name of the program.
     ///
     /// # Errors
-    /// A report path that is the rows file or the recorded file.
-    pub(crate) fn page(&self) -> Result<PathBuf> {
-        let rows = match (&self.out, self.file()) {
-            (None, Some(file)) => file,
-            _ => self.rows(),
-        };
-        // A name next to a pipe or a device would be in a folder such as /dev.
-        let is_file = !rows.exists() || rows.is_file();
-        let namesake = if is_file { rows } else { OUT.as_ref() };
-        let page = self
-            .report
-            .clone()
-            .unwrap_or_else(|| namesake.with_extension("html"));
-        for other in [Some(rows), self.file()].into_iter().flatten() {
-            ensure!(
-                !is_same(&page, other),
-                "--report: {} is also a file of rows (expected another file)",
-                page.display()
-            );
+    /// The request for the help or the version, and invalid usage.
+    pub(crate) fn parse_words(
+        words: impl IntoIterator<Item = OsString>,
+    ) -> clap::error::Result<Self> {
+        let options = Self::try_parse_from(words)?;
+        if options.analysis.is_some()
+            && let Some(option) = options.sampling_option()
+        {
+            let message = format!("{option} does not apply to an analysis of recorded files");
+            return Err(invalid(ErrorKind::ArgumentConflict, message));
         }
-        Ok(page)
+        Ok(options)
     }
 
-    /// Returns an error if an option does not apply to the source.
-    fn check_source(&self, has_interval: bool) -> Result<()> {
-        let source = self.source.as_ref();
-        let is_nvml = source.is_none_or(|source| source == "nvml");
-        ensure!(
-            self.nvml.is_none() || is_nvml,
-            "--nvml applies to the source nvml only (found {})",
-            source.unwrap_or(&OsString::new()).display()
-        );
-        let Some(file) = self.file() else {
-            return Ok(());
-        };
-        let of_live_sources = [
-            ("COMMAND", !self.command.is_empty()),
-            ("--interval", has_interval),
+    /// Returns the name of a given option that only applies to sampling or to a report.
+    fn sampling_option(&self) -> Option<&'static str> {
+        let given = [
+            ("--interval", self.interval.is_some()),
             ("--for", self.at_most.is_some()),
+            ("--out", self.out.is_some()),
+            ("--format", self.format.is_some()),
+            ("--report", self.report.is_some()),
+            ("--source", self.source.is_some()),
+            ("--nvml", self.nvml.is_some()),
             ("--serve", self.serve.is_some()),
+            ("--live", self.live),
+            ("--quiet", self.quiet),
         ];
-        for (option, is_given) in of_live_sources {
-            ensure!(
-                !is_given,
-                "{option} requires a live source (nvml, rapl or demo), but {} is a recorded file",
-                file.display()
-            );
-        }
-        ensure!(
-            self.dialect.is_none() || self.out.is_some(),
-            "--format requires --out, because {} is a recorded file",
-            file.display()
-        );
-        Ok(())
-    }
-
-    /// Returns the format of the rows: the value of `--format`, or else the format for the file's
-    /// extension.
-    pub(crate) fn dialect(&self) -> Dialect {
-        self.dialect
-            .unwrap_or_else(|| Dialect::from_path(self.rows()))
-    }
-
-    /// Returns the words of the command, joined by spaces.
-    pub(crate) fn command_line(&self) -> String {
-        let words = self.command.iter().map(|word| word.to_string_lossy());
-        words.collect::<Vec<_>>().join(" ")
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name)
     }
 }
 
-/// Returns whether two paths name the same file, which need not exist.
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
-    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
-    match (whole(one), whole(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
-}
-
-/// Parses the command line; none if it requests the help.
-pub(crate) fn parse() -> Result<Option<Options>> {
-    use lexopt::prelude::*;
-    let (mut names, mut interval) = (vec![], None);
-    let mut options = Options {
-        select: Select::All,
-        interval: Duration::from_millis(100),
-        at_most: None,
-        out: None,
-        dialect: None,
-        report: None,
-        source: None,
-        nvml: None,
-        serve: None,
-        is_quiet: false,
-        is_json: false,
-        command: vec![],
-    };
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("gpu") => names.push(parser.value()?.string()?),
-            Long("interval") => interval = Some(time(&parser.value()?.string()?)?),
-            Long("for") => options.at_most = Some(time(&parser.value()?.string()?)?),
-            Long("out") => options.out = Some(parser.value()?.into()),
-            Long("format") => options.dialect = Some(dialect(&parser.value()?.string()?)?),
-            Long("report") => options.report = Some(parser.value()?.into()),
-            Long("source") => options.source = Some(parser.value()?),
-            Long("nvml") => options.nvml = Some(parser.value()?.into()),
-            Long("serve") => options.serve = Some(address(&parser.value()?.string()?)?),
-            Long("quiet") => options.is_quiet = true,
-            Long("json") => options.is_json = true,
-            Long("help") | Short('h') => return Ok(None),
-            Value(first) => {
-                options.command = [first].into_iter().chain(parser.raw_args()?).collect();
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if !names.is_empty() {
-        options.select = Select::Named(names);
-    }
-    options.check_source(interval.is_some())?;
-    options.interval = interval.unwrap_or(options.interval);
-    ensure!(
-        options.interval >= Sampler::MIN_INTERVAL,
-        "--interval: {:?} is too short (at least {:?})",
-        options.interval,
-        Sampler::MIN_INTERVAL
-    );
-    ensure!(
-        !is_output(options.rows()),
-        "--out: standard output is used for the result (expected another file)"
-    );
-    // Report an invalid report path now rather than at the end of sampling.
-    options.page()?;
-    Ok(Some(options))
-}
-
-/// Returns whether a file or pipe is the target of standard output; false for devices, because
-/// `/dev/null` takes both outputs.
-fn is_output(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{FileTypeExt, MetadataExt};
-        let place = |path: &Path| {
-            let facts = path.metadata().ok()?;
-            let is_device = facts.file_type().is_char_device();
-            (!is_device).then(|| (facts.dev(), facts.ino()))
-        };
-        let output = place("/dev/stdout".as_ref());
-        output.is_some() && output == place(path)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
+/// Creates an error of invalid usage, with the usage of the program.
+pub(crate) fn invalid(kind: ErrorKind, message: impl std::fmt::Display) -> clap::Error {
+    Options::command().error(kind, message)
 }
 
 /// Parses a socket address, or a port on localhost.
-fn address(text: &str) -> Result<SocketAddr> {
+fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    let why =
-        || format!("invalid address {text:?} (expected address and port, such as 127.0.0.1:9835)");
-    text.parse().ok().with_context(why)
+    let why = |_| "expected address and port, such as 127.0.0.1:9835".to_owned();
+    text.parse().map_err(why)
 }
 
 /// Parses a time with a unit; without a unit, in seconds.
-fn time(text: &str) -> Result<Duration> {
+fn time(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(char::is_alphabetic);
     let per_second = match &text[number.len()..] {
         "s" | "" => 1.0,
@@ -253,38 +217,55 @@ fn time(text: &str) -> Result<Duration> {
         "us" | "µs" => 1e6,
         "min" => 1.0 / 60.0,
         "h" => 1.0 / 3600.0,
-        _ => bail!("invalid unit of time in {text:?} (expected s, ms, us, min or h)"),
+        unit => {
+            return Err(format!(
+                "invalid unit of time {unit:?} (expected s, ms, us, min or h)"
+            ));
+        }
     };
     let seconds: Option<f64> = number.trim().parse().ok();
     let time = seconds.and_then(|s| Duration::try_from_secs_f64(s / per_second).ok());
-    time.with_context(|| format!("invalid time {text:?} (expected a time such as 100ms)"))
+    time.ok_or_else(|| "expected a time such as 100ms".to_owned())
 }
 
-fn dialect(text: &str) -> Result<Dialect> {
-    Ok(match text {
-        "semicolon-csv" => Dialect::SemicolonCsv,
-        "csv" => Dialect::Csv,
-        "jsonl" => Dialect::JsonLines,
-        "chrome" => Dialect::ChromeTrace,
-        _ => bail!("invalid format {text:?} (expected csv, jsonl, chrome or semicolon-csv)"),
-    })
+/// Parses an amount of work: a finite number above 0.
+fn amount(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|&number: &f64| number > 0.0 && number.is_finite());
+    number.ok_or_else(|| "expected a finite number above 0".to_owned())
+}
+
+/// Parses a percentage from 0 to 100, with or without a percent sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    let number = number.filter(|number| (0.0..=100.0).contains(number));
+    number.ok_or_else(|| "expected a percentage from 0 to 100".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parsed(words: &[&str]) -> clap::error::Result<Options> {
+        Options::parse_words(["trace"].iter().chain(words).map(OsString::from))
+    }
+
     #[test]
-    fn times_of_the_help_can_be_sampled_at() {
-        for text in ["100ms", "0.5s", "200us"] {
-            assert!(HELP.contains(text));
-            assert!(time(text).unwrap() >= Sampler::MIN_INTERVAL, "{text}");
-        }
+    fn the_definition_of_the_options_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units_and_are_seconds_without_one() {
         for (text, s) in [
+            ("100ms", 0.1),
+            ("0.5s", 0.5),
+            ("200us", 2e-4),
             ("1e3ms", 1.0),
             ("2min", 120.0),
             ("1h", 3600.0),
             ("3µs", 3e-6),
+            ("7", 7.0),
         ] {
             assert_eq!(time(text).unwrap(), Duration::from_secs_f64(s), "{text}");
         }
@@ -303,8 +284,52 @@ mod tests {
     }
 
     #[test]
-    fn one_file_is_one_file_by_any_name() {
-        assert!(is_same("a.csv".as_ref(), "./a.csv".as_ref()));
-        assert!(!is_same("a.csv".as_ref(), "a.html".as_ref()));
+    fn amounts_of_work_are_above_0_and_percentages_are_shares() {
+        assert_eq!(amount("2.5e3").unwrap(), 2500.0);
+        assert_eq!(percent("5%").unwrap(), 5.0);
+        for text in ["0", "-1", "NaN", "inf", "x", ""] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+        for text in ["101", "-1", "NaN", "%"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_after_the_command_are_its_own() {
+        let options = parsed(&["--quiet", "sh", "--json", "-c", "--", "x"]).unwrap();
+        assert!(options.quiet && !options.json);
+        assert_eq!(options.command, ["sh", "--json", "-c", "--", "x"]);
+        let options = parsed(&["--", "compare", "a", "b"]).unwrap();
+        assert!(options.analysis.is_none());
+        assert_eq!(options.command, ["compare", "a", "b"]);
+        // An unknown option is not the name of a program.
+        assert!(parsed(&["--nosuch"]).is_err());
+    }
+
+    #[test]
+    fn the_last_of_repeated_options_counts_and_devices_add_up() {
+        let options = parsed(&["--for", "1s", "--gpu", "0", "--for", "2s", "--gpu", "1"]).unwrap();
+        assert_eq!(options.at_most, Some(Duration::from_secs(2)));
+        assert_eq!(options.gpu, ["0", "1"]);
+    }
+
+    #[test]
+    fn analyses_share_options_before_and_after_their_name() {
+        for words in [
+            &["--json", "--gpu", "1", "compare", "a", "b"][..],
+            &["compare", "a", "--json", "b", "--gpu", "1"],
+        ] {
+            let options = parsed(words).unwrap();
+            assert!(options.json && options.gpu == ["1"], "{words:?}");
+            assert!(matches!(
+                options.analysis,
+                Some(Analysis::Compare { items, items_after: None, .. }) if items == 1.0
+            ));
+        }
+        let error = parsed(&["--out", "x", "dvfs", "a"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("--out does not apply"), "{error}");
     }
 }
