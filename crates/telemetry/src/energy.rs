@@ -40,12 +40,14 @@ mod calibration;
 mod cells;
 mod counted;
 mod reported;
+mod total;
 mod unfold;
 
 pub use calibration::{Calibration, MeteredWindow};
 pub(crate) use cells::{Cell, Visibility};
 pub use counted::EnergyTotal;
 pub(crate) use counted::went_on;
+pub use total::TotalEnergy;
 
 use crate::reported::{EnergyBounds, METRICS, Method};
 use crate::trace::CONTEXT;

@@ -50,7 +50,9 @@ mod updates;
 
 pub use device::{Capability, Device, Kind, PowerLimits};
 pub use doctor::doctor;
-pub use energy::{Calibration, Energy, EnergyCheck, EnergyTotal, Interval, MeteredWindow};
+pub use energy::{
+    Calibration, Energy, EnergyCheck, EnergyTotal, Interval, MeteredWindow, TotalEnergy,
+};
 pub use error::{Error, Fault, Result};
 pub use failure::Failure;
 pub use ledger::Ledger;

@@ -8,7 +8,7 @@
 //! narrows the error interval. The interval computed from the final trace is therefore usually
 //! narrower than the interval returned at the end of the span.
 
-use crate::energy::{Energy, Interval};
+use crate::energy::{Energy, Interval, TotalEnergy};
 use crate::nvml::Nvml;
 use crate::rapl::Rapl;
 use crate::sampler::{Running, Sampler};
@@ -159,28 +159,26 @@ impl SpanReport {
         self.window.end.saturating_sub(self.window.start)
     }
 
+    /// Returns the total energy of the devices whose energy is known; `None` if there is none.
+    #[must_use]
+    pub fn total(&self) -> Option<TotalEnergy> {
+        TotalEnergy::from_devices(self.devices.iter().map(|(_, energy)| energy.as_ref()))
+    }
+
     /// Returns the total energy of all devices, in J; `None` if the energy of any device is
     /// unknown.
     #[must_use]
     pub fn joules(&self) -> Option<f64> {
-        let each = self.devices.iter();
-        each.map(|(_, energy)| Some(energy.as_ref()?.joules)).sum()
+        let total = self.total().filter(TotalEnergy::is_complete)?;
+        Some(total.joules)
     }
 
     /// Returns the error interval of the total energy, in the worst case that the devices' errors
     /// add up. Returns `None` if the energy of any device is unknown.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
-        let mut sum = Interval {
-            low_j: 0.0,
-            high_j: 0.0,
-        };
-        for (_, energy) in &self.devices {
-            let interval = energy.as_ref()?.interval;
-            sum.low_j += interval.low_j;
-            sum.high_j += interval.high_j;
-        }
-        Some(sum)
+        let total = self.total().filter(TotalEnergy::is_complete)?;
+        Some(total.interval)
     }
 }
 

@@ -103,7 +103,7 @@ pub fn sweep(
     }
     let points = plan.clocks_mhz.iter().zip(runs);
     Ok(points
-        .map(|(&clock_mhz, runs)| point(clock_mhz, &runs))
+        .map(|(&clock_mhz, runs)| ClockMeasurement::from_runs(clock_mhz.into(), &runs))
         .collect())
 }
 
@@ -145,25 +145,4 @@ fn check(
         value,
         must: "above 0",
     })
-}
-
-/// Computes the point of one clock from its runs, each (energy, time) per item, in J and s.
-///
-/// The noise is the standard error of the mean energy, relative to the mean; 0 for a single run.
-fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> ClockMeasurement {
-    let n = runs.len() as f64;
-    let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;
-    let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
-    let squares: f64 = runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
-    let noise = if runs.len() > 1 {
-        (squares / (n - 1.0) / n).sqrt() / joules
-    } else {
-        0.0
-    };
-    ClockMeasurement {
-        clock_mhz: clock_mhz.into(),
-        watts: joules / seconds,
-        rate: 1.0 / seconds,
-        noise,
-    }
 }

@@ -28,6 +28,31 @@ pub struct ClockMeasurement {
     pub noise: f64,
 }
 
+impl ClockMeasurement {
+    /// Averages runs at one clock, each (energy, time) per item, in J and s.
+    ///
+    /// The noise is the standard error of the mean energy, relative to the mean; 0 for a single
+    /// run. Without runs, power and rate are NaN, which [`dvfs()`] rejects.
+    #[must_use]
+    pub fn from_runs(clock_mhz: f64, runs: &[(f64, f64)]) -> Self {
+        let n = runs.len() as f64;
+        let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;
+        let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
+        let squares: f64 = runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
+        let noise = if runs.len() > 1 {
+            (squares / (n - 1.0) / n).sqrt() / joules
+        } else {
+            0.0
+        };
+        Self {
+            clock_mhz,
+            watts: joules / seconds,
+            rate: 1.0 / seconds,
+            noise,
+        }
+    }
+}
+
 /// A point of the curve, compared with the point of the highest clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimum {

@@ -1,13 +1,13 @@
-//! The result of a trace as text, as JSON and as an HTML page.
+//! The end of a trace: its result on standard output, and the report.
 
-use crate::page::{named, no_energy, sensors, trace_page, verdict, window};
+use crate::findings::{Findings, named, no_energy};
+use crate::json::in_json;
+use crate::page::trace_page;
 use crate::settings::Settings;
 use anyhow::Result;
 use charts::units;
 use std::fmt::Write;
 use std::path::Path;
-use telemetry::Trace;
-use telemetry::analysis::idle_periods_within;
 use tool_io::output::{self, printable};
 use tool_io::replace_file;
 
@@ -19,25 +19,22 @@ pub(crate) struct Ending<'a> {
     pub(crate) has_command_ended: Option<bool>,
 }
 
-impl Ending<'_> {
-    /// Returns whether the trace covers only the first part of its command.
-    fn is_cut(&self) -> bool {
-        self.has_command_ended == Some(false)
-    }
-}
-
 /// Prints the result of a trace and writes the report.
 ///
 /// # Errors
 /// An output or file that cannot be written.
-pub(crate) fn conclude(settings: &Settings, trace: &Trace, ending: &Ending<'_>) -> Result<()> {
+pub(crate) fn conclude(
+    settings: &Settings,
+    found: &Findings<'_>,
+    ending: &Ending<'_>,
+) -> Result<()> {
     let page = settings.page()?;
     output::print(&if settings.is_json {
-        format!("{}\n", in_json(trace, ending, &page))
+        format!("{}\n", in_json(found, ending, &page))
     } else {
-        in_words(trace, ending)
+        in_words(found)
     })?;
-    replace_file(&page, &trace_page(trace, ending.is_cut())?)?;
+    replace_file(&page, &trace_page(found)?)?;
     if !settings.is_json {
         let named = |rows: &Path| format!("rows: {}, ", rows.display());
         let rows = ending.rows.map_or_else(String::new, named);
@@ -46,70 +43,34 @@ pub(crate) fn conclude(settings: &Settings, trace: &Trace, ending: &Ending<'_>) 
     Ok(())
 }
 
-fn in_json(trace: &Trace, ending: &Ending<'_>, page: &Path) -> serde_json::Value {
-    let devices = trace.devices.iter().enumerate().map(|(index, device)| {
-        serde_json::json!({
-            "device": device,
-            "energy": trace.energy(index, window(trace, index)),
-            "verdict": verdict(trace, index),
-            "idle": idle(trace, index),
-            "sensors": sensors(trace, index),
-        })
-    });
-    serde_json::json!({
-        "rows_in_memory": trace.rows.len(),
-        "out": ending.rows,
-        "report": page,
-        "regions": trace.regions,
-        "has_command_ended": ending.has_command_ended,
-        "overhead": trace.overhead,
-        "faults": trace.faults,
-        "devices": devices.collect::<Vec<_>>(),
-    })
-}
-
-/// Returns a device's idle time and its cause as JSON; null if they cannot be determined.
-fn idle(trace: &Trace, device: usize) -> serde_json::Value {
-    let found = idle_periods_within(trace, device, window(trace, device)).ok();
-    found.map_or(serde_json::Value::Null, |found| {
-        serde_json::json!({
-            "verdict": found.verdict,
-            "evidence": found.evidence,
-            "shares": found.shares,
-            "known": found.known,
-            "period_s": found.periodicity.map(|period| period.period_s),
-            "utilisation_lag_s": found.utilisation_lag_s,
-            "joules": found.joules,
-            "wasted_j": found.wasted_j,
-        })
-    })
-}
-
-fn in_words(trace: &Trace, ending: &Ending<'_>) -> String {
+fn in_words(found: &Findings<'_>) -> String {
     let mut said = String::new();
-    if let [only] = &trace.regions[..] {
+    if let [only] = &found.trace.regions[..] {
         let seconds = only.end.saturating_sub(only.start).as_secs_f64();
         let (name, seconds) = (printable(&only.name), units::digits(seconds));
-        let _ = if ending.is_cut() {
+        let _ = if found.is_cut {
             writeln!(said, "first {seconds} s of {name}:")
         } else {
             writeln!(said, "{name} for {seconds} s:")
         };
     }
-    for (index, device) in trace.devices.iter().enumerate() {
-        let energy = trace.energy(index, window(trace, index));
+    if let (Some(total), true) = (&found.total, found.devices.len() > 1) {
+        let missing = found.missing();
+        let missing = missing.map_or_else(String::new, |note| format!(" ({})", printable(&note)));
+        let n_known = found.devices.len() - total.missing.len();
+        let _ = writeln!(said, "total of {n_known} devices: {total}{missing}");
+    }
+    for (device, found) in found.each() {
+        let energy = found.energy.as_ref();
         let energy =
             energy.map_or_else(|| no_energy(device).to_owned(), |energy| energy.to_string());
         let _ = writeln!(said, "{}: {energy}", printable(&named(device)));
-        for sentence in verdict(trace, index)
-            .into_iter()
-            .chain(sensors(trace, index))
-        {
-            let _ = writeln!(said, "  {sentence}");
+        let _ = writeln!(said, "  {}", found.verdict());
+        for sensor in &found.sensors {
+            let _ = writeln!(said, "  {}", sensor.sentence());
         }
-        for fault in trace.faults.iter().filter(|fault| fault.device == index) {
-            let (metric, count) = (fault.metric, fault.count);
-            let _ = writeln!(said, "  {metric} failed {count} times: {}", fault.fault);
+        for failure in found.failures() {
+            let _ = writeln!(said, "  {failure}");
         }
     }
     said

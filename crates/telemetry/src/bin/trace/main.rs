@@ -6,8 +6,11 @@
 //! rows is lost if the program is killed. Ctrl-C and SIGTERM end the command, if there is one, and
 //! then sampling; the rest of the file, the energy and the report are still written.
 
+mod chart;
 mod command;
 mod conclusion;
+mod findings;
+mod json;
 mod options;
 mod page;
 mod settings;
@@ -16,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use charts::units;
 use command::{Event, Events, NotStarted, Traced, code_of};
 use conclusion::{Ending, conclude};
+use findings::Findings;
 use indicatif::{ProgressBar, ProgressStyle};
 use options::Options;
 use settings::{Input, Settings, is_same};
@@ -101,14 +105,20 @@ fn sample(settings: &Settings) -> Result<ExitCode> {
         rows: is_complete.then(|| settings.rows()),
         has_command_ended: command.is_some().then_some(status.is_some()),
     };
-    let concluded = conclude(settings, &stopped.trace, &ending);
+    let is_cut = ending.has_command_ended == Some(false);
+    let found = Findings::new(&stopped.trace, is_cut);
+    let loss = found.loss_of_all();
+    if let Some(loss) = &loss {
+        eprintln!("trace: {loss}");
+    }
+    let concluded = conclude(settings, &found, &ending);
     // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
         (status, _) => status,
     };
     concluded?;
-    Ok(if stopped.failures.is_empty() {
+    Ok(if stopped.failures.is_empty() && loss.is_none() {
         status.map_or(ExitCode::SUCCESS, code_of)
     } else {
         ExitCode::FAILURE
@@ -141,7 +151,7 @@ fn convert(settings: &Settings, file: &Path) -> Result<ExitCode> {
         rows: settings.out.as_deref(),
         has_command_ended: None,
     };
-    conclude(settings, &trace, &ending)?;
+    conclude(settings, &Findings::new(&trace, false), &ending)?;
     Ok(ExitCode::SUCCESS)
 }
 

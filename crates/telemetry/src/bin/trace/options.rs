@@ -151,7 +151,7 @@ pub(crate) enum Format {
     Csv,
     /// JSON lines with all devices and metrics
     Jsonl,
-    /// Trace events for Perfetto and chrome://tracing
+    /// Trace events for Perfetto
     Chrome,
     /// The columns of the original monitoring script; first device only
     SemicolonCsv,

@@ -1,137 +1,420 @@
 //! A trace of power and utilisation as an HTML page.
 //!
-//! Role: the report of `cargo xtask trace`: the devices and the sources of their numbers, the
-//! energy, the reasons for idle time, and a chart like that of the original monitoring script
-//! `gpu_trace.py`, with per cent on the left axis and energy on the right.
-//! Method: a chart has at most two points per column, the minimum and the maximum of the column's
-//! time, so no peak is lost and the size does not grow with the duration. Of a run of equal values
-//! only the ends are drawn.
-//! Limits: one chart per device.
+//! Role: the report of `cargo xtask trace`: the total over several devices with an overview of
+//! their power, and for each device the energy, the reasons for idle time, and a chart of power,
+//! energy, utilisation, clocks and temperature over time.
+//! Limits: a page of several devices has fewer points per chart.
 
 use std::fmt::Write;
 use std::ops::Range;
-use std::time::Duration;
 
 use anyhow::Result;
-use charts::{Figure, Panel, Series, escape, units};
-use telemetry::analysis::idle_periods_within;
-use telemetry::probe::update_period;
-use telemetry::{Device, EnergyTotal, Metric, SpanReport, Trace};
+use charts::{Ink, escape, units};
+use telemetry::{Device, Metric, Row, SpanReport, Trace};
 
-/// Number of columns of a chart. A column has at most two points.
+use crate::chart::{Chart, Line, Strip, draw, steps, thinned};
+use crate::findings::{DeviceFindings, Findings, named, no_energy};
+
+/// Number of columns of the charts of a page with one device. A column has at most two points.
 const COLUMNS: usize = 300;
+/// Number of columns of the charts of a page with several devices.
+const FEW_COLUMNS: usize = 120;
+/// Number of devices from which on the charts have fewer columns and are folded.
+const MANY: usize = 3;
 /// Maximum number of listed regions of code.
 const MAX_REGIONS: usize = 200;
-/// Number of points of an energy curve that is integrated from power.
-const SUMMED: u32 = 60;
+/// Maximum number of regions of code in a chart.
+const MAX_DRAWN: usize = 40;
+/// Number of points of an energy curve.
+const ENERGIES: u32 = 40;
 const KILO: f64 = 1e3;
 const PER_CENT: f64 = 100.0;
 
-/// Returns the HTML page of a trace. `is_cut` means that its command ran longer than the trace.
+/// Returns the HTML page of a trace.
 ///
 /// # Errors
 /// The error of a chart that cannot be drawn.
-pub(crate) fn trace_page(trace: &Trace, is_cut: bool) -> Result<String> {
+pub(crate) fn trace_page(found: &Findings<'_>) -> Result<String> {
+    let trace = found.trace;
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
-    body += &summary(trace, is_cut);
-    for (index, device) in trace.devices.iter().enumerate() {
-        let _ = writeln!(body, "<h2>{}</h2>", escape(&named(device)));
-        body += &energies(trace, index);
-        for verdict in verdict(trace, index) {
-            let _ = writeln!(body, "<p>{}</p>", escape(&verdict));
-        }
-        let figure = figure(trace, index);
-        if !figure.panels.is_empty() {
-            let svg = charts::draw(&figure)?;
-            let caption = escape(&figure.caption);
-            let _ = writeln!(
-                body,
-                "<figure><figcaption>{caption}</figcaption>\n{svg}</figure>"
-            );
-        }
-        body += &fields(device, &sensors(trace, index));
+    body += &summary(found);
+    if found.devices.len() > 1 {
+        body += &overview(found)?;
     }
-    body += &regions(trace);
+    let is_folded = found.devices.len() >= MANY;
+    for (index, (device, device_found)) in found.each().enumerate() {
+        let name = escape(&named(device));
+        if is_folded {
+            let energy = brief_energy(device_found);
+            let _ = writeln!(body, "<details><summary>{name}: {energy}</summary>");
+        } else {
+            let _ = writeln!(body, "<h2>{name}</h2>");
+        }
+        body += &energies(device, device_found);
+        let _ = writeln!(body, "<p>{}</p>", escape(&device_found.verdict()));
+        for failure in device_found.failures() {
+            let _ = writeln!(body, "<p>{}</p>", escape(&failure));
+        }
+        let chart = device_chart(found, index);
+        if !chart.strips.is_empty() {
+            body += &figure(
+                &chart,
+                "Readings are steps: a value holds until the next reading. Utilisation is a mean \
+                 over a window of its own and lags behind power. The band around the energy is its \
+                 error interval.",
+            )?;
+        }
+        body += &fields(device, device_found);
+        if is_folded {
+            body += "</details>\n";
+        }
+    }
+    body += &regions(found);
     body += &costs(trace);
     let rows = trace.rows.len();
     let footer = format!("Page made {} from {rows} rows in memory.", charts::now());
     Ok(charts::page("Trace", &body, &footer))
 }
 
-/// Returns the verdict on a device in sentences, for the same time range as its energy.
-pub(crate) fn verdict(trace: &Trace, device: usize) -> Vec<String> {
-    match idle_periods_within(trace, device, window(trace, device)) {
-        Ok(found) => vec![found.to_string()],
-        Err(telemetry::Error::Unavailable { .. }) => {
-            vec!["Idle time is unknown: utilisation and power have too few readings.".to_owned()]
-        }
-        Err(telemetry::Error::ParameterInvalid { .. }) => {
-            vec!["No verdict: the time is shorter than one update of the power sensor.".to_owned()]
-        }
-        Err(why) => vec![why.to_string()],
+fn figure(chart: &Chart, caption: &str) -> Result<String> {
+    let svg = draw(chart)?;
+    let mut caption = caption.to_owned();
+    if chart.strips.iter().any(|strip| !strip.gaps.is_empty()) {
+        caption += " Red areas have no readings.";
+    }
+    if !chart.regions.is_empty() {
+        caption += " Grey areas are regions of code.";
+    }
+    Ok(format!(
+        "<figure><figcaption>{caption}</figcaption>\n<div class=\"wide\">{svg}</div></figure>\n"
+    ))
+}
+
+/// Returns the total energy, and a chart of total power and of the power of each device.
+fn overview(found: &Findings<'_>) -> Result<String> {
+    let mut html = String::from("<h2>All devices</h2>\n");
+    if let Some(total) = &found.total {
+        let (low, high) = (total.interval.low_j, total.interval.high_j);
+        let _ = writeln!(html, "<p><b>{}</b></p>", between(total.joules, low, high));
+    }
+    if let Some(missing) = found.missing() {
+        let _ = writeln!(html, "<p>Total of {}.</p>", escape(&missing));
+    }
+    let columns = columns(found);
+    let lines: Vec<_> = (0..found.devices.len())
+        .map(|device| power_line(found, device))
+        .collect();
+    let highest = lines
+        .iter()
+        .flatten()
+        .flat_map(|line| line.parts.iter().flatten());
+    let highest = highest.map(|point| point.1).fold(1.0, f64::max);
+    let gaps = found
+        .devices
+        .iter()
+        .flat_map(|device| gaps(found.trace, device));
+    let total = Line {
+        name: String::new(),
+        ink: Ink::Text,
+        parts: total_power(found.trace, columns),
+        band: vec![],
+    };
+    let mut strips = vec![Strip {
+        title: "total power (W)".to_owned(),
+        height: 150,
+        values: None,
+        lines: vec![total],
+        gaps: gaps.collect(),
+    }];
+    for ((device, device_found), line) in found.each().zip(lines) {
+        strips.push(Strip {
+            title: format!("{} (W), {}", named(device), brief_energy(device_found)),
+            height: 60,
+            values: Some(0.0..1.08 * highest),
+            lines: line.into_iter().collect(),
+            gaps: gaps_of(found.trace, device_found),
+        });
+    }
+    let chart = Chart {
+        label: "Power of all devices over time".to_owned(),
+        time_s: time_s(found.trace),
+        strips,
+        regions: drawn_regions(found.trace),
+    };
+    Ok(html + &figure(&chart, "Power of all devices together, and of each device.")?)
+}
+
+/// Returns an energy with its interval as a sentence without a full stop.
+fn between(joules: f64, low_j: f64, high_j: f64) -> String {
+    let [joules, low, high] = [joules, low_j, high_j].map(units::digits);
+    format!("{joules} J, between {low} and {high} J")
+}
+
+/// Returns the energy of a device with its interval, in short.
+fn brief_energy(found: &DeviceFindings) -> String {
+    found.energy.as_ref().map_or_else(
+        || "energy unknown".to_owned(),
+        |energy| between(energy.joules, energy.interval.low_j, energy.interval.high_j),
+    )
+}
+
+fn energies(device: &Device, found: &DeviceFindings) -> String {
+    match &found.energy {
+        Some(energy) => format!(
+            "<p><b>{}</b></p>\n<p class=\"muted\">{}</p>\n",
+            brief_energy(found),
+            escape(&format!(
+                "{energy}. Mean power {} W.",
+                units::digits(energy.mean_w())
+            ))
+        ),
+        None => format!("<p>{}</p>\n", escape(no_energy(device))),
     }
 }
 
-/// Returns the time range for which a device's energy is reported: that of the only region of code,
-/// such as a command, or from the first row to the last if there is not exactly one region.
-pub(crate) fn window(trace: &Trace, device: usize) -> Range<Duration> {
-    if let [only] = &trace.regions[..] {
-        return only.start..only.end;
+fn columns(found: &Findings<'_>) -> usize {
+    if found.devices.len() < MANY {
+        COLUMNS
+    } else {
+        FEW_COLUMNS
     }
-    let mut rows = trace.device_rows(device).map(|row| row.time);
-    let start = rows.next().unwrap_or_default();
-    start..rows.last().unwrap_or(start)
 }
 
-/// Describes the measured update interval of each power metric of a device and the interval in the
-/// sensor table.
-pub(crate) fn sensors(trace: &Trace, device: usize) -> Vec<String> {
-    let about = &trace.devices[device];
-    let is_reported = |metric: &Metric| about.field(*metric).is_some();
-    let said = |metric: Metric| {
-        let class = about.sensor_class(metric);
-        let known = class.map(|class| {
-            let (update_s, window_s) = class.update_and_window_s();
-            let [update_ms, window_ms] = [update_s, window_s].map(|s| units::digits(s * KILO));
-            format!(
-                "every {update_ms} ms over a window of {window_ms} ms according to the sensor table"
-            )
-        });
-        let seen = update_period(trace, device, metric).map(|seen| {
-            let (ms, off_ms) = (seen.value_s * KILO, seen.uncertainty_s * KILO);
-            format!("every {ms:.2} ± {off_ms:.2} ms in this trace")
-        });
-        match (seen, known) {
-            (Some(seen), Some(known)) => format!("{metric} is updated {seen}, {known}."),
-            (Some(one), None) | (None, Some(one)) => format!("{metric} is updated {one}."),
-            (None, None) => format!(
-                "The update interval of {metric} is unknown; rows every 10 ms under varying load may show it."
-            ),
+fn time_s(trace: &Trace) -> Range<f64> {
+    let start_s = trace.rows.first().map_or(0.0, |row| row.time.as_secs_f64());
+    let end_s = trace.duration().as_secs_f64();
+    // An empty range cannot be drawn.
+    start_s..end_s.max(start_s + 1e-3)
+}
+
+/// Returns the outermost regions of a trace for a chart.
+fn drawn_regions(trace: &Trace) -> Vec<(String, Range<f64>)> {
+    let outer = trace.regions.iter().filter(|region| region.depth == 0);
+    let times = |region: &telemetry::Region| region.start.as_secs_f64()..region.end.as_secs_f64();
+    let named = outer.map(|region| (region.name.clone(), times(region)));
+    named.take(MAX_DRAWN).collect()
+}
+
+/// Returns the times without readings of a device, in s.
+fn gaps<'a>(trace: &'a Trace, found: &'a DeviceFindings) -> impl Iterator<Item = Range<f64>> + 'a {
+    found.gaps.iter().map(|gap| {
+        let end = gap.end.unwrap_or(trace.duration());
+        gap.start.as_secs_f64()..end.as_secs_f64()
+    })
+}
+
+fn gaps_of(trace: &Trace, found: &DeviceFindings) -> Vec<Range<f64>> {
+    gaps(trace, found).collect()
+}
+
+/// Splits readings (time in s, value or none) into parts without gaps, as steps. A value holds
+/// until the next reading, also until one that failed, but not through a pause of sampling.
+fn parts(
+    readings: &[(f64, Option<f64>)],
+    gaps: &[Range<f64>],
+    columns: usize,
+) -> Vec<Vec<(f64, f64)>> {
+    let n_values = readings
+        .iter()
+        .filter(|reading| reading.1.is_some())
+        .count();
+    let width = n_values.div_ceil(columns);
+    let mut parts = vec![];
+    let mut part: Vec<(f64, f64)> = vec![];
+    let mut end = |part: &mut Vec<(f64, f64)>, end_s: f64| {
+        if !part.is_empty() {
+            parts.push(steps(&thinned(part, width), end_s));
+            part.clear();
         }
     };
-    Metric::POWERS
-        .into_iter()
-        .filter(is_reported)
-        .map(said)
-        .collect()
+    for &(time_s, value) in readings {
+        match value {
+            Some(value) => part.push((time_s, value)),
+            None => end(&mut part, time_s),
+        }
+        if gaps.iter().any(|gap| gap.start == time_s) {
+            end(&mut part, time_s);
+        }
+    }
+    let last_s = readings.last().map_or(0.0, |reading| reading.0);
+    end(&mut part, last_s);
+    parts
 }
 
-/// Returns the reason why there is no energy.
-pub(crate) fn no_energy(device: &Device) -> &'static str {
-    // A file of the original monitoring script does not list the device's metrics.
-    if device.reports_energy() || device.capabilities.is_empty() {
-        "no energy: too few samples, or no metric for energy or power"
+/// Returns the line of a quantity of a device; `None` without any value.
+fn line(
+    found: &Findings<'_>,
+    device: usize,
+    (name, ink): (&str, Ink),
+    value: impl Fn(&Row) -> Option<f64>,
+) -> Option<Line> {
+    let rows = found.trace.device_rows(device);
+    let readings: Vec<_> = rows
+        .map(|row| (row.time.as_secs_f64(), value(row)))
+        .collect();
+    let gaps = gaps_of(found.trace, &found.devices[device]);
+    let parts = parts(&readings, &gaps, columns(found));
+    (!parts.is_empty()).then(|| Line {
+        name: name.to_owned(),
+        ink,
+        parts,
+        band: vec![],
+    })
+}
+
+/// Returns the best metric of power that a device has readings of.
+fn power_metric(trace: &Trace, device: usize) -> Option<Metric> {
+    let has_value = |&metric: &Metric| {
+        let mut rows = trace.device_rows(device);
+        rows.any(|row| row.values.get(metric).is_some())
+    };
+    Metric::POWERS.into_iter().find(has_value)
+}
+
+fn power_line(found: &Findings<'_>, device: usize) -> Option<Line> {
+    let metric = power_metric(found.trace, device)?;
+    line(found, device, ("", Ink::Cpu), |row| row.values.get(metric))
+}
+
+/// Returns the sum of the power of all devices that report power, in steps; a time at which one of
+/// them has no reading is a gap.
+fn total_power(trace: &Trace, columns: usize) -> Vec<Vec<(f64, f64)>> {
+    let metrics: Vec<_> = (0..trace.devices.len())
+        .map(|device| power_metric(trace, device))
+        .collect();
+    let reporting: Vec<usize> = (0..metrics.len())
+        .filter(|&i| metrics[i].is_some())
+        .collect();
+    let Some(&last) = reporting.last() else {
+        return vec![];
+    };
+    let mut newest: Vec<Option<f64>> = vec![None; metrics.len()];
+    let mut readings = vec![];
+    for row in &trace.rows {
+        newest[row.device] = metrics[row.device].and_then(|metric| row.values.get(metric));
+        // The devices are read one after the other, and a sum is complete with the last one.
+        if row.device == last {
+            let sum: Option<f64> = reporting.iter().map(|&device| newest[device]).sum();
+            readings.push((row.time.as_secs_f64(), sum));
+        }
+    }
+    parts(&readings, &[], columns)
+}
+
+/// Returns the energy of a device from the start of its window on, with its interval.
+fn energy_line(found: &Findings<'_>, device: usize) -> Option<(Line, f64, &'static str)> {
+    let window = found.devices[device].window.clone();
+    let length = window.end.saturating_sub(window.start);
+    let many = u32::try_from(found.devices.len()).unwrap_or(1);
+    let n_points = (ENERGIES / many).max(8);
+    let at = |step: u32| {
+        let end = window.start + length.mul_f64(f64::from(step) / f64::from(n_points));
+        let energy = found.trace.energy(device, window.start..end)?;
+        Some((end.as_secs_f64(), energy.joules, energy.interval))
+    };
+    let points: Vec<_> = (1..=n_points).filter_map(at).collect();
+    let highest = points
+        .iter()
+        .map(|point| point.2.high_j)
+        .fold(0.0, f64::max);
+    let (joules, unit) = if highest >= 10.0 * KILO {
+        (KILO, "kJ")
     } else {
-        "the device reports neither energy nor power"
+        (1.0, "J")
+    };
+    let start_s = window.start.as_secs_f64();
+    let zero = || (start_s, 0.0);
+    let curve = points.iter().map(|&(s, value, _)| (s, value / joules));
+    let band = points
+        .iter()
+        .map(|&(s, _, interval)| (s, interval.low_j / joules, interval.high_j / joules));
+    let line = Line {
+        name: String::new(),
+        ink: Ink::adapter(0),
+        parts: vec![[zero()].into_iter().chain(curve).collect()],
+        band: [(start_s, 0.0, 0.0)].into_iter().chain(band).collect(),
+    };
+    (!points.is_empty()).then_some((line, joules, unit))
+}
+
+/// Returns the chart of a device: power, energy, utilisation, clocks and temperature.
+fn device_chart(found: &Findings<'_>, device: usize) -> Chart {
+    let trace = found.trace;
+    let limit_w = trace.devices[device].limits.set_w;
+    let of = |name, ink, metric: Metric| {
+        line(found, device, (name, ink), move |row| {
+            row.values.get(metric)
+        })
+    };
+    let share = |row: &Row| {
+        let (used, whole) = (
+            row.values.get(Metric::MemoryUsed)?,
+            row.values.get(Metric::MemoryTotal)?,
+        );
+        (whole > 0.0).then(|| used / whole * PER_CENT)
+    };
+    let power = power_line(found, device);
+    let limit = limit_w.map_or_else(String::new, |watts| {
+        format!(", limit {} W", units::digits(watts))
+    });
+    let energy = energy_line(found, device);
+    let energy_unit = energy.as_ref().map_or("J", |energy| energy.2);
+    let groups = [
+        (format!("power (W){limit}"), 130, None, vec![power]),
+        (
+            format!("energy ({energy_unit}), with its error interval"),
+            110,
+            None,
+            vec![energy.map(|energy| energy.0)],
+        ),
+        (
+            "share (%)".to_owned(),
+            95,
+            Some(0.0..105.0),
+            vec![
+                of("GPU busy", Ink::adapter(1), Metric::GpuBusy),
+                of("memory busy", Ink::adapter(2), Metric::MemoryBusy),
+                line(found, device, ("memory in use", Ink::adapter(3)), share),
+            ],
+        ),
+        (
+            "clocks (MHz)".to_owned(),
+            75,
+            None,
+            vec![
+                of("multiprocessors", Ink::Cpu, Metric::SmClock),
+                of("memory", Ink::adapter(2), Metric::MemoryClock),
+            ],
+        ),
+        (
+            "temperature (°C)".to_owned(),
+            60,
+            None,
+            vec![of("", Ink::adapter(3), Metric::Temperature)],
+        ),
+    ];
+    let strips = groups
+        .into_iter()
+        .filter_map(|(title, height, values, lines)| {
+            let lines: Vec<Line> = lines.into_iter().flatten().collect();
+            (!lines.is_empty()).then(|| Strip {
+                title,
+                height,
+                values,
+                lines,
+                gaps: gaps_of(trace, &found.devices[device]),
+            })
+        });
+    Chart {
+        label: format!("{} over time", named(&trace.devices[device])),
+        time_s: time_s(trace),
+        strips: strips.collect(),
+        regions: drawn_regions(trace),
     }
 }
 
-/// Returns a device's index within its source and its name.
-pub(crate) fn named(device: &Device) -> String {
-    format!("{} {}", device.index, device.name)
-}
-
-fn summary(trace: &Trace, is_cut: bool) -> String {
+fn summary(found: &Findings<'_>) -> String {
+    let (trace, is_cut) = (found.trace, found.is_cut);
     let region = match &trace.regions[..] {
         [only] => {
             let seconds = only.end.saturating_sub(only.start).as_secs_f64();
@@ -169,143 +452,11 @@ fn summary(trace: &Trace, is_cut: bool) -> String {
     )
 }
 
-fn energies(trace: &Trace, device: usize) -> String {
-    match trace.energy(device, window(trace, device)) {
-        Some(energy) => format!("<p><b>{}</b></p>\n", escape(&format!("{energy}"))),
-        None => format!("<p>{}</p>\n", escape(no_energy(&trace.devices[device]))),
-    }
-}
-
-/// Draws a chart like that of the original monitoring script: percentages on the left axis, energy
-/// on the right axis.
-fn figure(trace: &Trace, device: usize) -> Figure {
-    let limit = trace.devices[device].limits.set_w;
-    let share = |metric: Metric, whole: Option<f64>| -> Vec<(f64, f64)> {
-        let Some(whole) = whole.filter(|&whole| whole > 0.0) else {
-            return vec![];
-        };
-        let series = trace.series(device, metric);
-        let shares = series
-            .into_iter()
-            .map(|(time, part)| (time, part / whole * PER_CENT));
-        thinned(&shares.collect::<Vec<_>>())
-    };
-    let last = |metric| trace.series(device, metric).last().map(|&(_, value)| value);
-    let power = Metric::POWERS
-        .into_iter()
-        .find(|&metric| last(metric).is_some());
-    let left = [
-        (
-            "power (% of limit)",
-            power,
-            limit.or_else(|| last(Metric::PowerLimit)),
-        ),
-        (
-            "GPU busy (% of time)",
-            Some(Metric::GpuBusy),
-            Some(PER_CENT),
-        ),
-        (
-            "memory busy (% of time)",
-            Some(Metric::MemoryBusy),
-            Some(PER_CENT),
-        ),
-        (
-            "memory in use (% of total)",
-            Some(Metric::MemoryUsed),
-            last(Metric::MemoryTotal),
-        ),
-    ];
-    let left = left
-        .into_iter()
-        .filter_map(|(name, metric, whole)| Some(Series::through(name, share(metric?, whole))));
-    let energy = Series::through("energy (right)", energy(trace, device)).on_the_right();
-    let lines: Vec<Series> = left
-        .chain([energy])
-        .filter(|line| !line.points.is_empty())
-        .collect();
-    if lines.is_empty() {
-        return Figure::default();
-    }
-    let has_energy = lines.iter().any(|line| line.is_right);
-    Figure {
-        caption: "Percentages on the left axis, energy since the start on the right axis."
-            .to_owned(),
-        panels: vec![Panel {
-            x: "time (s)".to_owned(),
-            y: "%".to_owned(),
-            right: if has_energy {
-                "kJ".to_owned()
-            } else {
-                String::new()
-            },
-            lines,
-            ..Panel::default()
-        }],
-    }
-}
-
-/// Returns the points of the energy curve: a time, in s, and the energy until this time, in kJ. The
-/// energy is that of the counter, or is integrated from power if there is no counter.
-fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
-    let mut counted = EnergyTotal::default();
-    let readings = trace.series(device, Metric::Energy).into_iter();
-    let counts: Vec<_> = readings
-        .map(|(time_s, reported_j)| {
-            let time = Duration::try_from_secs_f64(time_s).unwrap_or(Duration::MAX);
-            (time_s, counted.add(time, reported_j) / KILO)
-        })
-        .collect();
-    if !counts.is_empty() {
-        return thinned(&counts);
-    }
-    let rows: Vec<Duration> = trace.device_rows(device).map(|row| row.time).collect();
-    let (Some(&start), Some(&end)) = (rows.first(), rows.last()) else {
-        return vec![];
-    };
-    let summed = |step: u32| {
-        let until = start + (end - start).mul_f64(f64::from(step) / f64::from(SUMMED));
-        let joules = trace.energy(device, start..until)?.joules;
-        Some((until.as_secs_f64(), joules / KILO))
-    };
-    (1..=SUMMED).filter_map(summed).collect()
-}
-
-/// Returns the points to draw, in the order of time. Of a column of many points only the minimum
-/// and the maximum remain, and of a run of equal values only the two ends.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut points = of_columns(points);
-    let is_between = |i: usize| {
-        i > 0
-            && i + 1 < points.len()
-            && points[i - 1].1 == points[i].1
-            && points[i].1 == points[i + 1].1
-    };
-    let keeps: Vec<bool> = (0..points.len()).map(|i| !is_between(i)).collect();
-    let mut keeps = keeps.into_iter();
-    points.retain(|_| keeps.next().unwrap_or(true));
-    points
-}
-
-fn of_columns(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    if points.len() <= 2 * COLUMNS {
-        return points.to_vec();
-    }
-    let columns = points.chunks(points.len().div_ceil(COLUMNS));
-    let ends = |column: &[(f64, f64)]| {
-        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
-        let least = column.iter().min_by(by_value).copied();
-        let most = column.iter().max_by(by_value).copied();
-        let mut ends: Vec<_> = least.into_iter().chain(most).collect();
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-        ends
-    };
-    columns.flat_map(ends).collect()
-}
-
 /// Lists the source of each number and the update intervals of the sensors.
-fn fields(device: &Device, sensors: &[String]) -> String {
-    let mut html = String::from("<details><summary>Sources of the numbers</summary>\n<table>\n");
+fn fields(device: &Device, found: &DeviceFindings) -> String {
+    let mut html = String::from(
+        "<details><summary>Sources of the numbers</summary>\n<div class=\"wide\"><table>\n",
+    );
     let about = [
         ("UUID", &device.uuid),
         ("PCI bus id", &device.pci),
@@ -328,50 +479,60 @@ fn fields(device: &Device, sensors: &[String]) -> String {
             capability.metric
         );
     }
-    html += "</table>\n";
-    for sensor in sensors {
-        let _ = writeln!(html, "<p>{}</p>", escape(sensor));
+    html += "</table></div>\n";
+    for sensor in &found.sensors {
+        let _ = writeln!(html, "<p>{}</p>", escape(&sensor.sentence()));
     }
     html + "</details>\n"
 }
 
 /// Lists regions of code with their times and energies.
-fn regions(trace: &Trace) -> String {
+fn regions(found: &Findings<'_>) -> String {
+    let trace = found.trace;
     if trace.regions.is_empty() {
         return String::new();
     }
     let left_out =
         trace.n_regions_left_out + trace.regions.len().saturating_sub(MAX_REGIONS) as u64;
-    let spent = trace.regions.iter().take(MAX_REGIONS);
     let mut html = String::from(
-        "<h2>Regions</h2>\n<table>\n<thead><tr><th>region</th><th>s</th><th>J</th><th>between</th></tr></thead>\n<tbody>\n",
+        "<h2>Regions</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>region</th><th>s</th><th>J</th><th>between</th></tr></thead>\n<tbody>\n",
     );
-    for region in spent.map(|mark| SpanReport::from_region(trace, mark)) {
-        let joules = region
-            .joules()
-            .map_or_else(|| "unknown".to_owned(), units::digits);
-        let interval = region.interval().map_or_else(String::new, |interval| {
+    for region in found.regions.iter().take(MAX_REGIONS) {
+        let total = region.total();
+        let joules = total.as_ref().map_or_else(
+            || "unknown".to_owned(),
+            |total| {
+                // A part of the devices is marked, because the total is not that of the region.
+                let mark = if total.is_complete() { "" } else { "*" };
+                format!("{}{mark}", units::digits(total.joules))
+            },
+        );
+        let interval = total.as_ref().map_or_else(String::new, |total| {
             format!(
                 "{} and {}",
-                units::digits(interval.low_j),
-                units::digits(interval.high_j)
+                units::digits(total.interval.low_j),
+                units::digits(total.interval.high_j)
             )
         });
         let _ = writeln!(
             html,
-            "<tr><th>{}</th><td class=\"number\">{}</td><td class=\"number\">{joules}</td><td>{interval}</td></tr>",
+            "<tr class=\"line\"><th>{}</th><td class=\"number\">{}</td><td class=\"number\">{joules}</td><td>{interval}</td></tr>",
             escape(&region.name),
             units::digits(region.duration().as_secs_f64()),
         );
     }
-    html += "</tbody>\n</table>\n";
+    html += "</tbody>\n</table></div>\n";
+    let is_partial = |region: &SpanReport| region.total().is_some_and(|it| !it.is_complete());
+    if found.regions.iter().any(is_partial) {
+        html += "<p>* Known devices only.</p>\n";
+    }
     if left_out > 0 {
         let _ = writeln!(html, "<p>{left_out} more are in the file of rows.</p>");
     }
     html
 }
 
-/// Reports the cost of sampling and the metrics that failed.
+/// Reports the cost of sampling.
 fn costs(trace: &Trace) -> String {
     let mut html = String::from("<h2>Sampling</h2>\n");
     if let Some(overhead) = trace.overhead {
@@ -388,28 +549,13 @@ fn costs(trace: &Trace) -> String {
             units::digits(overhead.longest.as_secs_f64() * KILO),
         );
     }
-    for fault in &trace.faults {
-        let _ = writeln!(
-            html,
-            "<p>{}: {} failed {} times, first after {} s: {}.</p>",
-            escape(
-                &trace
-                    .devices
-                    .get(fault.device)
-                    .map_or_else(String::new, named)
-            ),
-            fault.metric,
-            fault.count,
-            units::digits(fault.first.as_secs_f64()),
-            fault.fault
-        );
-    }
     html
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use telemetry::Sampler;
     use telemetry::synthetic::{Board, Model, PowerProfile, Quantity, Scenario, Synthetic};
 
@@ -426,15 +572,21 @@ mod tests {
         Sampler::new(source).record(duration).unwrap()
     }
 
+    fn page(trace: &Trace, is_cut: bool) -> String {
+        trace_page(&Findings::new(trace, is_cut)).unwrap()
+    }
+
     #[test]
     fn a_page_of_ten_minutes_is_small_and_needs_no_network() {
-        for boards in [&[Board::T4][..], &[Board::A100; 8]] {
-            let page = trace_page(&recorded(boards, TEN_MINUTES), false).unwrap();
-            assert!(page.len() <= 300_000, "{} B", page.len());
+        // Several devices have one more chart, the overview.
+        for (boards, n_charts) in [(&[Board::T4][..], 1), (&[Board::A100; 8], 9)] {
+            let page = page(&recorded(boards, TEN_MINUTES), false);
+            assert!(page.len() <= 600_000, "{} B", page.len());
             for link in ["src=", "href=", "@import", "url("] {
                 assert!(!page.contains(link), "{link}");
             }
-            assert_eq!(page.matches("<svg").count(), boards.len());
+            assert_eq!(page.matches("<svg").count(), n_charts);
+            assert_eq!(page.matches("<div class=\"wide\"><svg").count(), n_charts);
         }
     }
 
@@ -443,36 +595,63 @@ mod tests {
         for (board, has_counter) in [(Board::V100, true), (Board::P100, false)] {
             let trace = recorded(&[board], Duration::from_secs(60));
             assert_eq!(!trace.series(0, Metric::Energy).is_empty(), has_counter);
-            let energy = energy(&trace, 0);
-            assert!(energy.windows(2).all(|two| two[0].1 <= two[1].1));
+            let (line, joules, unit) = energy_line(&Findings::new(&trace, false), 0).unwrap();
+            // The upper ends of the intervals differ: one is above 10 kJ.
+            assert!([(1.0, "J"), (KILO, "kJ")].contains(&(joules, unit)));
+            let points = &line.parts[0];
+            assert!(points.windows(2).all(|two| two[0].1 <= two[1].1));
             // 60 % of the time at 160 W and 40 % at 40 W are 112 W on average.
-            let &(end_s, kilojoules) = energy.last().unwrap();
-            let truth = 0.112 * end_s;
+            let &(end_s, value) = points.last().unwrap();
+            let truth = 112.0 * end_s / joules;
             assert!(
-                (kilojoules - truth).abs() < 0.03 * truth,
-                "{board:?} {kilojoules} {truth}"
+                (value - truth).abs() < 0.03 * truth,
+                "{board:?} {value} {truth}"
+            );
+            let &(_, low, high) = line.band.last().unwrap();
+            assert!(
+                (low..=high).contains(&truth),
+                "{board:?} {low} {high} {truth}"
             );
         }
     }
 
     #[test]
-    fn thinning_loses_no_peak() {
-        let mut points: Vec<_> = (0..50_000).map(|i| (f64::from(i), 1.0)).collect();
-        points[12_345].1 = 9.0;
-        points[40_000].1 = -3.0;
-        let thin = thinned(&points);
-        assert!(thin.len() <= 2 * COLUMNS);
-        assert!(thin.contains(&(12_345.0, 9.0)) && thin.contains(&(40_000.0, -3.0)));
-        assert!(thin.windows(2).all(|two| two[0].0 <= two[1].0));
-        assert!(thin.len() < 12, "{thin:?}");
-        let ramp: Vec<_> = (0..500).map(|i| (f64::from(i), f64::from(i))).collect();
-        assert_eq!(thinned(&ramp), ramp);
+    fn lines_end_where_readings_end_and_the_total_of_power_is_that_of_all_devices() {
+        let mut trace = recorded(&[Board::V100; 2], Duration::from_secs(30));
+        let total = total_power(&trace, COLUMNS);
+        assert_eq!(total.len(), 1);
+        let highest = total[0].iter().map(|point| point.1).fold(0.0, f64::max);
+        assert!((highest - 320.0).abs() < 20.0, "{highest}");
+        let (from, to) = (Duration::from_secs(10), Duration::from_secs(12));
+        for row in &mut trace.rows {
+            if row.device == 1 && (from..to).contains(&row.time) {
+                row.values = telemetry::Values::none();
+            }
+        }
+        let found = Findings::new(&trace, false);
+        let gap = found.devices[1].gaps[0];
+        assert!(
+            gap.is_loss && (gap.start, gap.end) == (from, Some(to)),
+            "{gap:?}"
+        );
+        assert!(found.devices[0].gaps.is_empty());
+        let power = power_line(&found, 1).unwrap();
+        assert_eq!(power.parts.len(), 2);
+        assert_eq!(power.parts[0].last().unwrap().0, 10.0);
+        assert_eq!(power.parts[1][0].0, 12.0);
+        assert_eq!(total_power(&trace, COLUMNS).len(), 2);
+        assert!(
+            trace_page(&found)
+                .unwrap()
+                .contains("No readings from 10.0 s to 12.0 s.")
+        );
     }
 
     #[test]
     fn energy_is_reported_of_the_only_region_or_of_the_whole() {
         let mut trace = recorded(&[Board::T4], Duration::from_secs(20));
-        assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
+        let window = |trace: &Trace| Findings::new(trace, false).devices[0].window.clone();
+        assert_eq!(window(&trace), Duration::ZERO..Duration::from_secs(20));
         let mark = |from_s, to_s| telemetry::Region {
             name: "job <1>".to_owned(),
             start: Duration::from_secs(from_s),
@@ -482,14 +661,16 @@ mod tests {
         };
         trace.regions = vec![mark(3, 12)];
         assert_eq!(
-            window(&trace, 0),
+            window(&trace),
             Duration::from_secs(3)..Duration::from_secs(12)
         );
-        let page = trace_page(&trace, false).unwrap();
-        assert!(page.contains("Energies are those of <code>job &lt;1&gt;</code>."));
-        let page = trace_page(&trace, true).unwrap();
+        let uncut = page(&trace, false);
+        assert!(uncut.contains("Energies are those of <code>job &lt;1&gt;</code>."));
+        assert!(uncut.contains("power (W)") && uncut.contains("clocks (MHz)"));
+        assert!(uncut.contains("temperature (°C)") && uncut.contains("energy (J)"));
+        let page = page(&trace, true);
         assert!(page.contains("Energies are those of the first 9.00 s of <code>job"));
         trace.regions.push(mark(13, 14));
-        assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
+        assert_eq!(window(&trace), Duration::ZERO..Duration::from_secs(20));
     }
 }
