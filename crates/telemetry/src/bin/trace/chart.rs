@@ -148,8 +148,8 @@ fn draw_strip(
     plot.configure_mesh()
         .x_labels(8)
         .y_labels(if strip.height > 90 { 5 } else { 3 })
-        .x_label_formatter(&axis::mark)
-        .y_label_formatter(&axis::mark)
+        .x_label_formatter(&mark)
+        .y_label_formatter(&mark)
         .x_desc(if across > 0 {
             format!("time ({unit})")
         } else {
@@ -202,6 +202,15 @@ fn draw_strip(
         }
     }
     Ok(())
+}
+
+/// Formats the label of a tick. Zero has a label of its own, because [`axis::mark`] is for
+/// logarithmic axes.
+fn mark(value: &f64) -> String {
+    if *value == 0.0 {
+        return "0".to_owned();
+    }
+    axis::mark(value)
 }
 
 /// Writes the title of a strip and the names of its lines above the plot.

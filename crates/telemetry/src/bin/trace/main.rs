@@ -6,6 +6,7 @@
 //! rows is lost if the program is killed. Ctrl-C and SIGTERM end the command, if there is one, and
 //! then sampling; the rest of the file, the energy and the report are still written.
 
+mod analyses;
 mod chart;
 mod command;
 mod conclusion;
@@ -15,14 +16,15 @@ mod options;
 mod page;
 mod settings;
 
+use analyses::Pair;
 use anyhow::{Context, Result, bail, ensure};
 use charts::units;
 use command::{Event, Events, NotStarted, Traced, code_of};
 use conclusion::{Ending, conclude};
 use findings::Findings;
 use indicatif::{ProgressBar, ProgressStyle};
-use options::Options;
-use settings::{Input, Settings, is_same};
+use options::{Analysis, Options};
+use settings::{Input, Settings, is_same, selection};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::{Arc, Weak};
@@ -31,7 +33,9 @@ use telemetry::format::{self, Dialect, Release, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
-use telemetry::{EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Snapshot, Trace};
+use telemetry::{
+    EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Trace,
+};
 use tool_io::{check_replaceable, output, replace_file};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
@@ -40,6 +44,9 @@ const LIVE: Duration = Duration::from_millis(200);
 fn main() -> ExitCode {
     let parsed = Options::parse_words(std::env::args_os());
     let done = parsed.and_then(|options| {
+        if let Some(analysis) = options.analysis {
+            return Ok(analyse(analysis, &selection(options.gpu), options.json));
+        }
         let settings = Settings::new(options)?;
         Ok(match settings.file() {
             Some(file) => convert(&settings, file),
@@ -56,6 +63,30 @@ fn main() -> ExitCode {
         // Prints the help or the version and exits with 0, or prints the error and exits with 2.
         Err(usage) => usage.exit(),
     }
+}
+
+/// Prints an analysis of recorded files.
+fn analyse(analysis: Analysis, select: &Select, is_json: bool) -> Result<ExitCode> {
+    match analysis {
+        Analysis::Compare {
+            before,
+            after,
+            items,
+            items_after,
+        } => {
+            let pair = Pair {
+                files: [before, after],
+                items: [items, items_after.unwrap_or(items)],
+            };
+            analyses::compare(&pair, select, is_json)?;
+        }
+        Analysis::Dvfs {
+            files,
+            items,
+            max_slowdown,
+        } => analyses::energy_curve(&files, items, max_slowdown, select, is_json)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sample(settings: &Settings) -> Result<ExitCode> {

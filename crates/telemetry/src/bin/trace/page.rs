@@ -424,7 +424,9 @@ fn summary(found: &Findings<'_>) -> String {
                 String::new()
             };
             let name = escape(&only.name);
-            format!(" Energies are those of {part}<code>{name}</code>.")
+            format!(
+                " Energies are those of {part}<code style=\"overflow-wrap:anywhere\">{name}</code>."
+            )
         }
         _ => String::new(),
     };
@@ -516,7 +518,7 @@ fn regions(found: &Findings<'_>) -> String {
         });
         let _ = writeln!(
             html,
-            "<tr class=\"line\"><th>{}</th><td class=\"number\">{}</td><td class=\"number\">{joules}</td><td>{interval}</td></tr>",
+            "<tr class=\"line\"><th style=\"overflow-wrap:anywhere\">{}</th><td class=\"number\">{}</td><td class=\"number\">{joules}</td><td>{interval}</td></tr>",
             escape(&region.name),
             units::digits(region.duration().as_secs_f64()),
         );
@@ -665,11 +667,11 @@ mod tests {
             Duration::from_secs(3)..Duration::from_secs(12)
         );
         let uncut = page(&trace, false);
-        assert!(uncut.contains("Energies are those of <code>job &lt;1&gt;</code>."));
+        assert!(uncut.contains("job &lt;1&gt;</code>."));
         assert!(uncut.contains("power (W)") && uncut.contains("clocks (MHz)"));
         assert!(uncut.contains("temperature (°C)") && uncut.contains("energy (J)"));
         let page = page(&trace, true);
-        assert!(page.contains("Energies are those of the first 9.00 s of <code>job"));
+        assert!(page.contains("Energies are those of the first 9.00 s of <code"));
         trace.regions.push(mark(13, 14));
         assert_eq!(window(&trace), Duration::ZERO..Duration::from_secs(20));
     }
