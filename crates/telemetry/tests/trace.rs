@@ -1,5 +1,7 @@
 //! Tests of the trace program on a simulated GPU: the files it writes, and its exit.
 
+mod support;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use telemetry::format;
+use telemetry::synthetic::{Board, FaultRule, Model, PowerProfile, Scenario, Synthetic};
+use telemetry::{Metric, Sampler, Trace, Values};
 
 /// A temporary folder that is removed when the test ends.
 struct Folder(PathBuf);
@@ -634,6 +638,306 @@ fn a_command_shares_its_terminal_with_the_live_line_only_on_request() {
     assert!(
         said.contains("\u{1b}[2K") && said.contains("0 s | 0 Tesla T4"),
         "{said:?}"
+    );
+}
+
+/// Returns the command of the program, which samples the fake NVML library.
+fn trace_fake(folder: &Folder, scenario: &Scenario) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+    command
+        .env("FAKE_NVML_SCENARIO", scenario.to_json().unwrap())
+        .current_dir(&folder.0)
+        .stdin(Stdio::null())
+        .args(["--quiet", "--interval", "20ms", "--nvml"])
+        .arg(support::fake());
+    command
+}
+
+/// Records simulated boards with constant power, without waiting.
+fn recorded(boards: &[Board], watts: f64, duration: Duration) -> Trace {
+    let mut scenario = Scenario::from_boards(boards);
+    for gpu in &mut scenario.gpus {
+        gpu.power = PowerProfile::constant(watts);
+    }
+    let source = Synthetic::new(Model::new(scenario).unwrap());
+    Sampler::new(source).record(duration).unwrap()
+}
+
+/// Writes a trace to a file of a folder.
+fn write(folder: &Folder, name: &str, trace: &Trace) -> PathBuf {
+    let path = folder.file(name);
+    fs::write(&path, format::write(trace, format::Dialect::Csv)).unwrap();
+    path
+}
+
+fn run(folder: &Folder, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+    command.args(words).current_dir(&folder.0).output().unwrap()
+}
+
+#[test]
+fn the_default_file_has_all_devices_and_the_result_their_total() {
+    let folder = Folder::new("default");
+    let scenario = Scenario::from_boards(&[Board::A100; 3]);
+    let output = trace_fake(&folder, &scenario)
+        .args(["--for", "600ms", "--json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let bytes = fs::read(folder.file("log.csv")).unwrap();
+    assert_eq!(
+        format::Dialect::detect(&String::from_utf8_lossy(&bytes)),
+        Some(format::Dialect::Csv)
+    );
+    let read = format::read(&bytes).unwrap();
+    assert!(read.skipped.is_empty());
+    for device in 0..3 {
+        assert!(read.trace.device_rows(device).count() > 10, "{device}");
+        for metric in [Metric::PowerDraw, Metric::SmClock, Metric::Temperature] {
+            assert!(!read.trace.series(device, metric).is_empty(), "{metric}");
+        }
+    }
+    let found = json(&output);
+    let sum = |pick: &dyn Fn(&serde_json::Value) -> f64| -> f64 {
+        let devices = found["devices"].as_array().unwrap();
+        devices.iter().map(|device| pick(&device["energy"])).sum()
+    };
+    let total = &found["total"];
+    for (value, sum) in [
+        (
+            &total["energy_j"],
+            sum(&|it| it["energy_j"].as_f64().unwrap()),
+        ),
+        (
+            &total["interval"]["low_j"],
+            sum(&|it| it["interval"]["low_j"].as_f64().unwrap()),
+        ),
+        (
+            &total["interval"]["high_j"],
+            sum(&|it| it["interval"]["high_j"].as_f64().unwrap()),
+        ),
+    ] {
+        assert!(
+            (value.as_f64().unwrap() - sum).abs() < 1e-9 * sum,
+            "{total} {sum}"
+        );
+    }
+    assert_eq!(total["is_complete"], true);
+}
+
+#[test]
+fn a_total_without_some_device_says_which() {
+    let folder = Folder::new("partial");
+    let mut trace = recorded(&[Board::V100; 2], 100.0, Duration::from_secs(10));
+    for row in trace.rows.iter_mut().filter(|row| row.device == 1) {
+        row.values = Values::none();
+        row.values.set(Metric::Temperature, 40.0);
+    }
+    write(&folder, "log.csv", &trace);
+    let output = run(&folder, &["--source", "log.csv"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("total of 1 devices: 1000 J ["), "{said}");
+    let name = &trace.devices[1].name;
+    let note = format!("known devices only; without energy: 1 {name}");
+    assert!(said.contains(&note), "{said}");
+    let page = fs::read_to_string(folder.file("log.html")).unwrap();
+    assert!(page.contains(&note) && page.contains("total power (W)"));
+    let found = json(&run(&folder, &["--source", "log.csv", "--json"]));
+    assert_eq!(found["total"]["is_complete"], false);
+    assert_eq!(
+        found["total"]["devices_without_energy"],
+        serde_json::json!([1])
+    );
+    assert!(found["devices"][1]["energy"].is_null());
+}
+
+/// Collects the paths of all keys of a JSON value.
+fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
+    if let Some(object) = value.as_object() {
+        for (key, value) in object {
+            found.push(key.clone());
+            keys(value, found);
+        }
+    }
+    for value in value.as_array().into_iter().flatten() {
+        keys(value, found);
+    }
+}
+
+#[test]
+fn json_has_all_numbers_of_the_verdict_with_their_units() {
+    let folder = Folder::new("numbers");
+    let mut trace = recorded(&[Board::V100], 100.0, Duration::from_secs(30));
+    let profile = PowerProfile::square(40.0, 200.0, 2.0, 0.6);
+    let mut scenario = Scenario::from_boards(&[Board::V100]);
+    scenario.gpus[0].power = profile;
+    let source = Synthetic::new(Model::new(scenario).unwrap());
+    trace.rows = Sampler::new(source)
+        .record(Duration::from_secs(30))
+        .unwrap()
+        .rows;
+    write(&folder, "log.csv", &trace);
+    let found = json(&run(&folder, &["--source", "log.csv", "--json"]));
+    let idle = &found["devices"][0]["idle"];
+    let near = |value: &serde_json::Value, truth: f64, tolerance: f64| {
+        let value = value.as_f64().unwrap_or(f64::NAN);
+        assert!(
+            (value - truth).abs() <= tolerance,
+            "{value} {truth}: {idle}"
+        );
+    };
+    near(&idle["period"]["period_s"], 2.0, 0.05);
+    near(&idle["period"]["low_w"], 40.0, 15.0);
+    near(&idle["period"]["high_w"], 200.0, 15.0);
+    near(&idle["wasted_j"]["value"], 0.4 * 40.0 * 30.0, 60.0);
+    let idle_share = idle["shares"]["idle"]["value"].as_f64().unwrap()
+        + idle["shares"]["idle_held"]["value"].as_f64().unwrap();
+    near(&serde_json::json!(idle_share), 0.4, 0.05);
+    near(&found["duration_s"], 30.0, 0.2);
+    let mut names = vec![];
+    keys(&found, &mut names);
+    assert!(names.len() > 50);
+    for name in ["secs", "nanos", "joules", "seconds", "window"] {
+        assert!(!names.iter().any(|key| key == name), "{name}");
+    }
+}
+
+#[test]
+fn the_loss_of_all_devices_is_an_error_that_says_when() {
+    let folder = Folder::new("lost");
+    let mut scenario = Scenario::from_boards(&[Board::A100; 2]);
+    scenario.faults = vec![FaultRule::lost(0, 0), FaultRule::lost(1, 0)];
+    let run = |scenario: &Scenario, option: &str| {
+        let mut command = trace_fake(&folder, scenario);
+        command
+            .args(["--for", "500ms"])
+            .args((!option.is_empty()).then_some(option));
+        command.output().unwrap()
+    };
+    let output = run(&scenario, "");
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    let complaint: Vec<_> = complaint.lines().collect();
+    assert_eq!(complaint.len(), 1, "{complaint:?}");
+    assert!(
+        complaint[0].contains("no device has readings: 0 "),
+        "{complaint:?}"
+    );
+    assert!(
+        complaint[0].matches(" since ").count() == 2,
+        "{complaint:?}"
+    );
+    assert!(complaint[0].contains("(GPU lost)"), "{complaint:?}");
+    // The readings are one line for each device, with their number and the first time.
+    scenario.faults = vec![FaultRule::lost(0, 200)];
+    let output = run(&scenario, "");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("GPU lost"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(
+        lines[0].contains(" metrics failed ") && lines[0].contains("first at "),
+        "{said}"
+    );
+    assert!(
+        said.contains("No readings from ") && said.contains(" to the end."),
+        "{said}"
+    );
+    let page = fs::read_to_string(folder.file("log.html")).unwrap();
+    assert!(page.contains("Red areas have no readings"));
+    let found = json(&run(&scenario, "--json"));
+    let since_s = found["devices"][0]["lost_since_s"].as_f64().unwrap();
+    assert!((0.1..0.5).contains(&since_s), "{since_s}");
+    assert!(found["devices"][1]["lost_since_s"].is_null());
+}
+
+#[test]
+fn two_recordings_are_compared_by_their_work() {
+    let folder = Folder::new("compare");
+    let old = recorded(&[Board::V100], 200.0, Duration::from_secs(10));
+    let new = recorded(&[Board::V100], 100.0, Duration::from_secs(20));
+    write(&folder, "old.csv", &old);
+    write(&folder, "new.csv", &new);
+    let words = ["compare", "old.csv", "new.csv", "--items", "10"];
+    let said = String::from_utf8(run(&folder, &words).stdout).unwrap();
+    assert!(
+        said.contains("throughput -50.0 %, energy per item +0."),
+        "{said}"
+    );
+    let words = [
+        "compare",
+        "old.csv",
+        "new.csv",
+        "--items-after",
+        "2",
+        "--json",
+    ];
+    let found = json(&run(&folder, &words));
+    let first = &found["devices"][0];
+    assert!(
+        (first["speedup"].as_f64().unwrap() - 1.0).abs() < 1e-6,
+        "{first}"
+    );
+    let ratio = ["energy_ratio_low", "energy_ratio", "energy_ratio_high"];
+    let ratio = ratio.map(|key| first[key].as_f64().unwrap());
+    assert!(
+        ratio.is_sorted() && (ratio[1] - 0.5).abs() < 0.02,
+        "{ratio:?}"
+    );
+    assert!((first["after"]["mean_w"].as_f64().unwrap() - 100.0).abs() < 3.0);
+    let two = recorded(&[Board::V100; 2], 100.0, Duration::from_secs(2));
+    write(&folder, "two.csv", &two);
+    let output = run(&folder, &["compare", "old.csv", "two.csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        complaint.contains("numbers of devices differ"),
+        "{complaint}"
+    );
+    let words = ["compare", "old.csv", "two.csv", "--gpu", "0"];
+    assert!(run(&folder, &words).status.success());
+}
+
+#[test]
+fn the_clock_of_least_energy_is_found_in_recordings() {
+    let folder = Folder::new("dvfs");
+    // Energy per item: 800 J, 600 J, 900 J, with a second run at the middle clock.
+    let runs = [
+        ("a", 600.0, 80.0, 10),
+        ("b", 900.0, 120.0, 5),
+        ("c", 1200.0, 225.0, 4),
+    ];
+    for (name, clock_mhz, watts, s) in runs {
+        let mut trace = recorded(&[Board::V100], watts, Duration::from_secs(s));
+        for row in &mut trace.rows {
+            row.values.set(Metric::SmClock, clock_mhz);
+        }
+        write(&folder, name, &trace);
+    }
+    let words = ["dvfs", "c", "b", "a", "b", "--json", "--max-slowdown", "10"];
+    let found = json(&run(&folder, &words));
+    let points = found["points"].as_array().unwrap();
+    let clocks: Vec<_> = points
+        .iter()
+        .map(|it| it["clock_mhz"].as_f64().unwrap())
+        .collect();
+    assert_eq!(clocks, [600.0, 900.0, 1200.0]);
+    assert_eq!(points[1]["n_runs"], 2);
+    assert_eq!(found["least_energy"]["clock_mhz"], 900.0);
+    let joules = found["least_energy"]["energy_per_item_j"].as_f64().unwrap();
+    assert!((joules - 600.0).abs() < 15.0, "{joules}");
+    assert_eq!(found["within_max_slowdown"]["clock_mhz"], 1200.0);
+    let said = String::from_utf8(run(&folder, &["dvfs", "a", "b", "c"]).stdout).unwrap();
+    assert!(said.contains("least energy: 900 MHz, "), "{said}");
+    let output = run(&folder, &["dvfs", "a", "b"]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        complaint.contains("number of points is 2 (must be at least 3)"),
+        "{complaint}"
     );
 }
 
