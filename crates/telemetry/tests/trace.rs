@@ -624,7 +624,7 @@ fn on_a_terminal(folder: &Folder, options: &str) -> String {
         .output()
         .expect("util-linux has `script`");
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("the terminal shows UTF-8")
 }
 
 #[cfg(target_os = "linux")]
@@ -645,7 +645,10 @@ fn a_command_shares_its_terminal_with_the_live_line_only_on_request() {
 fn trace_fake(folder: &Folder, scenario: &Scenario) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
     command
-        .env("FAKE_NVML_SCENARIO", scenario.to_json().unwrap())
+        .env(
+            "FAKE_NVML_SCENARIO",
+            scenario.to_json().expect("a scenario has no NaN"),
+        )
         .current_dir(&folder.0)
         .stdin(Stdio::null())
         .args(["--quiet", "--interval", "20ms", "--nvml"])
@@ -659,20 +662,26 @@ fn recorded(boards: &[Board], watts: f64, duration: Duration) -> Trace {
     for gpu in &mut scenario.gpus {
         gpu.power = PowerProfile::constant(watts);
     }
-    let source = Synthetic::new(Model::new(scenario).unwrap());
-    Sampler::new(source).record(duration).unwrap()
+    let source = Synthetic::new(Model::new(scenario).expect("the scenario is valid"));
+    Sampler::new(source)
+        .record(duration)
+        .expect("the source is readable")
 }
 
 /// Writes a trace to a file of a folder.
 fn write(folder: &Folder, name: &str, trace: &Trace) -> PathBuf {
     let path = folder.file(name);
-    fs::write(&path, format::write(trace, format::Dialect::Csv)).unwrap();
+    fs::write(&path, format::write(trace, format::Dialect::Csv)).expect("the folder is writable");
     path
 }
 
 fn run(folder: &Folder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
-    command.args(words).current_dir(&folder.0).output().unwrap()
+    command
+        .args(words)
+        .current_dir(&folder.0)
+        .output()
+        .expect("the program starts")
 }
 
 #[test]
@@ -736,7 +745,7 @@ fn a_total_without_some_device_says_which() {
     write(&folder, "log.csv", &trace);
     let output = run(&folder, &["--source", "log.csv"]);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("total of 1 devices: 1000 J ["), "{said}");
+    assert!(said.contains("total of 1 of 2 devices: 1000 J ["), "{said}");
     let name = &trace.devices[1].name;
     let note = format!("known devices only; without energy: 1 {name}");
     assert!(said.contains(&note), "{said}");

@@ -57,8 +57,12 @@ fn in_words(found: &Findings<'_>) -> String {
     if let (Some(total), true) = (&found.total, found.devices.len() > 1) {
         let missing = found.missing();
         let missing = missing.map_or_else(String::new, |note| format!(" ({})", printable(&note)));
-        let n_known = found.devices.len() - total.missing.len();
-        let _ = writeln!(said, "total of {n_known} devices: {total}{missing}");
+        let n = found.devices.len();
+        let known = match n - total.missing.len() {
+            n_known if n_known < n => format!("{n_known} of {n}"),
+            _ => n.to_string(),
+        };
+        let _ = writeln!(said, "total of {known} devices: {total}{missing}");
     }
     for (device, found) in found.each() {
         let energy = found.energy.as_ref();
