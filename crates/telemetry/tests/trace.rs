@@ -1,4 +1,6 @@
 //! Tests of the trace program on a simulated GPU: the files it writes, and its exit.
+//!
+//! Limits: one long file, because all tests share the commands and the folders.
 
 mod support;
 

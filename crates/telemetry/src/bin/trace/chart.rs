@@ -195,9 +195,10 @@ fn draw_strip(
             let Some(name) = shortened(name, room) else {
                 continue;
             };
-            let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Top);
-            let top = i32::try_from(TITLE).unwrap_or(0) + 4;
-            let text = Text::new(name, (left(times.start) + 4, top), style);
+            let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Bottom);
+            // At the bottom, where a line of power seldom is.
+            let bottom = i32::try_from(TITLE + strip.height).unwrap_or(0) - 3;
+            let text = Text::new(name, (left(times.start) + 4, bottom), style);
             canvas.draw(&text).map_err(drawing)?;
         }
     }
