@@ -1,7 +1,7 @@
 //! `cargo xtask completions`: prints completions for a shell.
 //!
-//! Role: completions of `cargo xtask` itself, for an alias such as `alias xtask='cargo xtask'`, and of
-//! the programs that can be installed alone.
+//! Role: completions of `cargo xtask` itself, for an alias such as `alias xtask='cargo xtask'`, and
+//! of the programs that can be installed alone.
 
 use std::process::ExitCode;
 
@@ -31,6 +31,8 @@ enum Program {
     Bench,
     /// `solve`
     Solve,
+    /// `trace`
+    Trace,
     /// `tune`
     Tune,
 }
@@ -45,6 +47,7 @@ fn text(options: &Options) -> String {
         Program::Xtask => (Cli::command().bin_name("xtask"), "xtask"),
         Program::Bench => (commands::Bench::command(), "bench"),
         Program::Solve => (commands::Solve::command(), "solve"),
+        Program::Trace => (commands::Trace::command(), "trace"),
         Program::Tune => (commands::Tune::command(), "tune"),
     };
     let mut text = Vec::new();

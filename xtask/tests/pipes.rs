@@ -52,6 +52,8 @@ fn help_and_wrong_use_start_no_build() {
         "bench",
         "verify",
         "doctor",
+        "trace",
+        "demo",
         "report",
         "data",
         "rivals",

@@ -1,7 +1,8 @@
 //! SVG charts and self-contained HTML pages, for light and dark mode.
 //!
 //! Role: draws what `bench` and `trace` report. A [`Figure`] is plain data that a record can store;
-//! [`draw`] turns it into SVG, once for wide and once for narrow screens. Programs with charts of their own draw with [`Ink`] and [`axis`].
+//! [`draw`] turns it into SVG, once for wide and once for narrow screens. Programs with charts of
+//! their own draw with [`Ink`] and [`axis`].
 //!
 //! # Examples
 //! ```

@@ -21,7 +21,8 @@ pub struct Explain {
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
     /// Compile the kernels for AMD GPUs of FAMILY (such as navi31, navi21, vega10) with Mesa's
-    /// driver RADV, without such a GPU, and show registers, spills, waves, instructions and assembly
+    /// driver RADV, without such a GPU, and show registers, spills, waves, instructions and
+    /// assembly
     ///
     /// WORKLOAD may also be the name of a fixed kernel; part of such a name selects fixed kernels
     /// only if no workload matches.

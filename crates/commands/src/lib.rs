@@ -20,6 +20,7 @@ mod doctor;
 mod explain;
 mod report;
 mod solve;
+pub mod trace;
 mod tune;
 
 pub use bench::Bench;
@@ -28,6 +29,7 @@ pub use doctor::Doctor;
 pub use explain::{Explain, Level};
 pub use report::Report;
 pub use solve::Solve;
+pub use trace::Trace;
 pub use tune::{Class, Tune};
 
 /// Exit codes of all programs.

@@ -31,8 +31,8 @@ pub struct Tune {
     /// Print only; do not write the table
     #[arg(long)]
     pub dry_run: bool,
-    /// Print one JSON object per candidate: class, tile or combination, `median_s`, gflops, and wrong
-    /// (the error, if any)
+    /// Print one JSON object per candidate: class, tile or combination, `median_s`, gflops, and
+    /// wrong (the error, if any)
     #[arg(long)]
     pub json: bool,
 }

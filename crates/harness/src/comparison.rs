@@ -2,11 +2,12 @@
 //! the variants.
 //!
 //! Role: the terminal table and all parts of the report are made from these lines, so they agree on
-//! the set of variants, the rates of the rivals, and the times of lines that did a part of the work.
+//! the set of variants, the rates of the rivals, and the times of lines that did a part of the
+//! work.
 //! Method: comparisons keep the order of first appearance in the record. Within a comparison our
 //! variants keep their order, CPU before adapters; rivals come last. A rival that was measured
-//! against several variants is one line with all comparisons. Times of a line that did a part of the
-//! work are scaled to the whole, and the line is marked as scaled.
+//! against several variants is one line with all comparisons. Times of a line that did a part of
+//! the work are scaled to the whole, and the line is marked as scaled.
 
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
 use charts::units;
@@ -21,7 +22,8 @@ pub struct Comparison {
     pub size: String,
     /// Id of the document that the workload comes from; [`crate::sources`] has the titles.
     pub source: String,
-    /// Unit of every rate in this comparison, without a prefix: `FLOP/s`; empty if no row has a rate.
+    /// Unit of every rate in this comparison, without a prefix: `FLOP/s`; empty if no row has a
+    /// rate.
     pub rate_unit: String,
     /// Lines in display order.
     pub entries: Vec<Entry>,

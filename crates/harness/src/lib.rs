@@ -4,9 +4,9 @@
 //! Role: a [`workload`] defines what is computed and how a result is checked; a workload that is a
 //! single expression on tensors is a [`program`]. [`run`] times a workload together with its
 //! rivals, [`campaign`] does so for a list of tasks, [`record`] stores the results as JSON, and
-//! [`table`] and [`report`] display a record. [`changes`] compares records of two versions, and [`trend`]
-//! shows those of a folder. [`sampling`] shows where a workload spends its time.
-//! The folder `examples/sort` is a complete workload that is not a tensor program.
+//! [`table`] and [`report`] display a record. [`changes`] compares records of two versions, and
+//! [`trend`] shows those of a folder. [`sampling`] shows where a workload spends its time. The
+//! folder `examples/sort` is a complete workload that is not a tensor program.
 //! Terms: a *variant* is one implementation of a workload in this project, such as plain loops, the
 //! host executor or a GPU; its variants and rivals at one size are a *comparison*. A
 //! *rival* is another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is

@@ -74,9 +74,9 @@ impl Ratio {
         (self.n > 1).then_some([self.low, self.high])
     }
 
-    /// Summarises two samples that were not measured in turns; returns `None` if one of them is empty
-    /// or has a time that is not finite. The interval is made of the intervals of both medians, each
-    /// with half of the risk.
+    /// Summarises two samples that were not measured in turns; returns `None` if one of them is
+    /// empty or has a time that is not finite. The interval is made of the intervals of both
+    /// medians, each with half of the risk.
     #[must_use]
     pub fn from_independent(before: &[f64], after: &[f64]) -> Option<Self> {
         let (before, after) = (sorted_if_finite(before)?, sorted_if_finite(after)?);

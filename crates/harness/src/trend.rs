@@ -1,8 +1,8 @@
 //! Speed over time: the records of a folder as one line for each workload, size and executor.
 //!
 //! Role: `cargo xtask report --trend`, over the records in `benches/record/`.
-//! Method: only records of one machine are compared. Each line shows the speed relative to the first
-//! record that has its row.
+//! Method: only records of one machine are compared. Each line shows the speed relative to the
+//! first record that has its row.
 
 use std::collections::BTreeMap;
 

@@ -34,7 +34,7 @@ const WGPU_OWNER: &str = "gpu-wgsl";
 const PROGRAMS: [&str; 4] = ["cluster", "web", "web-bind", "xtask"];
 
 /// The rules of all crates. A crate may use only crates in rows before its own.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         name: "tensor-core",
         may: Uses::Only(&[]),
@@ -63,12 +63,19 @@ const RULES: [Rule; 17] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "file output signals",
+        modules: "file output places signals",
+    },
+    Rule {
+        name: "commands",
+        may: Uses::Only(&[]),
+        optional: &[],
+        never: &["wgpu", "ndarray"],
+        modules: "bench doctor explain report solve trace tune",
     },
     Rule {
         name: "gpu-wgsl",
         may: Uses::Only(&["tensor-core", "shaders"]),
-        optional: &["tool-io"],
+        optional: &["commands", "tool-io"],
         never: &[],
         modules: "adapter error tiles limits grid pool device check nest executor explain translation tuning",
     },
@@ -84,7 +91,7 @@ const RULES: [Rule; 17] = [
     Rule {
         name: "games",
         may: Uses::Only(&[]),
-        optional: &["gpu-wgsl", "shaders", "tool-io"],
+        optional: &["gpu-wgsl", "shaders", "commands", "tool-io"],
         never: &["wgpu"],
         modules: "rule error simd regret config number rounding centre draw game strategic \
             extensive profile run batch exact files gpu",
@@ -92,7 +99,7 @@ const RULES: [Rule; 17] = [
     Rule {
         name: "telemetry",
         may: Uses::Only(&[]),
-        optional: &["charts", "tool-io"],
+        optional: &["charts", "commands", "tool-io"],
         never: &["wgpu", "ndarray"],
         modules: "metric failure error device source reasons reported ledger trace snapshot \
             sensor updates least_squares power_profile synthetic probe energy analysis format \
@@ -160,7 +167,7 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         name: "xtask",
-        may: Uses::Only(&["tool-io"]),
+        may: Uses::Only(&["commands", "tool-io"]),
         optional: &[],
         never: &["wgpu"],
         modules: "",

@@ -1,10 +1,10 @@
 //! Loss curves of a training, one line for each contestant.
 //!
 //! Role: shows whether all contestants learn the same, and otherwise which differ and where.
-//! Method: the running mean of the losses over the step, above the faint range of the single losses;
-//! logarithmic if every loss is positive. Most lines coincide. To keep all of them visible, each
-//! place (CPU, adapters, rivals) has its own line width, with the widest at the bottom, and each line
-//! is named at its end. Results that failed the check are not drawn.
+//! Method: the running mean of the losses over the step, above the faint range of the single
+//! losses; logarithmic if every loss is positive. Most lines coincide. To keep all of them visible,
+//! each place (CPU, adapters, rivals) has its own line width, with the widest at the bottom, and
+//! each line is named at its end. Results that failed the check are not drawn.
 
 use charts::plotters::coord::ranged1d::ValueFormatter;
 use charts::plotters::prelude::*;

@@ -24,8 +24,8 @@ pub(super) fn adapter_names(record: &Record) -> Vec<String> {
     names
 }
 
-/// Returns the line below the title: date, commit, data, and a warning if the run was not finished or
-/// disturbed.
+/// Returns the line below the title: date, commit, data, and a warning if the run was not finished
+/// or disturbed.
 pub(super) fn summary(record: &Record) -> String {
     let machine = &record.machine;
     let mut parts = vec![machine.date.replace('T', " ").replace('Z', " UTC")];

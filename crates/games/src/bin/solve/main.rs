@@ -2,9 +2,9 @@
 //!
 //! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg`
 //! and `.efg` files, with a proof if possible, otherwise evaluated by best responses.
-//! Method: `commands` parses the command line; `options` holds the settings. `prove` solves games of one or two players; `learn`
-//! solves games without a proof. Both return an `answer`, which `print` writes as text, CSV or
-//! JSON.
+//! Method: `commands` parses the command line; `options` holds the settings. `prove` solves games
+//! of one or two players; `learn` solves games without a proof. Both return an `answer`, which
+//! `print` writes as text, CSV or JSON.
 
 mod answer;
 mod learn;

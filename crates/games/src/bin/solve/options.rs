@@ -1,6 +1,7 @@
 //! The settings of `solve`.
 //!
-//! Role: the settings that the command line requests, and the split of the time between proofs and learning.
+//! Role: the settings that the command line requests, and the split of the time between proofs and
+//! learning.
 //! Limits: every proof has a deadline, since some games take longer than a lifetime.
 
 use std::path::PathBuf;

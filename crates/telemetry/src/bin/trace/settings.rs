@@ -1,8 +1,8 @@
 //! The settings of a recording, converted from the command line and checked.
 
-use crate::options::{Format, Options, invalid};
 use anyhow::{Result, ensure};
-use clap::error::ErrorKind;
+use commands::clap::error::ErrorKind;
+use commands::trace::{Format, Trace as Options, invalid};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Settings {
     ///
     /// # Errors
     /// Options that contradict each other or the source, and an interval that is too short.
-    pub(crate) fn new(options: Options) -> clap::error::Result<Self> {
+    pub(crate) fn new(options: Options) -> commands::clap::error::Result<Self> {
         let input = match &options.source {
             None => Input::Any,
             Some(name) if name == "nvml" => Input::Nvml,
@@ -177,7 +177,7 @@ pub(crate) fn selection(names: Vec<String>) -> Select {
 }
 
 /// Checks that the options apply to the conversion of a recorded file.
-fn check_conversion(options: &Options, file: &Path) -> clap::error::Result<()> {
+fn check_conversion(options: &Options, file: &Path) -> commands::clap::error::Result<()> {
     let of_live_sources = [
         ("COMMAND", !options.command.is_empty()),
         ("--interval", options.interval.is_some()),

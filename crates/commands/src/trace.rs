@@ -1,8 +1,4 @@
-//! The command-line options of the trace command.
-//!
-//! Role: the definition of the options, with their help texts. This file depends on the standard
-//! library and clap only, so that another program can print the help without building this crate.
-//! The conversion to settings of the library is in `settings.rs`.
+//! Options of `trace`.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -27,7 +23,7 @@ Exit code: that of COMMAND, or 128 plus the number of the signal that ended it; 
 1 if sampling or writing failed, or if all devices were lost; 2 for invalid usage; 126 if COMMAND \
 cannot be executed; 127 if COMMAND is not found.";
 
-/// The parsed command line.
+/// Command line of `trace`.
 #[derive(Debug, Parser)]
 #[command(
     name = "trace",
@@ -44,72 +40,72 @@ cannot be executed; 127 if COMMAND is not found.";
     args_override_self = true,
     max_term_width = 100
 )]
-pub(crate) struct Options {
+pub struct Trace {
     /// Analysis of recorded files; `None` to sample or to convert a file.
     #[command(subcommand)]
-    pub(crate) analysis: Option<Analysis>,
+    pub analysis: Option<Analysis>,
 
     /// Use only this device, by index, UUID or PCI bus id; repeatable [default: all]
     #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) gpu: Vec<String>,
+    pub gpu: Vec<String>,
 
     /// Sampling interval: 100ms, 0.5s, 200us, 1min, 1h … [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(crate) interval: Option<Duration>,
+    pub interval: Option<Duration>,
 
     /// Stop sampling after this time; then wait for COMMAND to end
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
-    pub(crate) at_most: Option<Duration>,
+    pub at_most: Option<Duration>,
 
     /// Write rows to FILE while sampling [default: log.csv]
     #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
 
     /// Format of FILE [default: by the extension of FILE: .jsonl, .json for chrome, otherwise csv]
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub format: Option<Format>,
 
     /// Write the HTML report to FILE [default: the name of the rows file with .html, or log.html
     /// if the rows file is a pipe or a device]
     #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
+    pub report: Option<PathBuf>,
 
     /// Source: nvml, rapl, demo (a simulated GPU), or a recorded file [default: nvml, else rapl]
     ///
     /// The report of a recorded file is written at once, and its rows if --out is given. A
     /// recorded file excludes COMMAND, --interval, --for, --serve and --live.
     #[arg(long, value_name = "SOURCE")]
-    pub(crate) source: Option<OsString>,
+    pub source: Option<OsString>,
 
     /// Load NVIDIA's management library from PATH; for the source nvml only
     #[arg(long, value_name = "PATH")]
-    pub(crate) nvml: Option<PathBuf>,
+    pub nvml: Option<PathBuf>,
 
     /// Answer GET /metrics for Prometheus while sampling: 127.0.0.1:9835, or 9835 for this port on
     /// localhost
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub(crate) serve: Option<SocketAddr>,
+    pub serve: Option<SocketAddr>,
 
     /// Show the live line also while COMMAND runs, although the two share the terminal
     #[arg(long, conflicts_with = "quiet")]
-    pub(crate) live: bool,
+    pub live: bool,
 
     /// Show no live line; with COMMAND there is none unless --live is given
     #[arg(long)]
-    pub(crate) quiet: bool,
+    pub quiet: bool,
 
     /// Print the result as one JSON object
     #[arg(long, global = true)]
-    pub(crate) json: bool,
+    pub json: bool,
 
     /// Program to run, with its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
-    pub(crate) command: Vec<OsString>,
+    pub command: Vec<OsString>,
 }
 
 /// An analysis of recorded files.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Analysis {
+pub enum Analysis {
     /// Compare two recordings of a job: throughput, energy per item, and what limited the clocks
     ///
     /// The job is the only region of a file, such as COMMAND, or the whole file if it has no or
@@ -146,7 +142,7 @@ pub(crate) enum Analysis {
 
 /// A format of the file of rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Comma-separated values with all devices and metrics
     Csv,
     /// JSON lines with all devices and metrics
@@ -157,14 +153,12 @@ pub(crate) enum Format {
     SemicolonCsv,
 }
 
-impl Options {
+impl Trace {
     /// Parses a command line, whose first word is the name of the program.
     ///
     /// # Errors
     /// The request for the help or the version, and invalid usage.
-    pub(crate) fn parse_words(
-        words: impl IntoIterator<Item = OsString>,
-    ) -> clap::error::Result<Self> {
+    pub fn parse_words(words: impl IntoIterator<Item = OsString>) -> clap::error::Result<Self> {
         let options = Self::try_parse_from(words)?;
         if options.analysis.is_some()
             && let Some(option) = options.sampling_option()
@@ -195,8 +189,9 @@ impl Options {
 }
 
 /// Creates an error of invalid usage, with the usage of the program.
-pub(crate) fn invalid(kind: ErrorKind, message: impl std::fmt::Display) -> clap::Error {
-    Options::command().error(kind, message)
+#[must_use]
+pub fn invalid(kind: ErrorKind, message: impl std::fmt::Display) -> clap::Error {
+    Trace::command().error(kind, message)
 }
 
 /// Parses a socket address, or a port on localhost.
@@ -246,13 +241,13 @@ fn percent(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> clap::error::Result<Options> {
-        Options::parse_words(["trace"].iter().chain(words).map(OsString::from))
+    fn parsed(words: &[&str]) -> clap::error::Result<Trace> {
+        Trace::parse_words(["trace"].iter().chain(words).map(OsString::from))
     }
 
     #[test]
     fn the_definition_of_the_options_is_consistent() {
-        Options::command().debug_assert();
+        Trace::command().debug_assert();
     }
 
     #[test]
