@@ -4,7 +4,7 @@
 
 use crate::mnist::LazyImages;
 use harness::program::TensorWorkload;
-use harness::workload::Task;
+use harness::workload::{Level, Task};
 use std::rc::Rc;
 
 pub mod attention;
@@ -47,12 +47,33 @@ pub mod two_layer_net;
 /// programs has nothing to fuse.
 const WITHOUT_COMPILER: &[&str] = &["numpy", "torch", "jax"];
 
+/// Tasks of the quick selection: one size of each family that is measured in seconds, rivals included.
+const QUICK: [&str; 16] = [
+    "matmul/5x784x10",
+    "similarity-sum/256x500",
+    "chain/4096x4096",
+    "softmax/4096x1000",
+    "scans/sum-axis1-4096x1000",
+    "functions/exp-f32-1048576",
+    "two-layer-net/64-1000-100-10",
+    "conv-binary/14x14x256-3x3-w1a1-b1",
+    "bit-gemm/512x2560x512",
+    "qem-fit/conv16x8x5x5-k1..4",
+    "ig-cdf/1000000",
+    "ig-quantile/20000",
+    "ig-normality/25",
+    "matrix-game/100x100",
+    "leduc-cfr/936x100",
+    "bimatrix-equilibria/6x6",
+];
+
 /// Returns every task in order, at the sizes that are measured; the largest sizes only if there is
 /// a hardware GPU. No images are loaded before a task that needs them is prepared.
 #[must_use]
 pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     let mut tasks: Vec<Task> = matmul::tasks(real_gpu, images).collect();
     tasks.extend([
+        similarity::sum(similarity::SMALL).task(),
         similarity::sum(similarity::SHAPE).task(),
         similarity::all(similarity::SHAPE).task(),
         matmul_scale::program(1000).task(),
@@ -88,12 +109,24 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks.extend(train_quant::tasks(images));
     tasks.extend(infer_quant::tasks(images));
     tasks.extend(quant_accuracy::tasks(&Rc::default()));
+    let quick = |task: &&mut Task| QUICK.contains(&task.id.to_string().as_str());
+    tasks
+        .iter_mut()
+        .filter(quick)
+        .for_each(|task| task.level = Level::Quick);
     tasks
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_task_of_the_quick_selection_exists() {
+        let tasks = all(false, &Rc::default());
+        let quick = tasks.iter().filter(|task| task.level == Level::Quick);
+        assert_eq!(quick.count(), QUICK.len());
+    }
 
     #[test]
     fn no_two_tasks_share_an_id() {

@@ -9,7 +9,7 @@ use commands::clap::Parser as _;
 use commands::{Explain, Level, exit};
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use benches::{machine_code, workloads};
 use gpu_wgsl::{Gpu, Language, Select, StepExplanation};
 use harness::workload::Task;

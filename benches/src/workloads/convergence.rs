@@ -42,6 +42,7 @@ pub(super) fn figure<G: Game>(
             panel("iterations", |look| look.iteration as f64),
             panel("seconds", |look| look.seconds),
         ],
+        ..Figure::default()
     })
 }
 

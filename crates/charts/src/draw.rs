@@ -17,6 +17,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use crate::Result;
 use crate::axis::{linear_mark, log_axis, mark};
+use crate::bricks;
 use crate::figure::{Figure, Panel, Series};
 use crate::ink::{Canvas, Ink, drawing, picture};
 use crate::width::{Width, for_both};
@@ -65,6 +66,9 @@ type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 /// # Errors
 /// An error of the drawing backend.
 pub fn draw(figure: &Figure) -> Result<String> {
+    if !figure.bricks.is_empty() {
+        return Ok(bricks::draw(&figure.bricks));
+    }
     for_both(|width| draw_at(figure, width))
 }
 
@@ -430,6 +434,7 @@ mod tests {
                 lines: vec![line.clone(), line.as_reference()],
                 ..Panel::default()
             }],
+            ..Figure::default()
         }
     }
 

@@ -1,8 +1,11 @@
-//! A figure of a workload's result: panels of named lines, as stored in a record.
+//! A figure of a workload's result: panels of named lines, or arrays as bricks, as stored in a
+//! record.
 //!
 //! Role: shows what the computed numbers mean, in addition to their times; `report` draws it.
 
 use serde::{Deserialize, Serialize};
+
+use crate::bricks::Brick;
 
 /// Panels side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,6 +15,9 @@ pub struct Figure {
     pub caption: String,
     /// Panels from left to right.
     pub panels: Vec<Panel>,
+    /// Arrays that explain a program's broadcasting, drawn instead of panels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bricks: Vec<Brick>,
 }
 
 /// A plot.

@@ -10,7 +10,7 @@
 //!
 //! let line = Series::new("x²", (0..10).map(f64::from), |x| x * x);
 //! let panel = Panel { x: "x".into(), y: "y".into(), lines: vec![line], ..Panel::default() };
-//! let figure = Figure { caption: "A parabola.".into(), panels: vec![panel] };
+//! let figure = Figure { caption: "A parabola.".into(), panels: vec![panel], ..Figure::default() };
 //! let page = charts::page("Example", &charts::draw(&figure)?, "");
 //! assert!(page.contains("<svg"));
 //! # Ok::<(), charts::Error>(())
@@ -25,6 +25,7 @@ pub use plotters;
 pub use width::{Width, for_both};
 
 pub mod axis;
+pub mod bricks;
 pub mod dots;
 mod draw;
 mod figure;

@@ -14,6 +14,7 @@ use crate::on_gpu;
 use crate::rivals::{BaselineArguments, Script};
 use crate::workload::{Extent, InputType, OutputElement, Problem, Task, Variant, Work, Workload};
 use anyhow::{Context, Result};
+use charts::Figure;
 use gpu_wgsl::Gpu;
 use std::rc::Rc;
 use tensor_core::compare::Tolerance;
@@ -84,6 +85,8 @@ pub struct Options<const N: usize> {
     pub is_evaluated: bool,
     /// Whether software drivers run the program, which compute on the CPU; by default they do.
     pub runs_on_software: bool,
+    /// Figure that explains the program; by default none.
+    pub figure: Option<Figure>,
 }
 
 impl<const N: usize> Default for Options<N> {
@@ -94,6 +97,7 @@ impl<const N: usize> Default for Options<N> {
             variants: Vec::new(),
             is_evaluated: false,
             runs_on_software: true,
+            figure: None,
         }
     }
 }
@@ -385,10 +389,14 @@ impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
         } else {
             on_gpu::hardware(gpus, TOO_SLOW)
         };
-        Workload::with_expected::<T>(self.whole(), expected, tolerance)
+        let workload = Workload::with_expected::<T>(self.whole(), expected, tolerance)
             .with_variants(self.variants(&gpus))
             .with_left_out(left_out)
-            .with_rivals(self.rivals())
+            .with_rivals(self.rivals());
+        match &self.program.options.figure {
+            Some(figure) => workload.with_figure(|_| Ok(figure.clone())),
+            None => workload,
+        }
     }
 }
 

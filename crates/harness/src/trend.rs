@@ -98,6 +98,7 @@ fn figures(records: &[(f64, &Record)]) -> Vec<(String, Figure)> {
         let figure = Figure {
             caption,
             panels: vec![panel],
+            ..Figure::default()
         };
         figures.push((workload.to_owned(), figure));
     }

@@ -377,6 +377,7 @@ fn figure(result: &Output) -> Result<Figure> {
             panel("strategies played", played),
             panel("average strategies", averaged),
         ],
+        ..Figure::default()
     })
 }
 

@@ -134,8 +134,7 @@ impl Distances {
                     ],
                     ..Panel::default()
                 },
-            ],
-        })
+            ], ..Figure::default() })
     }
 }
 

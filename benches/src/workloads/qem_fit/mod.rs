@@ -139,8 +139,7 @@ impl Fits {
         });
         Ok(Figure {
             caption: "Levels that are fitted to the weights of a trained convolution, over the histogram of the weights, with the mean square error (MSE).".into(),
-            panels: panels.collect(),
-        })
+            panels: panels.collect(), ..Figure::default() })
     }
 }
 

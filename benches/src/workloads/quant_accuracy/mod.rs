@@ -317,6 +317,7 @@ impl Whole {
             caption: "Levels of the first layer with levels over the histogram of its weights, in the course of the training. \
                 Weights and levels are divided by the standard deviation of the weights of their output; the levels are means over the outputs.".into(),
             panels: self.panels.borrow().clone(),
+            ..Figure::default()
         }
     }
 

@@ -13,15 +13,19 @@
 //! Source: the blog note "Tracing GPU Resources", on a fused similarity of 2000 columns.
 
 use anyhow::Result;
+use charts::Figure;
+use charts::bricks::{Axis, Brick};
 use harness::program::{Array, Input, InputDistribution, Options, TensorWorkload, Truth};
 use harness::script;
 use harness::workload::Work;
 use std::rc::Rc;
-use tensor_core::Tensor;
 use tensor_core::compare::Tolerance;
+use tensor_core::{Tensor, View};
 
 /// Rows and columns of the benchmark's size.
 pub const SHAPE: [usize; 2] = [256, 2000];
+/// Rows and columns of the size of the quick selection.
+pub const SMALL: [usize; 2] = [256, 500];
 /// Distance below which two columns are similar in a row.
 const LIMIT: f32 = 1.0;
 /// Operations per value: one each for subtraction, absolute value, comparison and the step of the
@@ -49,8 +53,45 @@ pub fn sum([n, d]: [usize; 2]) -> TensorWorkload<u32, 1> {
         }),
         loops: Rc::new(count),
         expression: Rc::new(|[x]| similar(x).sum(0)),
-        options: Options::default(),
+        options: Options {
+            figure: broadcasting([n, d]),
+            ..Options::default()
+        },
     }
+}
+
+/// Returns the picture of the arrays of `similarity-sum`; `None` without columns.
+fn broadcasting([n, d]: [usize; 2]) -> Option<Figure> {
+    let whole = [n, d, d];
+    let brick = |operator: &str, name: &str, shape: [usize; 3], reduced| {
+        let view = View::contiguous(&shape).ok()?.broadcast_to(&whole).ok()?;
+        let axes = [("n", 0), ("d", 1), ("d", 2)];
+        Some(Brick {
+            operator: operator.to_owned(),
+            name: name.to_owned(),
+            axes: axes.map(|(name, at)| Axis {
+                name: name.to_owned(),
+                len: view.shape()[at],
+                stride: view.strides()[at],
+            }),
+            reduced,
+        })
+    };
+    let mut result = brick("=", "counts of similar rows", whole, None)?;
+    result.axes[0].len = 1;
+    let bricks = vec![
+        brick("", "x as (n, d, 1)", [n, d, 1], None)?,
+        brick("−", "x as (n, 1, d)", [n, 1, d], None)?,
+        brick("→", "|difference| < 1, summed over n", whole, Some(0))?,
+        result,
+    ];
+    Some(Figure {
+        caption: "Broadcasting: an axis of stride 0 (hatched) repeats the elements in memory (solid). The array of all \
+            differences (cylinder, along the axis over which it is summed) is never in memory."
+            .to_owned(),
+        bricks,
+        ..Figure::default()
+    })
 }
 
 /// Returns the workload `similarity-all` for normal numbers `[n, d]`: whether each pair of columns

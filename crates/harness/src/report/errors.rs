@@ -33,6 +33,7 @@ pub(super) fn figure(rows: &[&Row]) -> Option<Figure> {
     (!panels.is_empty()).then(|| Figure {
         caption: CAPTION.to_owned(),
         panels,
+        ..Figure::default()
     })
 }
 
