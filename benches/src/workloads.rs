@@ -47,7 +47,8 @@ pub mod two_layer_net;
 /// programs has nothing to fuse.
 const WITHOUT_COMPILER: &[&str] = &["numpy", "torch", "jax"];
 
-/// Tasks of the quick selection: one size of each family that is measured in seconds, rivals included.
+/// Tasks of the quick selection: one size of each family that is measured in seconds, rivals
+/// included.
 const QUICK: [&str; 16] = [
     "matmul/5x784x10",
     "similarity-sum/256x500",

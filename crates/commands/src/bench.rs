@@ -43,14 +43,14 @@ pub struct Bench {
     /// Also write the record to benches/record/ of the workspace
     #[arg(long)]
     pub record: bool,
-    /// Write bench/<date>.json and report/index.html under DIR [default: cargo's target folder]
+    /// Write bench/DATE.json and report/index.html under DIR [default: cargo's target folder]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print one JSON object per row instead of tables
     #[arg(long)]
     pub json: bool,
     /// Profile instead of measuring: run each workload on the host executor for ten seconds, every
-    /// other half second under a stack sampler (Unix), and write DIR/<name>-<size>.folded
+    /// other half second under a stack sampler (Unix), and write DIR/NAME-SIZE.folded
     ///
     /// The files have one line `a;b;c count` per stack, as read by flame-graph tools. The ten
     /// functions with the largest self time are printed.

@@ -104,13 +104,12 @@ pub fn check_same_machine(before: &Machine, after: &Machine) -> Result<(), NotCo
         let named = named.map(|adapter| format!("{} ({})", adapter.name, adapter.driver));
         named.collect::<Vec<_>>().join(", ")
     };
-    let parts: [(&'static str, &dyn Fn(&Machine) -> String); 3] = [
-        ("machine", &cpu),
-        ("system", &system),
-        ("adapters or drivers", &adapters),
+    let parts = [
+        ("machine", cpu(before), cpu(after)),
+        ("system", system(before), system(after)),
+        ("adapters or drivers", adapters(before), adapters(after)),
     ];
-    for (what, part) in parts {
-        let (before, after) = (part(before), part(after));
+    for (what, before, after) in parts {
         if before != after {
             return Err(NotComparable::Different {
                 what,

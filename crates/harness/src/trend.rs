@@ -60,10 +60,12 @@ fn days(date: &str) -> Option<f64> {
     Some(since.as_secs_f64() / DAY_S)
 }
 
+/// Pairs of day and time in seconds, by size and executor.
+type Lines = BTreeMap<String, Vec<(f64, f64)>>;
+
 fn figures(records: &[(f64, &Record)]) -> Vec<(String, Figure)> {
     let first = records.first().map_or(0.0, |(day, _)| *day);
-    // Times in seconds by workload, then by size and executor.
-    let mut times: BTreeMap<&str, BTreeMap<String, Vec<(f64, f64)>>> = BTreeMap::new();
+    let mut times: BTreeMap<&str, Lines> = BTreeMap::new();
     for (day, record) in records {
         let rows = record.rows.iter().filter(|row| row.is_user_executor());
         for row in rows.filter(|row| row.check == Check::Ok) {

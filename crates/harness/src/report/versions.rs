@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn every_row_of_a_comparison_has_a_dot_and_names_are_escaped() {
-        let record = sample::record();
-        let found = crate::changes::changes(&[record.clone()], &[record]).unwrap();
+        let records = [sample::record()];
+        let found = crate::changes::changes(&records, &records).unwrap();
         let html = super::changes(&found);
         assert_eq!(html.matches("class=\"lane").count(), found.rows.len());
-        let hostile = sample::hostile();
-        let found = crate::changes::changes(&[hostile.clone()], &[hostile.clone()]).unwrap();
+        let hostile = [sample::hostile()];
+        let found = crate::changes::changes(&hostile, &hostile).unwrap();
         assert!(!super::changes(&found).contains("<script"));
-        assert!(!super::trends(&crate::trend::trends(&[hostile])).contains("<script"));
+        assert!(!super::trends(&crate::trend::trends(&hostile)).contains("<script"));
     }
 
     #[test]
