@@ -15,6 +15,7 @@ pub mod layer;
 pub mod oracle;
 
 use anyhow::{Context, Result, ensure};
+use charts::Figure;
 use gpu_wgsl::Gpu;
 use harness::on_gpu;
 use harness::program::InputDistribution;
@@ -309,6 +310,21 @@ impl Session {
         })
     }
 
+    /// Returns where a training on the host executor spends its time, as an icicle.
+    fn icicle(&self) -> Result<Figure> {
+        let host = Host::new();
+        let profiler = Profiler::new(&host);
+        self.training(&host)?(&profiler, &mut Vec::new())?;
+        let stacks = profiler.profile().folded_stacks();
+        Ok(Figure {
+            caption: "Time of the training's parts on the host executor, under the profiler: spans from the outermost at the \
+                top, with their share of the whole. Each step of the plan has the names of its operations."
+                .to_owned(),
+            stacks: stacks.lines().map(str::to_owned).collect(),
+            ..Figure::default()
+        })
+    }
+
     /// Returns the training on a device. Data and parameters stay there, and losses are read every
     /// [`READ_EVERY`] steps.
     fn device<'a>(&'a self, gpu: &'a Gpu) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + 'a> {
@@ -515,12 +531,17 @@ impl Problem for Session {
             Variant::started_on_cpu("wgsl", whole, 0, move || self.device(gpu))
                 .with_adapter(gpu.adapter())
         };
-        Workload::new(whole, |result, _| self.check(result))
+        let workload = Workload::new(whole, |result, _| self.check(result))
             .with_variants([on_host("host", false)])
             .with_variants(profiled)
             .with_variants(devices.into_iter().map(on_device))
             .with_rivals(self.rivals())
             .with_left_out(left_out)
-            .with_losses(self.n_losses())
+            .with_losses(self.n_losses());
+        if self.recipe.is_profiled {
+            workload.with_figure(|_| self.icicle())
+        } else {
+            workload
+        }
     }
 }

@@ -27,6 +27,7 @@ mod edges;
 mod libtest;
 mod lints;
 mod outside;
+mod report_page;
 mod reporter;
 mod tests_run;
 mod tidy;
@@ -157,6 +158,10 @@ fn run_checks(
     }
     if search.claims {
         claims::run(workspace, &executables, pattern, reporter)?;
+    }
+    if report_page::ID.contains(pattern) {
+        let missing = |why: &str| missing_outcome(why, requires_tools());
+        report_page::run(workspace, &executables, reporter, missing)?;
     }
     Ok(())
 }

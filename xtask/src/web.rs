@@ -85,7 +85,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     // A port that is in use is an error before the build, which takes minutes.
-    let server = PageServer::listen(options.port, folder.clone())?;
+    let server = PageServer::listen(options.port, folder.clone(), &FILES)?;
     build(&workspace, &toolchain, &folder)?;
     serve(&server)
 }
@@ -164,13 +164,31 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Returns the path of a browser, for other pages than this command's.
+///
+/// # Errors
+/// There is no browser.
+pub(crate) fn find_browser() -> Result<PathBuf> {
+    browser::find()
+}
+
+/// Opens `index.html` of a folder in a headless browser, and returns what the page sends to
+/// `report`. `files` are the files that the browser may read, with their media types.
+pub(crate) fn page_report(
+    folder: &Path,
+    files: &'static [(&'static str, &'static str)],
+    browser: &Path,
+) -> Result<String> {
+    browser::report(folder, files, browser)
+}
+
 /// The report of the page.
 pub(crate) struct Report(Value);
 
 impl Report {
     /// Opens the page in a headless browser and waits for its report.
     fn of(folder: &Path, browser: &Path) -> Result<Self> {
-        let report = browser::report(folder, browser)?;
+        let report = browser::report(folder, &FILES, browser)?;
         let report = serde_json::from_str(&report).context("report: invalid JSON")?;
         Ok(Self(report))
     }

@@ -17,10 +17,10 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use crate::Result;
 use crate::axis::{linear_mark, log_axis, mark};
-use crate::bricks;
 use crate::figure::{Figure, Panel, Series};
 use crate::ink::{Canvas, Ink, drawing, picture};
 use crate::width::{Width, for_both};
+use crate::{bricks, icicle};
 
 /// Height of the panels, which are side by side on a wide screen, in pixels.
 const HEIGHT: u32 = 380;
@@ -68,6 +68,9 @@ type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 pub fn draw(figure: &Figure) -> Result<String> {
     if !figure.bricks.is_empty() {
         return Ok(bricks::draw(&figure.bricks));
+    }
+    if !figure.stacks.is_empty() {
+        return Ok(icicle::draw(&figure.stacks));
     }
     for_both(|width| draw_at(figure, width))
 }

@@ -1,5 +1,5 @@
-//! A figure of a workload's result: panels of named lines, or arrays as bricks, as stored in a
-//! record.
+//! A figure of a workload's result: panels of named lines, an icicle, or arrays as bricks, as
+//! stored in a record.
 //!
 //! Role: shows what the computed numbers mean, in addition to their times; `report` draws it.
 
@@ -15,6 +15,9 @@ pub struct Figure {
     pub caption: String,
     /// Panels from left to right.
     pub panels: Vec<Panel>,
+    /// Folded stacks, drawn as an icicle instead of panels: `outermost;…;innermost nanoseconds`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<String>,
     /// Arrays that explain a program's broadcasting, drawn instead of panels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bricks: Vec<Brick>,

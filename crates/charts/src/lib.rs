@@ -29,6 +29,7 @@ pub mod bricks;
 pub mod dots;
 mod draw;
 mod figure;
+mod icicle;
 mod ink;
 mod page;
 pub mod units;

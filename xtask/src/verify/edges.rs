@@ -56,7 +56,7 @@ const RULES: [Rule; 18] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "units axis page ink dots bricks width figure draw",
+        modules: "units axis page ink dots bricks icicle width figure draw",
     },
     Rule {
         name: "tool-io",

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 
-use super::server::PageServer;
+use super::server::{Files, PageServer};
 use crate::process::{self, Running, tail};
 use crate::temporary::TemporaryFolder;
 
@@ -40,8 +40,8 @@ pub(super) fn find() -> Result<PathBuf> {
 }
 
 /// Opens the page in a headless browser and waits for its report.
-pub(super) fn report(folder: &Path, browser: &Path) -> Result<String> {
-    let server = PageServer::listen(0, folder.to_owned())?;
+pub(super) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Result<String> {
+    let server = PageServer::listen(0, folder.to_owned(), files)?;
     // Dropped after the browser, which writes into the folder.
     let profile = TemporaryFolder::create(&env::temp_dir(), "xtask-web")
         .context("browser: could not create a profile")?;
@@ -109,7 +109,7 @@ mod tests {
     fn a_browser_that_ends_early_is_reported_with_its_last_lines() {
         // `cat` rejects the options of a browser.
         let start = Instant::now();
-        let error = report(Path::new("/"), Path::new("cat")).unwrap_err();
+        let error = report(Path::new("/"), &[], Path::new("cat")).unwrap_err();
         assert!(start.elapsed() < PATIENCE / 2);
         let text = error.to_string();
         assert!(text.contains("(exit status: 1)\ncat: "), "{text}");

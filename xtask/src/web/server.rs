@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use tiny_http::{Header, Method, Request, Response, ResponseBox, Server};
 
-use super::FILES;
 use tool_io::output::printable;
 
 /// Path to which the page sends its report.
@@ -20,10 +19,14 @@ const REPORT: &str = "/report";
 /// Largest size of a report, in bytes. A report has some kilobytes.
 const MAX_REPORT_BYTES: usize = 1 << 20;
 
+/// Names of files with their media types.
+pub(super) type Files = [(&'static str, &'static str)];
+
 /// A server for the files of the page in a folder.
 pub(super) struct PageServer {
     server: Server,
     folder: PathBuf,
+    files: &'static Files,
 }
 
 /// The reason why a request is not answered as requested, with the status code of HTTP.
@@ -34,10 +37,14 @@ struct Rejection {
 
 impl PageServer {
     /// Listens on a port; the system chooses a free port instead of port 0.
-    pub(super) fn listen(port: u16, folder: PathBuf) -> Result<Self> {
+    pub(super) fn listen(port: u16, folder: PathBuf, files: &'static Files) -> Result<Self> {
         let server = Server::http(("127.0.0.1", port))
             .map_err(|error| anyhow!("server: could not listen on port {port} ({error})"))?;
-        Ok(Self { server, folder })
+        Ok(Self {
+            server,
+            folder,
+            files,
+        })
     }
 
     /// Returns the address of the page, with the port on which the server listens.
@@ -87,7 +94,7 @@ impl PageServer {
             "/" => "index.html",
             path => path.trim_start_matches('/'),
         };
-        let Some((file, kind)) = FILES.iter().find(|(file, _)| *file == asked) else {
+        let Some((file, kind)) = self.files.iter().find(|(file, _)| *file == asked) else {
             return Ok(Response::empty(404).boxed());
         };
         let body = fs::read(self.folder.join(file)).map_err(|error| Rejection {
@@ -135,6 +142,8 @@ mod tests {
 
     use super::*;
 
+    const FILES: [(&str, &str); 2] = [("index.html", "text/html"), ("web.js", "text/javascript")];
+
     /// Sends bytes to a server and returns the status code of its answer.
     fn send(address: &str, head: &str, body: &[u8]) -> String {
         let host = address.trim_start_matches("http://").trim_end_matches('/');
@@ -157,7 +166,7 @@ mod tests {
         let folder = env::temp_dir().join(format!("xtask-server-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("index.html"), "page").unwrap();
-        let server = PageServer::listen(0, folder.clone()).unwrap();
+        let server = PageServer::listen(0, folder.clone(), &FILES).unwrap();
         let address = server.address();
         assert!(!address.ends_with(":0/"), "{address}");
         let client = thread::spawn(move || {

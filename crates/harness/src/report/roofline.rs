@@ -113,12 +113,12 @@ fn draw_at(
             chart.draw_series([line]).map_err(drawing)?;
         }
         let pixel = |(intensity, rate): (f64, f64)| chart.backend_coord(&(intensity, rate));
-        let ((right, _), (_, top)) = (pixel((low.1, high.0)), pixel((low.0, high.1)));
+        let ((right, _), corner) = (pixel((low.1, high.0)), pixel((low.0, high.1)));
         sizes(
             canvas,
             comparisons,
             |intensity| pixel((intensity, high.0)).0,
-            top,
+            corner,
         )?;
         // Rivals first, so that the points of our variants are drawn inside their rings.
         for rivals in [true, false] {
@@ -215,13 +215,13 @@ fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f
         .to_vec()
 }
 
-/// Writes each size above the points of those variants that do the whole work. Sizes whose points
-/// share a column share a label, and up to three lanes keep labels from overlapping.
+/// Writes each size above its points. Sizes whose points share a column share a label, and up to
+/// three lanes keep labels from overlapping; a label for which no lane is free is left out.
 fn sizes(
     canvas: &Canvas<'_>,
     comparisons: &[&Comparison],
     column: impl Fn(f64) -> i32,
-    top: i32,
+    (left, top): (i32, i32),
 ) -> Result<()> {
     let mut lanes = [i32::MIN; 3];
     let mut headed: Vec<(i32, &str)> = comparisons
@@ -231,8 +231,6 @@ fn sizes(
                 .entries
                 .iter()
                 .filter_map(|line| line.rate.and(line.intensity));
-            // A variant that does a part of the rows reads all of the shared inputs for it, so its
-            // intensity is lower; the whole work has the highest one.
             let intensity = drawn.max_by(f64::total_cmp)?;
             Some((column(intensity), comparison.size.as_str()))
         })
@@ -240,13 +238,15 @@ fn sizes(
     headed.sort_unstable();
     for (x, label) in shared_labels(&headed) {
         let half = i32::try_from(label.chars().count()).unwrap_or(0) * LETTER / 2;
-        // Long labels of points at the right edge stay within the picture.
+        // Long labels stay right of the axis and within the picture.
         let (width, _) = canvas.dim_in_pixel();
         let middle = x.min(i32::try_from(width).unwrap_or(i32::MAX) - half);
-        let lane = lanes
-            .iter()
-            .position(|end| *end < middle - half - LETTER)
-            .unwrap_or(0);
+        let middle = middle.max(left + half);
+        let mut lanes_and_ends = lanes.iter().enumerate();
+        let is_free = |(_, end): &(usize, &i32)| **end < middle - half - LETTER;
+        let Some((lane, _)) = lanes_and_ends.find(is_free) else {
+            continue;
+        };
         lanes[lane] = middle + half;
         let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
         let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);

@@ -1,0 +1,120 @@
+//! The page of a committed record, checked in a browser.
+//!
+//! Role: the check `report/page`: no text over text, no sideways scroll, a figure on the first
+//! screen, and links that resolve, as wide as a desk and as a phone.
+//! Method: the program `report`, which the build of the tests contains, writes the page. A second
+//! page shows it in two frames, and its script (`report_page.js`) sends what is wrong.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::reporter::{Outcome, Reporter};
+use crate::artifact::Executable;
+use crate::process::{tail, watch};
+use crate::web;
+use crate::workspace::Workspace;
+
+/// Id of the check.
+pub(super) const ID: &str = "report/page";
+/// The record: a run with all rivals.
+const RECORD: &str = "benches/record/2026-11-27t22-48-16z-amd-epyc-2.json";
+/// Files that the server sends, with their media types.
+const FILES: [(&str, &str); 3] = [
+    ("index.html", "text/html; charset=utf-8"),
+    ("page.html", "text/html; charset=utf-8"),
+    ("check.js", "text/javascript; charset=utf-8"),
+];
+/// The page with the frames.
+const FRAMES: &str = "<!DOCTYPE html>\n<script src=\"check.js\"></script>\n\
+    <iframe src=\"page.html\" width=\"1280\" height=\"900\"></iframe>\n\
+    <iframe src=\"page.html\" width=\"390\" height=\"844\"></iframe>\n";
+/// Maximum number of displayed lines of a failing program's output.
+const TAIL_LINES: usize = 20;
+
+/// Runs the check and reports it; `missing` is the outcome if there is no browser.
+pub(super) fn run(
+    workspace: &Workspace,
+    executables: &[Executable],
+    reporter: &mut Reporter,
+    missing: impl Fn(&str) -> Outcome,
+) -> Result<()> {
+    reporter.begin_long(ID)?;
+    let browser = match web::find_browser() {
+        Ok(browser) => browser,
+        Err(error) => return reporter.end(ID, missing(&format!("{error:#}"))),
+    };
+    let mut built = executables.iter();
+    let program = built
+        .find(|executable| executable.target == "report" && !executable.is_test)
+        .context("report: not built")?;
+    let folder = workspace.target.join("verify").join("report");
+    fs::create_dir_all(&folder)?;
+    let mut command = Command::new(&program.path);
+    command
+        .arg(workspace.root.join(RECORD))
+        .arg("--out")
+        .arg(folder.join("page.html"));
+    let finished = watch(&mut command, |_| ())?;
+    if !finished.status.success() {
+        let said = finished.out + &finished.err;
+        return reporter.end(ID, Outcome::Failed(tail(&said, TAIL_LINES)));
+    }
+    let outcome = match check(&folder, &browser) {
+        Ok(faults) if faults.is_empty() => Outcome::Passed,
+        Ok(faults) => Outcome::Failed(faults.join("\n")),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    };
+    reporter.end(ID, outcome)
+}
+
+/// Returns what is wrong with the page in a folder.
+fn check(folder: &Path, browser: &Path) -> Result<Vec<String>> {
+    fs::write(folder.join("index.html"), FRAMES)?;
+    fs::write(folder.join("check.js"), include_str!("report_page.js"))?;
+    let faults = web::page_report(folder, &FILES, browser)?;
+    serde_json::from_str(&faults).context("report: the page sent invalid JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what is wrong with a page that has a body; `None` without a browser.
+    fn faults(name: &str, body: &str) -> Option<Vec<String>> {
+        let browser = web::find_browser().ok()?;
+        let folder =
+            std::env::temp_dir().join(format!("report-page-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let page =
+            format!("<!DOCTYPE html><div id=\"answers\"><i class=\"lane\">.</i></div>{body}");
+        fs::write(folder.join("page.html"), page).unwrap();
+        let faults = check(&folder, &browser).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        Some(faults)
+    }
+
+    #[test]
+    fn each_kind_of_fault_is_found() {
+        let Some(none) = faults("good", "<p><a href=\"#answers\">a link</a></p>") else {
+            return;
+        };
+        assert_eq!(none, [""; 0]);
+        let wide = faults("wide", "<div style=\"width:600px\">wide</div>").unwrap();
+        assert!(
+            wide.iter().all(|fault| fault.starts_with("390 pixels: ")),
+            "{wide:?}"
+        );
+        assert_eq!(wide.len(), 2, "{wide:?}");
+        let over = "<p style=\"margin:0\">below</p><p style=\"margin:-18px 0 0\">above</p>";
+        let over = faults("over", over).unwrap();
+        assert!(
+            over.len() == 2 && over[0].contains("\"above\" over \"below\""),
+            "{over:?}"
+        );
+        let link = faults("link", "<a href=\"#nowhere\">x</a>").unwrap();
+        assert!(link.len() == 2 && link[0].contains("#nowhere"), "{link:?}");
+    }
+}
