@@ -9,10 +9,8 @@ use std::ops::Range;
 
 use charts::plotters::prelude::*;
 use charts::plotters::style::text_anchor::{HPos, VPos};
-use charts::{Canvas, Error, Ink, axis, drawing, picture};
+use charts::{Canvas, Error, Ink, Width, axis, drawing, picture};
 
-/// Width of a chart, in pixels.
-const WIDTH: u32 = 860;
 /// Height of the title of a strip, in pixels.
 const TITLE: u32 = 20;
 /// Height of the axis of time, in pixels.
@@ -21,12 +19,14 @@ const ACROSS: u32 = 40;
 const LEFT: u32 = 52;
 /// Margin on the right, in pixels.
 const RIGHT: u32 = 18;
+/// Least distance between two labels of the axis of time, in pixels.
+const LABEL_DISTANCE: u32 = 100;
 /// Size of a text, in pixels.
 const SMALL: u32 = 12;
 /// Approximate width of a character, in pixels.
 const LETTER: i32 = 7;
 /// Space between two names in the title of a strip, in pixels.
-const GAP: i32 = 14;
+const GAP: i32 = 8;
 /// Free space above the highest value, as a share of the range.
 const HEADROOM: f64 = 0.08;
 
@@ -85,14 +85,18 @@ impl Strip {
     }
 }
 
-/// Draws a chart as SVG.
+/// Draws a chart as SVG, for wide and for narrow screens.
 ///
 /// # Errors
 /// An error of the drawing backend.
 pub(crate) fn draw(chart: &Chart) -> Result<String, Error> {
+    charts::for_both(|width| draw_at(chart, width))
+}
+
+fn draw_at(chart: &Chart, width: Width) -> Result<String, Error> {
     let strips = chart.strips.iter().map(|strip| strip.height + TITLE);
     let height = strips.sum::<u32>() + ACROSS;
-    picture((WIDTH, height), &chart.label, |canvas| {
+    picture((width.px(), height), &chart.label, |canvas| {
         let mut rest = canvas.clone();
         for (idx, strip) in chart.strips.iter().enumerate() {
             let is_last = idx + 1 == chart.strips.len();
@@ -146,7 +150,7 @@ fn draw_strip(
         .map(|(_, times)| shaded(Ink::Grid, 0.5, times));
     plot.draw_series(regions).map_err(drawing)?;
     plot.configure_mesh()
-        .x_labels(8)
+        .x_labels((canvas.dim_in_pixel().0 / LABEL_DISTANCE).clamp(3, 8) as usize)
         .y_labels(if strip.height > 90 { 5 } else { 3 })
         .x_label_formatter(&mark)
         .y_label_formatter(&mark)
