@@ -74,8 +74,8 @@ const QUICK: [&str; 16] = [
 pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     let mut tasks: Vec<Task> = matmul::tasks(real_gpu, images).collect();
     tasks.extend([
-        similarity::sum(similarity::SMALL).task(),
         similarity::sum(similarity::SHAPE).task(),
+        similarity::sum(similarity::SMALL).task(),
         similarity::all(similarity::SHAPE).task(),
         matmul_scale::program(1000).task(),
         matmul_pair::program(1000).task(),

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR", exclusive = true)]
     bundle: Option<PathBuf>,
     /// Measure the commit REV and the working tree in turns, and print the changes; needs --only
-    #[arg(long, value_name = "REV", requires = "only", conflicts_with_all = ["list", "record", "sample", "out"])]
+    #[arg(long, value_name = "REV", requires = "only", conflicts_with_all = ["list", "record", "sample", "out", "quick", "full", "long"])]
     ab: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use commands::exit;
+use tool_io::exit;
 
 mod adapters;
 mod artifact;
@@ -41,8 +41,8 @@ mod workspace;
     name = "xtask",
     bin_name = "cargo xtask",
     version,
-    after_help = "Exit codes: 0; 1 if the command or a check failed; 2 for wrong usage, before anything is built or \
-                  downloaded; 130 if interrupted, with finished results on disk."
+    after_help = "Exit codes: 0; 1 if the command or a check failed; 2 for wrong usage, before anything is \
+                  measured or written; 130 if interrupted, with finished results on disk."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -90,6 +90,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // The programs parse these arguments again, with the types that have accepted them here.
     let args: Vec<OsString> = env::args_os().skip(2).collect();
+    if let Some(Command::Trace(options) | Command::Demo(options)) = &cli.command {
+        options.check().unwrap_or_else(|error| error.exit());
+    }
     let done = match cli.command {
         None => help(),
         Some(Command::Bench(options)) => bench::run(&options, args),

@@ -113,8 +113,11 @@ fn end_group(group: u32) {
 
 /// Spawns a child in a process group of its own if children are ended on a stop.
 fn spawn_watched(command: &mut Command) -> Result<Child> {
-    check_not_interrupted()?;
+    // The list stays locked until the child is on it, so that a stop cannot miss the child.
     let groups = Groups::lock();
+    if groups.as_ref().is_some_and(|groups| groups.is_stopped) {
+        return Err(Interrupted.into());
+    }
     #[cfg(unix)]
     if groups.is_some() {
         std::os::unix::process::CommandExt::process_group(command, 0);
@@ -182,12 +185,11 @@ pub(crate) struct Running {
 
 /// Starts a command whose stdout is dropped and whose stderr is collected.
 pub(crate) fn start(command: &mut Command) -> Result<Running> {
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("could not start {}", name(command)))?;
+        .stderr(Stdio::piped());
+    let mut child = spawn_watched(command)?;
     let (sender, err_lines) = channel();
     send_lines(child.stderr.take(), sender, OutputLine::Err);
     Ok(Running { child, err_lines })
@@ -220,6 +222,7 @@ impl Running {
         // A child that has already ended is no fault.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        forget(&self.child);
     }
 }
 

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
 
+use commands::RIVAL_PACKAGES;
 use tool_io::output;
 
 /// Remarks on the packages, below the options.
@@ -25,7 +26,6 @@ it (DIR: folder of the environment).";
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Folder of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
-const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy openvino";
 /// Option of pip that prevents a build from source, which would require a toolchain and half an
 /// hour.
 const WHEELS_ONLY: &str = "--only-binary=open_spiel";
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     venv: Option<PathBuf>,
     /// Packages, separated by spaces; may be empty
-    #[arg(long, value_name = "LIST", default_value = PACKAGES)]
+    #[arg(long, value_name = "LIST", default_value_t = RIVAL_PACKAGES.join(" "))]
     packages: String,
     /// Print one JSON object
     #[arg(long)]

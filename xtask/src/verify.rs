@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use commands::exit;
 use serde_json::json;
+use tool_io::exit;
 
 use crate::adapters::{self, Absence};
 use crate::data;
@@ -87,6 +87,7 @@ const REQUIRE_TOOLS: &str = "REQUIRE_TOOLS";
 struct Search {
     tests: bool,
     claims: bool,
+    report_page: bool,
 }
 
 /// A check whose id is known without a build.
@@ -113,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     process::end_children_on_stop()?;
     let done = run_checks(options, &workspace, &selected, &search, &mut reporter);
     match done {
-        // What is finished stays reported, and the summary is printed.
+        // Finished checks are already printed.
         Err(error) if error.is::<process::Interrupted>() => {
             reporter.close("interrupted: ")?;
             Ok(ExitCode::from(exit::INTERRUPTED))
@@ -140,7 +141,7 @@ fn run_checks(
         process::check_not_interrupted()?;
         run_fixed(check, reporter)?;
     }
-    let executables = match search.tests || search.claims {
+    let executables = match search.tests || search.claims || search.report_page {
         true => tests_run::build(pattern, reporter)?,
         false => None,
     };
@@ -159,7 +160,7 @@ fn run_checks(
     if search.claims {
         claims::run(workspace, &executables, pattern, reporter)?;
     }
-    if report_page::ID.contains(pattern) {
+    if search.report_page {
         let missing = |why: &str| missing_outcome(why, requires_tools());
         report_page::run(workspace, &executables, reporter, missing)?;
     }
@@ -287,9 +288,13 @@ impl Search {
     /// pattern allows a match.
     fn new(pattern: &str, no_fixed_check_matches: bool) -> Self {
         let is_open = pattern.is_empty() || no_fixed_check_matches;
+        let is_page = pattern.starts_with(report_page::PREFIX);
+        let is_claim = pattern.starts_with(claims::PREFIX);
+        let is_test = pattern.starts_with(tests_run::PREFIX);
         Self {
-            tests: is_open && !pattern.starts_with(claims::PREFIX),
-            claims: is_open && !pattern.starts_with(tests_run::PREFIX),
+            tests: is_open && !is_claim && !is_page,
+            claims: is_open && !is_test && !is_page,
+            report_page: is_open && report_page::ID.contains(pattern),
         }
     }
 }
@@ -303,7 +308,11 @@ fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
 
 fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) -> Result<()> {
     let ids = selected.iter().map(|check| check.id.as_str());
-    let by_build = [(search.tests, ALL_TESTS), (search.claims, ALL_CLAIMS)];
+    let by_build = [
+        (search.tests, ALL_TESTS),
+        (search.claims, ALL_CLAIMS),
+        (search.report_page, report_page::ID),
+    ];
     let by_build = by_build.into_iter().filter(|(searched, _)| *searched);
     for id in ids.chain(by_build.map(|(_, id)| id)) {
         if as_json {
@@ -333,7 +342,7 @@ mod tests {
     #[test]
     fn a_pattern_reaches_every_id_that_only_a_build_tells() {
         let search = |pattern, none_fixed| {
-            let Search { tests, claims } = Search::new(pattern, none_fixed);
+            let Search { tests, claims, .. } = Search::new(pattern, none_fixed);
             (tests, claims)
         };
         assert_eq!(search("", false), (true, true));

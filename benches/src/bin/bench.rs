@@ -9,13 +9,12 @@ use benches::meter::Meter;
 use benches::mnist::LazyImages;
 use benches::workloads;
 use commands::clap::Parser as _;
-use commands::{Bench, exit};
+use commands::{Bench, RIVAL_PACKAGES};
 use gpu_wgsl::DeviceType;
 use harness::campaign::{Campaign, Finished, Settings};
 use harness::comparison::comparisons;
 use harness::progress::Progress;
 use harness::record::{NotRun, Record};
-use harness::rivals::PACKAGES;
 use harness::workload::{Level, Task};
 use harness::{report, sampling, table};
 use std::path::Path;
@@ -24,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tool_io::exit;
 use tool_io::output::print;
 use tool_io::replace_file;
 use tool_io::{signals, target_folder};
@@ -82,6 +82,7 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     let mut campaign = Campaign::new(Settings {
         folder: &records,
         with_rivals: !options.no_rivals,
+        packages: &RIVAL_PACKAGES,
         data_origin: Some(images.get()?.origin.clone()),
         meter: &meter,
         interrupted: &is_interrupted,
@@ -102,10 +103,6 @@ fn bench(options: &Bench) -> Result<ExitCode> {
         print(opening(campaign.record(), tasks.len()))?;
     }
     campaign.run(&tasks)?;
-    // The ledger is about the project as a whole, so a selection of workloads leaves it out.
-    if options.only.is_empty() && !is_interrupted() {
-        campaign.add_claims(claims::ledger()?)?;
-    }
     // The results are printed before more files are written, so that a full disk does not lose
     // them.
     let record = campaign.record();
@@ -116,6 +113,20 @@ fn bench(options: &Bench) -> Result<ExitCode> {
             table::summary(record)
         ))?;
     }
+    // The ledger is about the project as a whole, so a selection of workloads leaves it out.
+    if options.only.is_empty() && !is_interrupted() {
+        progress.say("measuring the claims of the sources");
+        match claims::ledger() {
+            Ok(claims) => campaign.add_claims(claims)?,
+            Err(error) => campaign.leave_out(NotRun {
+                what: "claims of the sources".to_owned(),
+                why: format!("{error:#}"),
+                how: "see the error".to_owned(),
+            }),
+        }
+        progress.done();
+    }
+    let record = campaign.record();
     eprintln!("record: {}", campaign.path().display());
     if options.record {
         let copy = tool_io::workspace_path("benches/record").join(record.file_name());
@@ -132,8 +143,8 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     })
 }
 
-/// Returns the level that the options request. A pattern selects from the level above the default,
-/// because who names a workload wants to run it.
+/// Returns the level that the options request. A pattern is an explicit request, so it also
+/// selects workloads that are not in the quick selection.
 fn level(options: &Bench) -> Level {
     match (options.long, options.full || !options.only.is_empty()) {
         (true, _) => Level::Long,
@@ -185,7 +196,8 @@ fn opening(record: &Record, n_tasks: usize) -> String {
         adapters.join(", ")
     };
     let has = |name: &&str| machine.rivals.contains_key(*name);
-    let (found, missing): (Vec<&str>, Vec<&str>) = PACKAGES.iter().partition(|name| has(name));
+    let (found, missing): (Vec<&str>, Vec<&str>) =
+        RIVAL_PACKAGES.iter().partition(|name| has(name));
     let found = found
         .iter()
         .map(|name| format!("{name} {}", machine.rivals[*name]));

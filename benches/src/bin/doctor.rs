@@ -5,9 +5,10 @@
 use benches::doctor;
 use std::process::ExitCode;
 
+use commands::Doctor;
 use commands::clap::Parser as _;
-use commands::{Doctor, exit};
 use telemetry::doctor::Status;
+use tool_io::exit;
 use tool_io::{output, replace_file};
 
 fn main() -> ExitCode {

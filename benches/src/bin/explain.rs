@@ -6,8 +6,9 @@
 use std::process::ExitCode;
 
 use commands::clap::Parser as _;
-use commands::{Explain, Level, exit};
+use commands::{Explain, Level};
 use std::rc::Rc;
+use tool_io::exit;
 
 use anyhow::{Context as _, Result};
 use benches::{machine_code, workloads};

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use commands::Report;
 use commands::clap::Parser as _;
-use commands::{Report, exit};
 use harness::changes::{Change, Changes, changes, check_same_machine};
 use harness::record::{Record, latest_in};
 use harness::{report, trend};
 use serde_json::json;
+use tool_io::exit;
 use tool_io::output::print_line;
 use tool_io::{target_folder, workspace_path};
 
@@ -28,7 +29,8 @@ fn main() -> ExitCode {
 
 fn run(options: &Report) -> Result<()> {
     if let Some(folder) = &options.trend {
-        return show_trend(&workspace_path(folder), options);
+        let default = || workspace_path("benches/record");
+        return show_trend(&folder.clone().unwrap_or_else(default), options);
     }
     match (&options.before, &options.after) {
         (Some(before), Some(after)) => compare(before, after, options),
@@ -110,10 +112,7 @@ fn single_run(changes: &Changes, old: &[Record]) -> &'static str {
 fn as_json(row: &Change) -> serde_json::Value {
     let [before_s, after_s] = row.seconds;
     json!({
-        "workload": row.workload,
-        "size": row.size,
-        "executor": row.executor,
-        "adapter": row.adapter,
+        "name": row.name,
         "before_s": before_s,
         "after_s": after_s,
         "ratio": row.ratio,

@@ -20,7 +20,7 @@ struct Part {
     name: String,
     /// Time of the part itself and of all its parts, in nanoseconds.
     total: f64,
-    parts: Vec<Part>,
+    parts: Vec<Self>,
 }
 
 /// Draws folded stacks, each `outermost;…;innermost nanoseconds`. Lines in another form are
@@ -66,7 +66,7 @@ impl Part {
 
     /// Appends the blocks of the parts, whose widths are shares of this part.
     fn render_parts(&self, html: &mut String, whole: f64) {
-        let is_drawn = |part: &&Part| part.total >= LEAST * whole;
+        let is_drawn = |part: &&Self| part.total >= LEAST * whole;
         if !self.parts.iter().any(|part| is_drawn(&part)) {
             return;
         }

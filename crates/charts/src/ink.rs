@@ -206,6 +206,13 @@ mod tests {
         for ink in Ink::all() {
             let name = ink.name();
             assert!(svg.contains(&format!("fill-{name}")) && svg.contains(&format!("line-{name}")));
+            // The paper and the grid are no colours of text.
+            if !matches!(ink, Ink::Paper | Ink::Grid) {
+                assert!(
+                    style.contains(&format!(".ink-{name}")),
+                    "ink-{name} has no style"
+                );
+            }
             assert!(
                 style.contains(&format!(".fill-{name}")),
                 "fill-{name} has no style"

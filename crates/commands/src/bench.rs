@@ -21,7 +21,7 @@ pub struct Bench {
     /// Run only workloads whose `name/size` contains PATTERN; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub only: Vec<String>,
-    /// Run one small size of each family of workloads, in a few minutes (the default)
+    /// Run 16 small workloads, in about four minutes (the default)
     #[arg(long, conflicts_with_all = ["full", "long"])]
     pub quick: bool,
     /// Run all workloads but the long ones
@@ -46,7 +46,8 @@ pub struct Bench {
     /// Write bench/DATE.json and report/index.html under DIR [default: cargo's target folder]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print one JSON object per row instead of tables
+    /// Print one JSON object per row instead of tables; `share_of_peak` is that of the peaks
+    /// measured before the run, and the record has the final one
     #[arg(long)]
     pub json: bool,
     /// Profile instead of measuring: run each workload on the host executor for ten seconds, every

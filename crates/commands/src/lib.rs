@@ -1,4 +1,4 @@
-//! Command lines of the workspace's programs: options, help texts and exit codes.
+//! Command lines of the workspace's programs: options and help texts.
 //!
 //! Role: each program parses its own arguments with the type of this crate, and `xtask` prints the
 //! same help, rejects the same mistakes and writes completions without a build of the program.
@@ -32,18 +32,13 @@ pub use solve::Solve;
 pub use trace::Trace;
 pub use tune::{Class, Tune};
 
-/// Exit codes of all programs.
-pub mod exit {
-    /// The command did its work, and what it checked is right.
-    pub const SUCCESS: u8 = 0;
-    /// The command ran and failed, or a check failed.
-    pub const FAILURE: u8 = 1;
-    /// The command line is wrong; nothing was built, downloaded or written.
-    pub const USAGE: u8 = 2;
-    /// A program that `trace` should run cannot be executed.
-    pub const NOT_EXECUTABLE: u8 = 126;
-    /// A program that `trace` should run was not found.
-    pub const NOT_FOUND: u8 = 127;
-    /// The command was interrupted; finished results are on disk.
-    pub const INTERRUPTED: u8 = 130;
-}
+/// Python packages of the rivals, which `xtask rivals` installs and `bench` lists.
+pub const RIVAL_PACKAGES: [&str; 7] = [
+    "numpy",
+    "scipy",
+    "torch",
+    "jax",
+    "open_spiel",
+    "nashpy",
+    "openvino",
+];

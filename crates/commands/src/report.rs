@@ -24,9 +24,10 @@ pub struct Report {
     /// Record after the change
     #[arg(value_name = "AFTER", conflicts_with = "trend")]
     pub after: Option<PathBuf>,
-    /// Show the speed over time of all records in a folder [default: benches/record]
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "benches/record", conflicts_with = "before")]
-    pub trend: Option<PathBuf>,
+    /// Show the speed over time of all records in a folder [default: benches/record of the
+    /// workspace]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with = "before")]
+    pub trend: Option<Option<PathBuf>>,
     /// Compare records of different machines, adapters or drivers
     #[arg(long)]
     pub any_machine: bool,

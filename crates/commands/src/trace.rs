@@ -160,13 +160,22 @@ impl Trace {
     /// The request for the help or the version, and invalid usage.
     pub fn parse_words(words: impl IntoIterator<Item = OsString>) -> clap::error::Result<Self> {
         let options = Self::try_parse_from(words)?;
-        if options.analysis.is_some()
-            && let Some(option) = options.sampling_option()
-        {
-            let message = format!("{option} does not apply to an analysis of recorded files");
-            return Err(invalid(ErrorKind::ArgumentConflict, message));
-        }
+        options.check()?;
         Ok(options)
+    }
+
+    /// Checks what the definition of the options cannot express.
+    ///
+    /// # Errors
+    /// An option of sampling was given for an analysis.
+    pub fn check(&self) -> clap::error::Result<()> {
+        match self.sampling_option() {
+            Some(option) if self.analysis.is_some() => {
+                let message = format!("{option} does not apply to an analysis of recorded files");
+                Err(invalid(ErrorKind::ArgumentConflict, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the name of a given option that only applies to sampling or to a report.

@@ -21,13 +21,10 @@ pub struct Tune {
     /// Only tune this class; may be given several times
     #[arg(long, value_name = "CLASS")]
     pub only: Vec<Class>,
-    /// Write the best choices into this table
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "crates/gpu-wgsl/src/tiles.txt"
-    )]
-    pub table: PathBuf,
+    /// Write the best choices into this table [default: crates/gpu-wgsl/src/tiles.txt of the
+    /// workspace]
+    #[arg(long, value_name = "FILE")]
+    pub table: Option<PathBuf>,
     /// Print only; do not write the table
     #[arg(long)]
     pub dry_run: bool,

@@ -42,6 +42,8 @@ pub struct Settings<'a> {
     pub folder: &'a Path,
     /// Whether rivals take part.
     pub with_rivals: bool,
+    /// Python packages of the rivals, whose versions the record contains.
+    pub packages: &'a [&'a str],
     /// Origin of the data that the tasks read, one line; `None` if they read none.
     pub data_origin: Option<String>,
     /// Energy meter of this machine.
@@ -82,6 +84,8 @@ pub struct Campaign<'a> {
     has_unprepared: bool,
     /// Durations of tasks in the previous record of the folder, in seconds.
     known_s: BTreeMap<String, f64>,
+    /// Durations of the tasks of this run, in seconds.
+    done_s: BTreeMap<String, f64>,
     lock: Lock,
 }
 
@@ -107,12 +111,14 @@ impl<'a> Campaign<'a> {
         };
         let python = python.map_err(|absent| record.not_run.push(absent)).ok();
         if let Some(python) = &python {
-            record.machine.rivals = rivals::packages(python);
+            record.machine.rivals = rivals::packages(python, settings.packages);
         }
         // An unreadable earlier record only costs the estimate.
         let previous = latest_in(settings.folder).ok().flatten();
         let previous = previous.and_then(|path| Record::read(&path).ok());
         let known_s = previous.map_or_else(BTreeMap::new, |previous| previous.durations_s);
+        // A run of few tasks hands the durations of the others on.
+        record.durations_s.clone_from(&known_s);
         record.finished = Some(false);
         let lock = Lock::take();
         record.machine.disturbed = not_alone(&lock);
@@ -126,6 +132,7 @@ impl<'a> Campaign<'a> {
             adapters,
             has_unprepared: false,
             known_s,
+            done_s: BTreeMap::new(),
             lock,
         })
     }
@@ -182,9 +189,13 @@ impl<'a> Campaign<'a> {
                 self.leave_out(aborted(task));
                 continue;
             }
-            let seconds = clock.elapsed().as_secs_f64();
-            let durations = &mut self.record.durations_s;
-            durations.insert(task.id.to_string(), seconds);
+            // A task that was not measured says nothing about its duration.
+            let mut rows = self.record.rows[n_rows..].iter();
+            if rows.any(|row| row.median_s.is_some()) {
+                let seconds = clock.elapsed().as_secs_f64();
+                self.done_s.insert(task.id.to_string(), seconds);
+                self.record.durations_s.insert(task.id.to_string(), seconds);
+            }
             (self.settings.finished)(&Finished {
                 n_done: idx + 1,
                 n_tasks: tasks.len(),
@@ -204,7 +215,7 @@ impl<'a> Campaign<'a> {
     /// Estimates the time of the remaining tasks: each took as long in the previous record, times
     /// the ratio of the tasks that both have, or else the mean of the finished ones.
     fn remaining(&self, tasks: &[Task]) -> Option<Duration> {
-        let done = &self.record.durations_s;
+        let done = &self.done_s;
         let mean = done.values().sum::<f64>() / done.len().max(1) as f64;
         let both = done
             .iter()
@@ -437,6 +448,7 @@ mod tests {
         let mut campaign = Campaign::new(Settings {
             folder: &folder,
             with_rivals: false,
+            packages: &[],
             data_origin: None,
             meter: &NoMeter,
             interrupted: &interrupted,

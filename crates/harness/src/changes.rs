@@ -11,21 +11,15 @@ use std::fmt;
 
 use charts::units;
 
-use crate::measure::Ratio;
+use crate::measure::{Ratio, Timing};
 use crate::record::{Check, Machine, Record, Row};
 use crate::speedup::{Tally, Verdict};
 
 /// Speed of a row before and after a change of the project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Name of the workload.
-    pub workload: String,
-    /// Size as one word.
-    pub size: String,
-    /// Executor.
-    pub executor: String,
-    /// Adapter that ran the work; `None` on the CPU.
-    pub adapter: Option<String>,
+    /// Workload, size, executor and adapter: `matmul/5x784x10 wgsl on some GPU`.
+    pub name: String,
     /// Median times before and after, in seconds; the medians over the pairs if there are several.
     pub seconds: [f64; 2],
     /// Time before divided by time after: above 1, the project became faster.
@@ -97,19 +91,7 @@ pub fn changes(before: &[Record], after: &[Record]) -> Result<Changes, NotCompar
 /// # Errors
 /// The first difference.
 pub fn check_same_machine(before: &Machine, after: &Machine) -> Result<(), NotComparable> {
-    let cpu = |machine: &Machine| format!("{}, {} threads", machine.cpu, machine.cores);
-    let system = |machine: &Machine| format!("{} {}", machine.os, machine.arch);
-    let adapters = |machine: &Machine| {
-        let named = machine.adapters.iter();
-        let named = named.map(|adapter| format!("{} ({})", adapter.name, adapter.driver));
-        named.collect::<Vec<_>>().join(", ")
-    };
-    let parts = [
-        ("machine", cpu(before), cpu(after)),
-        ("system", system(before), system(after)),
-        ("adapters or drivers", adapters(before), adapters(after)),
-    ];
-    for (what, before, after) in parts {
+    for ((what, before), (_, after)) in parts(before).into_iter().zip(parts(after)) {
         if before != after {
             return Err(NotComparable::Different {
                 what,
@@ -119,6 +101,23 @@ pub fn check_same_machine(before: &Machine, after: &Machine) -> Result<(), NotCo
         }
     }
     Ok(())
+}
+
+/// Returns the parts of a machine that have to be equal in a comparison, with their names.
+pub(crate) fn parts(machine: &Machine) -> [(&'static str, String); 3] {
+    let adapters = machine.adapters.iter();
+    let adapters = adapters.map(|adapter| format!("{} ({})", adapter.name, adapter.driver));
+    [
+        (
+            "machine",
+            format!("{}, {} threads", machine.cpu, machine.cores),
+        ),
+        ("system", format!("{} {}", machine.os, machine.arch)),
+        (
+            "adapters or drivers",
+            adapters.collect::<Vec<_>>().join(", "),
+        ),
+    ]
 }
 
 fn is_same(one: &Row, other: &Row) -> bool {
@@ -132,43 +131,44 @@ fn is_same(one: &Row, other: &Row) -> bool {
 }
 
 fn name(row: &Row) -> String {
-    format!("{}/{} {}", row.workload, row.size, row.executor)
+    let adapter = row.adapter.iter();
+    let adapter: String = adapter.map(|adapter| format!(" on {adapter}")).collect();
+    format!("{}/{} {}{adapter}", row.workload, row.size, row.executor)
 }
 
 /// Returns the change of a row; `None` unless the row has a time and passed the check in all
 /// records.
 fn change(row: &Row, before: &[Record], after: &[Record]) -> Option<Change> {
-    let timed = |record: &'_ Record| -> Option<Row> {
+    let timed = |record: &Record| {
         let mut rows = record.rows.iter();
         let found = rows.find(|other| is_same(row, other))?;
-        let is_timed = found.check == Check::Ok && found.median_s.is_some_and(|time| time > 0.0);
+        let is_timed = found.check == Check::Ok && found.whole_median_s().is_some();
         is_timed.then(|| found.clone())
     };
     let all = |records: &[Record]| records.iter().map(timed).collect::<Option<Vec<Row>>>();
     let (before, after) = (all(before)?, all(after)?);
-    let medians =
-        |rows: &[Row]| -> Option<Vec<f64>> { rows.iter().map(|row| row.median_s).collect() };
+    let medians = |rows: &[Row]| {
+        rows.iter()
+            .map(Row::whole_median_s)
+            .collect::<Option<Vec<f64>>>()
+    };
     let (old, new) = (medians(&before)?, medians(&after)?);
-    let ratio = if let ([before], [after]) = (&before[..], &after[..]) {
-        Ratio::from_independent(&before.rounds_s, &after.rounds_s)
-            .or_else(|| Ratio::from_pairs(&new, &old))
-    } else {
-        Ratio::from_pairs(&new, &old)
+    let in_pairs = Ratio::from_pairs(&new, &old);
+    let ratio = match (&before[..], &after[..]) {
+        ([before], [after]) => {
+            let (before, after) = (before.whole_rounds_s(), after.whole_rounds_s());
+            // Without rounds there is a ratio, and no interval.
+            Ratio::from_independent(&before, &after).or(in_pairs)
+        }
+        _ => in_pairs,
     }?;
+    let median = |times: &[f64]| Timing::from_samples(times).map(|timing| timing.median);
     Some(Change {
-        workload: row.workload.clone(),
-        size: row.size.clone(),
-        executor: row.executor.clone(),
-        adapter: row.adapter.clone(),
-        seconds: [median(old), median(new)],
+        name: name(row),
+        seconds: [median(&old)?, median(&new)?],
         ratio: ratio.median,
-        interval: ratio.interval(),
+        interval: ratio.interval,
     })
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 impl Change {
@@ -190,16 +190,8 @@ impl Changes {
 /// Formats the rows as a table, with the verdict of each changed row, and a line with the tally.
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.rows.iter().map(|row| {
-            let Change {
-                workload,
-                size,
-                executor,
-                ..
-            } = row;
-            format!("{workload}/{size} {executor}")
-        });
-        let names: Vec<String> = names.collect();
+        let names = self.rows.iter();
+        let names: Vec<&str> = names.map(|row| row.name.as_str()).collect();
         let longest = names.iter().map(|name| name.chars().count());
         let width = longest.max().unwrap_or(0);
         writeln!(
@@ -299,6 +291,28 @@ mod tests {
         after.rows[0].check = Check::Failed("off".into());
         let found = changes(&[before], &[after]).unwrap();
         assert!(found.rows.is_empty() && found.unmatched.len() == 1);
+    }
+
+    #[test]
+    fn parts_of_the_work_are_compared_as_the_whole_and_adapters_apart() {
+        let on = |adapter: &str, time: f64, share: Option<f64>| Row {
+            adapter: Some(adapter.into()),
+            share_of_work: share,
+            ..record(&[("wgsl", time)]).rows.remove(0)
+        };
+        let with = |rows: Vec<Row>| Record {
+            rows,
+            ..Record::default()
+        };
+        let before = with(vec![on("a", 1.0, Some(0.5)), on("b", 8.0, None)]);
+        let after = with(vec![on("a", 1.0, None), on("b", 4.0, None)]);
+        let rows = changes(&[before], &[after]).unwrap().rows;
+        assert!(
+            rows.iter().all(|row| (row.ratio - 2.0).abs() < 1e-9),
+            "{rows:?}"
+        );
+        assert_eq!(rows[0].seconds, [2.0, 1.0]);
+        assert!(rows[0].name.ends_with("wgsl on a") && rows[1].name.ends_with("wgsl on b"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         column(
             "median",
             "Median time of one run. After ~: a part was run, and its time is scaled to the whole.",
-            |line: &Entry| line.time.map(|[median, ..]| time(line, median)),
+            |line: &Entry| line.time.map(|[median, ..]| time(median, line.is_scaled)),
         ),
         column("spread", "First to third quartile of the times.", |line| {
             line.time
@@ -92,9 +92,10 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
     ]
 }
 
-fn time(line: &Entry, median: f64) -> String {
-    let mark = if line.is_scaled { "~" } else { "" };
-    format!("{mark}{}", units::seconds(median))
+/// Formats a time of the whole work, with a mark if it is scaled from a part.
+pub(crate) fn time(seconds: f64, is_scaled: bool) -> String {
+    let mark = if is_scaled { "~" } else { "" };
+    format!("{mark}{}", units::seconds(seconds))
 }
 
 /// Formats an energy: `1.20 J (1.10–1.30)`.

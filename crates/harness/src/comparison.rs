@@ -253,7 +253,7 @@ fn our_line(row: &Row) -> Entry {
         check: row.check.clone(),
         time: interval([row.median_s, row.low_s, row.high_s], share),
         is_scaled: row.share_of_work.is_some(),
-        rounds: row.rounds_s.iter().map(|round| round / share).collect(),
+        rounds: row.whole_rounds_s(),
         first_call_s: positive(row.first_call_s),
         rate: base_rate(row.rate, &row.rate_unit),
         speedup_over_first: positive(row.speedup_over_first),
@@ -339,7 +339,7 @@ fn around(row: &Row) -> String {
     ];
     let known = parts
         .into_iter()
-        .filter_map(|(what, seconds)| Some((what, positive(seconds)?)));
+        .filter_map(|(what, seconds)| Some((what, row.of_whole(positive(seconds)?))));
     let times = known.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)));
     times.collect::<Vec<_>>().join(", ")
 }

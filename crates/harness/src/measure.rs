@@ -34,15 +34,13 @@ pub struct Timing {
 ///
 /// The interval is based on order statistics: it makes no assumption on the distribution and misses
 /// the true median with a probability of at most 5 %. For fewer than six rounds no such interval
-/// exists, and the interval spans all rounds.
+/// exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Median of the ratios.
     pub median: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+    /// Interval; `None` for too few rounds.
+    pub interval: Option<[f64; 2]>,
     /// Number of rounds.
     pub n: usize,
 }
@@ -68,27 +66,17 @@ impl Timing {
 }
 
 impl Ratio {
-    /// Returns the interval, or `None` for a single round.
-    #[must_use]
-    pub fn interval(&self) -> Option<[f64; 2]> {
-        (self.n > 1).then_some([self.low, self.high])
-    }
-
     /// Summarises two samples that were not measured in turns; returns `None` if one of them is
     /// empty or has a time that is not finite. The interval is made of the intervals of both
     /// medians, each with half of the risk.
     #[must_use]
     pub fn from_independent(before: &[f64], after: &[f64]) -> Option<Self> {
         let (before, after) = (sorted_if_finite(before)?, sorted_if_finite(after)?);
-        let ends = |sorted: &[f64]| {
-            let outside = samples_outside(sorted.len(), 0.5 * RISK);
-            [sorted[outside], sorted[sorted.len() - 1 - outside]]
-        };
-        let ([low_before, high_before], [low_after, high_after]) = (ends(&before), ends(&after));
+        let ends = |sorted: &[f64]| interval(sorted, 0.5 * RISK);
+        let both = ends(&before).zip(ends(&after));
         Some(Self {
             median: quantile(&before, 0.5) / quantile(&after, 0.5),
-            low: low_before / high_after,
-            high: high_before / low_after,
+            interval: both.map(|(before, after)| [before[0] / after[1], before[1] / after[0]]),
             n: before.len().min(after.len()),
         })
     }
@@ -106,11 +94,9 @@ impl Ratio {
             .map(|(ours, theirs)| theirs / ours)
             .collect();
         let sorted = sorted_if_finite(&ratios)?;
-        let outside = samples_outside(sorted.len(), RISK);
         Some(Self {
             median: quantile(&sorted, 0.5),
-            low: sorted[outside],
-            high: sorted[sorted.len() - 1 - outside],
+            interval: interval(&sorted, RISK),
             n: sorted.len(),
         })
     }
@@ -147,16 +133,23 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[idx] + fraction * (above - sorted[idx])
 }
 
-/// Returns the number of samples to drop at each end of the sorted ratios so that the remaining
-/// range holds the median with confidence 1 − `risk`.
+/// Returns the interval that misses the median of sorted samples with a probability of at most
+/// `risk`; `None` for too few samples.
+fn interval(sorted: &[f64], risk: f64) -> Option<[f64; 2]> {
+    let outside = samples_outside(sorted.len(), risk)?;
+    Some([sorted[outside], sorted[sorted.len() - 1 - outside]])
+}
+
+/// Returns the number of samples to drop at each end of the sorted samples so that the remaining
+/// range holds the median with confidence 1 − `risk`; `None` if not even the whole range does.
 ///
 /// That number is the largest `k` with P(B ≤ k) ≤ `risk` / 2, where B, the number of samples below
 /// the true median, is binomial(n, ½): the range misses the median on one side only if at most `k`
-/// samples are on that side. It is 0 if no `k` satisfies this.
-fn samples_outside(n: usize, risk: f64) -> usize {
+/// samples are on that side.
+fn samples_outside(n: usize, risk: f64) -> Option<usize> {
     let is_rare = |p: &f64| *p <= 0.5 * risk;
     let n_rare = sign_test::at_most(n).take_while(is_rare).count();
-    n_rare.saturating_sub(1)
+    n_rare.checked_sub(1)
 }
 
 #[cfg(test)]
@@ -196,10 +189,9 @@ mod tests {
 
     #[test]
     fn order_statistics_match_the_published_table() {
-        // Ranks of the 95 % interval of a median for n = 5, 6, 8, 9, 12, 20, 25, 50, 100, as in
-        // tables of the sign test; a rank r leaves r - 1 samples outside.
+        // Ranks of the 95 % interval of a median for n = 6, 8, 9, 12, 20, 25, 50, 100, as in tables
+        // of the sign test; a rank r leaves r - 1 samples outside.
         for (n, rank) in [
-            (5, 1),
             (6, 1),
             (8, 1),
             (9, 2),
@@ -209,11 +201,16 @@ mod tests {
             (50, 18),
             (100, 40),
         ] {
-            assert_eq!(samples_outside(n, RISK) + 1, rank, "n = {n}");
+            assert_eq!(samples_outside(n, RISK), Some(rank - 1), "n = {n}");
         }
-        assert_eq!(samples_outside(1, RISK), 0);
+        assert_eq!([1, 5].map(|n| samples_outside(n, RISK)), [None, None]);
+        // Half of the risk needs a seventh sample.
+        assert_eq!(
+            [6, 7].map(|n| samples_outside(n, 0.5 * RISK)),
+            [None, Some(0)]
+        );
         // For 10 000 trials, 1.96 standard deviations of a binomial(10 000, ½) are 98.
-        assert!((4900..=4903).contains(&samples_outside(10_000, RISK)));
+        assert!((4900..=4903).contains(&samples_outside(10_000, RISK).unwrap()));
     }
 
     #[test]
@@ -228,8 +225,7 @@ mod tests {
             ratio,
             Ratio {
                 median: 2.0,
-                low: 2.0,
-                high: 2.0,
+                interval: Some([2.0, 2.0]),
                 n: 20
             }
         );
@@ -241,23 +237,23 @@ mod tests {
         let after = vec![2.0; 9];
         let ratio = Ratio::from_independent(&before, &after).unwrap();
         // Half of the risk leaves no sample of nine outside.
-        assert_eq!((ratio.median, ratio.low, ratio.high), (2.5, 0.5, 4.5));
+        assert_eq!((ratio.median, ratio.interval), (2.5, Some([0.5, 4.5])));
+        let few = Ratio::from_independent(&before[..6], &after).unwrap();
+        assert_eq!(few.interval, None);
         assert_eq!(Ratio::from_independent(&before, &[]), None);
     }
 
     #[test]
-    fn few_rounds_span_them_all_and_bad_ones_give_nothing() {
+    fn few_rounds_have_no_interval_and_bad_ones_no_ratio() {
         let ratio = Ratio::from_pairs(&[1.0, 1.0, 1.0], &[1.0, 2.0, 4.0]).unwrap();
         assert_eq!(
             ratio,
             Ratio {
                 median: 2.0,
-                low: 1.0,
-                high: 4.0,
+                interval: None,
                 n: 3
             }
         );
-        assert_eq!(ratio.interval(), Some([1.0, 4.0]));
         assert_eq!(Ratio::from_pairs(&[0.0], &[1.0]), None);
         assert_eq!(Ratio::from_pairs(&[1.0], &[]), None);
         assert_eq!(Ratio::from_pairs(&[], &[]), None);
@@ -266,7 +262,7 @@ mod tests {
     #[test]
     fn one_round_gives_a_ratio_and_no_interval() {
         let ratio = Ratio::from_pairs(&[2.0], &[8.0]).unwrap();
-        assert_eq!((ratio.median, ratio.interval()), (4.0, None));
+        assert_eq!((ratio.median, ratio.interval), (4.0, None));
     }
 
     #[test]

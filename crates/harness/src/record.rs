@@ -48,8 +48,8 @@ pub struct Record {
     pub claims: Vec<claim::Entry>,
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
-    /// Duration of each finished task in seconds, by `name/size`, from which later runs estimate
-    /// theirs.
+    /// Duration of each task in seconds, by `name/size`, in this run or else in an earlier one;
+    /// later runs estimate theirs from these.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub durations_s: BTreeMap<String, f64>,
     /// Whether the run reached its end: `false` while it runs and after an interrupt; absent in
@@ -463,6 +463,28 @@ impl Row {
     #[must_use]
     pub fn is_user_executor(&self) -> bool {
         matches!(self.executor.as_str(), HOST | WGSL)
+    }
+
+    /// Returns a time of the row as that of the whole work.
+    #[must_use]
+    pub fn of_whole(&self, seconds: f64) -> f64 {
+        seconds / self.share_of_work.unwrap_or(1.0)
+    }
+
+    /// Returns the median time of the whole work in seconds; `None` if it is not a positive number.
+    #[must_use]
+    pub fn whole_median_s(&self) -> Option<f64> {
+        let median = self.median_s.map(|median| self.of_whole(median));
+        median.filter(|median| *median > 0.0 && median.is_finite())
+    }
+
+    /// Returns the median time of each round for the whole work, in seconds.
+    #[must_use]
+    pub fn whole_rounds_s(&self) -> Vec<f64> {
+        self.rounds_s
+            .iter()
+            .map(|&round| self.of_whole(round))
+            .collect()
     }
 }
 

@@ -180,7 +180,7 @@ fn contents(groups: &[Group<'_>], record: &Record) -> String {
     format!("<nav id=\"contents\">\n<h2>Contents</h2>\n<ul>\n{items}</ul>\n</nav>\n")
 }
 
-/// Lists every failed check, above the rest of the article.
+/// Lists every failed check, at the top of the page.
 fn alarm(comparisons: &[Comparison]) -> String {
     let mut items = String::new();
     let mut count = 0;

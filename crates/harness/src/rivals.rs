@@ -10,7 +10,7 @@ mod job;
 mod python;
 
 pub use job::{BaselineArguments, Script};
-pub use python::{PACKAGES, PYTHON_VARIABLE, packages, python};
+pub use python::{PYTHON_VARIABLE, packages, python};
 
 use crate::implementation::{Implementation, Output};
 use crate::process::Process;

@@ -249,7 +249,7 @@ fn timing_of(
     let Extent { part, work, bytes } = rival.extent;
     let median_s = timing.map(|timing| timing.median);
     let [low_s, high_s] = ends(timing.and_then(|timing| timing.spread()));
-    let [low, high] = ends(ratio.and_then(|ratio| ratio.interval()));
+    let [low, high] = ends(ratio.and_then(|ratio| ratio.interval));
     RivalTiming {
         version: identity.version.clone(),
         threads: identity.threads,

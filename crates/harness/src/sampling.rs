@@ -106,7 +106,7 @@ impl Sampled {
     /// with the largest self time.
     #[must_use]
     pub fn summary(&self) -> String {
-        let interval = self.cost.interval().map_or(String::new(), |ends| {
+        let interval = self.cost.interval.map_or(String::new(), |ends| {
             let [low, high] = ends.map(units::digits);
             format!(" ({low}–{high})")
         });

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use charts::{Figure, Panel, Series};
 
-use crate::record::{Check, Machine, Record};
+use crate::changes::parts;
+use crate::record::{Check, Record};
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
@@ -29,7 +30,7 @@ pub struct MachineTrend {
 pub fn trends(records: &[Record]) -> Vec<MachineTrend> {
     let mut machines: Vec<(String, Vec<(f64, &Record)>)> = Vec::new();
     for record in records {
-        let name = describe(&record.machine);
+        let name = parts(&record.machine).map(|(_, part)| part).join("; ");
         let Some(day) = days(&record.machine.date) else {
             continue;
         };
@@ -49,10 +50,6 @@ pub fn trends(records: &[Record]) -> Vec<MachineTrend> {
     machines.into_iter().map(trend).collect()
 }
 
-fn describe(machine: &Machine) -> String {
-    format!("{}, {} threads", machine.cpu, machine.cores)
-}
-
 /// Returns a date in RFC 3339 as days since 1970.
 fn days(date: &str) -> Option<f64> {
     let time = humantime::parse_rfc3339(date).ok()?;
@@ -60,7 +57,7 @@ fn days(date: &str) -> Option<f64> {
     Some(since.as_secs_f64() / DAY_S)
 }
 
-/// Pairs of day and time in seconds, by size and executor.
+/// Pairs of day and time in seconds, by size, executor and adapter.
 type Lines = BTreeMap<String, Vec<(f64, f64)>>;
 
 fn figures(records: &[(f64, &Record)]) -> Vec<(String, Figure)> {
@@ -69,10 +66,12 @@ fn figures(records: &[(f64, &Record)]) -> Vec<(String, Figure)> {
     for (day, record) in records {
         let rows = record.rows.iter().filter(|row| row.is_user_executor());
         for row in rows.filter(|row| row.check == Check::Ok) {
-            let Some(time) = row.median_s.filter(|time| *time > 0.0) else {
+            let Some(time) = row.whole_median_s() else {
                 continue;
             };
-            let name = format!("{} {}", row.size, row.executor);
+            let adapter = row.adapter.as_deref().unwrap_or_default();
+            let name = format!("{} {} {adapter}", row.size, row.executor);
+            let name = name.trim_end().to_owned();
             let lines = times.entry(&row.workload).or_default();
             lines.entry(name).or_default().push((day - first, time));
         }
@@ -110,7 +109,7 @@ fn figures(records: &[(f64, &Record)]) -> Vec<(String, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
+    use crate::record::{Machine, Row};
 
     fn record(date: &str, cores: usize, times: &[(&str, f64)]) -> Record {
         let row = |&(size, time): &(&str, f64)| Row {

@@ -9,6 +9,7 @@ use std::io;
 pub use file::{check_replaceable, replace_file};
 pub use places::{TARGET_VARIABLE, WORKSPACE_VARIABLE, target_folder, workspace_path};
 
+pub mod exit;
 mod file;
 pub mod output;
 mod places;

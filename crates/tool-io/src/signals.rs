@@ -9,9 +9,6 @@
 
 use crate::{Result, failed};
 
-/// Exit code of an interrupted program: 128 plus the number of `SIGINT`, as in shells.
-pub const INTERRUPTED: u8 = 130;
-
 /// Reason why a program should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {

@@ -10,10 +10,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
+use tool_io::exit;
+
+use crate::process::OutputLine;
 use crate::workspace::Workspace;
 use crate::{data, process, program};
 
@@ -28,14 +31,21 @@ struct Version {
 }
 
 pub(super) fn run(workspace: &Workspace, rev: &str, options: &commands::Bench) -> Result<ExitCode> {
+    // An interrupt has to end the running program, too.
+    process::end_children_on_stop()?;
+    match compare(workspace, rev, options) {
+        Err(error) if error.is::<process::Interrupted>() => Ok(ExitCode::from(exit::INTERRUPTED)),
+        done => done,
+    }
+}
+
+fn compare(workspace: &Workspace, rev: &str, options: &commands::Bench) -> Result<ExitCode> {
     let folder = workspace.target.join("ab");
     let tree = checkout(workspace, rev, &folder)?;
-    // A folder of its own: the same path would compile both versions again in every session.
+    // A folder of its own: in a common one, each build would replace the other.
     let target = folder.join("target");
     let mut cargo = process::cargo();
-    cargo
-        .env_remove("CARGO_TERM_COLOR")
-        .env("CARGO_TARGET_DIR", &target);
+    cargo.env("CARGO_TARGET_DIR", &target);
     cargo.current_dir(&tree);
     cargo.args([
         "build",
@@ -45,8 +55,8 @@ pub(super) fn run(workspace: &Workspace, rev: &str, options: &commands::Bench) -
         "--bin",
         "bench",
     ]);
-    let is_built = cargo.status().context("could not start cargo")?.success();
-    ensure!(is_built, "bench: could not build {rev}");
+    let built = process::watch(&mut cargo, print_errors)?;
+    ensure!(built.status.success(), "bench: could not build {rev}");
     program::build(&["bench", "report"])?;
     let name = format!("bench{}", std::env::consts::EXE_SUFFIX);
     let versions = [
@@ -83,26 +93,44 @@ pub(super) fn run(workspace: &Workspace, rev: &str, options: &commands::Bench) -
     program::run(workspace, "report", &args)
 }
 
+/// Prints a line of a child's error output.
+fn print_errors(line: &OutputLine) {
+    if let OutputLine::Err(text) = line {
+        eprintln!("{text}");
+    }
+}
+
 /// Checks out a commit into a worktree below `folder`; an existing worktree is reused.
 fn checkout(workspace: &Workspace, rev: &str, folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("tree");
-    let git = |args: &[&str], path: &Path| -> Result<()> {
+    let git = |args: &[&str], path: &Path| -> Result<String> {
         let mut command = Command::new("git");
-        command.current_dir(path).args(args).stdout(Stdio::null());
-        let status = command.status().context("could not start git")?;
-        ensure!(status.success(), "bench: git {} failed", args.join(" "));
-        Ok(())
+        let finished = process::watch(command.current_dir(path).args(args), print_errors)?;
+        ensure!(
+            finished.status.success(),
+            "bench: git {} failed",
+            args.join(" ")
+        );
+        Ok(finished.out.trim().to_owned())
     };
-    // `--` would make the commit a path, so a name that begins with a hyphen is rejected.
-    ensure!(!rev.starts_with('-'), "bench: {rev:?} is not a commit");
+    // Inside the worktree, a name such as HEAD would mean the commit of the last comparison.
+    let commit = format!("{rev}^{{commit}}");
+    let commit = git(
+        &["rev-parse", "--verify", "--end-of-options", &commit],
+        &workspace.root,
+    )?;
     if tree.join(".git").exists() {
-        git(&["checkout", "--quiet", "--detach", rev], &tree)?;
+        // A build may have changed Cargo.lock.
+        git(
+            &["checkout", "--quiet", "--force", "--detach", &commit],
+            &tree,
+        )?;
     } else {
         std::fs::create_dir_all(folder)?;
         let path = tree.to_string_lossy();
         git(&["worktree", "prune"], &workspace.root)?;
         git(
-            &["worktree", "add", "--quiet", "--detach", &path, rev],
+            &["worktree", "add", "--quiet", "--detach", &path, &commit],
             &workspace.root,
         )?;
     }
@@ -120,14 +148,12 @@ impl Version {
         if let Some(data) = &options.data {
             command.arg("--data").arg(std::path::absolute(data)?);
         }
-        command
-            .envs([data::variable(workspace)?])
-            .stdout(Stdio::null());
-        let status = command.status();
-        let status =
-            status.with_context(|| format!("could not start {}", self.program.display()))?;
+        command.envs([data::variable(workspace)?]);
+        let status = process::watch(&mut command, print_errors)?.status;
+        // A failed check is a row that is not compared, not the end of the comparison.
+        let is_measured = matches!(status.code(), Some(0 | 1));
         ensure!(
-            status.success(),
+            is_measured,
             "bench: {} failed ({status})",
             self.program.display()
         );

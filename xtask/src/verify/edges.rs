@@ -63,7 +63,7 @@ const RULES: [Rule; 18] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "file output places signals",
+        modules: "exit file output places signals",
     },
     Rule {
         name: "commands",

@@ -1,4 +1,4 @@
-// Checks the page of a record in two frames, as wide as a desk and a phone, and sends what is wrong.
+// Checks the page of a record in two frames, as wide as a desk and a phone, and sends a list of faults.
 "use strict";
 
 // Overlap of two texts in both directions from which they count as one over the other, in pixels.

@@ -3,7 +3,7 @@
 //! Role: the check `report/page`: no text over text, no sideways scroll, a figure on the first
 //! screen, and links that resolve, as wide as a desk and as a phone.
 //! Method: the program `report`, which the build of the tests contains, writes the page. A second
-//! page shows it in two frames, and its script (`report_page.js`) sends what is wrong.
+//! page shows it in two frames, and its script (`report_page.js`) sends a list of faults.
 
 use std::fs;
 use std::path::Path;
@@ -19,6 +19,8 @@ use crate::workspace::Workspace;
 
 /// Id of the check.
 pub(super) const ID: &str = "report/page";
+/// Beginning of the id, which selects no other check that needs a build.
+pub(super) const PREFIX: &str = "report/";
 /// The record: a run with all rivals.
 const RECORD: &str = "benches/record/2026-11-27t22-48-16z-amd-epyc-2.json";
 /// Files that the server sends, with their media types.
@@ -70,7 +72,7 @@ pub(super) fn run(
     reporter.end(ID, outcome)
 }
 
-/// Returns what is wrong with the page in a folder.
+/// Returns the faults of the page in a folder.
 fn check(folder: &Path, browser: &Path) -> Result<Vec<String>> {
     fs::write(folder.join("index.html"), FRAMES)?;
     fs::write(folder.join("check.js"), include_str!("report_page.js"))?;
@@ -82,7 +84,7 @@ fn check(folder: &Path, browser: &Path) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// Returns what is wrong with a page that has a body; `None` without a browser.
+    /// Returns the faults of a page with this body; `None` without a browser.
     fn faults(name: &str, body: &str) -> Option<Vec<String>> {
         let browser = web::find_browser().ok()?;
         let folder =
@@ -99,6 +101,8 @@ mod tests {
     #[test]
     fn each_kind_of_fault_is_found() {
         let Some(none) = faults("good", "<p><a href=\"#answers\">a link</a></p>") else {
+            const NAME: &str = "verify::report_page::tests::each_kind_of_fault_is_found";
+            eprintln!("skipped: {NAME}: no browser was found");
             return;
         };
         assert_eq!(none, [""; 0]);

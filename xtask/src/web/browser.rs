@@ -86,6 +86,7 @@ fn is_root(_: &Path) -> io::Result<bool> {
 fn wait(server: &PageServer, browser: &mut Running) -> Result<Result<String, String>> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
+        process::check_not_interrupted()?;
         // A browser may end after it has sent the report, so the status is read before the request.
         let ended = browser.status()?;
         if let Some(report) = server.next_report(INTERVAL)? {

@@ -8,14 +8,17 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use commands::Tune;
 use commands::clap::Parser as _;
-use commands::{Tune, exit};
 use gpu_wgsl::tuning::{self, Product, ReductionTuner, Tuner};
 use gpu_wgsl::{Choice, Combination, DeviceType, Feature, Gpu, Select, ShapeClass};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tool_io::exit;
 use tool_io::{check_replaceable, output, replace_file, workspace_path};
 
+/// Path of the table in the workspace.
+const TABLE: &str = "crates/gpu-wgsl/src/tiles.txt";
 /// Number of timed runs of each candidate.
 const N_RUNS: usize = 11;
 
@@ -91,7 +94,8 @@ fn run(options: &Tune) -> Result<()> {
             adapter.name
         );
     }
-    let path = &workspace_path(&options.table);
+    let default = || workspace_path(TABLE);
+    let path = &options.table.clone().unwrap_or_else(default);
     let read = || std::fs::read_to_string(path).with_context(|| path.display().to_string());
     let writes = !options.dry_run;
     if writes {

@@ -3,6 +3,8 @@
 //! Role: two campaigns at the same time share the cores, and both measure wrong times.
 //! Method: a locked file in the system's folder for temporary files; the system unlocks it when the
 //! process ends, however it ends.
+//! Limits: only the campaign that begins second notices the other, although both measure wrong
+//! times.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -28,7 +30,7 @@ impl Lock {
     fn take_in(folder: &Path) -> Self {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
-        // A file that cannot be opened, such as another user's, proves nothing.
+        // If the file cannot be opened, such as another user's, the run counts as alone.
         let Ok(file) = options.open(folder.join(NAME)) else {
             return Self {
                 file: None,
@@ -64,7 +66,6 @@ mod tests {
         drop(first);
         assert!(Lock::take_in(&folder).is_alone);
         std::fs::remove_dir_all(folder).unwrap();
-        // A folder that does not exist proves nothing.
         assert!(Lock::take_in(Path::new("/nonexistent")).is_alone);
     }
 }

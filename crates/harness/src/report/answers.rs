@@ -38,7 +38,7 @@ pub(super) fn section(record: &Record) -> String {
         "<p class=\"answer\">This project is {tally}{once}.</p>\n\
          <p class=\"muted\">Time of the fastest rival divided by the time of our fastest executor \
          (<code>host</code> or <code>wgsl</code>), with its 95 % confidence interval: a dot for each \
-         size of a workload. An interval that contains 1 decides nothing.</p>"
+         size of a workload. If the interval contains 1, the comparison is undecided.</p>"
     );
     html += "<table class=\"stack answers\">\n<thead><tr><th scope=\"col\">workload</th>\
              <th scope=\"col\" class=\"axis\">";

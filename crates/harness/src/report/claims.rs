@@ -27,7 +27,7 @@ pub(super) fn section(claims: &[Entry]) -> String {
     let counts: Vec<String> = counts.into_iter().flatten().collect();
     let mut html = format!(
         "<section id=\"claims\">\n<h2>Claims of the sources</h2>\n<p class=\"muted\">Quantitative claims of the \
-         four source documents, each measured in this run: {}.</p>\n",
+         four source documents, each evaluated in this run, by a measurement or from the source's own numbers: {}.</p>\n",
         counts.join(", ")
     );
     for source in sources::ALL {

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::columns;
 use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
 use crate::speedup::{self, Verdict};
@@ -41,10 +42,10 @@ pub(super) fn table(record: &Record, adapters: &[String]) -> String {
         " Columns of rivals: the rival's time divided by ours, with its interval; above 1 we are faster."
     };
     format!(
-        "<details id=\"overview\">\n<summary><h2>All ratios</h2></summary>\n\
+        "<details>\n<summary><h2>All ratios</h2></summary>\n<div id=\"overview\">\n\
          <p class=\"muted\">The executors that users run: <code>host</code> and <code>wgsl</code>.{about}</p>\n\
          <div class=\"wide\"><table class=\"stack\">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n\
-         </table></div>\n</details>\n"
+         </table></div>\n</div>\n</details>\n"
     )
 }
 
@@ -61,8 +62,10 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
     let median = match &row.check {
         Check::Failed(_) => "FAILED".to_owned(),
         _ => row
-            .median_s
-            .map_or(units::ABSENT.to_owned(), units::seconds),
+            .whole_median_s()
+            .map_or(units::ABSENT.to_owned(), |median| {
+                columns::time(median, row.share_of_work.is_some())
+            }),
     };
     let memory = row
         .peak_extra_bytes

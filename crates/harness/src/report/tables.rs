@@ -102,7 +102,9 @@ fn dot(line: &Entry, by_rate: bool, adapters: &[String]) -> Option<Dot> {
         _ => Some(time),
     };
     let (from, to) = if by_rate { (high, low) } else { (low, high) };
-    let interval = shown(from).zip(shown(to)).filter(|_| low < high);
+    let interval = shown(from)
+        .zip(shown(to))
+        .filter(|_| line.rounds.len() > 1 || low < high);
     Some(Dot {
         value: shown(median)?,
         interval: interval.map(|(low, high)| [low, high]),

@@ -16,7 +16,7 @@ pub(super) fn changes(changes: &Changes) -> String {
     let mut html = format!(
         "<h1>Changes of speed</h1>\n<p class=\"answer\">After the change, this project is {}.</p>\n\
          <p class=\"muted\">Time before divided by time after, with its interval; above 1, the project \
-         became faster. An interval that contains 1 decides nothing.</p>\n",
+         became faster. If the interval contains 1, the comparison is undecided.</p>\n",
         changes.tally()
     );
     let values = changes.rows.iter().flat_map(|row| {
@@ -48,12 +48,6 @@ pub(super) fn changes(changes: &Changes) -> String {
 }
 
 fn line(row: &Change, scale: Scale) -> String {
-    let Change {
-        workload,
-        size,
-        executor,
-        ..
-    } = row;
     let verdict = row.verdict();
     let dot = Dot {
         value: row.ratio,
@@ -72,12 +66,10 @@ fn line(row: &Change, scale: Scale) -> String {
         verdict => format!(" {verdict}"),
     };
     format!(
-        "<tr><th scope=\"row\">{} <small>{} {}</small></th><td class=\"dots\">{}</td>\
+        "<tr><th scope=\"row\">{}</th><td class=\"dots\">{}</td>\
          <td class=\"number\" data-label=\"before\">{before}</td><td class=\"number\" data-label=\"after\">{after}</td>\
          <td class=\"number ink-{}\" data-label=\"ratio\">{}{verdict}</td></tr>\n",
-        escape(workload),
-        escape(size),
-        escape(executor),
+        escape(&row.name),
         scale.cell(&[one], &[dot]),
         row.verdict().ink().name(),
         units::times(row.ratio)
@@ -124,10 +116,18 @@ mod tests {
 
     #[test]
     fn every_row_of_a_comparison_has_a_dot_and_names_are_escaped() {
-        let records = [sample::record()];
-        let found = crate::changes::changes(&records, &records).unwrap();
+        let (before, mut after) = (sample::record(), sample::record());
+        for row in &mut after.rows {
+            row.median_s = row.median_s.map(|time| 0.5 * time);
+        }
+        let found = crate::changes::changes(&[before], &[after]).unwrap();
         let html = super::changes(&found);
         assert_eq!(html.matches("class=\"lane").count(), found.rows.len());
+        // Twice as fast, and the time before is in the first of the two columns.
+        assert_eq!(html.matches(">2.00×<").count(), found.rows.len(), "{html}");
+        let row = &found.rows[0];
+        let [old, new] = row.seconds.map(charts::units::seconds);
+        assert!(row.seconds[0] > row.seconds[1] && html.find(&old) < html.find(&new));
         let hostile = [sample::hostile()];
         let found = crate::changes::changes(&hostile, &hostile).unwrap();
         assert!(!super::changes(&found).contains("<script"));

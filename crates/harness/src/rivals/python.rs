@@ -35,17 +35,6 @@ pub fn python() -> Result<PathBuf, NotRun> {
         })
 }
 
-/// Python packages of all rivals.
-pub const PACKAGES: [&str; 7] = [
-    "numpy",
-    "scipy",
-    "torch",
-    "jax",
-    "open_spiel",
-    "nashpy",
-    "openvino",
-];
-
 /// Script that prints name and version of each installed package among its arguments.
 const VERSIONS: &str = "\
 import sys
@@ -55,12 +44,12 @@ for name in sys.argv[1:]:
     except PackageNotFoundError: pass
 ";
 
-/// Returns the versions of the installed packages among [`PACKAGES`], without importing them. The
-/// map is empty if the interpreter does not answer.
+/// Returns the versions of the installed ones of these packages, without importing them. The map is
+/// empty if the interpreter does not answer.
 #[must_use]
-pub fn packages(python: &Path) -> BTreeMap<String, String> {
+pub fn packages(python: &Path, names: &[&str]) -> BTreeMap<String, String> {
     let mut command = command(python);
-    command.args(["-c", VERSIONS]).args(PACKAGES);
+    command.args(["-c", VERSIONS]).args(names);
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     let text = output.map_or_else(
         |_| String::new(),

@@ -410,7 +410,7 @@ mod tests {
         let timing = long.timing().unwrap();
         assert_eq!((timing.median, timing.spread()), (5.0, None));
         let ratio = long.over(&fast).unwrap();
-        assert_eq!((ratio.median, ratio.interval()), (10.0, None));
+        assert_eq!((ratio.median, ratio.interval), (10.0, None));
         assert_eq!(fast.note(), "");
     }
 

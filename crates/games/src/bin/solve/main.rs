@@ -18,11 +18,12 @@ use std::io::{self, Read as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use commands::Solve;
 use commands::clap::Parser as _;
-use commands::{Solve, exit};
 use games::extensive::Tree;
 use games::files::{self, File, MAX_FILE_BYTES};
 use games::{Error, NormalForm, StrategicGame as _};
+use tool_io::exit;
 
 use answer::Answer;
 use options::{Form, Options};

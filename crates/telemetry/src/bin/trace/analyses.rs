@@ -181,7 +181,8 @@ fn clock_mhz(trace: &Trace, window: &Range<Duration>) -> Option<f64> {
         .filter_map(|row| row.values.get(Metric::SmClock))
         .collect();
     clocks.sort_by(f64::total_cmp);
-    clocks.get(clocks.len() / 2).copied()
+    let middle = [clocks.len().checked_sub(1)? / 2, clocks.len() / 2];
+    Some(middle.iter().map(|&at| clocks[at]).sum::<f64>() / 2.0)
 }
 
 fn selected(file: &Path, select: &Select) -> Result<Trace> {

@@ -152,8 +152,8 @@ fn draw_strip(
     plot.configure_mesh()
         .x_labels((canvas.dim_in_pixel().0 / LABEL_DISTANCE).clamp(3, 8) as usize)
         .y_labels(if strip.height > 90 { 5 } else { 3 })
-        .x_label_formatter(&mark)
-        .y_label_formatter(&mark)
+        .x_label_formatter(&axis::linear_mark)
+        .y_label_formatter(&axis::linear_mark)
         .x_desc(if across > 0 {
             format!("time ({unit})")
         } else {
@@ -207,15 +207,6 @@ fn draw_strip(
         }
     }
     Ok(())
-}
-
-/// Formats the label of a tick. Zero has a label of its own, because [`axis::mark`] is for
-/// logarithmic axes.
-fn mark(value: &f64) -> String {
-    if *value == 0.0 {
-        return "0".to_owned();
-    }
-    axis::mark(value)
 }
 
 /// Writes the title of a strip and the names of its lines above the plot.

@@ -8,8 +8,9 @@ use std::io;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use tool_io::exit;
 use tool_io::output::printable;
-use tool_io::signals::{self, INTERRUPTED, Stop};
+use tool_io::signals::{self, Stop};
 
 /// Interval at which a command is polled if its end is not signalled by an event.
 const LOOK: Duration = Duration::from_millis(200);
@@ -52,7 +53,7 @@ impl Events {
         signals::on_stop(move |stop| {
             n_stops += 1;
             if n_stops == LAST_STOP {
-                std::process::exit(INTERRUPTED.into());
+                std::process::exit(exit::INTERRUPTED.into());
             }
             // The send fails only if the receiver is gone, when the program is about to end anyway.
             let _ = sender.send(Event::Stop(stop));
@@ -76,11 +77,9 @@ pub(crate) struct NotStarted {
 impl NotStarted {
     /// Returns the exit code that `env`, `nice` and `time` return for such a command.
     pub(crate) fn code(&self) -> u8 {
-        const NOT_EXECUTABLE: u8 = 126;
-        const NOT_FOUND: u8 = 127;
         match self.why.kind() {
-            io::ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
+            io::ErrorKind::NotFound => exit::NOT_FOUND,
+            _ => exit::NOT_EXECUTABLE,
         }
     }
 }

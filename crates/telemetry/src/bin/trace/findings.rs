@@ -11,6 +11,8 @@ use tool_io::output::printable;
 use charts::units;
 
 const KILO: f64 = 1e3;
+/// Number of rounds without values at the end from which on a device counts as lost.
+const LEAST_EMPTY: usize = 2;
 /// A distance of two rows counts as a pause of sampling if it is this many times the usual one.
 const PAUSE_ROWS: u32 = 5;
 /// Shortest pause of sampling that is reported.
@@ -56,8 +58,8 @@ pub(crate) struct Gap {
     pub(crate) start: Duration,
     /// Time of the next reading; `None` if there is none.
     pub(crate) end: Option<Duration>,
-    /// Whether rounds of sampling found no value, as of a lost device; otherwise sampling paused.
-    pub(crate) is_loss: bool,
+    /// Number of rounds of sampling that found no value, as of a lost device; 0 if sampling paused.
+    pub(crate) n_empty: usize,
 }
 
 /// All failed readings of a device with one reason.
@@ -98,7 +100,12 @@ impl<'a> Findings<'a> {
     /// Describes the loss of all devices; `None` if any device has readings at the end.
     pub(crate) fn loss_of_all(&self) -> Option<String> {
         let lost = |(device, found): (&Device, &DeviceFindings)| {
-            let since = units::seconds(found.lost_since()?.as_secs_f64());
+            let gap = found.lost_since()?;
+            // A single round without values at the end is no loss, unless it is the only round.
+            if gap.n_empty < LEAST_EMPTY && gap.start > Duration::ZERO {
+                return None;
+            }
+            let since = units::seconds(gap.start.as_secs_f64());
             let named = printable(&named(device));
             Some(format!("{named} since {since}{}", found.reason()))
         };
@@ -112,7 +119,9 @@ impl<'a> Findings<'a> {
         let total = self.total.as_ref().filter(|total| !total.is_complete())?;
         let names = total.missing.iter().map(|&i| named(&self.trace.devices[i]));
         let names = names.collect::<Vec<_>>().join(", ");
-        Some(format!("known devices only; without energy: {names}"))
+        Some(format!(
+            "the total excludes devices whose energy is unknown: {names}"
+        ))
     }
 }
 
@@ -129,10 +138,9 @@ impl DeviceFindings {
         }
     }
 
-    /// Returns the time from which on the device has no readings, up to the end of the trace.
-    pub(crate) fn lost_since(&self) -> Option<Duration> {
-        let last = self.gaps.last()?;
-        (last.end.is_none()).then_some(last.start)
+    /// Returns the time without readings that lasts up to the end of the trace.
+    pub(crate) fn lost_since(&self) -> Option<&Gap> {
+        self.gaps.last().filter(|last| last.end.is_none())
     }
 
     /// Returns the first reason for failed readings in parentheses; empty if there is none.
@@ -163,7 +171,7 @@ impl DeviceFindings {
                 || "the end".to_owned(),
                 |end| units::seconds(end.as_secs_f64()),
             );
-            let what = if gap.is_loss {
+            let what = if gap.n_empty > 0 {
                 "No readings"
             } else {
                 "Sampling paused"
@@ -269,17 +277,17 @@ fn gaps(trace: &Trace, device: usize) -> Vec<Gap> {
         let is_empty = row.values == Values::none();
         match open {
             Some(gap) if !is_empty => gap.end = Some(row.time),
-            Some(_) => {}
+            Some(gap) => gap.n_empty += 1,
             None if is_empty => gaps.push(Gap {
                 start: row.time,
                 end: None,
-                is_loss: true,
+                n_empty: 1,
             }),
             None if idx > 0 && row.time.saturating_sub(rows[idx - 1].time) > longest => {
                 gaps.push(Gap {
                     start: rows[idx - 1].time,
                     end: Some(row.time),
-                    is_loss: false,
+                    n_empty: 0,
                 });
             }
             None => {}

@@ -74,7 +74,7 @@ fn device(about: &telemetry::Device, found: &DeviceFindings) -> Value {
         "idle": found.idle.as_ref().ok().map(idle),
         "sensors": found.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "gaps": found.gaps.iter().map(gap).collect::<Vec<_>>(),
-        "lost_since_s": found.lost_since().map(|time| time.as_secs_f64()),
+        "lost_since_s": found.lost_since().map(|gap| gap.start.as_secs_f64()),
         "faults": faults.collect::<Vec<_>>(),
     })
 }
@@ -146,7 +146,7 @@ fn gap(gap: &Gap) -> Value {
     json!({
         "start_s": gap.start.as_secs_f64(),
         "end_s": gap.end.map(|end| end.as_secs_f64()),
-        "is_loss": gap.is_loss,
+        "n_empty_rounds": gap.n_empty,
     })
 }
 

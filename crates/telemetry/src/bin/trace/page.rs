@@ -90,6 +90,13 @@ fn figure(chart: &Chart, caption: &str) -> Result<String> {
     ))
 }
 
+/// Returns a text with its first letter in upper case.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.as_str().chars()).collect()
+}
+
 /// Returns the total energy, and a chart of total power and of the power of each device.
 fn overview(found: &Findings<'_>) -> Result<String> {
     let mut html = String::from("<h2>All devices</h2>\n");
@@ -98,7 +105,7 @@ fn overview(found: &Findings<'_>) -> Result<String> {
         let _ = writeln!(html, "<p><b>{}</b></p>", between(total.joules, low, high));
     }
     if let Some(missing) = found.missing() {
-        let _ = writeln!(html, "<p>Total of {}.</p>", escape(&missing));
+        let _ = writeln!(html, "<p>{}.</p>", escape(&sentence(&missing)));
     }
     let columns = columns(found);
     let lines: Vec<_> = (0..found.devices.len())
@@ -638,7 +645,7 @@ mod tests {
         let found = Findings::new(&trace, false);
         let gap = found.devices[1].gaps[0];
         assert!(
-            gap.is_loss && (gap.start, gap.end) == (from, Some(to)),
+            gap.n_empty > 0 && (gap.start, gap.end) == (from, Some(to)),
             "{gap:?}"
         );
         assert!(found.devices[0].gaps.is_empty());
