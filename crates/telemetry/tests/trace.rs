@@ -749,7 +749,7 @@ fn a_total_without_some_device_says_which() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("total of 1 of 2 devices: 1000 J ["), "{said}");
     let name = &trace.devices[1].name;
-    let note = format!("the total excludes devices whose energy is unknown: 1 {name}");
+    let note = format!("total excludes devices whose energy is unknown: 1 {name}");
     assert!(said.contains(&note), "{said}");
     let page = fs::read_to_string(folder.file("log.html")).unwrap();
     assert!(page.contains(&note) && page.contains("total power (W)"));
