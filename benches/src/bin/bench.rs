@@ -67,7 +67,7 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     }
     let left_out = keep_level(&mut tasks, level(options));
     if tasks.is_empty() {
-        eprintln!("bench: all workloads that match are long; add --long to run them");
+        eprintln!("bench: all workloads that match are left out; add --full or --long to run them");
         return Ok(ExitCode::from(exit::USAGE));
     }
     let progress = Progress::new();

@@ -21,8 +21,6 @@ use tensor_core::{Eager, Executor, Host, Tensor, grad, jit};
 const SMALL: usize = 8;
 /// Number of elements whose sum takes far more time than the recording of a call.
 const MEDIUM: usize = 1 << 16;
-/// Learning rate of the lecture's net.
-const RATE: f32 = 1e-4;
 const MIB: f64 = (1 << 20) as f64;
 
 /// Times of the lecture's runs of `timeit`, in ms, each of [`LOOPS`] products.
@@ -293,18 +291,7 @@ impl Net {
 }
 
 fn layers() -> [Layer; 3] {
-    let [_, inputs, hidden, outputs] = two_layer_net::SIDES;
-    [
-        Layer::Dense {
-            inputs,
-            outputs: hidden,
-        },
-        Layer::Relu(hidden),
-        Layer::Dense {
-            inputs: hidden,
-            outputs,
-        },
-    ]
+    two_layer_net::layers(two_layer_net::SIDES)
 }
 
 /// Computes the parameters after one step from inputs, targets and parameters.
@@ -315,7 +302,7 @@ fn train(arguments: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
     let gradients = grad(&loss, &parameters.iter().collect::<Vec<_>>())?;
     let updates = parameters.iter().zip(gradients);
     Ok(updates
-        .map(|(parameter, gradient)| parameter - gradient * RATE)
+        .map(|(parameter, gradient)| parameter - gradient * two_layer_net::RATE)
         .collect())
 }
 

@@ -24,7 +24,7 @@ pub struct Change {
     pub seconds: [f64; 2],
     /// Time before divided by time after: above 1, the project became faster.
     pub ratio: f64,
-    /// Interval of the ratio, at a confidence of at least 95 %; `None` if a row was timed once.
+    /// Interval of the ratio, at a confidence of at least 95 %; `None` for too few rounds.
     pub interval: Option<[f64; 2]>,
 }
 

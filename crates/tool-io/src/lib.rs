@@ -1,4 +1,4 @@
-//! Standard output, stop signals and output files of command-line programs.
+//! Standard output, stop signals, exit codes and output files of command-line programs.
 //!
 //! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
 //! is replaced as a whole or not at all, default output is in one folder, and a program learns of

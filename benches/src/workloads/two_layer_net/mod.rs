@@ -23,7 +23,8 @@ const NAME: &str = "two-layer-net";
 pub const SIDES: [usize; 4] = [64, 1000, 100, 10];
 /// Number of steps in the lecture.
 pub const STEPS: usize = 500;
-const RATE: f32 = 1e-4;
+/// Learning rate in the lecture.
+pub const RATE: f32 = 1e-4;
 /// Number of losses that the oracle computes.
 const FIRST: usize = 50;
 /// Tolerance of the first losses: 5e-6, in epsilons of f32.
@@ -34,27 +35,33 @@ const LAST: f64 = 2.192_016_555_162_209e-6;
 /// last loss by far less, a missing step by more.
 const LAST_EPSILONS: usize = 84_000;
 
+/// Returns the layers of the net for batch, inputs, hidden units and outputs.
+#[must_use]
+pub fn layers([_, inputs, hidden, outputs]: [usize; 4]) -> [Layer; 3] {
+    [
+        Layer::Dense {
+            inputs,
+            outputs: hidden,
+        },
+        Layer::Relu(hidden),
+        Layer::Dense {
+            inputs: hidden,
+            outputs,
+        },
+    ]
+}
+
 /// Returns the training on normal inputs and targets.
 ///
 /// # Errors
 /// A side is zero.
 pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
-    let [batch, inputs, hidden, outputs] = sides;
+    let [batch, inputs, _, outputs] = sides;
     let recipe = Recipe {
         name: NAME,
         script: script!("two_layer_net.py"),
         libraries: &["numpy", "torch", "torch-compile", "jax"],
-        layers: vec![
-            Layer::Dense {
-                inputs,
-                outputs: hidden,
-            },
-            Layer::Relu(hidden),
-            Layer::Dense {
-                inputs: hidden,
-                outputs,
-            },
-        ],
+        layers: layers(sides).into(),
         goal: Goal::Targets,
         batch,
         stages: vec![Stage {

@@ -254,3 +254,20 @@ impl Candidate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use commands::clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_every_class_under_its_name() {
+        let values = commands::Class::value_variants();
+        assert_eq!(values.len(), Class::all().count());
+        for &value in values {
+            let possible = value.to_possible_value().unwrap();
+            assert_eq!(possible.get_name(), Class::from(value).name());
+        }
+    }
+}
