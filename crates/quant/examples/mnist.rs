@@ -12,34 +12,13 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use clap::{CommandFactory as _, Parser};
 use quant::layers::Levels;
 use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
 use tensor_core::{Executor, Host, Reference, Tensor};
 use tool_io::output;
-
-const HELP: &str = "\
-usage: mnist LEVELS [OPTIONS]
-
-LEVELS: float, or w2a2 (LQ-Nets with 2 bits per weight and per activation), u2a2 (equal distances),
-d2a2 (DoReFa-Net), abc2a2 (ABC-Net), with other numbers of bits or bases
-
-  --seed N          seed of weights and order [default: 1]
-  --epochs N        epochs with levels [default: 8]
-  --float-epochs N  epochs with floats [default: 8]
-  --batch N         images per step [default: 100]
-  --data DIR        folder of four IDX files with the names of those of MNIST: images of at least
-                    16 x 16 pixels, labels below the number of classes [default: the folder where
-                    `cargo xtask data mnist` puts MNIST; without MNIST there, 1,797 digits are used]
-  --classes N       number of classes [default: 10]
-  --out DIR         folder of all files that are written [default: the current folder]
-  --gpu             train and run on the GPU (only with the feature gpu)
-  -h, --help        print this text
-
-A training with the same options continues where it was interrupted. The files of other options or
-data are not replaced: remove them, or name another folder with --out.
-";
 
 /// The smallest number of steps between checkpoints within an epoch.
 const SAVE_EVERY: usize = 200;
@@ -55,73 +34,43 @@ const INTERRUPTED: u8 = 130;
 /// Whether the program should save the training and end.
 static STOPS: AtomicBool = AtomicBool::new(false);
 
+/// Train a network with few bits on handwritten digits, freeze it, and write the packed file
+///
+/// A training with the same options continues where it was interrupted. The files of other options
+/// or data are not replaced: remove them, or name another folder with --out.
+#[derive(Parser)]
+#[command(name = "mnist")]
 struct Options {
+    /// `float`, or `w2a2` (LQ-Nets with 2 bits per weight and per activation), `u2a2` (equal
+    /// distances), `d2a2` (DoReFa-Net), `abc2a2` (ABC-Net), with other numbers of bits or bases
     levels: Levels,
+    /// Seed of weights and order
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Epochs with levels
+    #[arg(long, value_name = "N", default_value_t = 8)]
     epochs: usize,
+    /// Epochs with floats
+    #[arg(long, value_name = "N", default_value_t = 8)]
     float_epochs: usize,
+    /// Images per step
+    #[arg(long, value_name = "N", default_value_t = 100)]
     batch: usize,
-    n_classes: usize,
-    /// The folder that the user named.
+    /// Folder of four IDX files with the names of those of MNIST: images of at least 16 x 16
+    /// pixels, labels below the number of classes [default: the folder where `cargo xtask data
+    /// mnist` puts MNIST; without MNIST there, 1,797 digits are used]
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Number of classes; the default images are digits
+    #[arg(long = "classes", value_name = "N", default_value_t = N_DIGITS, requires = "data")]
+    n_classes: usize,
+    /// Folder of all files that are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// Train and run on the GPU
+    #[cfg(feature = "gpu")]
+    #[arg(long = "gpu")]
     uses_gpu: bool,
-}
-
-fn options() -> Result<Option<Options>, lexopt::Error> {
-    use lexopt::prelude::*;
-    let mut levels = None;
-    let mut options = Options {
-        levels: Levels::default(),
-        seed: 1,
-        epochs: 8,
-        float_epochs: 8,
-        batch: Recipe::default().batch,
-        n_classes: N_DIGITS,
-        data: None,
-        out: PathBuf::new(),
-        uses_gpu: false,
-    };
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(arg) = parser.next()? {
-        match arg {
-            Value(text) if levels.is_none() => {
-                levels = Some(text.parse_with(|text| text.parse::<Levels>())?);
-            }
-            Long("seed") => options.seed = number(&mut parser, "--seed")?,
-            Long("epochs") => options.epochs = number(&mut parser, "--epochs")?,
-            Long("float-epochs") => options.float_epochs = number(&mut parser, "--float-epochs")?,
-            Long("batch") => options.batch = number(&mut parser, "--batch")?,
-            Long("classes") => options.n_classes = number(&mut parser, "--classes")?,
-            Long("data") => options.data = Some(parser.value()?.into()),
-            Long("out") => options.out = parser.value()?.into(),
-            Long("gpu") if cfg!(feature = "gpu") => options.uses_gpu = true,
-            Long("gpu") => {
-                return Err("--gpu: the program was built without the feature gpu".into());
-            }
-            Long("help") | Short('h') => return Ok(None),
-            _ => return Err(arg.unexpected()),
-        }
-    }
-    // Without any argument, the help.
-    if std::env::args_os().len() == 1 {
-        return Ok(None);
-    }
-    let levels = levels.ok_or("missing LEVELS, for example w2a2")?;
-    if options.data.is_none() && options.n_classes != N_DIGITS {
-        return Err("--classes: requires --data DIR, because the default images are digits".into());
-    }
-    Ok(Some(Options { levels, ..options }))
-}
-
-/// Returns the number of an option.
-fn number<T: std::str::FromStr>(
-    parser: &mut lexopt::Parser,
-    option: &str,
-) -> Result<T, lexopt::Error> {
-    let text = parser.value()?;
-    let number = text.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| format!("{option}: {text:?} is no whole number of at least 0").into())
 }
 
 /// Returns the folder where `cargo xtask data mnist` puts MNIST.
@@ -136,29 +85,23 @@ fn default_data() -> PathBuf {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    match options() {
-        Ok(Some(options)) => match run(&options) {
-            Ok(code) => code,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        Ok(None) => match output::print(HELP) {
+    // Without any argument, the help.
+    if std::env::args_os().len() == 1 {
+        return match output::print(Options::command().render_help()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
-        },
-        Err(error) => {
-            eprintln!("error: {error}\n\n{HELP}");
-            ExitCode::from(2)
-        }
+        };
     }
+    run(&Options::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 /// Trains a network, freezes it, writes the packed file and checks the file.
 fn run(options: &Options) -> Result<ExitCode, Failure> {
     tool_io::signals::on_stop(|_| STOPS.store(true, Ordering::Relaxed))?;
-    let device = Device::open(options.uses_gpu)?;
+    let device = Device::open(options)?;
     let [train, test] = match &options.data {
         Some(folder) => read_images(folder, options.n_classes)?,
         None => default_images()?,
@@ -170,10 +113,8 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    if !options.out.as_os_str().is_empty() {
-        std::fs::create_dir_all(&options.out)
-            .map_err(|error| format!("{}: {error}", options.out.display()))?;
-    }
+    std::fs::create_dir_all(&options.out)
+        .map_err(|error| format!("{}: {error}", options.out.display()))?;
     let run = Run {
         options,
         #[cfg(feature = "gpu")]
@@ -211,9 +152,9 @@ impl Device {
             reason = "the host is always there"
         )
     )]
-    fn open(uses_gpu: bool) -> Result<Self, Failure> {
+    fn open(options: &Options) -> Result<Self, Failure> {
         #[cfg(feature = "gpu")]
-        if uses_gpu {
+        if options.uses_gpu {
             let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
             output::print_line(format_args!("adapter: {}", gpu.adapter().name))?;
             return Ok(Self::Gpu(Box::new(gpu)));

@@ -219,15 +219,15 @@ fn wrong_command_lines_are_errors_without_mpi() {
         assert!(code == Some(0) && text.contains("cluster"), "{text}");
     }
     for (args, problem) in [
-        (&[][..], "no command"),
-        (&["swep"], "unknown command \"swep\""),
-        (&["similarity"], "--input or --random is missing"),
+        (&[][..], "requires a subcommand"),
+        (&["swep"], "unrecognized subcommand 'swep'"),
+        (&["similarity"], "<--input <FILE>|--random <ROWSxCOLUMNS>>"),
         (&["similarity", "--random", "3"], "expected two numbers"),
         (&["similarity", "--random", "3x0"], "at least 1"),
         (&["similarity", "x.npy"], "unexpected argument"),
         (
             &["similarity", "--random", "3x3", "--input", "x"],
-            "exclude each other",
+            "cannot be used with",
         ),
         (
             &["similarity", "--random", "3x3", "--limit", "nan"],
@@ -236,19 +236,22 @@ fn wrong_command_lines_are_errors_without_mpi() {
         (&["tasks", "--threads", "1025"], "at most 1024"),
         (&["tasks", "--predict", "1000001"], "at most 1000000"),
         (&["tasks", "--predict", "9", "--network", "1,0"], "GB/s"),
-        (&["tasks", "--network", "1,1"], "--network needs --predict"),
-        (&["tasks", "--nvml", "x"], "--nvml needs --trace"),
-        (&["tasks", "--trace", "x", "--repeat"], "exclude each other"),
+        (&["tasks", "--network", "1,1"], "--predict <LIST>"),
+        (&["tasks", "--nvml", "x"], "--trace <FOLDER>"),
+        (
+            &["tasks", "--trace", "x", "--repeat"],
+            "cannot be used with",
+        ),
         (&["games", "--rules", "linear,linear"], "listed twice"),
         (&["sweep", "a", "--predict", "4"], "not for this command"),
         (&["games", "--rules", "luck"], "unknown rule \"luck\""),
-        (&["games", "--games", "-1"], "at least 1"),
-        (&["train"], "either --images and --labels, or --random"),
+        (&["games", "--games=-1"], "at least 1"),
+        (&["train"], "--images <FILE>"),
         (
             &["train", "--random", "9", "--journal", "j"],
             "use --checkpoint",
         ),
-        (&["sweep"], "the file of commands is missing"),
+        (&["sweep"], "<FILE>"),
         (&["sweep", "a", "--bad"], "--bad"),
     ] {
         let (code, text) = program(args);

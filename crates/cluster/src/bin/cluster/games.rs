@@ -4,36 +4,18 @@
 //! rank that solves them, from a stream of random numbers of their own, so no rank depends on
 //! another.
 
-use std::ffi::OsString;
-
 use anyhow::{Result, bail};
+use clap::Args;
 use cluster::Cluster;
 use games::ndarray::Array3;
 use games::{Batch, SolverConfig};
-use lexopt::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tensor_core::rng::Philox;
 
-use super::options::{Common, allocated, next_option, positive};
+use super::Work;
+use super::options::{Common, allocated, positive};
 use super::summary::Summary;
-use super::{Parsed, Run};
-
-pub(super) const HELP: &str = "\
-cluster games: solve random zero-sum games with several rules and seeds, and report how far from equilibrium they end
-
-usage: mpirun -n RANKS cluster games [OPTIONS]
-
-  --games N          games for each rule and seed (default: 100000)
-  --actions N        actions of each player (default: 3)
-  --rules LIST       rules, separated by commas, or `all` (default: predictive+): regret-matching, regret-matching+,
-                     predictive, predictive+, linear, discounted
-  --seeds N          seeds 0 to N - 1 (default: 1); payoffs are normal, and equal for all rules
-  --iterations N     iterations in each game (default: 500)
-  --batch N          games in a task (default: 10000)
-
-and the options of all commands (cluster --help). A row for each rule and seed: the mean and the largest NashConv.
-";
 
 /// A function that returns the configuration of a rule.
 type Rule = fn() -> SolverConfig;
@@ -48,15 +30,47 @@ const RULES: [(&str, Rule); 6] = [
     ("discounted", || SolverConfig::discounted(1.5, 0.0, 2.0)),
 ];
 
-#[derive(Debug)]
-struct Options {
+/// Solve random zero-sum games with several rules and seeds, and report how far from equilibrium
+/// they end
+///
+/// Prints a row for each rule and seed: the mean and the largest NashConv.
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub(super) struct Options {
+    /// Games for each rule and seed
+    #[arg(long = "games", value_name = "N", value_parser = positive, default_value_t = 100_000)]
     n_games: usize,
+    /// Actions of each player
+    #[arg(long = "actions", value_name = "N", value_parser = positive, default_value_t = 3)]
     n_actions: usize,
-    /// Places in [`RULES`].
-    rules: Vec<usize>,
+    /// Rules, separated by commas, or `all`: regret-matching, regret-matching+, predictive,
+    /// predictive+, linear, discounted
+    #[arg(long, value_name = "LIST", value_parser = rules, default_value = "predictive+")]
+    rules: RuleList,
+    /// Seeds 0 to N - 1; payoffs are normal, and equal for all rules
+    #[arg(long = "seeds", value_name = "N", value_parser = positive, default_value_t = 1)]
     n_seeds: usize,
+    /// Iterations in each game
+    #[arg(long = "iterations", value_name = "N", value_parser = positive, default_value_t = 500)]
     n_iterations: usize,
+    /// Games in a task
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 10_000)]
     batch: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Places in [`RULES`].
+type RuleList = Vec<usize>;
+
+impl Work for Options {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn run(&self, cluster: &Cluster) -> Result<Summary> {
+        run(self, cluster, &self.common)
+    }
 }
 
 /// The result of a task.
@@ -67,41 +81,8 @@ struct Distance {
     largest: f64,
 }
 
-pub(super) fn parse(args: Vec<OsString>) -> Parsed {
-    let mut common = Common::default();
-    let mut options = Options {
-        n_games: 100_000,
-        n_actions: 3,
-        rules: vec![3],
-        n_seeds: 1,
-        n_iterations: 500,
-        batch: 10_000,
-    };
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(option) = next_option(&mut parser)? {
-        let number = match &*option {
-            "games" => &mut options.n_games,
-            "actions" => &mut options.n_actions,
-            "seeds" => &mut options.n_seeds,
-            "iterations" => &mut options.n_iterations,
-            "batch" => &mut options.batch,
-            "rules" => {
-                options.rules = parser.value()?.parse_with(rules)?;
-                continue;
-            }
-            other => {
-                common.take(other, &mut parser)?;
-                continue;
-            }
-        };
-        *number = parser.value()?.parse_with(positive)?;
-    }
-    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
-    Ok((common, run))
-}
-
 /// Parses names of rules.
-fn rules(text: &str) -> Result<Vec<usize>, String> {
+fn rules(text: &str) -> Result<RuleList, String> {
     if text == "all" {
         return Ok((0..RULES.len()).collect());
     }

@@ -2,8 +2,8 @@
 //!
 //! Role: started by `mpirun` or `srun`, it runs a list of tasks or a training on all ranks. Rank 0
 //! prints the results.
-//! Method: `options` parses what all commands share. Each command has a module, which returns a
-//! `Summary`.
+//! Method: `options` contains the options that all commands share. Each command has a module with
+//! its options, whose `Work` returns a `Summary`.
 
 mod descriptors;
 mod games;
@@ -21,101 +21,64 @@ use std::io::BufRead as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cluster::Cluster;
-use tool_io::output;
+use tool_io::{exit, output};
 
-use options::{Common, Usage};
+use options::Common;
 use summary::Summary;
 use trace::Tracing;
 
-const HELP: &str = "\
-cluster: run a long job on the ranks of an MPI job
-
-usage: mpirun -n RANKS cluster COMMAND [OPTIONS]
-       srun cluster COMMAND [OPTIONS]
-
-  similarity   compare all pairs of columns of a matrix, in tiles
-  games        solve random zero-sum games, for several rules and seeds
-  train        train a network with batches that are divided among ranks
-  sweep        run the lines of a file as commands
-  tasks        measure how fast tasks are distributed, and what messages cost
-
-options of all commands:
-  --journal FILE     write finished results to FILE, and continue from there after an interruption, with any number
-                     of ranks (not for `train`, which has --checkpoint)
-  --threads N        threads of each rank, at most 1024 (default: the cores that the rank may use, divided among the
-                     ranks that may use the same cores)
-  --portable         use no instructions that some CPUs lack, so that results do not depend on the CPU; slower
-  --json             print one JSON object instead of text
-  --quiet            no progress on standard error
-  --predict LIST     also predict the time on other machines: RANKS, or RANKS/CORES if ranks share cores, separated
-                     by commas; the ranks of this run need a core each
-  --network L,B      the network of --predict: latency in microseconds, bandwidth in GB/s (default: 2,12)
-  --trace FOLDER     sample power and energy on each host into FOLDER/HOST.csv, which `trace` reads; the results contain
-                     the energy of all hosts
-  --nvml FILE        the NVML library of --trace, if it is not that of the system
-  --repeat           run again for each line of standard input, with a result each time, until its end or a line with
-                     the word `quit`
-  --help             print this help, or that of a command
-
-Exit status: 0 if all tasks succeeded; 1 otherwise; 2 for wrong usage.
-";
-
-/// A command of the program.
-struct Command {
-    name: &'static str,
-    help: &'static str,
-    parse: fn(Vec<OsString>) -> Parsed,
+/// Run a long job on the ranks of an MPI job
+///
+/// Started by `mpirun -n RANKS cluster COMMAND` or by `srun cluster COMMAND`.
+#[derive(Parser)]
+#[command(
+    name = "cluster",
+    arg_required_else_help = false,
+    after_help = "`cluster COMMAND --help` also prints the options of all commands.\n\n\
+                  Exit codes: 0 if all tasks succeeded; 1 otherwise; 2 for wrong usage."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
-/// The options and the work of a command.
-type Parsed = Result<(Common, Run), lexopt::Error>;
+#[derive(Subcommand)]
+enum Command {
+    Similarity(similarity::Options),
+    Games(games::Options),
+    Train(train::Options),
+    Sweep(sweep::Options),
+    Tasks(tasks::Options),
+}
 
 /// The work of a command, on every rank.
-type Run = Box<dyn Fn(&Cluster, &Common) -> Result<Summary>>;
+trait Work {
+    /// Returns the options that all commands share.
+    fn common(&self) -> &Common;
 
-const COMMANDS: [Command; 5] = [
-    Command {
-        name: "similarity",
-        help: similarity::HELP,
-        parse: similarity::parse,
-    },
-    Command {
-        name: "games",
-        help: games::HELP,
-        parse: games::parse,
-    },
-    Command {
-        name: "train",
-        help: train::HELP,
-        parse: train::parse,
-    },
-    Command {
-        name: "sweep",
-        help: sweep::HELP,
-        parse: sweep::parse,
-    },
-    Command {
-        name: "tasks",
-        help: tasks::HELP,
-        parse: tasks::parse,
-    },
-];
+    /// Returns the reason if options contradict each other.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
-/// Exit code for invalid usage.
-const USAGE: u8 = 2;
+    /// Runs the command.
+    fn run(&self, cluster: &Cluster) -> Result<Summary>;
+}
 
 /// A command line, before it is carried out.
 enum Request {
     /// Print a text.
     Print(String),
-    Run(Common, Run),
+    Run(Box<dyn Work>),
     /// The command line is wrong.
     Wrong(String),
 }
 
 fn main() -> ExitCode {
-    let request = parse(env::args_os().skip(1).collect());
+    let request = parse(env::args_os());
     let is_parallel = cluster::launched().is_some_and(|(_, n_processes)| n_processes > 1);
     match request {
         // A single process needs no MPI for these.
@@ -125,23 +88,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(args: Vec<OsString>) -> Request {
-    match Usage::of(args, &COMMANDS.map(|command| command.name)) {
-        Usage::Help(None) => Request::Print(HELP.to_owned()),
-        Usage::Help(Some(number)) => Request::Print(COMMANDS[number].help.to_owned()),
-        Usage::Version => {
-            let (version, library) = (env!("CARGO_PKG_VERSION"), cluster::library());
-            Request::Print(format!("cluster {version} ({library})\n"))
-        }
-        Usage::Wrong(problem) => Request::Wrong(problem),
-        Usage::Command(number, args) => {
-            let parsed = (COMMANDS[number].parse)(args);
-            let checked = parsed.and_then(|(common, run)| Ok((common.checked()?, run)));
-            match checked {
-                Ok((common, run)) => Request::Run(common, run),
-                Err(problem) => Request::Wrong(format!("{}: {problem}", COMMANDS[number].name)),
-            }
-        }
+fn parse(args: impl IntoIterator<Item = OsString>) -> Request {
+    match checked(args) {
+        Ok(work) => Request::Run(work),
+        Err(error) if error.use_stderr() => Request::Wrong(error.to_string()),
+        // The text of the version has no line end.
+        Err(help) => Request::Print(format!("{}\n", help.to_string().trim_end())),
+    }
+}
+
+fn checked(args: impl IntoIterator<Item = OsString>) -> Result<Box<dyn Work>, clap::Error> {
+    let version = format!("{} ({})", env!("CARGO_PKG_VERSION"), cluster::library());
+    let mut cli = Cli::command().version(version);
+    let matches = cli.try_get_matches_from_mut(args)?;
+    let work: Box<dyn Work> = match Cli::from_arg_matches(&matches)?.command {
+        Command::Similarity(options) => Box::new(options),
+        Command::Games(options) => Box::new(options),
+        Command::Train(options) => Box::new(options),
+        Command::Sweep(options) => Box::new(options),
+        Command::Tasks(options) => Box::new(options),
+    };
+    match work.check() {
+        Ok(()) => Ok(work),
+        Err(problem) => Err(cli.error(ErrorKind::ArgumentConflict, problem)),
     }
 }
 
@@ -174,8 +143,8 @@ fn start(request: Request) -> ExitCode {
         Request::Print(text) if is_first => print(&text),
         Request::Wrong(problem) if is_first => wrong_usage(&problem),
         Request::Print(_) => ExitCode::SUCCESS,
-        Request::Wrong(_) => ExitCode::from(USAGE),
-        Request::Run(common, run) => match on_ranks(&cluster, &common, &run) {
+        Request::Wrong(_) => ExitCode::from(exit::USAGE),
+        Request::Run(work) => match on_ranks(&cluster, &*work) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(error) => fail(&error),
@@ -184,13 +153,14 @@ fn start(request: Request) -> ExitCode {
 }
 
 /// Runs a command and prints its summary on rank 0. Returns whether all tasks succeeded.
-fn on_ranks(cluster: &Cluster, common: &Common, run: &Run) -> Result<bool> {
+fn on_ranks(cluster: &Cluster, work: &dyn Work) -> Result<bool> {
+    let common = work.common();
     agree(cluster, common.prepare(cluster))?;
     let mut is_good = true;
     loop {
         let tracing = Tracing::start(&common.trace, cluster)?;
         let before = cluster.traffic();
-        let summary = run(cluster, common)?;
+        let summary = work.run(cluster)?;
         let summary = summary.with_traffic(cluster.traffic() - before);
         let summary = summary.with_energy(tracing.end(cluster)?);
         is_good &= summary.is_good();
@@ -248,6 +218,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn wrong_usage(problem: &str) -> ExitCode {
-    eprintln!("error: cluster: {problem}");
-    ExitCode::from(USAGE)
+    eprint!("{problem}");
+    ExitCode::from(exit::USAGE)
 }

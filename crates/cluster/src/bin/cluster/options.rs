@@ -1,118 +1,62 @@
 //! The part of the command line that all commands share.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use cluster::{Cluster, Job, Machine, Member, Progress};
-use lexopt::prelude::*;
 use tensor_core::exec::Level;
 
 use super::trace::TraceOptions;
 
-/// The kinds of command lines.
-pub(super) enum Usage {
-    /// The help of the program, or of the command with this number.
-    Help(Option<usize>),
-    Version,
-    Wrong(String),
-    /// A command with its arguments.
-    Command(usize, Vec<OsString>),
-}
-
-impl Usage {
-    /// Finds the command of a command line.
-    pub(super) fn of(mut args: Vec<OsString>, commands: &[&str]) -> Self {
-        if args.is_empty() {
-            return Self::Wrong("no command (see --help)".to_owned());
-        }
-        let first = args.remove(0);
-        let first = first.to_string_lossy();
-        let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
-        match (&*first, commands.iter().position(|name| *name == first)) {
-            ("--help" | "-h", _) => Self::Help(None),
-            ("--version", _) => Self::Version,
-            (_, Some(number)) if wants_help => Self::Help(Some(number)),
-            (_, Some(number)) => Self::Command(number, args),
-            (other, None) => Self::Wrong(format!(
-                "unknown command {other:?} (commands: {})",
-                commands.join(", ")
-            )),
-        }
-    }
-}
-
-/// The latency in microseconds and the bandwidth in GB/s of a fast network.
-const NETWORK: [f64; 2] = [2.0, 12.0];
-
 /// The options of all commands.
-#[derive(Debug, Default)]
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of all commands")]
 pub(super) struct Common {
+    /// Write finished results to FILE, and continue from there after an interruption, with any
+    /// number of ranks (not for `train`, which has --checkpoint)
+    #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
-    pub(super) n_threads: Option<usize>,
-    pub(super) is_json: bool,
-    pub(super) is_quiet: bool,
-    pub(super) repeats: bool,
-    /// Whether results must not depend on the CPU.
+    /// Threads of each rank, at most 1024 [default: the cores that the rank may use, divided among
+    /// the ranks that may use the same cores]
+    #[arg(long = "threads", value_name = "N", value_parser = threads)]
+    n_threads: Option<usize>,
+    /// Use no instructions that some CPUs lack, so that results do not depend on the CPU; slower
+    #[arg(long = "portable")]
     is_portable: bool,
+    /// Print one JSON object instead of text
+    #[arg(long = "json")]
+    pub(super) is_json: bool,
+    /// Print no progress on standard error
+    #[arg(long = "quiet")]
+    pub(super) is_quiet: bool,
+    /// Also predict the time on other machines: RANKS, or RANKS/CORES if ranks share cores,
+    /// separated by commas; the ranks of this run need a core each
+    #[arg(long = "predict", value_name = "LIST", value_parser = machines)]
+    predicted: Option<Machines>,
+    /// Network of --predict: latency in microseconds, bandwidth in GB/s
+    #[arg(long, value_name = "L,B", value_parser = network, default_value = "2,12", requires = "predicted")]
+    network: [f64; 2],
+    #[command(flatten)]
     pub(super) trace: TraceOptions,
-    /// The numbers of ranks and of cores for which times are predicted.
-    predicted: Vec<[usize; 2]>,
-    /// The latency in microseconds and the bandwidth in GB/s of predictions.
-    network: Option<[f64; 2]>,
+    /// Run again for each line of standard input, with a result each time, until its end or a line
+    /// with the word `quit`
+    #[arg(long = "repeat", conflicts_with = "trace")]
+    pub(super) repeats: bool,
 }
+
+/// Numbers of ranks and of cores.
+type Machines = Vec<[usize; 2]>;
 
 impl Common {
-    /// Parses the value of a common option.
-    ///
-    /// # Errors
-    /// The option is not one of the common ones.
-    pub(super) fn take(
-        &mut self,
-        option: &str,
-        parser: &mut lexopt::Parser,
-    ) -> Result<(), lexopt::Error> {
-        match option {
-            "journal" => self.journal = Some(parser.value()?.into()),
-            "threads" => self.n_threads = Some(parser.value()?.parse_with(threads)?),
-            "json" => self.is_json = true,
-            "quiet" => self.is_quiet = true,
-            "repeat" => self.repeats = true,
-            "portable" => self.is_portable = true,
-            "trace" => self.trace.folder = Some(parser.value()?.into()),
-            "nvml" => self.trace.nvml = Some(parser.value()?.into()),
-            "predict" => self.predicted = parser.value()?.parse_with(machines)?,
-            "network" => self.network = Some(parser.value()?.parse_with(network)?),
-            other => return Err(Long(other).unexpected()),
+    /// Returns the reason if times are to be predicted, for a command that cannot.
+    pub(super) fn without_predictions(&self) -> Result<(), String> {
+        match self.predicted {
+            None => Ok(()),
+            Some(_) => Err("--predict is not for this command".to_owned()),
         }
-        Ok(())
-    }
-
-    /// Checks that each option has an effect.
-    pub(super) fn checked(self) -> Result<Self, lexopt::Error> {
-        let has_folder = self.trace.folder.is_some();
-        if self.trace.nvml.is_some() && !has_folder {
-            return Err("--nvml needs --trace".into());
-        }
-        if has_folder && self.repeats {
-            return Err(
-                "--trace and --repeat exclude each other: each run replaces the traces".into(),
-            );
-        }
-        if self.network.is_some() && self.predicted.is_empty() {
-            return Err("--network needs --predict".into());
-        }
-        Ok(self)
-    }
-
-    /// Returns an error if times are to be predicted, for a command that cannot.
-    pub(super) fn without_predictions(&self) -> Result<(), lexopt::Error> {
-        if self.predicted.is_empty() {
-            return Ok(());
-        }
-        Err("--predict is not for this command".into())
     }
 
     /// Sets the number of threads of this rank, and warns if ranks have different CPUs.
@@ -149,15 +93,14 @@ impl Common {
 
     /// Returns the machines for which times are predicted.
     pub(super) fn machines(&self) -> impl Iterator<Item = Machine> {
-        let [latency, bandwidth] = self.network.unwrap_or(NETWORK);
-        self.predicted
-            .iter()
-            .map(move |&[n_ranks, n_cores]| Machine {
-                n_ranks,
-                n_cores,
-                latency: Duration::from_secs_f64(latency * 1e-6),
-                bandwidth: bandwidth * 1e9,
-            })
+        let [latency, bandwidth] = self.network;
+        let predicted = self.predicted.iter().flatten();
+        predicted.map(move |&[n_ranks, n_cores]| Machine {
+            n_ranks,
+            n_cores,
+            latency: Duration::from_secs_f64(latency * 1e-6),
+            bandwidth: bandwidth * 1e9,
+        })
     }
 
     /// Returns a job with the journal of the command line, which reports its progress.
@@ -193,18 +136,6 @@ fn show(shown: &std::cell::Cell<Option<Instant>>, progress: Progress) {
     }
 }
 
-/// Returns the name of the next option; `None` at the end of the command line.
-///
-/// # Errors
-/// The next argument is no long option.
-pub(super) fn next_option(parser: &mut lexopt::Parser) -> Result<Option<String>, lexopt::Error> {
-    match parser.next()? {
-        None => Ok(None),
-        Some(Long(name)) => Ok(Some(name.to_owned())),
-        Some(other) => Err(other.unexpected()),
-    }
-}
-
 /// Parses a number of threads.
 fn threads(text: &str) -> Result<usize, String> {
     const MAX_THREADS: usize = 1024;
@@ -232,7 +163,7 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// Parses numbers of ranks, each perhaps with a number of cores.
-fn machines(text: &str) -> Result<Vec<[usize; 2]>, String> {
+fn machines(text: &str) -> Result<Machines, String> {
     /// A simulation holds each rank in memory.
     const MAX_RANKS: usize = 1_000_000;
     let number = |text: &str| match positive(text)? {

@@ -4,92 +4,75 @@
 //! columns on its executor. With `--output`, the rank that computes a tile writes the packed bits
 //! to a file before the tile counts as finished.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use cluster::Cluster;
 use gpu_wgsl::{DeviceType, Gpu, Select};
-use lexopt::prelude::*;
 use tensor_core::data::npy;
 use tensor_core::rng::Philox;
 use tensor_core::similarity::{PairCount, Similarity, Sink as _, Tile};
 use tensor_core::{DType, Executor, Host, Tensor};
 
-use super::options::{Common, allocated, next_option, pair, positive};
+use super::options::{Common, allocated, pair, positive};
 use super::summary::Summary;
-use super::{Parsed, Run, agree};
-
-pub(super) const HELP: &str = "\
-cluster similarity: count the pairs of columns of a matrix that differ by less than a limit in every row
-
-usage: mpirun -n RANKS cluster similarity (--input FILE | --random ROWSxCOLUMNS) [OPTIONS]
-
-  --input FILE         an NPY file with a matrix of f32, [rows, columns], which every rank reads
-  --random RxC         random numbers instead: uniform between 0 and 1.05
-  --seed N             the seed of --random (default: 1)
-  --limit X            the limit, above 0 (default: 1)
-  --tile N             rows and columns of a tile, rounded up to a multiple of 32 (default: 8192)
-  --output FOLDER      write each tile to FOLDER/tile-ROW-COLUMN.npy, by its first row and column: words of 32 bits,
-                       [rows, columns / 32]; bit c % 32 of word c / 32 is the result of column c
-  --executor NAME      `host` (default); `gpu`: each rank of a host has a GPU of its own; any other name: the adapter
-                       whose name contains NAME, which ranks share
-
-and the options of all commands (cluster --help). Memory of each rank: three times the matrix at the start,
-then twice, and a tile of bits.
-";
+use super::{Work, agree};
 
 /// The largest number of a random matrix. With 256 rows and the limit 1, about half of the pairs
 /// are similar.
 const MAX_RANDOM: f32 = 1.05;
 
-#[derive(Debug)]
-struct Options {
+/// Count the pairs of columns of a matrix that differ by less than a limit in every row
+///
+/// Memory of each rank: three times the matrix at the start, then twice, and a tile of bits.
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub(super) struct Options {
+    #[command(flatten)]
     input: Input,
+    /// Seed of --random
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Limit, above 0
+    #[arg(long, value_name = "X", value_parser = limit_of, default_value_t = 1.0)]
     limit: f32,
+    /// Rows and columns of a tile, rounded up to a multiple of 32
+    #[arg(long = "tile", value_name = "N", value_parser = positive, default_value_t = 8192)]
     side: usize,
+    /// Write each tile to FOLDER/tile-ROW-COLUMN.npy, by its first row and column
+    ///
+    /// Words of 32 bits, [rows, columns / 32]; bit c % 32 of word c / 32 is the result of column c.
+    #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// `host`; `gpu`: each rank of a host has a GPU of its own; any other name: the adapter whose
+    /// name contains NAME, which ranks share
+    #[arg(long, value_name = "NAME", default_value = "host")]
     executor: String,
+    #[command(flatten)]
+    common: Common,
 }
 
-#[derive(Debug)]
-enum Input {
-    File(PathBuf),
-    Random([usize; 2]),
+/// The matrix.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Input {
+    /// NPY file with a matrix of f32, [rows, columns], which every rank reads
+    #[arg(long = "input", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Random numbers instead: uniform between 0 and 1.05
+    #[arg(long, value_name = "ROWSxCOLUMNS", value_parser = pair)]
+    random: Option<[usize; 2]>,
 }
 
-pub(super) fn parse(args: Vec<OsString>) -> Parsed {
-    let mut common = Common::default();
-    let mut input = None;
-    let (mut seed, mut limit, mut side) = (1, 1.0, 8192);
-    let (mut output, mut executor) = (None, "host".to_owned());
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(option) = next_option(&mut parser)? {
-        match &*option {
-            "input" | "random" if input.is_some() => {
-                return Err("--input and --random exclude each other and repetitions".into());
-            }
-            "input" => input = Some(Input::File(parser.value()?.into())),
-            "random" => input = Some(Input::Random(parser.value()?.parse_with(pair)?)),
-            "seed" => seed = parser.value()?.parse()?,
-            "limit" => limit = parser.value()?.parse_with(limit_of)?,
-            "tile" => side = parser.value()?.parse_with(positive)?,
-            "output" => output = Some(parser.value()?.into()),
-            "executor" => executor = parser.value()?.string()?,
-            other => common.take(other, &mut parser)?,
-        }
+impl Work for Options {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let options = Options {
-        input: input.ok_or("--input or --random is missing")?,
-        seed,
-        limit,
-        side,
-        output,
-        executor,
-    };
-    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
-    Ok((common, run))
+
+    fn run(&self, cluster: &Cluster) -> Result<Summary> {
+        run(self, cluster, &self.common)
+    }
 }
 
 /// Parses a limit.
@@ -152,15 +135,16 @@ struct Prepared {
 /// Returns the input of this rank.
 fn prepare(options: &Options, cluster: &Cluster) -> Result<Prepared> {
     let executor = executor(&options.executor, cluster)?;
-    let matrix = match &options.input {
-        Input::File(path) => npy::read(path)
+    let matrix = match (&options.input.file, options.input.random) {
+        (Some(path), _) => npy::read(path)
             .with_context(|| format!("similarity: cannot read {}", path.display()))?,
-        Input::Random(shape) => {
+        (None, random) => {
+            let shape = random.unwrap_or_default();
             let what = format!("similarity: a matrix of {}x{} f32", shape[0], shape[1]);
             let mut numbers = allocated(&what, shape[0].checked_mul(shape[1]))?;
             Philox::new(options.seed).fill_uniform_f32(0, &mut numbers);
             numbers.iter_mut().for_each(|x| *x *= MAX_RANDOM);
-            Tensor::from_vec(shape, numbers)
+            Tensor::from_vec(&shape, numbers)
         }
     };
     if let Some(folder) = &options.output {

@@ -5,7 +5,6 @@
 //! otherwise start as a rank of this job.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,29 +12,14 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
 use cluster::Cluster;
-use lexopt::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::options::Common;
 use super::summary::Summary;
-use super::{Parsed, Run, agree, descriptors};
-
-pub(super) const HELP: &str = "\
-cluster sweep: run the lines of a file as commands, as many at a time as there are ranks
-
-usage: mpirun -n RANKS cluster sweep FILE [--output FOLDER] [OPTIONS]
-
-  FILE               a command in each line, in UTF-8; empty lines and lines that begin with # do not count. `sh -c`
-                     runs a line in the current folder, with its number, from 1, in the variable TASK
-  --output FOLDER    write standard output and standard error of line N to FOLDER/N.out and FOLDER/N.err
-                     (default: sweep)
-
-and the options of all commands (cluster --help). A command that ends with another code than 0 is a finished task:
-with --journal it does not run again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends
-the job. Exit status: 0 if all commands ended with code 0.
-";
+use super::{Work, agree, descriptors};
 
 /// The exit code of shells for a command that cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -51,10 +35,38 @@ const LAUNCHER: [&str; 8] = [
     "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPI_", "MPIR_",
 ];
 
-#[derive(Debug)]
-struct Options {
+/// Run the lines of a file as commands, as many at a time as there are ranks
+///
+/// A command that ends with another code than 0 is a finished task: with --journal it does not run
+/// again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends the job.
+/// The exit code is 0 if all commands ended with code 0.
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub(super) struct Options {
+    /// File with a command in each line, in UTF-8
+    ///
+    /// Empty lines and lines that begin with # do not count. `sh -c` runs a line in the current
+    /// folder, with its number, from 1, in the variable TASK.
     file: PathBuf,
+    /// Write standard output and standard error of line N to FOLDER/N.out and FOLDER/N.err
+    #[arg(long, value_name = "FOLDER", default_value = "sweep")]
     output: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Work for Options {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.common.without_predictions()
+    }
+
+    fn run(&self, cluster: &Cluster) -> Result<Summary> {
+        run(self, cluster, &self.common)
+    }
 }
 
 /// The result of a task.
@@ -63,30 +75,6 @@ struct Ended {
     /// The exit code; `None` if a signal ended the command.
     code: Option<i32>,
     elapsed_s: f64,
-}
-
-pub(super) fn parse(args: Vec<OsString>) -> Parsed {
-    let mut common = Common::default();
-    let (mut file, mut output) = (None, PathBuf::from("sweep"));
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Value(value) if file.is_none() => file = Some(value.into()),
-            Long("output") => output = parser.value()?.into(),
-            Long(other) => {
-                let other = other.to_owned();
-                common.take(&other, &mut parser)?;
-            }
-            other => return Err(other.unexpected()),
-        }
-    }
-    common.without_predictions()?;
-    let options = Options {
-        file: file.ok_or("the file of commands is missing")?,
-        output,
-    };
-    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
-    Ok((common, run))
 }
 
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {

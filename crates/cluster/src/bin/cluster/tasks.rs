@@ -1,40 +1,37 @@
 //! `cluster tasks`: the cost of tasks and messages themselves.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 
 use anyhow::Result;
+use clap::Args;
 use cluster::Cluster;
-use lexopt::ValueExt as _;
 
-use super::options::{Common, next_option, positive};
+use super::Work;
+use super::options::{Common, positive};
 use super::summary::Summary;
-use super::{Parsed, Run};
 
-pub(super) const HELP: &str = "\
-cluster tasks: measure how fast tasks are distributed, and what messages cost
+/// Measure how fast tasks are distributed, and what messages cost
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub(super) struct Options {
+    /// Number of tasks
+    #[arg(long = "tasks", value_name = "N", value_parser = positive, default_value_t = 200_000)]
+    n_tasks: usize,
+    /// Steps of a recurrence of integers that each task computes, about a nanosecond each
+    #[arg(long = "steps", value_name = "N", value_parser = positive, default_value_t = 1)]
+    n_steps: usize,
+    #[command(flatten)]
+    common: Common,
+}
 
-usage: mpirun -n RANKS cluster tasks [--tasks N] [--steps N] [OPTIONS]
-
-  --tasks N      number of tasks (default: 200000)
-  --steps N      steps of a recurrence of integers that each task computes, about a nanosecond each (default: 1)
-
-and the options of all commands (cluster --help).
-";
-
-pub(super) fn parse(args: Vec<OsString>) -> Parsed {
-    let mut common = Common::default();
-    let (mut n_tasks, mut n_steps) = (200_000, 1);
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(option) = next_option(&mut parser)? {
-        match &*option {
-            "tasks" => n_tasks = parser.value()?.parse_with(positive)?,
-            "steps" => n_steps = parser.value()?.parse_with(positive)?,
-            other => common.take(other, &mut parser)?,
-        }
+impl Work for Options {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let run: Run = Box::new(move |cluster, common| run(n_tasks, n_steps, cluster, common));
-    Ok((common, run))
+
+    fn run(&self, cluster: &Cluster) -> Result<Summary> {
+        run(self.n_tasks, self.n_steps, cluster, &self.common)
+    }
 }
 
 fn run(n_tasks: usize, n_steps: usize, cluster: &Cluster, common: &Common) -> Result<Summary> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::agree;
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 use cluster::Cluster;
 use serde::{Deserialize, Serialize};
 use telemetry::format::{Dialect, Writer};
@@ -19,12 +20,15 @@ use telemetry::{POST_ROLL, Running, Sampler, SpanReport};
 const OPERATION: &str = "trace";
 
 /// The options of traces.
-#[derive(Debug, Default)]
+#[derive(Args, Debug)]
 pub(super) struct TraceOptions {
-    /// The folder of the traces; no sampling without one.
-    pub(super) folder: Option<PathBuf>,
-    /// Another NVML library than that of the system.
-    pub(super) nvml: Option<PathBuf>,
+    /// Sample power and energy on each host into FOLDER/HOST.csv, which the program `trace` reads;
+    /// the results contain the energy of all hosts
+    #[arg(id = "trace", long = "trace", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// NVML library of --trace [default: that of the system]
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    nvml: Option<PathBuf>,
 }
 
 /// The sampling of this rank's host, if this rank is the first one of the host.

@@ -5,15 +5,14 @@
 //! the same update. So the losses do not depend on the number of ranks, bit for bit.
 
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use cluster::{Cluster, Machine};
-use lexopt::prelude::*;
 use quant::InputImage;
 use quant::layers::{ActivationLevels, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Shards, Training};
@@ -21,30 +20,9 @@ use serde_json::json;
 use tensor_core::rng::Philox;
 use tensor_core::{Host, Tensor};
 
-use super::options::{Common, allocated, next_option, positive};
+use super::options::{Common, allocated, positive};
 use super::summary::Summary;
-use super::{Parsed, Run, agree};
-
-pub(super) const HELP: &str = "\
-cluster train: train a network of linear layers on labelled images
-
-usage: mpirun -n RANKS cluster train (--images FILE --labels FILE | --random N) [OPTIONS]
-
-  --images FILE        images of bytes in the format IDX, also compressed (.gz), which every rank reads
-  --labels FILE        their labels, in the format IDX
-  --random N           N random images of 1000 pixels in 10 classes instead
-  --classes N          number of classes (default: 10)
-  --hidden LIST        units of the hidden layers, separated by commas (default: 100)
-  --levels NAME        low-bit weights and activations, such as w2a2 (default: floats)
-  --batch N            images of a step (default: 1024)
-  --shards N           shards of a batch; their number decides about the bits (default: 8)
-  --epochs N           passes over the images (default: 5)
-  --rate X             first learning rate, which falls to 0 (default: 0.05)
-  --seed N             seed of the weights and of the order (default: 0)
-  --checkpoint FILE    write the training to FILE after each epoch, and continue from there
-
-and the options of all commands but --journal (cluster --help). The last loss is printed with its bits.
-";
+use super::{Work, agree};
 
 /// The number of pixels of a random image, and of its classes.
 const RANDOM_PIXELS: usize = 1000;
@@ -52,67 +30,79 @@ const RANDOM_PIXELS: usize = 1000;
 /// The operation in messages of errors.
 const OPERATION: &str = "train";
 
-#[derive(Debug)]
-struct Options {
-    files: [Option<PathBuf>; 2],
+/// Train a network of linear layers on labelled images
+///
+/// The last loss is printed with its bits. --journal is not for this command.
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub(super) struct Options {
+    /// Images of bytes in the format IDX, also compressed (.gz), which every rank reads
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "labels",
+        required_unless_present = "n_random"
+    )]
+    images: Option<PathBuf>,
+    /// Labels of the images, in the format IDX
+    #[arg(long, value_name = "FILE", requires = "images")]
+    labels: Option<PathBuf>,
+    /// N random images of 1000 pixels in 10 classes instead
+    #[arg(long = "random", value_name = "N", value_parser = positive, conflicts_with = "images")]
     n_random: Option<usize>,
+    /// Number of classes
+    #[arg(long = "classes", value_name = "N", value_parser = positive, default_value_t = 10)]
     n_classes: usize,
-    hidden: Vec<usize>,
+    /// Units of the hidden layers, separated by commas
+    #[arg(long, value_name = "LIST", value_parser = list, default_value = "100")]
+    hidden: Units,
+    /// Low-bit weights and activations, such as w2a2 [default: floats]
+    #[arg(long, value_name = "NAME")]
     levels: Option<String>,
+    /// Images of a step
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 1024)]
+    batch: usize,
+    /// Shards of a batch; their number decides about the bits
+    #[arg(long = "shards", value_name = "N", value_parser = positive, default_value_t = 8)]
     n_shards: usize,
-    recipe: Recipe,
+    /// Passes over the images
+    #[arg(long = "epochs", value_name = "N", value_parser = positive, default_value_t = 5)]
+    n_epochs: usize,
+    /// First learning rate, which falls to 0
+    #[arg(long, value_name = "X", default_value_t = 0.05)]
     rate: f32,
+    /// Seed of the weights and of the order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Write the training to FILE after each epoch, and continue from there
+    #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
-pub(super) fn parse(args: Vec<OsString>) -> Parsed {
-    let mut common = Common::default();
-    let mut options = Options {
-        files: [None, None],
-        n_random: None,
-        n_classes: 10,
-        hidden: vec![100],
-        levels: None,
-        n_shards: 8,
-        recipe: Recipe {
-            batch: 1024,
-            n_epochs: 5,
-            ..Recipe::default()
-        },
-        rate: 0.05,
-        checkpoint: None,
-    };
-    let mut parser = lexopt::Parser::from_args(args);
-    while let Some(option) = next_option(&mut parser)? {
-        match &*option {
-            "images" => options.files[0] = Some(parser.value()?.into()),
-            "labels" => options.files[1] = Some(parser.value()?.into()),
-            "random" => options.n_random = Some(parser.value()?.parse_with(positive)?),
-            "classes" => options.n_classes = parser.value()?.parse_with(positive)?,
-            "hidden" => options.hidden = parser.value()?.parse_with(list)?,
-            "levels" => options.levels = Some(parser.value()?.string()?),
-            "batch" => options.recipe.batch = parser.value()?.parse_with(positive)?,
-            "shards" => options.n_shards = parser.value()?.parse_with(positive)?,
-            "epochs" => options.recipe.n_epochs = parser.value()?.parse_with(positive)?,
-            "rate" => options.rate = parser.value()?.parse()?,
-            "seed" => options.recipe.seed = parser.value()?.parse()?,
-            "checkpoint" => options.checkpoint = Some(parser.value()?.into()),
-            other => common.take(other, &mut parser)?,
+/// Numbers of units.
+type Units = Vec<usize>;
+
+impl Work for Options {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.common.journal {
+            None => Ok(()),
+            Some(_) => Err("--journal is not for `train`; use --checkpoint".to_owned()),
         }
     }
-    if common.journal.is_some() {
-        return Err("--journal is not for `train`; use --checkpoint".into());
+
+    fn run(&self, cluster: &Cluster) -> Result<Summary> {
+        run(self, cluster, &self.common)
     }
-    match (&options.files, options.n_random) {
-        ([Some(_), Some(_)], None) | ([None, None], Some(_)) => {}
-        _ => return Err("either --images and --labels, or --random, are needed".into()),
-    }
-    let run: Run = Box::new(move |cluster, common| run(&options, cluster, common));
-    Ok((common, run))
 }
 
 /// Parses positive numbers.
-fn list(text: &str) -> Result<Vec<usize>, String> {
+fn list(text: &str) -> Result<Units, String> {
     text.split(',').map(positive).collect()
 }
 
@@ -136,9 +126,9 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
     let own = cluster.shards(options.n_shards);
     let training = || -> Result<Training<'_>> {
         ensure!(
-            options.recipe.batch <= images.len(),
+            options.batch <= images.len(),
             "train: --batch {} is more than there are images ({})",
-            options.recipe.batch,
+            options.batch,
             images.len()
         );
         let recipe = Recipe {
@@ -146,7 +136,10 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
                 first: options.rate,
                 last: 0.0,
             },
-            ..options.recipe.clone()
+            batch: options.batch,
+            n_epochs: options.n_epochs,
+            seed: options.seed,
+            ..Recipe::default()
         };
         let training = Training::new(net(options, &images)?, recipe, &images, &host)?;
         let shards = Shards::new(options.n_shards, own.clone(), Box::new(&sum))?;
@@ -257,11 +250,11 @@ fn accuracy(training: &mut Training<'_>, images: &Images, host: &Host) -> Result
 
 /// Returns the images of the command line.
 fn images(options: &Options) -> Result<Images> {
-    if let [Some(images), Some(labels)] = &options.files {
+    if let (Some(images), Some(labels)) = (&options.images, &options.labels) {
         return Ok(Images::read_idx(images, labels, options.n_classes)?);
     }
     let n = options.n_random.unwrap_or(1);
-    let random = Philox::new(options.recipe.seed);
+    let random = Philox::new(options.seed);
     let what = format!("train: {n} random images of {RANDOM_PIXELS} pixels");
     let mut pixels = allocated(&what, n.checked_mul(RANDOM_PIXELS))?;
     let byte = |place: usize| random.word(place as u64).to_le_bytes()[0];
