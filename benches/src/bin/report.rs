@@ -118,7 +118,7 @@ fn as_json(row: &Change) -> serde_json::Value {
         "ratio": row.ratio,
         "low": row.interval.map(|ends| ends[0]),
         "high": row.interval.map(|ends| ends[1]),
-        "verdict": row.verdict().to_string(),
+        "verdict": row.decision().to_string(),
     })
 }
 

@@ -13,7 +13,7 @@ use charts::units;
 
 use crate::measure::{Ratio, Timing};
 use crate::record::{Check, Machine, Record, Row};
-use crate::speedup::{Tally, Verdict};
+use crate::speedup::{Decision, Tally};
 
 /// Speed of a row before and after a change of the project.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,20 +174,20 @@ fn change(row: &Row, before: &[Record], after: &[Record]) -> Option<Change> {
 impl Change {
     /// Returns whether the project became faster or slower.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        Verdict::of(self.interval)
+    pub fn decision(&self) -> Decision {
+        Decision::of(self.interval)
     }
 }
 
 impl Changes {
-    /// Counts the verdicts.
+    /// Counts the decisions.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        Tally::count(self.rows.iter().map(Change::verdict))
+        Tally::count(self.rows.iter().map(Change::decision))
     }
 }
 
-/// Formats the rows as a table, with the verdict of each changed row, and a line with the tally.
+/// Formats the rows as a table, with the decision of each changed row, and a line with the tally.
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.rows.iter();
@@ -205,15 +205,15 @@ impl fmt::Display for Changes {
                 || "unknown".to_owned(),
                 |[low, high]| format!("{}–{}", units::digits(low), units::digits(high)),
             );
-            let verdict = match row.verdict() {
-                Verdict::Undecided => "",
-                Verdict::Faster => "  faster",
-                Verdict::Slower => "  slower",
+            let decision = match row.decision() {
+                Decision::Undecided => "",
+                Decision::Faster => "  faster",
+                Decision::Slower => "  slower",
             };
             let ratio = units::times(row.ratio);
             writeln!(
                 f,
-                "{name:width$}  {before:>9}  {after:>9}  {ratio:>7}  {interval}{verdict}"
+                "{name:width$}  {before:>9}  {after:>9}  {ratio:>7}  {interval}{decision}"
             )?;
         }
         for name in &self.unmatched {
@@ -250,8 +250,8 @@ mod tests {
         let before = record(&[("loops", 1.0), ("host", 2.0), ("gone", 1.0)]);
         let after = record(&[("loops", 1.02), ("host", 1.0), ("new", 1.0)]);
         let changes = changes(&[before], &[after]).unwrap();
-        let verdicts: Vec<Verdict> = changes.rows.iter().map(Change::verdict).collect();
-        assert_eq!(verdicts, [Verdict::Undecided, Verdict::Faster]);
+        let decisions: Vec<Decision> = changes.rows.iter().map(Change::decision).collect();
+        assert_eq!(decisions, [Decision::Undecided, Decision::Faster]);
         assert!((changes.rows[1].ratio - 2.0).abs() < 1e-9);
         assert_eq!(changes.unmatched, ["chain/10 gone", "chain/10 new"]);
         let text = changes.to_string();
@@ -275,7 +275,7 @@ mod tests {
         let changes = changes(&records(1.1), &records(1.0)).unwrap();
         let row = &changes.rows[0];
         assert!(
-            (row.ratio - 1.1).abs() < 1e-9 && row.verdict() == Verdict::Faster,
+            (row.ratio - 1.1).abs() < 1e-9 && row.decision() == Decision::Faster,
             "{row:?}"
         );
         assert!(super::changes(&records(1.0), &records(1.0)[..2]).is_err());
@@ -287,7 +287,7 @@ mod tests {
         let (mut before, mut after) = (record(&[("host", 3.0)]), record(&[("host", 1.0)]));
         before.rows[0].rounds_s.clear();
         let found = changes(&[before.clone()], &[after.clone()]).unwrap();
-        assert_eq!(found.rows[0].verdict(), Verdict::Undecided);
+        assert_eq!(found.rows[0].decision(), Decision::Undecided);
         after.rows[0].check = Check::Failed("off".into());
         let found = changes(&[before], &[after]).unwrap();
         assert!(found.rows.is_empty() && found.unmatched.len() == 1);

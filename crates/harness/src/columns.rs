@@ -2,7 +2,7 @@
 //!
 //! Role: defines each column's title, meaning and cell in one place.
 
-use crate::comparison::{Comparison, Entry};
+use crate::comparison::{Comparison, Contestant};
 use charts::units;
 
 /// A numeric column.
@@ -13,7 +13,7 @@ pub struct Column {
     /// Explanation of the title, one sentence.
     pub meaning: &'static str,
     /// Returns the cell of a line, or `None` if the line has no such number.
-    pub cell: fn(&Entry) -> Option<String>,
+    pub cell: fn(&Contestant) -> Option<String>,
 }
 
 /// Returns the columns in which at least one line of this comparison has a number.
@@ -21,7 +21,7 @@ pub struct Column {
 pub fn columns(comparison: &Comparison) -> Vec<Column> {
     let filled = |column: &Column| {
         comparison
-            .entries
+            .contestants
             .iter()
             .any(|line| (column.cell)(line).is_some())
     };
@@ -49,7 +49,7 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         column(
             "median",
             "Median time of one run. After ~: a part was run, and its time is scaled to the whole.",
-            |line: &Entry| line.time.map(|[median, ..]| time(median, line.is_scaled)),
+            |line: &Contestant| line.time.map(|[median, ..]| time(median, line.is_scaled)),
         ),
         column("spread", "First to third quartile of the times.", |line| {
             line.time

@@ -26,14 +26,14 @@ pub struct Comparison {
     /// rate.
     pub rate_unit: String,
     /// Lines in display order.
-    pub entries: Vec<Entry>,
+    pub contestants: Vec<Contestant>,
     /// Figure of the result, if the workload has one.
     pub figure: Option<Figure>,
 }
 
 /// One line of a comparison: a variant or a rival.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct Contestant {
     /// Name of the executor, or of the rival with its version.
     pub name: String,
     /// Place where the work of the line ran.
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-impl Entry {
+impl Contestant {
     /// Returns the reason if the check failed.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -153,19 +153,19 @@ impl Entry {
 impl Comparison {
     /// Returns the fastest variant of this project that passed its check.
     #[must_use]
-    pub fn our_fastest(&self) -> Option<&Entry> {
+    pub fn our_fastest(&self) -> Option<&Contestant> {
         self.fastest(|line| line.place != Place::Rival)
     }
 
     /// Returns the fastest rival that passed its check.
     #[must_use]
-    pub fn fastest_rival(&self) -> Option<&Entry> {
+    pub fn fastest_rival(&self) -> Option<&Contestant> {
         self.fastest(|line| line.place == Place::Rival)
     }
 
-    fn fastest(&self, is_wanted: impl Fn(&Entry) -> bool) -> Option<&Entry> {
-        let entries = self.entries.iter().filter(|line| is_wanted(line));
-        let passed = entries.filter(|line| line.check == Check::Ok);
+    fn fastest(&self, is_wanted: impl Fn(&Contestant) -> bool) -> Option<&Contestant> {
+        let contestants = self.contestants.iter().filter(|line| is_wanted(line));
+        let passed = contestants.filter(|line| line.check == Check::Ok);
         passed
             .filter_map(|line| Some((line.speed()?, line)))
             .max_by(|(one, _), (other, _)| one.total_cmp(other))
@@ -197,7 +197,7 @@ pub fn comparisons(record: &Record) -> Vec<Comparison> {
     let filled = comparisons
         .into_iter()
         .map(|(comparison, rows)| Comparison {
-            entries: lines(&rows),
+            contestants: lines(&rows),
             figure: rows.iter().find_map(|row| row.figure.clone()),
             ..comparison
         });
@@ -210,13 +210,13 @@ fn empty_comparison(row: &Row) -> Comparison {
         size: row.size.clone(),
         source: row.source.clone(),
         rate_unit: units::split_prefix(&row.rate_unit).1.to_owned(),
-        entries: Vec::new(),
+        contestants: Vec::new(),
         figure: None,
     }
 }
 
-fn lines(rows: &[&Row]) -> Vec<Entry> {
-    let mut lines: Vec<Entry> = rows.iter().map(|row| our_line(row)).collect();
+fn lines(rows: &[&Row]) -> Vec<Contestant> {
+    let mut lines: Vec<Contestant> = rows.iter().map(|row| our_line(row)).collect();
     for row in rows {
         for (name, timing) in &row.rivals {
             let line = rival_line(row, name, timing);
@@ -227,7 +227,7 @@ fn lines(rows: &[&Row]) -> Vec<Entry> {
                 .find(|seen| seen.place == Place::Rival && seen.name == line.name)
             {
                 Some(seen) => seen.note = joined(std::mem::take(&mut seen.note), &line.note),
-                None => lines.push(Entry {
+                None => lines.push(Contestant {
                     note: joined(timing.note.clone(), &line.note),
                     ..line
                 }),
@@ -245,9 +245,9 @@ fn lines(rows: &[&Row]) -> Vec<Entry> {
     lines
 }
 
-fn our_line(row: &Row) -> Entry {
+fn our_line(row: &Row) -> Contestant {
     let share = row.share_of_work.unwrap_or(1.0);
-    Entry {
+    Contestant {
         name: row.executor.clone(),
         place: row.adapter.clone().map_or(Place::Cpu, Place::Adapter),
         check: row.check.clone(),
@@ -275,9 +275,9 @@ fn our_line(row: &Row) -> Entry {
     }
 }
 
-fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Entry {
+fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Contestant {
     let share = timing.share_of_work.unwrap_or(1.0);
-    Entry {
+    Contestant {
         name: format!("{name} {}", timing.version).trim().to_owned(),
         place: Place::Rival,
         check: timing.check.clone(),
@@ -399,7 +399,7 @@ mod tests {
         for comparison in comparisons(&sample::record()) {
             assert!(
                 comparison
-                    .entries
+                    .contestants
                     .is_sorted_by_key(|line| line.place.rank()),
                 "{}",
                 comparison.size

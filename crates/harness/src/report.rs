@@ -12,10 +12,10 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::changes::Changes;
-use crate::comparison::{self, Comparison, Entry};
+use crate::comparison::{self, Comparison, Contestant};
 use crate::record::{NotRun, Record, Row};
 use crate::sources;
-use crate::speedup::{Speedup, Tally, Verdict, speedups};
+use crate::speedup::{Decision, Speedup, Tally, speedups};
 use crate::trend::MachineTrend;
 use charts::{escape, page, units};
 use tool_io::replace_file;
@@ -27,6 +27,7 @@ mod errors;
 mod facts;
 mod findings;
 mod labels;
+pub mod markdown;
 mod overview;
 mod pairs;
 mod roofline;
@@ -186,7 +187,7 @@ fn alarm(comparisons: &[Comparison]) -> String {
     let mut count = 0;
     for comparison in comparisons {
         for (line, why) in comparison
-            .entries
+            .contestants
             .iter()
             .filter_map(|line| Some((line, line.failure()?)))
         {
@@ -212,8 +213,8 @@ fn alarm(comparisons: &[Comparison]) -> String {
 
 /// Returns the folded section of a workload. It is open if a check failed.
 fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[String]) -> String {
-    let mut entries = sizes.iter().flat_map(|comparison| &comparison.entries);
-    let open = if entries.any(|line| line.failure().is_some()) {
+    let mut contestants = sizes.iter().flat_map(|comparison| &comparison.contestants);
+    let open = if contestants.any(|line| line.failure().is_some()) {
         " open"
     } else {
         ""
@@ -246,35 +247,35 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
     html + "</div>\n</details>\n"
 }
 
-/// Returns the line next to the name of a folded workload: its sizes, and the verdicts.
+/// Returns the line next to the name of a folded workload: its sizes, and the decisions.
 fn summary(workload: &str, sizes: &[&Comparison], record: &Record) -> String {
     let sizes = match sizes {
         [one] => escape(&one.size),
         several => format!("{} sizes", several.len()),
     };
     let found = speedups(record);
-    let verdicts = found
+    let decisions = found
         .iter()
         .filter(|speedup| speedup.row.workload == workload);
-    let tally = Tally::count(verdicts.map(Speedup::verdict));
+    let tally = Tally::count(decisions.map(Speedup::decision));
     let parts = [
-        (tally.faster, Verdict::Faster),
-        (tally.slower, Verdict::Slower),
-        (tally.undecided, Verdict::Undecided),
+        (tally.faster, Decision::Faster),
+        (tally.slower, Decision::Slower),
+        (tally.undecided, Decision::Undecided),
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    let verdicts = parts.map(|(count, verdict)| {
+    let decisions = parts.map(|(count, decision)| {
         let (ink, count) = (
-            verdict.ink().name(),
+            decision.ink().name(),
             if tally.total() == 1 {
                 String::new()
             } else {
                 format!(" in {count}")
             },
         );
-        format!("<span class=\"ink-{ink}\">{verdict}{count}</span>")
+        format!("<span class=\"ink-{ink}\">{decision}{count}</span>")
     });
-    let parts: Vec<String> = std::iter::once(sizes).chain(verdicts).collect();
+    let parts: Vec<String> = std::iter::once(sizes).chain(decisions).collect();
     format!("<small>{}</small>", parts.join(" · "))
 }
 
@@ -283,7 +284,7 @@ fn headline(comparison: &Comparison) -> String {
     let Some(ours) = comparison.our_fastest() else {
         return "<p>No variant passed its check and was timed.</p>\n".to_owned();
     };
-    let shown = |line: &Entry| {
+    let shown = |line: &Contestant| {
         let rate = line
             .rate
             .map(|rate| units::rate(rate, &comparison.rate_unit));
@@ -382,7 +383,7 @@ mod tests {
         let rows = page.matches("<tr class=\"line").count();
         let lines: usize = comparison::comparisons(&record)
             .iter()
-            .map(|comparison| comparison.entries.len())
+            .map(|comparison| comparison.contestants.len())
             .sum();
         assert_eq!(rows, lines);
     }

@@ -1,4 +1,4 @@
-//! Our speed-up over the best rival in each comparison, and the tally of verdicts.
+//! Our speed-up over the best rival in each comparison, and the tally of decisions.
 //!
 //! Role: the first answer of the report, of the terminal table and of the README: faster, slower or
 //! undecided.
@@ -30,7 +30,7 @@ pub struct Speedup<'r> {
 
 /// Meaning of a ratio with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     /// The whole interval is above 1.
     Faster,
     /// The whole interval is below 1.
@@ -39,7 +39,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Numbers of verdicts.
+/// Numbers of decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of comparisons in which we are faster.
@@ -50,8 +50,8 @@ pub struct Tally {
     pub undecided: usize,
 }
 
-impl Verdict {
-    /// Returns the verdict on a ratio, from its interval.
+impl Decision {
+    /// Returns the decision on a ratio, from its interval.
     #[must_use]
     pub fn of(interval: Option<[f64; 2]>) -> Self {
         match interval {
@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the colour of the verdict.
+    /// Returns the colour of the decision.
     #[must_use]
     pub fn ink(self) -> Ink {
         match self {
@@ -72,7 +72,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Faster => "faster",
@@ -85,8 +85,8 @@ impl fmt::Display for Verdict {
 impl Speedup<'_> {
     /// Returns whether we are faster or slower.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        Verdict::of(self.interval)
+    pub fn decision(&self) -> Decision {
+        Decision::of(self.interval)
     }
 }
 
@@ -111,6 +111,41 @@ pub fn speedups(record: &Record) -> Vec<Speedup<'_>> {
         }
     }
     found
+}
+
+/// Groups speed-ups by workload. A group begins with its largest ratio; the first group has the
+/// largest median.
+#[must_use]
+pub fn by_workload<'s, 'r>(found: &'s [Speedup<'r>]) -> Vec<Vec<&'s Speedup<'r>>> {
+    let mut groups: Vec<Vec<&Speedup<'_>>> = Vec::new();
+    for speedup in found {
+        let workload = &speedup.row.workload;
+        let mut known = groups.iter_mut();
+        match known.find(|group| group[0].row.workload == *workload) {
+            Some(group) => group.push(speedup),
+            None => groups.push(vec![speedup]),
+        }
+    }
+    for group in &mut groups {
+        group.sort_by(|one, other| other.ratio.total_cmp(&one.ratio));
+    }
+    groups.sort_by(|one, other| lower_median(other).total_cmp(&lower_median(one)));
+    groups
+}
+
+/// Returns the lower median of the ratios of a group, which is sorted.
+#[must_use]
+pub fn lower_median(group: &[&Speedup<'_>]) -> f64 {
+    group[group.len() / 2].ratio
+}
+
+/// Returns the names of the rivals of a group, each once.
+#[must_use]
+pub fn rivals<'r>(group: &[&Speedup<'r>]) -> Vec<&'r str> {
+    let mut rivals: Vec<&str> = group.iter().map(|speedup| speedup.rival).collect();
+    rivals.sort_unstable();
+    rivals.dedup();
+    rivals
 }
 
 /// Returns the speed-up of a row over its best rival.
@@ -138,21 +173,21 @@ fn over_best_rival(row: &Row) -> Option<Speedup<'_>> {
 }
 
 impl Tally {
-    /// Counts the verdicts.
+    /// Counts the decisions.
     #[must_use]
-    pub fn count(verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+    pub fn count(decisions: impl IntoIterator<Item = Decision>) -> Self {
         let mut tally = Self::default();
-        for verdict in verdicts {
-            *match verdict {
-                Verdict::Faster => &mut tally.faster,
-                Verdict::Slower => &mut tally.slower,
-                Verdict::Undecided => &mut tally.undecided,
+        for decision in decisions {
+            *match decision {
+                Decision::Faster => &mut tally.faster,
+                Decision::Slower => &mut tally.slower,
+                Decision::Undecided => &mut tally.undecided,
             } += 1;
         }
         tally
     }
 
-    /// Returns the number of all verdicts.
+    /// Returns the number of all decisions.
     #[must_use]
     pub fn total(self) -> usize {
         self.faster + self.slower + self.undecided
@@ -230,22 +265,22 @@ mod tests {
             (found[0].rival, found[0].row.executor.as_str()),
             ("jax", "wgsl")
         );
-        assert_eq!(found[0].verdict(), Verdict::Undecided);
+        assert_eq!(found[0].decision(), Decision::Undecided);
     }
 
     #[test]
     fn an_interval_with_1_and_no_interval_decide_nothing() {
-        for (interval, verdict) in [
-            (Some([1.01, 3.0]), Verdict::Faster),
-            (Some([0.1, 0.99]), Verdict::Slower),
-            (Some([1.0, 3.0]), Verdict::Undecided),
-            (Some([0.9, 3.0]), Verdict::Undecided),
-            (Some([f64::NAN, f64::NAN]), Verdict::Undecided),
-            (None, Verdict::Undecided),
+        for (interval, decision) in [
+            (Some([1.01, 3.0]), Decision::Faster),
+            (Some([0.1, 0.99]), Decision::Slower),
+            (Some([1.0, 3.0]), Decision::Undecided),
+            (Some([0.9, 3.0]), Decision::Undecided),
+            (Some([f64::NAN, f64::NAN]), Decision::Undecided),
+            (None, Decision::Undecided),
         ] {
-            assert_eq!(Verdict::of(interval), verdict);
+            assert_eq!(Decision::of(interval), decision);
         }
-        let tally = Tally::count([Verdict::Faster, Verdict::Undecided, Verdict::Faster]);
+        let tally = Tally::count([Decision::Faster, Decision::Undecided, Decision::Faster]);
         let text = "faster in 2 of 3, slower in 0, undecided in 1";
         assert_eq!(tally.to_string(), text);
     }

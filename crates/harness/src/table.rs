@@ -9,7 +9,7 @@
 use std::fmt::Write;
 
 use crate::columns::{self, Column};
-use crate::comparison::{self, Comparison, Entry, Place};
+use crate::comparison::{self, Comparison, Contestant, Place};
 use crate::implementation::{BIT_PRODUCT_UNIT, FLOP_UNIT};
 use crate::record::{Check, Machine, NotRun, Record};
 use crate::sources;
@@ -42,7 +42,7 @@ pub fn summary(record: &Record) -> String {
     for item in record.not_run_by_reason() {
         text.push_str(&not_run(&item));
     }
-    let tally = Tally::count(speedups(record).iter().map(Speedup::verdict));
+    let tally = Tally::count(speedups(record).iter().map(Speedup::decision));
     if tally.total() > 0 {
         let _ = write!(text, "\nspeed against the best rival: {tally}\n");
     }
@@ -102,7 +102,7 @@ pub fn machine(machine: &Machine) -> String {
 pub fn block(comparison: &Comparison) -> String {
     let columns = columns::columns(comparison);
     let names = comparison
-        .entries
+        .contestants
         .iter()
         .map(|line| length(&line.name) + GAP.len());
     let name_width = names.max().unwrap_or(0).max(length("executor"));
@@ -124,7 +124,7 @@ pub fn block(comparison: &Comparison) -> String {
         padded("executor", name_width)
     );
     let mut above: Option<&Place> = None;
-    for line in &comparison.entries {
+    for line in &comparison.contestants {
         if above != Some(&line.place) {
             let _ = writeln!(text, "{GAP}{}", line.place.heading());
             above = Some(&line.place);
@@ -136,7 +136,7 @@ pub fn block(comparison: &Comparison) -> String {
 
 /// Returns the line of numbers of a variant or rival. Its remark follows on the same line if it
 /// fits, else on lines below.
-fn row(line: &Entry, name_width: usize, columns: &[Column], widths: &[usize]) -> String {
+fn row(line: &Contestant, name_width: usize, columns: &[Column], widths: &[usize]) -> String {
     let check = match line.check {
         Check::Ok => "ok    ",
         Check::Skipped(_) => "none  ",
@@ -165,7 +165,7 @@ fn row(line: &Entry, name_width: usize, columns: &[Column], widths: &[usize]) ->
 
 fn width(column: &Column, comparison: &Comparison) -> usize {
     let cells = comparison
-        .entries
+        .contestants
         .iter()
         .filter_map(|line| (column.cell)(line));
     cells

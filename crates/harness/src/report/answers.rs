@@ -1,8 +1,8 @@
 //! The answers at the top of the report: our speed-up over the best rival in each workload.
 //!
 //! Role: one figure and one sentence, before any table.
-//! Method: a row for each workload, with a dot for each of its sizes, coloured by verdict; rows are
-//! sorted by their median. Each row links to the section of its workload.
+//! Method: a row for each workload, with a dot for each of its sizes, coloured by decision; rows
+//! are sorted by their median. Each row links to the section of its workload.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use charts::dots::{Dot, Mark, Scale};
 use charts::{Ink, escape, units};
 
 use crate::record::Record;
-use crate::speedup::{Speedup, Tally, speedups};
+use crate::speedup::{Speedup, Tally, by_workload, rivals, speedups};
 
 /// Returns the section; without rivals it says how to get them.
 pub(super) fn section(record: &Record) -> String {
@@ -27,7 +27,7 @@ pub(super) fn section(record: &Record) -> String {
             + "<p>No other library was measured in this run. <code>cargo xtask rivals</code> installs \
                NumPy, SciPy, PyTorch, JAX, OpenSpiel, Nashpy and OpenVINO.</p>\n</section>\n";
     };
-    let tally = Tally::count(found.iter().map(Speedup::verdict));
+    let tally = Tally::count(found.iter().map(Speedup::decision));
     let once = found.iter().filter(|speedup| speedup.interval.is_none());
     let once = match once.count() {
         0 => String::new(),
@@ -45,32 +45,10 @@ pub(super) fn section(record: &Record) -> String {
     html += &scale.axis(|ratio| format!("{}×", mark(&ratio)));
     html += "</th><th scope=\"col\" class=\"number\">speed-up</th>\
              <th scope=\"col\">best rival</th></tr></thead>\n<tbody>\n";
-    for row in rows(&found) {
+    for row in by_workload(&found) {
         html += &line(&row, scale);
     }
     html + "</tbody>\n</table>\n</section>\n"
-}
-
-/// Groups the speed-ups by workload, the largest median first.
-fn rows<'s, 'r>(found: &'s [Speedup<'r>]) -> Vec<Vec<&'s Speedup<'r>>> {
-    let mut rows: Vec<Vec<&Speedup<'_>>> = Vec::new();
-    for speedup in found {
-        let workload = &speedup.row.workload;
-        match rows.iter_mut().find(|row| row[0].row.workload == *workload) {
-            Some(row) => row.push(speedup),
-            None => rows.push(vec![speedup]),
-        }
-    }
-    for row in &mut rows {
-        row.sort_by(|one, other| other.ratio.total_cmp(&one.ratio));
-    }
-    rows.sort_by(|one, other| middle(other).total_cmp(&middle(one)));
-    rows
-}
-
-/// Returns the lower median of the ratios of a row that is sorted.
-fn middle(row: &[&Speedup<'_>]) -> f64 {
-    row[row.len() / 2].ratio
 }
 
 fn line(row: &[&Speedup<'_>], scale: Scale) -> String {
@@ -91,15 +69,12 @@ fn line(row: &[&Speedup<'_>], scale: Scale) -> String {
     } else {
         format!("{least}–{most}×")
     };
-    let mut rivals: Vec<&str> = row.iter().map(|speedup| speedup.rival).collect();
-    rivals.sort_unstable();
-    rivals.dedup();
     format!(
         "<tr><th scope=\"row\"><a href=\"#{workload}\">{workload}</a> <small>{sizes}</small></th>\
          <td class=\"dots\">{}</td><td class=\"number\" data-label=\"speed-up\">{ratios}</td>\
          <td class=\"muted\" data-label=\"best rival\">{}</td></tr>\n",
         scale.cell(&[one], &dots),
-        escape(&rivals.join(", "))
+        escape(&rivals(row).join(", "))
     )
 }
 
@@ -111,7 +86,7 @@ fn dot(speedup: &Speedup<'_>) -> Dot {
         ratio,
         interval,
     } = speedup;
-    let verdict = speedup.verdict();
+    let decision = speedup.decision();
     let ends = interval.map_or_else(String::new, |[low, high]| {
         format!(" ({}–{})", units::digits(low), units::digits(high))
     });
@@ -119,9 +94,9 @@ fn dot(speedup: &Speedup<'_>) -> Dot {
         value: *ratio,
         interval: *interval,
         runs: Vec::new(),
-        ink: verdict.ink(),
+        ink: decision.ink(),
         title: format!(
-            "{}: {}{ends} against {rival} {}, {verdict}",
+            "{}: {}{ends} against {rival} {}, {decision}",
             row.size,
             units::times(*ratio),
             timing.version
@@ -140,11 +115,11 @@ mod tests {
         let html = section(&record);
         let found = speedups(&record);
         assert_eq!(html.matches("class=\"lane").count(), found.len());
-        let tally = Tally::count(found.iter().map(Speedup::verdict));
+        let tally = Tally::count(found.iter().map(Speedup::decision));
         assert!(tally.faster > 0 && tally.slower > 0, "{tally}");
         assert!(html.contains(&tally.to_string()));
         let rows = html.matches("<tr><th scope=\"row\">").count();
-        assert_eq!(rows, super::rows(&found).len());
+        assert_eq!(rows, by_workload(&found).len());
     }
 
     #[test]

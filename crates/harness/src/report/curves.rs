@@ -12,7 +12,7 @@ use charts::plotters::style::text_anchor::{HPos, VPos};
 use charts::{Result, Width};
 
 use super::labels::{self, Label};
-use crate::comparison::{Comparison, Entry, Place};
+use crate::comparison::{Comparison, Contestant, Place};
 use crate::record::Check;
 use charts::axis::{log_axis, mark};
 use charts::units;
@@ -39,7 +39,7 @@ const FAINT: f64 = 0.3;
 
 /// Losses of a contestant, prepared for drawing.
 struct Curve<'a> {
-    line: &'a Entry,
+    line: &'a Contestant,
     ink: Ink,
     width_px: u32,
     /// Pairs of step and running mean.
@@ -92,8 +92,8 @@ fn draw_at(curves: &[Curve<'_>], label: &str, width: Width) -> Result<String> {
 
 fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>> {
     let mut places: Vec<&Place> = Vec::new();
-    let is_right = |line: &&Entry| !matches!(line.check, Check::Failed(_));
-    let lines = comparison.entries.iter().filter(is_right);
+    let is_right = |line: &&Contestant| !matches!(line.check, Check::Failed(_));
+    let lines = comparison.contestants.iter().filter(is_right);
     lines
         .map(|line| (line, points(line)))
         .filter(|(_, points)| !points.is_empty())
@@ -114,7 +114,7 @@ fn curves<'a>(comparison: &'a Comparison, adapters: &[String]) -> Vec<Curve<'a>>
 }
 
 /// Returns pairs of step and loss, up to the first loss that is not finite.
-fn points(line: &Entry) -> Vec<(f64, f64)> {
+fn points(line: &Contestant) -> Vec<(f64, f64)> {
     let finite = line.losses.iter().take_while(|loss| loss.is_finite());
     let losses = finite.enumerate();
     let point = |(idx, &loss): (usize, &f32)| ((idx * line.loss_stride) as f64, loss.into());
@@ -220,7 +220,7 @@ where
 }
 
 /// Returns the label of a line: `host: 0.0251, 97.3 %`.
-fn name(line: &Entry, last: f64) -> String {
+fn name(line: &Contestant, last: f64) -> String {
     let accuracy = line.accuracy.map_or(String::new(), |accuracy| {
         format!(", {}", units::percent(accuracy.into()))
     });
@@ -290,7 +290,7 @@ mod tests {
             rows: vec![row],
             ..Record::default()
         };
-        let points = points(&comparisons(&record)[0].entries[0]);
+        let points = points(&comparisons(&record)[0].contestants[0]);
         assert_eq!((points.len(), points[1].0), (700, 5.0));
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::columns;
 use crate::comparison::Place;
 use crate::record::{Check, Record, RivalTiming, Row};
-use crate::speedup::{self, Verdict};
+use crate::speedup::{self, Decision};
 use charts::escape;
 use charts::units;
 
@@ -83,7 +83,7 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
 }
 
 /// Returns the cell of a rival: its time divided by ours with its interval, in the colour of the
-/// verdict, or FAILED.
+/// decision, or FAILED.
 fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
     let rival = escape(rival);
     let cell = |class: &str, text: &str| {
@@ -99,7 +99,7 @@ fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
         return cell("absent", units::ABSENT);
     };
     let interval = speedup::interval(timing);
-    let verdict = Verdict::of(interval);
+    let decision = Decision::of(interval);
     let interval = interval.map_or_else(String::new, |[low, high]| {
         format!(
             "<small>{}–{}</small>",
@@ -108,7 +108,7 @@ fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
         )
     });
     cell(
-        &format!("ink-{}", verdict.ink().name()),
+        &format!("ink-{}", decision.ink().name()),
         &format!("{}{interval}", units::times(ratio)),
     )
 }

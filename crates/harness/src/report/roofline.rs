@@ -146,9 +146,9 @@ fn lines<'a>(comparisons: &[&'a Comparison], adapters: &[String]) -> Vec<Line<'a
     let counted = comparisons
         .iter()
         .filter(|comparison| comparison.rate_unit == unit);
-    let entries = counted.flat_map(|comparison| &comparison.entries);
+    let contestants = counted.flat_map(|comparison| &comparison.contestants);
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for entry in entries.filter(|entry| !matches!(entry.check, Check::Failed(_))) {
+    for entry in contestants.filter(|entry| !matches!(entry.check, Check::Failed(_))) {
         let Some(point) = entry.intensity.zip(entry.rate) else {
             continue;
         };
@@ -228,7 +228,7 @@ fn sizes(
         .iter()
         .filter_map(|comparison| {
             let drawn = comparison
-                .entries
+                .contestants
                 .iter()
                 .filter_map(|line| line.rate.and(line.intensity));
             let intensity = drawn.max_by(f64::total_cmp)?;

@@ -12,7 +12,7 @@ use charts::dots::{Dot, Mark, Scale};
 use charts::{Ink, escape, units};
 
 use crate::columns::{self, Column};
-use crate::comparison::{Comparison, Entry, Place, peaks};
+use crate::comparison::{Comparison, Contestant, Place, peaks};
 use crate::record::{Check, Machine};
 
 /// Highest rate that a device could reach in this work.
@@ -32,9 +32,12 @@ pub(super) fn comparison(
 ) -> String {
     let columns = columns::columns(comparison);
     let limits = limits(comparison, machine);
-    let by_rate = comparison.entries.iter().any(|line| line.rate.is_some());
+    let by_rate = comparison
+        .contestants
+        .iter()
+        .any(|line| line.rate.is_some());
     let dots: Vec<Option<Dot>> = comparison
-        .entries
+        .contestants
         .iter()
         .map(|line| dot(line, by_rate, adapters))
         .collect();
@@ -68,7 +71,7 @@ pub(super) fn comparison(
     }
     let mut body = String::new();
     let mut above = None;
-    for (line, dot) in comparison.entries.iter().zip(dots) {
+    for (line, dot) in comparison.contestants.iter().zip(dots) {
         if above != Some(&line.place) {
             let (span, place) = (columns.len() + 2, escape(line.place.heading()));
             let _ = writeln!(
@@ -90,7 +93,7 @@ pub(super) fn comparison(
 /// Returns the dot of a line; `None` without a number, and for a wrong result, whose speed means
 /// nothing. The first quartile of the rates follows from the third quartile of the times, and vice
 /// versa.
-fn dot(line: &Entry, by_rate: bool, adapters: &[String]) -> Option<Dot> {
+fn dot(line: &Contestant, by_rate: bool, adapters: &[String]) -> Option<Dot> {
     if line.failure().is_some() {
         return None;
     }
@@ -117,8 +120,16 @@ fn dot(line: &Entry, by_rate: bool, adapters: &[String]) -> Option<Dot> {
 /// Returns the limits of the devices in this comparison, for rates of operations and of products of
 /// bits: the measured peak or, if it is lower, the rate that the measured copy bandwidth allows.
 fn limits(comparison: &Comparison, machine: &Machine) -> Vec<Limit> {
-    let here = |place: &Place| comparison.entries.iter().any(|line| line.place == *place);
-    let intensities = comparison.entries.iter().filter_map(|line| line.intensity);
+    let here = |place: &Place| {
+        comparison
+            .contestants
+            .iter()
+            .any(|line| line.place == *place)
+    };
+    let intensities = comparison
+        .contestants
+        .iter()
+        .filter_map(|line| line.intensity);
     let intensity = intensities.fold(0.0, f64::max);
     let limit = |(place, peaks): (Place, crate::record::AdapterPeaks)| {
         let peak = peaks.per_second(&comparison.rate_unit)?;
@@ -156,7 +167,7 @@ fn described(limits: &[Limit], adapters: &[String], unit: &str) -> String {
     format!("<p class=\"muted small\">{}</p>\n", described.join(" · "))
 }
 
-fn row(line: &Entry, dots: &str, columns: &[Column], adapters: &[String]) -> String {
+fn row(line: &Contestant, dots: &str, columns: &[Column], adapters: &[String]) -> String {
     let (class, check) = match line.check {
         Check::Ok => ("", ""),
         Check::Skipped(_) => (" unchecked", " <small>(not checked)</small>"),
@@ -185,7 +196,7 @@ fn row(line: &Entry, dots: &str, columns: &[Column], adapters: &[String]) -> Str
     html + "</tr>\n" + &remark
 }
 
-fn named(line: &Entry, adapters: &[String]) -> String {
+fn named(line: &Contestant, adapters: &[String]) -> String {
     let ink: Ink = line.place.ink(adapters);
     let (name, ink) = (escape(&line.name), ink.name());
     format!("<i class=\"swatch swatch-{ink}\"></i>{name}")
@@ -276,7 +287,7 @@ mod tests {
             html.contains("~20.0 s") && html.contains(">30.0 s<"),
             "{html}"
         );
-        let dot = dot(&comparison.entries[0], false, &[]).unwrap();
+        let dot = dot(&comparison.contestants[0], false, &[]).unwrap();
         assert_eq!((dot.value, dot.runs), (20.0, vec![20.0]));
     }
 
@@ -291,6 +302,6 @@ mod tests {
             rows: vec![row],
             ..Record::default()
         };
-        assert!(dot(&comparisons(&record)[0].entries[0], false, &[]).is_none());
+        assert!(dot(&comparisons(&record)[0].contestants[0], false, &[]).is_none());
     }
 }

@@ -8,7 +8,7 @@ use charts::{Ink, escape, units};
 
 use super::figure;
 use crate::changes::{Change, Changes};
-use crate::speedup::Verdict;
+use crate::speedup::Decision;
 use crate::trend::MachineTrend;
 
 /// Returns the body of the page of changes: the tally, and a dot for each row.
@@ -48,30 +48,30 @@ pub(super) fn changes(changes: &Changes) -> String {
 }
 
 fn line(row: &Change, scale: Scale) -> String {
-    let verdict = row.verdict();
+    let decision = row.decision();
     let dot = Dot {
         value: row.ratio,
         interval: row.interval,
         runs: Vec::new(),
-        ink: verdict.ink(),
-        title: verdict.to_string(),
+        ink: decision.ink(),
+        title: decision.to_string(),
     };
     let one = Mark {
         value: 1.0,
         ink: Ink::Text,
     };
     let [before, after] = row.seconds.map(units::seconds);
-    let verdict = match verdict {
-        Verdict::Undecided => String::new(),
-        verdict => format!(" {verdict}"),
+    let decision = match decision {
+        Decision::Undecided => String::new(),
+        decision => format!(" {decision}"),
     };
     format!(
         "<tr><th scope=\"row\">{}</th><td class=\"dots\">{}</td>\
          <td class=\"number\" data-label=\"before\">{before}</td><td class=\"number\" data-label=\"after\">{after}</td>\
-         <td class=\"number ink-{}\" data-label=\"ratio\">{}{verdict}</td></tr>\n",
+         <td class=\"number ink-{}\" data-label=\"ratio\">{}{decision}</td></tr>\n",
         escape(&row.name),
         scale.cell(&[one], &[dot]),
-        row.verdict().ink().name(),
+        row.decision().ink().name(),
         units::times(row.ratio)
     )
 }
