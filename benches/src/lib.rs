@@ -27,7 +27,14 @@ pub mod roundings;
 pub mod training;
 pub mod workloads;
 
-/// The README's snippets, compiled and run as doc tests.
+/// The snippets of the READMEs, compiled and run as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../crates/tensor-core/README.md")]
+#[doc = include_str!("../../crates/gpu-wgsl/README.md")]
+#[doc = include_str!("../../crates/distributions/README.md")]
+#[doc = include_str!("../../crates/games/README.md")]
+#[doc = include_str!("../../crates/telemetry/README.md")]
+#[doc = include_str!("../../crates/quant/README.md")]
+#[doc = include_str!("../../shaders/README.md")]
 pub struct Readme;

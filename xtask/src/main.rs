@@ -26,6 +26,7 @@ mod matrix_driver;
 mod mpi;
 mod process;
 mod program;
+mod readme;
 mod rivals;
 mod temporary;
 mod verify;
@@ -82,6 +83,8 @@ enum Command {
     Web(web::Options),
     /// Rewrite shaders/src/layout.rs by reflection of the kernels
     Codegen(codegen::Options),
+    /// Rewrite the README's measured table and picture from a record
+    Readme(readme::Options),
     /// Print completions of this program, or of one of the programs that it runs
     Completions(completions::Options),
 }
@@ -109,8 +112,14 @@ fn main() -> ExitCode {
         Some(Command::Adapters(options)) => adapters::run(&options),
         Some(Command::Web(options)) => web::run(options),
         Some(Command::Codegen(options)) => codegen::run(&options),
+        Some(Command::Readme(options)) => readme::run(&options),
         Some(Command::Completions(options)) => completions::run(&options),
     };
+    end(done)
+}
+
+/// Prints the error of a command, and returns its exit code.
+fn end(done: Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::from(exit::FAILURE)

@@ -182,6 +182,18 @@ pub(crate) fn page_report(
     browser::report(folder, files, browser)
 }
 
+/// Writes a picture of a page of this machine, as PNG.
+///
+/// `size` is the width and the height of the window, in pixels.
+pub(crate) fn screenshot(
+    page: &Path,
+    size: [u32; 2],
+    picture: &Path,
+    browser: &Path,
+) -> Result<()> {
+    browser::screenshot(page, size, picture, browser)
+}
+
 /// The report of the page.
 pub(crate) struct Report(Value);
 

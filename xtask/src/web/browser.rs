@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::server::{Files, PageServer};
 use crate::process::{self, Running, tail};
@@ -43,22 +43,11 @@ pub(super) fn find() -> Result<PathBuf> {
 pub(super) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Result<String> {
     let server = PageServer::listen(0, folder.to_owned(), files)?;
     // Dropped after the browser, which writes into the folder.
-    let profile = TemporaryFolder::create(&env::temp_dir(), "xtask-web")
-        .context("browser: could not create a profile")?;
-    let mut command = Command::new(browser);
+    let profile = profile()?;
+    let mut command = headless(browser, &profile)?;
     command
-        .args(["--headless", "--no-first-run", "--disable-sync"])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-        ])
         .args(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(server.address());
-    // Chromium does not start its sandbox as root.
-    if is_root(profile.path())? {
-        command.arg("--no-sandbox");
-    }
     let mut running = process::start(&mut command)?;
     let waited = wait(&server, &mut running)?;
     let err = running.end();
@@ -66,6 +55,51 @@ pub(super) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Re
         let browser = browser.display();
         anyhow!("{browser}: {problem}\n{}", tail(&err, TAIL_LINES))
     })
+}
+
+/// Writes a picture of a page of this machine.
+pub(super) fn screenshot(
+    page: &Path,
+    [width, height]: [u32; 2],
+    picture: &Path,
+    browser: &Path,
+) -> Result<()> {
+    let profile = profile()?;
+    let mut command = headless(browser, &profile)?;
+    command
+        .arg("--hide-scrollbars")
+        .arg(format!("--window-size={width},{height}"))
+        .arg(format!("--screenshot={}", picture.display()))
+        .arg(page);
+    let finished = process::watch(&mut command, |_| ())?;
+    if !finished.status.success() || !picture.exists() {
+        let err = tail(&finished.err, TAIL_LINES);
+        bail!("{}: no picture\n{err}", browser.display());
+    }
+    Ok(())
+}
+
+/// Creates a folder for the browser's settings.
+fn profile() -> Result<TemporaryFolder> {
+    let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-web");
+    folder.context("browser: could not create a profile")
+}
+
+/// Returns the command that starts the browser without a window.
+fn headless(browser: &Path, profile: &TemporaryFolder) -> Result<Command> {
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-first-run", "--disable-sync"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+        ])
+        .arg(format!("--user-data-dir={}", profile.path().display()));
+    // Chromium does not start its sandbox as root.
+    if is_root(profile.path())? {
+        command.arg("--no-sandbox");
+    }
+    Ok(command)
 }
 
 /// Returns whether this process has the rights of root: whether a folder that it created belongs to
