@@ -90,6 +90,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if env::var_os(verify::api::RUSTDOC_VARIABLE).is_some() {
+        return end(verify::api::rustdoc());
+    }
     let cli = Cli::parse();
     // The programs parse these arguments again, with the types that have accepted them here.
     let args: Vec<OsString> = env::args_os().skip(2).collect();

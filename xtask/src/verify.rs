@@ -22,11 +22,13 @@ use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
 
+pub(crate) mod api;
 mod claims;
 mod edges;
 mod libtest;
 mod lints;
 mod outside;
+mod packages;
 mod report_page;
 mod reporter;
 mod tests_run;
@@ -101,7 +103,8 @@ struct Check<'a> {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let tree = tidy::Tree::read(&workspace.root)?;
-    let checks = fixed_checks(&workspace, &tree)?;
+    let packages = packages::Packages::new(&workspace);
+    let checks = fixed_checks(&workspace, &packages, &tree, options.bless)?;
     let pattern = options.only.as_deref().unwrap_or("");
     let matches = |check: &&Check<'_>| check.id.contains(pattern);
     let selected: Vec<_> = checks.iter().filter(matches).collect();
@@ -168,7 +171,12 @@ fn run_checks(
 }
 
 /// Returns all checks except the tests and claims, cheap checks first.
-fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Result<Vec<Check<'a>>> {
+fn fixed_checks<'a>(
+    workspace: &'a Workspace,
+    packages: &'a packages::Packages<'a>,
+    tree: &'a tidy::Tree,
+    blesses: bool,
+) -> Result<Vec<Check<'a>>> {
     let mut checks = vec![quick("fmt", lints::fmt)];
     for (rule, find) in tidy::RULES {
         checks.push(quick(format!("tidy/{rule}"), move |_| Ok(find(tree))));
@@ -209,9 +217,17 @@ fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Result<Ve
             })
         }),
     });
+    for package in packages.published() {
+        checks.push(Check {
+            id: format!("api/{}", package.name),
+            is_long: true,
+            run: Box::new(move |_| api::outcome(workspace, package, blesses)),
+        });
+    }
+    checks.push(long("packages", |reporter| packages.faults(reporter)));
     for package in edges::libraries(&workspace.packages) {
         checks.push(long(format!("outside/{}", package.name), move |reporter| {
-            outside::faults(workspace, package, reporter)
+            outside::faults(workspace, packages, package, reporter)
         }));
     }
     Ok(checks)

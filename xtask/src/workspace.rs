@@ -25,7 +25,10 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) manifest: PathBuf,
+    /// Whether the package may be uploaded to a registry.
+    pub(crate) is_published: bool,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -85,6 +88,9 @@ impl Package {
             .context("cargo metadata: no list of dependencies")?;
         Ok(Self {
             name: text(package, "name")?,
+            version: text(package, "version")?,
+            // The list of registries; null for all.
+            is_published: package["publish"].is_null(),
             manifest: text(package, "manifest_path")?.into(),
             dependencies: dependencies
                 .iter()

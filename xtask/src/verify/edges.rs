@@ -273,6 +273,8 @@ mod tests {
     fn package(name: &str, dependencies: Vec<Dependency>) -> Package {
         Package {
             name: name.into(),
+            version: "0.1.0".into(),
+            is_published: true,
             manifest: format!("crates/{name}/Cargo.toml").into(),
             dependencies,
         }

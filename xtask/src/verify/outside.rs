@@ -1,30 +1,37 @@
 //! Builds of each library alone, as by an external user. They detect missing features that other
 //! members of the workspace enable.
 //!
-//! Method: a scratch package outside of the workspace depends on the library by path. It uses the
+//! Method: a scratch package outside of the workspace depends on the library by path: on its
+//! unpacked package if the crate is published, otherwise on its source folder. It uses the
 //! workspace's lock file, profile and target folder, so that registry crates already checked by
 //! clippy are not checked again. `cargo check` is enough: a library is not linked, and errors that
 //! occur only in code generation are detected by the tests. The lock file that cargo writes
 //! contains all dependencies for all platforms, so it is searched for unwanted packages.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use super::edges;
 use super::lints;
+use super::packages::Packages;
 use super::reporter::Reporter;
 use crate::process;
 use crate::workspace::{Package, Workspace};
 
 pub(super) fn faults(
     workspace: &Workspace,
+    packages: &Packages<'_>,
     package: &Package,
     reporter: &Reporter,
 ) -> Result<Vec<String>> {
+    let faults = packages.faults(reporter)?;
+    if !faults.is_empty() {
+        return Ok(faults);
+    }
     let dir = workspace.target.join("outside").join(&package.name);
-    write_scratch(workspace, package, &dir)?;
+    write_scratch(workspace, packages, package, &dir)?;
     let mut cargo = process::cargo();
     cargo
         .args(["check", "--manifest-path"])
@@ -39,9 +46,27 @@ pub(super) fn faults(
     Ok(unwanted(&package.name, &lock))
 }
 
-fn write_scratch(workspace: &Workspace, package: &Package, dir: &Path) -> Result<()> {
+fn write_scratch(
+    workspace: &Workspace,
+    packages: &Packages<'_>,
+    package: &Package,
+    dir: &Path,
+) -> Result<()> {
     let root_manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
-    let manifest = scratch_manifest(package, &profiles(&root_manifest));
+    let folder = match package.is_published {
+        true => packages.folder_of(package),
+        false => package.folder().to_owned(),
+    };
+    let patches = match package.is_published {
+        true => packages.dependencies(package),
+        // The manifest of a source folder names the folders of its dependencies.
+        false => Vec::new(),
+    };
+    let patches = patches
+        .into_iter()
+        .map(|used| (used.name.as_str(), packages.folder_of(used)));
+    let patches: Vec<_> = patches.collect();
+    let manifest = scratch_manifest(&package.name, &folder, &patches, &profiles(&root_manifest));
     let at = || dir.display().to_string();
     fs::create_dir_all(dir.join("src")).with_context(at)?;
     fs::write(dir.join("Cargo.toml"), manifest).with_context(at)?;
@@ -53,14 +78,27 @@ fn write_scratch(workspace: &Workspace, package: &Package, dir: &Path) -> Result
     Ok(())
 }
 
-fn scratch_manifest(package: &Package, profiles: &str) -> String {
+/// Returns a manifest that depends on the package in a folder; `patches` are the folders of further
+/// packages.
+fn scratch_manifest(
+    package: &str,
+    folder: &Path,
+    patches: &[(&str, PathBuf)],
+    profiles: &str,
+) -> String {
     // A literal TOML string preserves the backslashes of a Windows path.
-    format!(
+    let path =
+        |name: &str, folder: &Path| format!("{name} = {{ path = '{}' }}\n", folder.display());
+    let mut manifest = format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [workspace]\n\n[dependencies]\n{} = {{ path = '{}' }}\n\n{profiles}",
-        package.name,
-        package.folder().display(),
-    )
+         [workspace]\n\n[dependencies]\n{}\n",
+        path(package, folder)
+    );
+    if !patches.is_empty() {
+        let patches = patches.iter().map(|(name, folder)| path(name, folder));
+        manifest += &format!("[patch.crates-io]\n{}\n", patches.collect::<String>());
+    }
+    manifest + profiles
 }
 
 /// Returns the `[profile.…]` tables of a manifest, so that both builds share artifacts.

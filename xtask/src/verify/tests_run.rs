@@ -512,7 +512,7 @@ mod tests {
     fn doc_tests_are_filed_under_their_package() {
         let package = |name: &str, folder: &str| {
             let manifest = format!("/w/{folder}/Cargo.toml");
-            json!({"name": name, "manifest_path": manifest, "dependencies": []})
+            json!({"name": name, "version": "0.1.0", "manifest_path": manifest, "dependencies": []})
         };
         let workspace = Workspace::from_metadata(&json!({
             "workspace_root": "/w",
