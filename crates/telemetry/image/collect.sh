@@ -1,20 +1,34 @@
 #!/bin/sh
 # Copies a program and the shared libraries that it loads into a folder, the root of an image, and
-# prints the sizes.
+# prints their sizes in KiB.
 #
 # usage: collect.sh PROGRAM FOLDER
 set -eu
+if [ $# -ne 2 ] || [ ! -f "$1" ]; then
+    echo "usage: collect.sh PROGRAM FOLDER" >&2
+    exit 2
+fi
 program=$1
 root=$2
+
+# Copies a library to its own place below the root.
+add() {
+    mkdir -p "$root/$(dirname "$1")"
+    cp -L "$1" "$root/$1"
+}
 
 mkdir -p "$root/tmp"
 cp "$program" "$root/"
 strip "$root/$(basename "$program")"
-# `ldd` prints `name => path (address)`, and the loader as `path (address)`. Libraries of NVIDIA's
-# driver, which are loaded at run time, need no more than the C library.
-ldd "$program" | grep -o '/[^ ]*' | sort -u | while read -r library; do
-    mkdir -p "$root/$(dirname "$library")"
-    cp -L "$library" "$root/$library"
+# `ldd` prints `name => path (address)`, and the loader as `path (address)`.
+libraries=$(ldd "$program" | grep -o '/[^ ]*' | sort -u)
+for library in $libraries; do
+    add "$library"
+done
+# The library of NVIDIA's driver, which is loaded at run time, names these parts of the C library.
+c_library=$(dirname "$(echo "$libraries" | grep '/libc\.so')")
+for part in libdl.so.2 libpthread.so.0 librt.so.1; do
+    add "$c_library/$part"
 done
 find "$root" -type f -exec du --apparent-size -k {} + | sort -n
 echo "$(du --apparent-size -sk "$root" | cut -f 1) total"
