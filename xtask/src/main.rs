@@ -16,6 +16,7 @@ use tool_io::exit;
 mod adapters;
 mod artifact;
 mod bench;
+mod browser;
 mod bundle;
 mod codegen;
 mod completions;

@@ -72,7 +72,7 @@ pub(crate) struct Options {
     /// Also run the long test batteries (`VERIFY_FULL=1`)
     #[arg(long)]
     full: bool,
-    /// Let tests rewrite their golden files (`BLESS=1`); review the diff
+    /// Rewrite golden files (`BLESS=1`) and the lists of public items (`api.txt`); review the diff
     #[arg(long)]
     bless: bool,
 }
@@ -165,7 +165,7 @@ fn run_checks(
     }
     if search.report_page {
         let missing = |why: &str| missing_outcome(why, requires_tools());
-        report_page::run(workspace, &executables, reporter, missing)?;
+        report_page::run(workspace, &executables, pattern, reporter, missing)?;
     }
     Ok(())
 }
@@ -201,6 +201,11 @@ fn fixed_checks<'a>(
             let missing = mpi::absence().map(|why| missing_outcome(why, requires_tools()));
             Ok(missing.unwrap_or(Outcome::Passed))
         }),
+    });
+    checks.push(Check {
+        id: "deny".to_owned(),
+        is_long: false,
+        run: Box::new(lints::deny),
     });
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
@@ -310,7 +315,7 @@ impl Search {
         Self {
             tests: is_open && !is_claim && !is_page,
             claims: is_open && !is_test && !is_page,
-            report_page: is_open && report_page::ID.contains(pattern),
+            report_page: is_open && report_page::IDS.iter().any(|id| id.contains(pattern)),
         }
     }
 }
@@ -324,12 +329,10 @@ fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
 
 fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) -> Result<()> {
     let ids = selected.iter().map(|check| check.id.as_str());
-    let by_build = [
-        (search.tests, ALL_TESTS),
-        (search.claims, ALL_CLAIMS),
-        (search.report_page, report_page::ID),
-    ];
-    let by_build = by_build.into_iter().filter(|(searched, _)| *searched);
+    let of_reports = report_page::IDS.map(|id| (search.report_page, id));
+    let by_build = [(search.tests, ALL_TESTS), (search.claims, ALL_CLAIMS)];
+    let by_build = by_build.into_iter().chain(of_reports);
+    let by_build = by_build.filter(|(searched, _)| *searched);
     for id in ids.chain(by_build.map(|(_, id)| id)) {
         if as_json {
             output::print_line(json!({ "id": id }))?;

@@ -13,14 +13,12 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
+use crate::browser::{self, PageServer};
 use crate::process;
 use crate::workspace::Workspace;
-use server::PageServer;
 use tool_io::output;
 use toolchain::{TARGET, Toolchain};
 
-mod browser;
-mod server;
 mod toolchain;
 
 /// Requirements, below the options.
@@ -162,36 +160,6 @@ fn succeed(command: &mut Command) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Returns the path of a browser, for other pages than this command's.
-///
-/// # Errors
-/// There is no browser.
-pub(crate) fn find_browser() -> Result<PathBuf> {
-    browser::find()
-}
-
-/// Opens `index.html` of a folder in a headless browser, and returns what the page sends to
-/// `report`. `files` are the files that the browser may read, with their media types.
-pub(crate) fn page_report(
-    folder: &Path,
-    files: &'static [(&'static str, &'static str)],
-    browser: &Path,
-) -> Result<String> {
-    browser::report(folder, files, browser)
-}
-
-/// Writes a picture of a page of this machine, as PNG.
-///
-/// `size` is the width and the height of the window, in pixels.
-pub(crate) fn screenshot(
-    page: &Path,
-    size: [u32; 2],
-    picture: &Path,
-    browser: &Path,
-) -> Result<()> {
-    browser::screenshot(page, size, picture, browser)
 }
 
 /// The report of the page.

@@ -90,7 +90,9 @@ impl Package {
             name: text(package, "name")?,
             version: text(package, "version")?,
             // The list of registries; null for all.
-            is_published: package["publish"].is_null(),
+            is_published: package["publish"]
+                .as_array()
+                .is_none_or(|list| !list.is_empty()),
             manifest: text(package, "manifest_path")?.into(),
             dependencies: dependencies
                 .iter()

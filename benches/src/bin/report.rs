@@ -14,7 +14,7 @@ use harness::record::{Record, latest_in};
 use harness::{report, trend};
 use serde_json::json;
 use tool_io::exit;
-use tool_io::output::print_line;
+use tool_io::output::{print, print_line};
 use tool_io::{target_folder, workspace_path};
 
 fn main() -> ExitCode {
@@ -33,9 +33,24 @@ fn run(options: &Report) -> Result<()> {
         return show_trend(&folder.clone().unwrap_or_else(default), options);
     }
     match (&options.before, &options.after) {
+        (Some(record), _) if options.markdown => {
+            print(markdown(record)?)?;
+            Ok(())
+        }
         (Some(before), Some(after)) => compare(before, after, options),
         (record, _) => page(record.as_deref(), options),
     }
+}
+
+/// Returns the speed-ups of a record as Markdown.
+fn markdown(path: &Path) -> Result<String> {
+    let record = Record::read(path)?;
+    let at = path.display();
+    ensure!(
+        record.finished != Some(false),
+        "{at}: the run was interrupted"
+    );
+    report::markdown::render(&record).with_context(|| format!("{at}: no rival was measured"))
 }
 
 /// Writes the page of a record.
@@ -118,6 +133,7 @@ fn as_json(row: &Change) -> serde_json::Value {
         "ratio": row.ratio,
         "low": row.interval.map(|ends| ends[0]),
         "high": row.interval.map(|ends| ends[1]),
+        // The name that records and scripts know.
         "verdict": row.decision().to_string(),
     })
 }

@@ -28,6 +28,9 @@ pub struct Report {
     /// workspace]
     #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with = "before")]
     pub trend: Option<Option<PathBuf>>,
+    /// Print the speed-ups of a record as Markdown, and write no page
+    #[arg(long, requires = "before", conflicts_with_all = ["after", "out", "json"])]
+    pub markdown: bool,
     /// Compare records of different machines, adapters or drivers
     #[arg(long)]
     pub any_machine: bool,

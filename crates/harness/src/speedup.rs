@@ -129,14 +129,19 @@ pub fn by_workload<'s, 'r>(found: &'s [Speedup<'r>]) -> Vec<Vec<&'s Speedup<'r>>
     for group in &mut groups {
         group.sort_by(|one, other| other.ratio.total_cmp(&one.ratio));
     }
-    groups.sort_by(|one, other| lower_median(other).total_cmp(&lower_median(one)));
+    groups.sort_by(|one, other| median(other).total_cmp(&median(one)));
     groups
 }
 
-/// Returns the lower median of the ratios of a group, which is sorted.
+/// Returns the median of the ratios of a group, which is sorted; of the two in the middle, the
+/// geometric mean.
 #[must_use]
-pub fn lower_median(group: &[&Speedup<'_>]) -> f64 {
-    group[group.len() / 2].ratio
+pub fn median(group: &[&Speedup<'_>]) -> f64 {
+    let (lower, upper) = (
+        group[group.len() / 2].ratio,
+        group[(group.len() - 1) / 2].ratio,
+    );
+    (lower * upper).sqrt()
 }
 
 /// Returns the names of the rivals of a group, each once.

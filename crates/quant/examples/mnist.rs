@@ -18,7 +18,7 @@ use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network};
 use tensor_core::data::idx::{IdxArray, Reader};
 use tensor_core::{Executor, Host, Reference, Tensor};
-use tool_io::output;
+use tool_io::{exit, output};
 
 /// The smallest number of steps between checkpoints within an epoch.
 const SAVE_EVERY: usize = 200;
@@ -28,8 +28,6 @@ const N_DIGITS: usize = 10;
 const N_REFERENCE: usize = 20;
 /// The number of images whose codes are compared at a time.
 const COMPARED_BATCH: usize = 500;
-/// Exit code of a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// Whether the program should save the training and end.
 static STOPS: AtomicBool = AtomicBool::new(false);
@@ -39,7 +37,12 @@ static STOPS: AtomicBool = AtomicBool::new(false);
 /// A training with the same options continues where it was interrupted. The files of other options
 /// or data are not replaced: remove them, or name another folder with --out.
 #[derive(Parser)]
-#[command(name = "mnist")]
+#[command(
+    name = "mnist",
+    version,
+    args_override_self = true,
+    allow_negative_numbers = true
+)]
 struct Options {
     /// `float`, or `w2a2` (LQ-Nets with 2 bits per weight and per activation), `u2a2` (equal
     /// distances), `d2a2` (DoReFa-Net), `abc2a2` (ABC-Net), with other numbers of bits or bases
@@ -54,7 +57,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 8)]
     float_epochs: usize,
     /// Images per step
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 100)]
     batch: usize,
     /// Folder of four IDX files with the names of those of MNIST: images of at least 16 x 16
     /// pixels, labels below the number of classes [default: the folder where `cargo xtask data
@@ -62,15 +65,20 @@ struct Options {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Number of classes; the default images are digits
-    #[arg(long = "classes", value_name = "N", default_value_t = N_DIGITS, requires = "data")]
+    #[arg(long = "classes", value_name = "N", value_parser = positive, default_value_t = N_DIGITS, requires = "data")]
     n_classes: usize,
     /// Folder of all files that are written
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Train and run on the GPU
-    #[cfg(feature = "gpu")]
+    /// Train and run on the GPU; requires the feature `gpu`
     #[arg(long = "gpu")]
     uses_gpu: bool,
+}
+
+/// Parses a whole number of at least 1.
+fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&number: &usize| number > 0);
+    number.ok_or_else(|| "expected a whole number of at least 1".to_owned())
 }
 
 /// Returns the folder where `cargo xtask data mnist` puts MNIST.
@@ -85,7 +93,7 @@ fn default_data() -> PathBuf {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    // Without any argument, the help.
+    // Without any argument, the help, with exit code 0: `verify` runs each example so.
     if std::env::args_os().len() == 1 {
         return match output::print(Options::command().render_help()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -124,7 +132,7 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
         test,
     };
     let Some(trained) = run.trained()? else {
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(ExitCode::from(exit::INTERRUPTED));
     };
     if options.levels == Levels::default() {
         return Ok(ExitCode::SUCCESS);
@@ -144,20 +152,16 @@ enum Device {
 }
 
 impl Device {
-    #[cfg_attr(
-        not(feature = "gpu"),
-        expect(
-            unused_variables,
-            clippy::unnecessary_wraps,
-            reason = "the host is always there"
-        )
-    )]
     fn open(options: &Options) -> Result<Self, Failure> {
         #[cfg(feature = "gpu")]
         if options.uses_gpu {
             let gpu = gpu_wgsl::Gpu::open(gpu_wgsl::Select::default())?;
             output::print_line(format_args!("adapter: {}", gpu.adapter().name))?;
             return Ok(Self::Gpu(Box::new(gpu)));
+        }
+        #[cfg(not(feature = "gpu"))]
+        if options.uses_gpu {
+            return Err("--gpu: the program was built without the feature gpu".into());
         }
         Ok(Self::Host(Host::new()))
     }

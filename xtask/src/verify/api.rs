@@ -1,15 +1,17 @@
 //! The public interface of each library, compared with the list in its folder.
 //!
-//! Role: the checks `api/<crate>`. A change of an interface is a change of `api.txt`, which a
-//! review sees.
+//! Role: the checks `api/<crate>`. A change of an interface changes `api.txt`, so that a
+//! reviewer sees it.
 //! Method: rustdoc writes the interface as JSON, and the crate `public-api` returns a line for each
 //! public item. The form of the JSON is not stable, so stable compilers need a variable to write
 //! it. Only rustdoc has the variable: cargo and the compiler would build all dependencies again.
-//! Limits: `public-api` reads the JSON of one version of the compiler. With other versions, the
+//! Limits: the list has the items of all features; a feature that an item requires is not shown.
+//! `public-api` reads the JSON of one version of the compiler. With other versions, the
 //! check is skipped.
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -21,6 +23,8 @@ use crate::workspace::{Package, Workspace};
 
 /// File in the folder of a crate.
 const FILE: &str = "api.txt";
+/// Format of rustdoc's JSON that `public-api` reads, in the version of the root manifest.
+const FORMAT: u64 = 57;
 /// Environment variable with which this program runs rustdoc.
 pub(crate) const RUSTDOC_VARIABLE: &str = "XTASK_RUSTDOC";
 /// Maximum number of displayed lines of a failing command's output, and of a difference.
@@ -64,7 +68,10 @@ pub(super) fn outcome(workspace: &Workspace, package: &Package, blesses: bool) -
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
     let file = package.folder().join(FILE);
-    let listed = fs::read_to_string(&file).unwrap_or_default();
+    let listed = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.with_context(|| file.display().to_string())?,
+    };
     if listed == fresh {
         return Ok(Outcome::Passed);
     }
@@ -74,28 +81,46 @@ pub(super) fn outcome(workspace: &Workspace, package: &Package, blesses: bool) -
     }
     let shown = difference(&listed, &fresh);
     let file = file.display();
+    if listed.is_empty() {
+        return Ok(Outcome::Failed(format!(
+            "there is no {file} (`cargo xtask verify --only api --bless` writes it)"
+        )));
+    }
     Ok(Outcome::Failed(format!(
         "the public interface differs from {file} (`cargo xtask verify --only api --bless` writes it):\n{shown}"
     )))
 }
 
-/// Returns a line for each public item; the reason if the JSON is that of another compiler.
+/// Returns a line for each public item, or the reason why the JSON of this compiler cannot be read.
 fn listing(json: &Path) -> Result<Result<String, String>> {
-    let built = public_api::Builder::from_rustdoc_json(json)
+    let format = format_of(json)?;
+    if format != FORMAT {
+        return Ok(Err(format!(
+            "public-api cannot read the JSON of this compiler (format {format}, expected {FORMAT})"
+        )));
+    }
+    let api = public_api::Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)
-        .omit_auto_trait_impls(true)
-        .omit_auto_derived_impls(true)
-        .build();
-    let api = match built {
-        Ok(api) => api,
-        Err(error) => {
-            let version = format_of(json)?;
-            return Ok(Err(format!(
-                "public-api cannot read the JSON of this compiler (format {version}): {error}"
-            )));
-        }
-    };
-    Ok(Ok(api.items().map(|item| format!("{item}\n")).collect()))
+        .build()
+        .with_context(|| json.display().to_string())?;
+    let lines = api.items().map(|item| format!("{item}\n"));
+    Ok(Ok(lines.filter(|line| !is_auto_trait(line)).collect()))
+}
+
+/// Returns whether a line says that a type has a trait that most types have without being told.
+/// Lines that say that a type does not have such a trait (`impl !…`) are listed.
+fn is_auto_trait(line: &str) -> bool {
+    const TRAITS: [&str; 7] = [
+        "core::marker::Freeze",
+        "core::marker::Send",
+        "core::marker::Sync",
+        "core::marker::Unpin",
+        "core::marker::UnsafeUnpin",
+        "core::panic::unwind_safe::RefUnwindSafe",
+        "core::panic::unwind_safe::UnwindSafe",
+    ];
+    let has = |name: &&str| line.contains(&format!(" {name} for "));
+    line.starts_with("impl") && TRAITS.iter().any(has)
 }
 
 /// Returns the version of a file's format.
@@ -116,6 +141,9 @@ fn difference(listed: &str, fresh: &str) -> String {
     };
     let mut lines = without(listed, fresh, '-');
     lines.extend(without(fresh, listed, '+'));
+    if lines.is_empty() {
+        lines.push("the same lines in another order or number".to_owned());
+    }
     let n_left_out = lines.len().saturating_sub(MAX_LINES);
     lines.truncate(MAX_LINES);
     if n_left_out > 0 {
@@ -129,8 +157,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_auto_traits_that_a_type_lacks_are_listed() {
+        assert!(is_auto_trait(
+            "impl<T> core::marker::Send for a::B<T> where T: core::marker::Send"
+        ));
+        assert!(!is_auto_trait("impl !core::marker::Send for a::B"));
+        assert!(!is_auto_trait("impl core::clone::Clone for a::B"));
+        assert!(!is_auto_trait("pub fn a::send(x: impl core::marker::Send)"));
+    }
+
+    #[test]
     fn removed_and_added_items_are_shown() {
         assert_eq!(difference("a\nb\n", "b\nc\n"), "-a\n+c");
+        assert!(difference("a\na\n", "a\n").starts_with("the same lines"));
         let many: String = (0..100).map(|n| format!("{n}\n")).collect();
         assert!(difference("", &many).ends_with("… and 60 more lines"));
     }

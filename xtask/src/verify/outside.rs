@@ -26,9 +26,8 @@ pub(super) fn faults(
     package: &Package,
     reporter: &Reporter,
 ) -> Result<Vec<String>> {
-    let faults = packages.faults(reporter)?;
-    if !faults.is_empty() {
-        return Ok(faults);
+    if package.is_published && !packages.faults(reporter)?.is_empty() {
+        return Ok(vec!["the check `packages` failed".to_owned()]);
     }
     let dir = workspace.target.join("outside").join(&package.name);
     write_scratch(workspace, packages, package, &dir)?;

@@ -43,7 +43,10 @@ impl<'w> Packages<'w> {
         if let Some(faults) = self.written.get() {
             return Ok(faults.clone());
         }
-        let faults = self.write(reporter)?;
+        let faults = match self.write(reporter) {
+            Err(error) if error.is::<process::Interrupted>() => return Err(error),
+            written => written.unwrap_or_else(|error| vec![format!("{error:#}")]),
+        };
         Ok(self.written.get_or_init(|| faults).clone())
     }
 
@@ -79,8 +82,11 @@ impl<'w> Packages<'w> {
         if unpacked.exists() && fs::read(&used).is_ok_and(|used| used == bytes) {
             return Ok(());
         }
-        if unpacked.exists() {
-            fs::remove_dir_all(&unpacked).with_context(context)?;
+        // The second folder is that of an interrupted run.
+        for old in [&unpacked, &self.folder().join(&name)] {
+            if old.exists() {
+                fs::remove_dir_all(old).with_context(context)?;
+            }
         }
         extract(&archive, &self.folder(), &name, &unpacked)?;
         fs::write(used, bytes).with_context(context)

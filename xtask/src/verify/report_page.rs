@@ -1,7 +1,8 @@
-//! The page of a committed record, checked in a browser.
+//! The page and the README's table that the program `report` writes from committed records.
 //!
 //! Role: the check `report/page`: no text over text, no sideways scroll, a figure on the first
-//! screen, and links that resolve, as wide as a desk and as a phone.
+//! screen, and links that resolve, as wide as a desk and as a phone. The check `report/readme`: the
+//! table of the README is that of the record that the README names.
 //! Method: the program `report`, which the build of the tests contains, writes the page. A second
 //! page shows it in two frames, and its script (`report_page.js`) sends a list of faults.
 
@@ -13,13 +14,18 @@ use anyhow::{Context as _, Result};
 
 use super::reporter::{Outcome, Reporter};
 use crate::artifact::Executable;
+use crate::browser;
 use crate::process::{tail, watch};
-use crate::web;
+use crate::readme;
 use crate::workspace::Workspace;
 
-/// Id of the check.
-pub(super) const ID: &str = "report/page";
-/// Beginning of the id, which selects no other check that needs a build.
+/// Id of the check of the page.
+const PAGE: &str = "report/page";
+/// Id of the check of the README.
+const README: &str = "report/readme";
+/// Ids of the checks.
+pub(super) const IDS: [&str; 2] = [README, PAGE];
+/// Beginning of the ids, which selects no other check that needs a build.
 pub(super) const PREFIX: &str = "report/";
 /// The record: a quick run with all rivals.
 const RECORD: &str = "benches/record/2026-11-29t20-43-36z-amd-epyc-2.json";
@@ -36,22 +42,45 @@ const FRAMES: &str = "<!DOCTYPE html>\n<script src=\"check.js\"></script>\n\
 /// Maximum number of displayed lines of a failing program's output.
 const TAIL_LINES: usize = 20;
 
-/// Runs the check and reports it; `missing` is the outcome if there is no browser.
+/// Runs the checks whose ids contain the pattern, and reports them; `missing` is the outcome if
+/// there is no browser.
 pub(super) fn run(
     workspace: &Workspace,
     executables: &[Executable],
+    pattern: &str,
     reporter: &mut Reporter,
     missing: impl Fn(&str) -> Outcome,
 ) -> Result<()> {
-    reporter.begin_long(ID)?;
-    let browser = match web::find_browser() {
-        Ok(browser) => browser,
-        Err(error) => return reporter.end(ID, missing(&format!("{error:#}"))),
-    };
     let mut built = executables.iter();
     let program = built
         .find(|executable| executable.target == "report" && !executable.is_test)
         .context("report: not built")?;
+    if README.contains(pattern) {
+        reporter.begin_long(README)?;
+        let outcome = match readme::faults(workspace, &program.path) {
+            Ok(faults) => outcome_of(&faults),
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        reporter.end(README, outcome)?;
+    }
+    match PAGE.contains(pattern) {
+        true => page(workspace, program, reporter, missing),
+        false => Ok(()),
+    }
+}
+
+/// Checks the page.
+fn page(
+    workspace: &Workspace,
+    program: &Executable,
+    reporter: &mut Reporter,
+    missing: impl Fn(&str) -> Outcome,
+) -> Result<()> {
+    reporter.begin_long(PAGE)?;
+    let browser = match browser::find() {
+        Ok(browser) => browser,
+        Err(error) => return reporter.end(PAGE, missing(&format!("{error:#}"))),
+    };
     let folder = workspace.target.join("verify").join("report");
     fs::create_dir_all(&folder)?;
     let mut command = Command::new(&program.path);
@@ -61,22 +90,28 @@ pub(super) fn run(
         .arg(folder.join("page.html"));
     let finished = watch(&mut command, |_| ())?;
     if !finished.status.success() {
-        let said = finished.out + &finished.err;
-        return reporter.end(ID, Outcome::Failed(tail(&said, TAIL_LINES)));
+        let output = finished.out + &finished.err;
+        return reporter.end(PAGE, Outcome::Failed(tail(&output, TAIL_LINES)));
     }
     let outcome = match check(&folder, &browser) {
-        Ok(faults) if faults.is_empty() => Outcome::Passed,
-        Ok(faults) => Outcome::Failed(faults.join("\n")),
+        Ok(faults) => outcome_of(&faults),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
-    reporter.end(ID, outcome)
+    reporter.end(PAGE, outcome)
+}
+
+fn outcome_of(faults: &[String]) -> Outcome {
+    match faults.is_empty() {
+        true => Outcome::Passed,
+        false => Outcome::Failed(faults.join("\n")),
+    }
 }
 
 /// Returns the faults of the page in a folder.
 fn check(folder: &Path, browser: &Path) -> Result<Vec<String>> {
     fs::write(folder.join("index.html"), FRAMES)?;
     fs::write(folder.join("check.js"), include_str!("report_page.js"))?;
-    let faults = web::page_report(folder, &FILES, browser)?;
+    let faults = browser::report(folder, &FILES, browser)?;
     serde_json::from_str(&faults).context("report: the page sent invalid JSON")
 }
 
@@ -86,7 +121,7 @@ mod tests {
 
     /// Returns the faults of a page with this body; `None` without a browser.
     fn faults(name: &str, body: &str) -> Option<Vec<String>> {
-        let browser = web::find_browser().ok()?;
+        let browser = browser::find().ok()?;
         let folder =
             std::env::temp_dir().join(format!("report-page-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

@@ -245,13 +245,35 @@ fn wrong_command_lines_are_errors_without_mpi() {
         (&["games", "--rules", "linear,linear"], "listed twice"),
         (&["sweep", "a", "--predict", "4"], "not for this command"),
         (&["games", "--rules", "luck"], "unknown rule \"luck\""),
-        (&["games", "--games=-1"], "at least 1"),
+        (&["games", "--games", "-1"], "at least 1"),
         (&["train"], "--images <FILE>"),
+        (&["train", "--random", "9", "--rate", "NaN"], "--rate <X>"),
+        (
+            &["train", "--random", "9", "--levels", "w9"],
+            "--levels <NAME>",
+        ),
+        (
+            &["train", "--random", "9", "--classes", "65537"],
+            "--classes <N>",
+        ),
+        (
+            &["train", "--random", "99", "--batch", "50"],
+            "--batch 50 is not a multiple of --shards 8",
+        ),
+        (
+            &["similarity", "--random", "3x3", "--executor="],
+            "--executor <NAME>",
+        ),
+        (
+            &["similarity", "--random", "3x3", "--limit", "inf"],
+            "above 0",
+        ),
+        (&["tasks", "--tasks", "-1"], "--tasks <N>"),
         (
             &["train", "--random", "9", "--journal", "j"],
             "use --checkpoint",
         ),
-        (&["sweep"], "<FILE>"),
+        (&["sweep"], "arguments were not provided:\n  <FILE>"),
         (&["sweep", "a", "--bad"], "--bad"),
     ] {
         let (code, text) = program(args);
@@ -281,6 +303,8 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
         &["tasks", "--stps", "1"][..],
         &["--help"],
         &["tasks", "--threads", "0"],
+        // An argument with a blank is not two arguments.
+        &["tasks --tasks 3"],
     ] {
         for is_first in [false, true] {
             let mut ranks = [&["tasks"][..], other];

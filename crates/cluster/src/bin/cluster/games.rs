@@ -35,7 +35,7 @@ const RULES: [(&str, Rule); 6] = [
 ///
 /// Prints a row for each rule and seed: the mean and the largest NashConv.
 #[derive(Args, Debug)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, allow_negative_numbers = true)]
 pub(super) struct Options {
     /// Games for each rule and seed
     #[arg(long = "games", value_name = "N", value_parser = positive, default_value_t = 100_000)]

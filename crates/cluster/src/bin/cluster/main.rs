@@ -17,7 +17,7 @@ mod train;
 
 use std::env;
 use std::ffi::OsString;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -36,8 +36,7 @@ use trace::Tracing;
 #[derive(Parser)]
 #[command(
     name = "cluster",
-    arg_required_else_help = false,
-    after_help = "`cluster COMMAND --help` also prints the options of all commands.\n\n\
+    after_help = "`cluster COMMAND --help` prints the options of the command, and those that all commands share.\n\n\
                   Exit codes: 0 if all tasks succeeded; 1 otherwise; 2 for wrong usage."
 )]
 struct Cli {
@@ -108,10 +107,16 @@ fn checked(args: impl IntoIterator<Item = OsString>) -> Result<Box<dyn Work>, cl
         Command::Sweep(options) => Box::new(options),
         Command::Tasks(options) => Box::new(options),
     };
-    match work.check() {
-        Ok(()) => Ok(work),
-        Err(problem) => Err(cli.error(ErrorKind::ArgumentConflict, problem)),
-    }
+    let Err(problem) = work.check() else {
+        return Ok(work);
+    };
+    // The error shows the usage of the command.
+    let name = matches.subcommand_name().unwrap_or_default();
+    let error = |cli: &mut clap::Command| cli.error(ErrorKind::ArgumentConflict, &problem);
+    Err(match cli.find_subcommand_mut(name) {
+        Some(command) => error(command),
+        None => error(&mut cli),
+    })
 }
 
 /// Starts the cluster and carries out a request.
@@ -135,8 +140,9 @@ fn start(request: Request) -> ExitCode {
     // The command lines are compared before one of them is carried out, so that no rank waits for
     // a rank with another command line.
     let args = env::args_os().skip(1);
-    let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
-    if let Err(error) = cluster.check_same("cluster", "command line", &args.join(" ")) {
+    // This form shows where an argument ends, and bytes that are not UTF-8.
+    let args = format!("{:?}", args.collect::<Vec<_>>());
+    if let Err(error) = cluster.check_same("cluster", "command line", &args) {
         return fail(&error.into());
     }
     match request {
@@ -218,6 +224,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn wrong_usage(problem: &str) -> ExitCode {
-    eprint!("{problem}");
+    // A standard error that is closed or full does not change the exit code.
+    let _ = std::io::stderr().write_all(problem.as_bytes());
     ExitCode::from(exit::USAGE)
 }

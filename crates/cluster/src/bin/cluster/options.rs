@@ -42,7 +42,7 @@ pub(super) struct Common {
     #[command(flatten)]
     pub(super) trace: TraceOptions,
     /// Run again for each line of standard input, with a result each time, until its end or a line
-    /// with the word `quit`
+    /// with the word `quit`; not with --trace, because each run replaces the traces
     #[arg(long = "repeat", conflicts_with = "trace")]
     pub(super) repeats: bool,
 }
@@ -51,7 +51,7 @@ pub(super) struct Common {
 type Machines = Vec<[usize; 2]>;
 
 impl Common {
-    /// Returns the reason if times are to be predicted, for a command that cannot.
+    /// Returns an error if --predict was given, for commands that cannot predict times.
     pub(super) fn without_predictions(&self) -> Result<(), String> {
         match self.predicted {
             None => Ok(()),

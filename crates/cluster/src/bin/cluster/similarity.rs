@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use cluster::Cluster;
 use gpu_wgsl::{DeviceType, Gpu, Select};
 use tensor_core::data::npy;
@@ -27,7 +28,7 @@ const MAX_RANDOM: f32 = 1.05;
 ///
 /// Memory of each rank: three times the matrix at the start, then twice, and a tile of bits.
 #[derive(Args, Debug)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, allow_negative_numbers = true)]
 pub(super) struct Options {
     #[command(flatten)]
     input: Input,
@@ -47,7 +48,7 @@ pub(super) struct Options {
     output: Option<PathBuf>,
     /// `host`; `gpu`: each rank of a host has a GPU of its own; any other name: the adapter whose
     /// name contains NAME, which ranks share
-    #[arg(long, value_name = "NAME", default_value = "host")]
+    #[arg(long, value_name = "NAME", default_value = "host", value_parser = NonEmptyStringValueParser::new())]
     executor: String,
     #[command(flatten)]
     common: Common,
@@ -77,8 +78,11 @@ impl Work for Options {
 
 /// Parses a limit.
 fn limit_of(text: &str) -> Result<f32, String> {
-    let limit = text.parse().ok().filter(|&limit: &f32| limit > 0.0);
-    limit.ok_or_else(|| "expected a number above 0".to_owned())
+    let limit = text
+        .parse()
+        .ok()
+        .filter(|&limit: &f32| limit > 0.0 && limit.is_finite());
+    limit.ok_or_else(|| "expected a finite number above 0".to_owned())
 }
 
 fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary> {

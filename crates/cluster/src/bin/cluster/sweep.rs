@@ -41,7 +41,7 @@ const LAUNCHER: [&str; 8] = [
 /// again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends the job.
 /// The exit code is 0 if all commands ended with code 0.
 #[derive(Args, Debug)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, allow_negative_numbers = true)]
 pub(super) struct Options {
     /// File with a command in each line, in UTF-8
     ///

@@ -12,7 +12,7 @@ use super::summary::Summary;
 
 /// Measure how fast tasks are distributed, and what messages cost
 #[derive(Args, Debug)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, allow_negative_numbers = true)]
 pub(super) struct Options {
     /// Number of tasks
     #[arg(long = "tasks", value_name = "N", value_parser = positive, default_value_t = 200_000)]

@@ -14,11 +14,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use cluster::{Cluster, Machine};
 use quant::InputImage;
-use quant::layers::{ActivationLevels, QuantLinear};
+use quant::layers::{ActivationLevels, Levels, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Recipe, Schedule, Shards, Training};
 use serde_json::json;
 use tensor_core::rng::Philox;
 use tensor_core::{Host, Tensor};
+use tool_io::check_replaceable;
 
 use super::options::{Common, allocated, positive};
 use super::summary::Summary;
@@ -34,7 +35,7 @@ const OPERATION: &str = "train";
 ///
 /// The last loss is printed with its bits. --journal is not for this command.
 #[derive(Args, Debug)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, allow_negative_numbers = true)]
 pub(super) struct Options {
     /// Images of bytes in the format IDX, also compressed (.gz), which every rank reads
     #[arg(
@@ -50,26 +51,26 @@ pub(super) struct Options {
     /// N random images of 1000 pixels in 10 classes instead
     #[arg(long = "random", value_name = "N", value_parser = positive, conflicts_with = "images")]
     n_random: Option<usize>,
-    /// Number of classes
-    #[arg(long = "classes", value_name = "N", value_parser = positive, default_value_t = 10)]
+    /// Number of classes, at most 65536
+    #[arg(long = "classes", value_name = "N", value_parser = classes, default_value_t = 10)]
     n_classes: usize,
     /// Units of the hidden layers, separated by commas
     #[arg(long, value_name = "LIST", value_parser = list, default_value = "100")]
     hidden: Units,
     /// Low-bit weights and activations, such as w2a2 [default: floats]
     #[arg(long, value_name = "NAME")]
-    levels: Option<String>,
+    levels: Option<Levels>,
     /// Images of a step
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = 1024)]
     batch: usize,
-    /// Shards of a batch; their number decides about the bits
+    /// Shards of a batch; the losses depend on this number, bit for bit
     #[arg(long = "shards", value_name = "N", value_parser = positive, default_value_t = 8)]
     n_shards: usize,
     /// Passes over the images
     #[arg(long = "epochs", value_name = "N", value_parser = positive, default_value_t = 5)]
     n_epochs: usize,
     /// First learning rate, which falls to 0
-    #[arg(long, value_name = "X", default_value_t = 0.05)]
+    #[arg(long, value_name = "X", value_parser = rate, default_value_t = 0.05)]
     rate: f32,
     /// Seed of the weights and of the order
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -90,15 +91,39 @@ impl Work for Options {
     }
 
     fn check(&self) -> Result<(), String> {
-        match self.common.journal {
-            None => Ok(()),
-            Some(_) => Err("--journal is not for `train`; use --checkpoint".to_owned()),
+        if self.common.journal.is_some() {
+            return Err("--journal is not for `train`; use --checkpoint".to_owned());
         }
+        if !self.batch.is_multiple_of(self.n_shards) {
+            let (batch, n_shards) = (self.batch, self.n_shards);
+            return Err(format!(
+                "--batch {batch} is not a multiple of --shards {n_shards}"
+            ));
+        }
+        Ok(())
     }
 
     fn run(&self, cluster: &Cluster) -> Result<Summary> {
         run(self, cluster, &self.common)
     }
+}
+
+/// Parses a number of classes. Random images take time and memory in proportion.
+fn classes(text: &str) -> Result<usize, String> {
+    const MAX_CLASSES: usize = 1 << 16;
+    match positive(text)? {
+        number if number <= MAX_CLASSES => Ok(number),
+        _ => Err(format!("expected at most {MAX_CLASSES}")),
+    }
+}
+
+/// Parses a learning rate.
+fn rate(text: &str) -> Result<f32, String> {
+    let rate = text
+        .parse()
+        .ok()
+        .filter(|&rate: &f32| rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "expected a finite number above 0".to_owned())
 }
 
 /// Parses positive numbers.
@@ -144,6 +169,10 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         let training = Training::new(net(options, &images)?, recipe, &images, &host)?;
         let shards = Shards::new(options.n_shards, own.clone(), Box::new(&sum))?;
         let mut training = training.with_shards(shards)?;
+        if let Some(path) = &options.checkpoint {
+            // An error now, and not after an epoch.
+            check_replaceable(path)?;
+        }
         if let Some(path) = options.checkpoint.as_ref().filter(|path| path.exists()) {
             training.resume(path)?;
         }
@@ -293,6 +322,6 @@ fn net(options: &Options, images: &Images) -> Result<Net> {
     let net = Net::new(InputImage::unit(images.size()), names.collect())?;
     match &options.levels {
         None => Ok(net),
-        Some(levels) => Ok(net.with_levels(levels.parse()?)?),
+        Some(levels) => Ok(net.with_levels(*levels)?),
     }
 }

@@ -1,4 +1,4 @@
-//! A server for the files of the page.
+//! A server for the files of a page.
 //!
 //! Role: sends the files to the browser, and receives the page's report.
 //! Method: a request that cannot be answered is reported on stderr; the server goes on.
@@ -22,8 +22,8 @@ const MAX_REPORT_BYTES: usize = 1 << 20;
 /// Names of files with their media types.
 pub(super) type Files = [(&'static str, &'static str)];
 
-/// A server for the files of the page in a folder.
-pub(super) struct PageServer {
+/// A server for the files of a page in a folder.
+pub(crate) struct PageServer {
     server: Server,
     folder: PathBuf,
     files: &'static Files,
@@ -37,7 +37,7 @@ struct Rejection {
 
 impl PageServer {
     /// Listens on a port; the system chooses a free port instead of port 0.
-    pub(super) fn listen(port: u16, folder: PathBuf, files: &'static Files) -> Result<Self> {
+    pub(crate) fn listen(port: u16, folder: PathBuf, files: &'static Files) -> Result<Self> {
         let server = Server::http(("127.0.0.1", port))
             .map_err(|error| anyhow!("server: could not listen on port {port} ({error})"))?;
         Ok(Self {
@@ -48,12 +48,12 @@ impl PageServer {
     }
 
     /// Returns the address of the page, with the port on which the server listens.
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("http://{}/", self.server.server_addr())
     }
 
     /// Answers requests until the server cannot accept connections any more; returns the cause.
-    pub(super) fn serve(&self) -> io::Error {
+    pub(crate) fn serve(&self) -> io::Error {
         loop {
             match self.server.recv() {
                 Ok(request) => self.answer(request),
@@ -64,7 +64,7 @@ impl PageServer {
 
     /// Waits for a request and sends the answer. Returns the page's report if the request contains
     /// it.
-    pub(super) fn next_report(&self, patience: Duration) -> io::Result<Option<String>> {
+    pub(crate) fn next_report(&self, patience: Duration) -> io::Result<Option<String>> {
         let request = self.server.recv_timeout(patience)?;
         Ok(request.and_then(|request| self.answer(request)))
     }

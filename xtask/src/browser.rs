@@ -1,6 +1,6 @@
-//! Headless Chromium that opens the page.
+//! Headless Chromium: opens pages and takes pictures of them.
 //!
-//! Role: the browser's command line.
+//! Role: the browser's command line, and a server for the files of a page.
 //! Method: the page sends a report to the server when it has finished. The test waits for this
 //! report or for the end of the browser, so that it needs no driver of the browser.
 
@@ -13,9 +13,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::server::{Files, PageServer};
 use crate::process::{self, Running, tail};
 use crate::temporary::TemporaryFolder;
+use server::Files;
+
+mod server;
+
+pub(crate) use server::PageServer;
 
 /// Names of the browser.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -30,7 +34,7 @@ const TAIL_LINES: usize = 20;
 ///
 /// # Errors
 /// If there is no browser; the message contains a command that installs one.
-pub(super) fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     process::find_in_path(&BROWSERS).with_context(|| {
         let expected = BROWSERS.join(" or ");
         format!(
@@ -39,8 +43,9 @@ pub(super) fn find() -> Result<PathBuf> {
     })
 }
 
-/// Opens the page in a headless browser and waits for its report.
-pub(super) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Result<String> {
+/// Opens `index.html` of a folder in a headless browser, and returns what the page sends to
+/// `report`. `files` are the files that the browser may read, with their media types.
+pub(crate) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Result<String> {
     let server = PageServer::listen(0, folder.to_owned(), files)?;
     // Dropped after the browser, which writes into the folder.
     let profile = profile()?;
@@ -57,25 +62,28 @@ pub(super) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Re
     })
 }
 
-/// Writes a picture of a page of this machine.
-pub(super) fn screenshot(
+/// Writes a picture of an HTML file as PNG. `size` is the width and the height of the window, in
+/// pixels.
+pub(crate) fn screenshot(
     page: &Path,
     [width, height]: [u32; 2],
     picture: &Path,
     browser: &Path,
 ) -> Result<()> {
     let profile = profile()?;
+    let fresh = profile.path().join("picture.png");
     let mut command = headless(browser, &profile)?;
     command
         .arg("--hide-scrollbars")
         .arg(format!("--window-size={width},{height}"))
-        .arg(format!("--screenshot={}", picture.display()))
+        .arg(format!("--screenshot={}", fresh.display()))
         .arg(page);
     let finished = process::watch(&mut command, |_| ())?;
-    if !finished.status.success() || !picture.exists() {
+    if !finished.status.success() || !fresh.exists() {
         let err = tail(&finished.err, TAIL_LINES);
         bail!("{}: no picture\n{err}", browser.display());
     }
+    fs::copy(fresh, picture).with_context(|| picture.display().to_string())?;
     Ok(())
 }
 
