@@ -27,6 +27,7 @@ mod claims;
 mod edges;
 mod libtest;
 mod lints;
+mod optional;
 mod outside;
 mod packages;
 mod report_page;
@@ -205,7 +206,17 @@ fn fixed_checks<'a>(
     checks.push(Check {
         id: "deny".to_owned(),
         is_long: false,
-        run: Box::new(lints::deny),
+        run: Box::new(optional::deny),
+    });
+    checks.push(Check {
+        id: "oldest-compiler".to_owned(),
+        is_long: true,
+        run: Box::new(|reporter| optional::oldest_compiler(workspace, reporter)),
+    });
+    checks.push(Check {
+        id: "image/trace".to_owned(),
+        is_long: true,
+        run: Box::new(|reporter| optional::image(workspace, reporter)),
     });
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));

@@ -17,6 +17,8 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// Build folder of cargo.
     pub(crate) target: PathBuf,
+    /// Oldest supported version of the compiler; empty if no member names one.
+    pub(crate) rust_version: String,
     /// Members of the workspace, in cargo's order.
     pub(crate) packages: Vec<Package>,
 }
@@ -67,6 +69,11 @@ impl Workspace {
         Ok(Self {
             root: text(metadata, "workspace_root")?.into(),
             target: text(metadata, "target_directory")?.into(),
+            rust_version: packages
+                .iter()
+                .find_map(|package| package["rust_version"].as_str())
+                .unwrap_or_default()
+                .to_owned(),
             packages: packages
                 .iter()
                 .map(Package::from_metadata)

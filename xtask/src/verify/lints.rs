@@ -1,10 +1,10 @@
-//! Checks that consist of one cargo command: format, lints, docs, and licences of dependencies.
+//! Checks that consist of one cargo command: format, lints and docs.
 
 use std::process::Command;
 
 use anyhow::Result;
 
-use super::reporter::{Outcome, Reporter};
+use super::reporter::Reporter;
 use crate::mpi;
 use crate::process::{self, OutputLine, tail, watch};
 
@@ -33,25 +33,6 @@ pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
         .args(mpi::arguments())
         .env("RUSTDOCFLAGS", "-D warnings");
     faults(&mut cargo, reporter)
-}
-
-/// Checks the licences and sources of dependencies; skipped if `cargo-deny` is not installed.
-///
-/// Advisories are left out: their list is on the network. `cargo deny check` reads it.
-pub(super) fn deny(reporter: &Reporter) -> Result<Outcome> {
-    if process::find_in_path(&["cargo-deny"]).is_none() {
-        let install = "cargo install cargo-deny --locked";
-        return Ok(Outcome::Skipped(format!(
-            "cargo-deny was not found in PATH (`{install}`)"
-        )));
-    }
-    let mut cargo = process::cargo();
-    cargo.args(["deny", "--offline", "check", "bans", "licenses", "sources"]);
-    let faults = faults(&mut cargo, reporter)?;
-    Ok(match faults.is_empty() {
-        true => Outcome::Passed,
-        false => Outcome::Failed(faults.join("\n")),
-    })
 }
 
 /// Runs a command to its end. Returns the last lines of its output as a fault if it fails.
