@@ -25,6 +25,7 @@ mod debian;
 mod demo;
 mod matrix_driver;
 mod mpi;
+mod mutants;
 mod process;
 mod program;
 mod readme;
@@ -84,6 +85,8 @@ enum Command {
     Web(web::Options),
     /// Rewrite shaders/src/layout.rs by reflection of the kernels
     Codegen(codegen::Options),
+    /// Find out which small faults of the code no test finds
+    Mutants(mutants::Options),
     /// Rewrite the README's measured table and picture from a record
     Readme(readme::Options),
     /// Print completions of this program, or of one of the programs that it runs
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Some(Command::Adapters(options)) => adapters::run(&options),
         Some(Command::Web(options)) => web::run(options),
         Some(Command::Codegen(options)) => codegen::run(&options),
+        Some(Command::Mutants(options)) => mutants::run(&options),
         Some(Command::Readme(options)) => readme::run(&options),
         Some(Command::Completions(options)) => completions::run(&options),
     };

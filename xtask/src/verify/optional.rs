@@ -1,7 +1,7 @@
 //! Checks that need a tool that few machines have: another compiler, `cargo-deny`, a Docker engine.
 //!
-//! Method: a check whose tool is missing is skipped, also with `REQUIRE_TOOLS=1`, because the system
-//! does not offer these tools as packages.
+//! Method: a check whose tool is missing is skipped, also with `REQUIRE_TOOLS=1`, because the
+//! system does not offer these tools as packages.
 
 use std::process::Command;
 

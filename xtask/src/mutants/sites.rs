@@ -1,0 +1,407 @@
+//! Places in the source where a small fault can be, with the faulty text.
+//!
+//! Method: the syntax tree of each file is walked. A place is skipped where a switch cannot be:
+//! constants, types, patterns, attributes, macros, `const fn`, and tests.
+
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, ExprLit, Lit, Stmt, UnOp};
+
+/// A place with a fault.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// File, relative to the root.
+    pub(super) file: PathBuf,
+    line: usize,
+    /// Bytes of the expression or statement.
+    pub(super) range: Range<usize>,
+    /// Text with the fault.
+    pub(super) fault: String,
+    /// Whether the place is a statement that the fault removes.
+    pub(super) is_statement: bool,
+    /// Description of the change.
+    change: String,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file.display(), self.line, self.change)
+    }
+}
+
+/// Finds the places in the parts of a crate.
+pub(super) fn find(root: &Path, folder: &Path, parts: &[&str]) -> Result<Vec<Site>> {
+    let source = folder.join("src");
+    let mut files = Vec::new();
+    for part in parts {
+        collect(&source.join(format!("{part}.rs")), &mut files)?;
+        collect(&source.join(part), &mut files)?;
+    }
+    files.sort();
+    let mut sites = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file)?;
+        let own = find_in(&text, file.strip_prefix(root).unwrap_or(&file));
+        sites.extend(own.with_context(|| file.display().to_string())?);
+    }
+    Ok(sites)
+}
+
+/// Finds the places in the text of a file.
+pub(super) fn find_in(text: &str, file: &Path) -> syn::Result<Vec<Site>> {
+    let tree = syn::parse_file(text)?;
+    let mut finder = Finder {
+        text,
+        file: file.to_owned(),
+        sites: Vec::new(),
+    };
+    finder.visit_file(&tree);
+    Ok(finder.sites)
+}
+
+/// Adds the Rust files at a path, without files of tests.
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let name = path.file_stem().unwrap_or_default();
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            collect(&entry?.path(), files)?;
+        }
+    } else if path.exists()
+        && path.extension().is_some_and(|ending| ending == "rs")
+        && name != "tests"
+    {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}
+
+/// Draws places that do not overlap, in the order of files and lines.
+pub(super) fn sample(mut sites: Vec<Site>, n_sites: usize, seed: u64) -> Vec<Site> {
+    let mut random = seed;
+    for place in (1..sites.len()).rev() {
+        sites.swap(
+            place,
+            usize::try_from(splitmix(&mut random) % (place as u64 + 1)).unwrap_or(0),
+        );
+    }
+    let mut drawn: Vec<Site> = Vec::new();
+    for site in sites {
+        let overlaps = |other: &Site| {
+            other.file == site.file
+                && other.range.start < site.range.end
+                && site.range.start < other.range.end
+        };
+        if drawn.len() < n_sites && !drawn.iter().any(overlaps) {
+            drawn.push(site);
+        }
+    }
+    drawn.sort_by(|one, other| (&one.file, one.range.start).cmp(&(&other.file, other.range.start)));
+    drawn
+}
+
+/// Returns the next number of the generator `SplitMix64` (Steele, Lea and Flood 2014).
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Collects the places of a file.
+struct Finder<'t> {
+    text: &'t str,
+    file: PathBuf,
+    sites: Vec<Site>,
+}
+
+impl Finder<'_> {
+    fn text_of(&self, node: &impl syn::spanned::Spanned) -> &str {
+        &self.text[node.span().byte_range()]
+    }
+
+    /// Adds a place; `change` describes the fault.
+    fn add(&mut self, node: &impl syn::spanned::Spanned, fault: String, change: String) {
+        self.push(node, fault, change, false);
+    }
+
+    fn push(
+        &mut self,
+        node: &impl syn::spanned::Spanned,
+        fault: String,
+        change: String,
+        is_statement: bool,
+    ) {
+        let span = node.span();
+        self.sites.push(Site {
+            file: self.file.clone(),
+            line: span.start().line,
+            range: span.byte_range(),
+            fault,
+            is_statement,
+            change,
+        });
+    }
+
+    fn binary(&mut self, node: &syn::ExprBinary) {
+        let old = self.text_of(&node.op).to_owned();
+        let Some(new) = other_operator(&node.op) else {
+            return;
+        };
+        if has_let(&node.left) || has_let(&node.right) {
+            return;
+        }
+        let (left, right) = (self.text_of(&*node.left), self.text_of(&*node.right));
+        // The parentheses keep the operands whole where the precedence differs. An assignment has
+        // none, because its left side is a place.
+        let fault = match new.ends_with('=') && !matches!(new, "==" | "!=" | "<=" | ">=") {
+            true => format!("{left} {new} {right}"),
+            false => format!("({left}) {new} ({right})"),
+        };
+        let change = format!("`{}`: `{old}` to `{new}`", shortened(self.text_of(node)));
+        self.add(node, fault, change);
+    }
+
+    fn literal(&mut self, node: &ExprLit) {
+        let old = self.text_of(node).to_owned();
+        let new = match &node.lit {
+            Lit::Int(_) => format!("{old} + 1"),
+            Lit::Float(number) => match number.base10_parse::<f64>() {
+                Ok(0.0) => format!("{old} + 1.0"),
+                _ => format!("{old} * 1.5"),
+            },
+            Lit::Bool(value) => (!value.value).to_string(),
+            _ => return,
+        };
+        let change = format!("`{old}` to `{new}`");
+        self.add(node, new, change);
+    }
+
+    fn method(&mut self, node: &syn::ExprMethodCall) {
+        let old = node.method.to_string();
+        let Some(new) = other_method(&old) else {
+            return;
+        };
+        let (whole, name) = (node.span().byte_range(), node.method.span().byte_range());
+        let fault = format!(
+            "{}{new}{}",
+            &self.text[whole.start..name.start],
+            &self.text[name.end..whole.end]
+        );
+        let change = format!("`{}`: `{old}` to `{new}`", shortened(self.text_of(node)));
+        self.add(node, fault, change);
+    }
+}
+
+/// Returns the operator of a fault.
+fn other_operator(operator: &BinOp) -> Option<&'static str> {
+    Some(match operator {
+        BinOp::Add(_) => "-",
+        BinOp::Sub(_) => "+",
+        BinOp::Mul(_) => "+",
+        BinOp::Div(_) => "*",
+        BinOp::Rem(_) => "/",
+        BinOp::And(_) => "||",
+        BinOp::Or(_) => "&&",
+        BinOp::BitAnd(_) => "|",
+        BinOp::BitOr(_) => "&",
+        BinOp::BitXor(_) => "|",
+        BinOp::Shl(_) => ">>",
+        BinOp::Shr(_) => "<<",
+        BinOp::Eq(_) => "!=",
+        BinOp::Ne(_) => "==",
+        BinOp::Lt(_) => "<=",
+        BinOp::Le(_) => "<",
+        BinOp::Gt(_) => ">=",
+        BinOp::Ge(_) => ">",
+        BinOp::AddAssign(_) => "-=",
+        BinOp::SubAssign(_) => "+=",
+        BinOp::MulAssign(_) => "+=",
+        BinOp::DivAssign(_) => "*=",
+        BinOp::BitOrAssign(_) => "&=",
+        BinOp::BitAndAssign(_) => "|=",
+        _ => return None,
+    })
+}
+
+/// Returns the method of a fault.
+fn other_method(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "min" => "max",
+        "max" => "min",
+        "any" => "all",
+        "all" => "any",
+        "is_some" => "is_none",
+        "is_none" => "is_some",
+        "is_ok" => "is_err",
+        "is_err" => "is_ok",
+        "first" => "last",
+        "last" => "first",
+        "floor" => "ceil",
+        "ceil" => "floor",
+        "ln" => "exp",
+        "exp" => "ln",
+        "saturating_sub" => "wrapping_sub",
+        "is_empty" => return None,
+        _ => return None,
+    })
+}
+
+/// Returns whether an expression contains `let` on the level of its conditions.
+fn has_let(expression: &Expr) -> bool {
+    match expression {
+        Expr::Let(_) => true,
+        Expr::Binary(node) => has_let(&node.left) || has_let(&node.right),
+        Expr::Paren(node) => has_let(&node.expr),
+        _ => false,
+    }
+}
+
+/// Returns a text on one line, cut off if it is long.
+fn shortened(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// Returns whether attributes mark a test, or code for tests only.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let is_cfg = attribute.path().is_ident("cfg");
+        let tests = || match &attribute.meta {
+            syn::Meta::List(list) => list.tokens.to_string().contains("test"),
+            _ => false,
+        };
+        attribute.path().is_ident("test") || (is_cfg && tests())
+    })
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {
+        if !is_test(&node.attrs) {
+            visit::visit_item_mod(self, node);
+        }
+    }
+
+    fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
+        if node.sig.constness.is_none() && !is_test(&node.attrs) {
+            visit::visit_item_fn(self, node);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
+        if node.sig.constness.is_none() && !is_test(&node.attrs) {
+            visit::visit_impl_item_fn(self, node);
+        }
+    }
+
+    fn visit_expr_repeat(&mut self, node: &'ast syn::ExprRepeat) {
+        self.visit_expr(&node.expr);
+    }
+
+    fn visit_stmt(&mut self, node: &'ast Stmt) {
+        if let Stmt::Expr(call @ (Expr::Call(_) | Expr::MethodCall(_)), Some(_)) = node {
+            let change = format!("`{}` removed", shortened(self.text_of(call)));
+            self.push(node, String::new(), change, true);
+        }
+        visit::visit_stmt(self, node);
+    }
+
+    fn visit_expr(&mut self, node: &'ast Expr) {
+        match node {
+            Expr::Binary(binary) => self.binary(binary),
+            Expr::Lit(literal) => self.literal(literal),
+            Expr::MethodCall(call) => self.method(call),
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_) | UnOp::Neg(_)) => {
+                let inner = self.text_of(&*unary.expr).to_owned();
+                let change = format!(
+                    "`{}` to `{}`",
+                    shortened(self.text_of(unary)),
+                    shortened(&inner)
+                );
+                self.add(unary, inner, change);
+            }
+            Expr::Continue(next) => {
+                let old = self.text_of(next).to_owned();
+                let new = old.replacen("continue", "break", 1);
+                let change = format!("`{old}` to `{new}`");
+                self.add(next, new, change);
+            }
+            _ => {}
+        }
+        visit::visit_expr(self, node);
+    }
+
+    // Places where no switch can be.
+    fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
+    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
+    fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
+    fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}
+    fn visit_item_enum(&mut self, _: &'ast syn::ItemEnum) {}
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
+    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
+    fn visit_type(&mut self, _: &'ast syn::Type) {}
+    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+    fn visit_macro(&mut self, _: &'ast syn::Macro) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites(text: &str) -> Vec<Site> {
+        find_in(text, Path::new("a.rs")).unwrap()
+    }
+
+    #[test]
+    fn each_kind_of_place_is_found_with_its_fault() {
+        let text =
+            "fn f(a: i32) -> i32 {\n  g(a);\n  if a < 3 && !h(a) { a.min(2) } else { -a }\n}";
+        let faults: Vec<String> = sites(text).iter().map(|site| site.fault.clone()).collect();
+        assert_eq!(
+            faults,
+            [
+                "",
+                "(a < 3) || (!h(a))",
+                "(a) <= (3)",
+                "3 + 1",
+                "h(a)",
+                "a.max(2)",
+                "2 + 1",
+                "a"
+            ]
+        );
+        let first = &sites(text)[0];
+        assert!(first.is_statement && first.to_string() == "a.rs:2: `g(a)` removed");
+    }
+
+    #[test]
+    fn places_that_cannot_have_a_switch_are_skipped() {
+        let text = "const A: usize = 1 + 2;\nstruct S([u8; 3]);\nconst fn f() -> u8 { 1 + 1 }\n\
+            fn g(x: u8) -> [u8; 2] { match x { 1 => [x; 2], _ => [x; 2] } }\n\
+            #[cfg(test)]\nmod tests { fn h() -> u8 { 1 } }\n";
+        assert!(sites(text).is_empty(), "{:?}", sites(text));
+    }
+
+    #[test]
+    fn a_sample_is_repeatable_and_does_not_overlap() {
+        let text = "fn f(a: i32) -> i32 { a + 1 + 2 + 3 + 4 + 5 }";
+        let drawn = |seed| sample(sites(text), 3, seed);
+        let names = |drawn: &[Site]| drawn.iter().map(Site::to_string).collect::<Vec<_>>();
+        assert_eq!(names(&drawn(5)), names(&drawn(5)));
+        for pair in drawn(5).windows(2) {
+            assert!(pair[0].range.end <= pair[1].range.start);
+        }
+    }
+}
