@@ -19,13 +19,13 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::{Value, json};
 
 use crate::artifact::{self, Executable};
 use crate::process::{self, spinner, tail};
 use crate::workspace::Workspace;
-use tool_io::output;
+use tool_io::{exit, output};
 
 mod sites;
 mod tree;
@@ -69,6 +69,8 @@ const PARTS: [(&str, &[&str]); 6] = [
 const MUTANT: &str = "MUTANT";
 /// Environment variable with the file to which a test program writes the mutants that it reaches.
 const REACHED: &str = "MUTANTS_REACHED";
+/// Largest sample, which is the number of switches in the copy.
+const MAX_SAMPLE: i64 = 1000;
 /// A test program with a mutant may take this many times its usual time, and [`MIN_LIMIT`] more.
 const TIME_FACTOR: u32 = 4;
 /// Shortest time limit of a test program.
@@ -86,9 +88,9 @@ pub(crate) struct Options {
     /// Crate whose mutants are tested; repeatable [default: all crates with a list of parts]
     #[arg(long, value_name = "CRATE")]
     package: Vec<String>,
-    /// Mutants of each crate
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    sample: usize,
+    /// Mutants of each crate, at most 1000
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u16).range(1..=MAX_SAMPLE))]
+    sample: u16,
     /// Seed of the sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -134,6 +136,14 @@ struct Program {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    match test_all(options) {
+        // Finished mutants are in the file.
+        Err(error) if error.is::<process::Interrupted>() => Ok(ExitCode::from(exit::INTERRUPTED)),
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn test_all(options: &Options) -> Result<()> {
     let workspace = Workspace::load()?;
     let is_known = |name: &String| PARTS.iter().any(|(package, _)| package == name);
     if let Some(unknown) = options.package.iter().find(|name| !is_known(name)) {
@@ -157,7 +167,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             .folder();
         let sites = sites::find(&workspace.root, folder, parts)?;
         let n_sites = sites.len();
-        let sample = sites::sample(sites, options.sample, options.seed);
+        let sample = sites::sample(sites, options.sample.into(), options.seed);
         if options.list {
             for site in &sample {
                 output::print_line(site)?;
@@ -172,7 +182,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.list {
         summarise(&out)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Tests the mutants of a crate that the file of results does not contain.
@@ -249,6 +259,9 @@ fn build(
             "mutants: the build failed\n{}",
             tail(&built.err, TAIL_LINES)
         );
+        for site in wrong.iter().filter_map(|&number| sample.get(number)) {
+            output::print_line(format_args!("does not compile, not counted: {site}"))?;
+        }
         let mut number = 0;
         sample.retain(|_| {
             number += 1;

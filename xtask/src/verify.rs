@@ -30,7 +30,7 @@ mod lints;
 mod optional;
 mod outside;
 mod packages;
-mod report_page;
+mod report;
 mod reporter;
 mod tests_run;
 mod tidy;
@@ -90,7 +90,7 @@ const REQUIRE_TOOLS: &str = "REQUIRE_TOOLS";
 struct Search {
     tests: bool,
     claims: bool,
-    report_page: bool,
+    reports: bool,
 }
 
 /// A check whose id is known without a build.
@@ -145,7 +145,7 @@ fn run_checks(
         process::check_not_interrupted()?;
         run_fixed(check, reporter)?;
     }
-    let executables = match search.tests || search.claims || search.report_page {
+    let executables = match search.tests || search.claims || search.reports {
         true => tests_run::build(pattern, reporter)?,
         false => None,
     };
@@ -164,9 +164,9 @@ fn run_checks(
     if search.claims {
         claims::run(workspace, &executables, pattern, reporter)?;
     }
-    if search.report_page {
+    if search.reports {
         let missing = |why: &str| missing_outcome(why, requires_tools());
-        report_page::run(workspace, &executables, pattern, reporter, missing)?;
+        report::run(workspace, &executables, pattern, reporter, missing)?;
     }
     Ok(())
 }
@@ -276,13 +276,7 @@ fn quick<'a>(
     id: impl Into<String>,
     find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
-    let run = move |reporter: &Reporter| {
-        let faults = find(reporter)?;
-        Ok(match faults.is_empty() {
-            true => Outcome::Passed,
-            false => Outcome::Failed(faults.join("\n")),
-        })
-    };
+    let run = move |reporter: &Reporter| Ok(Outcome::of(&find(reporter)?));
     Check {
         id: id.into(),
         is_long: false,
@@ -320,13 +314,13 @@ impl Search {
     /// pattern allows a match.
     fn new(pattern: &str, no_fixed_check_matches: bool) -> Self {
         let is_open = pattern.is_empty() || no_fixed_check_matches;
-        let is_page = pattern.starts_with(report_page::PREFIX);
+        let is_page = pattern.starts_with(report::PREFIX);
         let is_claim = pattern.starts_with(claims::PREFIX);
         let is_test = pattern.starts_with(tests_run::PREFIX);
         Self {
             tests: is_open && !is_claim && !is_page,
             claims: is_open && !is_test && !is_page,
-            report_page: is_open && report_page::IDS.iter().any(|id| id.contains(pattern)),
+            reports: is_open && report::IDS.iter().any(|id| id.contains(pattern)),
         }
     }
 }
@@ -340,7 +334,7 @@ fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
 
 fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) -> Result<()> {
     let ids = selected.iter().map(|check| check.id.as_str());
-    let of_reports = report_page::IDS.map(|id| (search.report_page, id));
+    let of_reports = report::IDS.map(|id| (search.reports, id));
     let by_build = [(search.tests, ALL_TESTS), (search.claims, ALL_CLAIMS)];
     let by_build = by_build.into_iter().chain(of_reports);
     let by_build = by_build.filter(|(searched, _)| *searched);

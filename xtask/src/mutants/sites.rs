@@ -248,7 +248,6 @@ fn other_method(name: &str) -> Option<&'static str> {
         "ln" => "exp",
         "exp" => "ln",
         "saturating_sub" => "wrapping_sub",
-        "is_empty" => return None,
         _ => return None,
     })
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::sites::Site;
-use super::{MUTANT, REACHED};
+use super::{MAX_SAMPLE, MUTANT, REACHED};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -22,7 +22,7 @@ fn switch() -> String {
          \x20   use std::io::Write as _;\n\
          \x20   use std::sync::OnceLock;\n\
          \x20   use std::sync::atomic::{{AtomicBool, Ordering}};\n\
-         \x20   static SEEN: [AtomicBool; 1024] = [const {{ AtomicBool::new(false) }}; 1024];\n\
+         \x20   static SEEN: [AtomicBool; {MAX_SAMPLE}] = [const {{ AtomicBool::new(false) }}; {MAX_SAMPLE}];\n\
          \x20   static STATE: OnceLock<(usize, Option<std::ffi::OsString>)> = OnceLock::new();\n\
          \x20   let (on, file) = STATE.get_or_init(|| {{\n\
          \x20       let on = std::env::var(\"{MUTANT}\").ok().and_then(|text| text.parse().ok());\n\

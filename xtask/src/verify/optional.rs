@@ -84,10 +84,7 @@ pub(super) fn image(workspace: &Workspace, reporter: &Reporter) -> Result<Outcom
 fn outcome(command: &mut Command, reporter: &Reporter) -> Result<Outcome> {
     let name = process::name(command);
     let faults = lints::faults(command, reporter).with_context(|| name)?;
-    Ok(match faults.is_empty() {
-        true => Outcome::Passed,
-        false => Outcome::Failed(faults.join("\n")),
-    })
+    Ok(Outcome::of(&faults))
 }
 
 #[cfg(test)]

@@ -26,6 +26,16 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
+impl Outcome {
+    /// Returns the outcome of a check with these faults.
+    pub(super) fn of(faults: &[String]) -> Self {
+        match faults.is_empty() {
+            true => Self::Passed,
+            false => Self::Failed(faults.join("\n")),
+        }
+    }
+}
+
 /// A reporter that prints and counts outcomes.
 pub(crate) struct Reporter {
     /// Output for people.

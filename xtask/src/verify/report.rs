@@ -58,7 +58,7 @@ pub(super) fn run(
     if README.contains(pattern) {
         reporter.begin_long(README)?;
         let outcome = match readme::faults(workspace, &program.path) {
-            Ok(faults) => outcome_of(&faults),
+            Ok(faults) => Outcome::of(&faults),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         reporter.end(README, outcome)?;
@@ -94,17 +94,10 @@ fn page(
         return reporter.end(PAGE, Outcome::Failed(tail(&output, TAIL_LINES)));
     }
     let outcome = match check(&folder, &browser) {
-        Ok(faults) => outcome_of(&faults),
+        Ok(faults) => Outcome::of(&faults),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
     reporter.end(PAGE, outcome)
-}
-
-fn outcome_of(faults: &[String]) -> Outcome {
-    match faults.is_empty() {
-        true => Outcome::Passed,
-        false => Outcome::Failed(faults.join("\n")),
-    }
 }
 
 /// Returns the faults of the page in a folder.
@@ -136,7 +129,7 @@ mod tests {
     #[test]
     fn each_kind_of_fault_is_found() {
         let Some(none) = faults("good", "<p><a href=\"#answers\">a link</a></p>") else {
-            const NAME: &str = "verify::report_page::tests::each_kind_of_fault_is_found";
+            const NAME: &str = "verify::report::tests::each_kind_of_fault_is_found";
             eprintln!("skipped: {NAME}: no browser was found");
             return;
         };
