@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -89,7 +90,10 @@ pub(crate) fn screenshot(
 
 /// Creates a folder for the browser's settings.
 fn profile() -> Result<TemporaryFolder> {
-    let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-web");
+    // A process has one folder of a name. Two browsers at a time, as in tests, need two folders.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("xtask-web-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = TemporaryFolder::create(&env::temp_dir(), &name);
     folder.context("browser: could not create a profile")
 }
 
@@ -156,6 +160,13 @@ mod tests {
         assert!(start.elapsed() < PATIENCE / 2);
         let text = error.to_string();
         assert!(text.contains("(exit status: 1)\ncat: "), "{text}");
+    }
+
+    #[test]
+    fn browsers_that_run_at_the_same_time_have_different_profiles() {
+        let (one, other) = (profile().unwrap(), profile().unwrap());
+        assert_ne!(one.path(), other.path());
+        assert!(one.path().exists() && other.path().exists());
     }
 
     #[cfg(target_os = "linux")]
