@@ -131,6 +131,26 @@ fn quantiles_end_wherever_they_are_asked() {
 }
 
 #[test]
+fn quantiles_of_subnormal_probabilities_are_those_of_their_logarithms() {
+    for (mean, shape) in [(1.0, 1.0), (3.0, 40.0), (40.0, 0.3)] {
+        let distribution = InverseGaussian::new(mean, shape).expect("the parameters are positive");
+        for p in [5e-324, 1e-315, 1e-308, f64::MIN_POSITIVE] {
+            let (lower, upper) = (distribution.inverse_cdf(p), distribution.inverse_sf(p));
+            assert_close(
+                [lower],
+                [distribution.inverse_ln_cdf(p.ln())],
+                Tolerance::relative(16),
+            );
+            assert_close(
+                [upper],
+                [distribution.inverse_ln_sf(p.ln())],
+                Tolerance::relative(16),
+            );
+        }
+    }
+}
+
+#[test]
 fn the_ends_of_the_quantile_are_those_of_the_support() {
     let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     let zeros = [

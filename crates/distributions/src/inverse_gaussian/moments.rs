@@ -253,6 +253,67 @@ impl InverseGaussian {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tensor_core::compare::{Tolerance, assert_close};
+
+    #[test]
+    fn raw_moments_are_right_where_their_products_leave_the_range_of_f64() {
+        // The product of the ratios is at first below f64's range, or above for a negative order.
+        let mut n_in_range = 0;
+        for n in [2, 50, 400, 1150, 2000] {
+            for last_ratio in [0.5, 1.2, 1.5, 2.0, 2.718, 4.0] {
+                // The ratios grow from 0 to about `last_ratio`.
+                let growth = last_ratio / (2.0 * f64::from(n));
+                let distribution = InverseGaussian::new_unchecked(growth, growth);
+                let (mut ratio, mut product) = (growth, Wide::new(growth));
+                for j in 1..n {
+                    ratio = (2.0 * f64::from(j) - 1.0) * growth + growth * growth / ratio;
+                    product = product.times(Wide::new(ratio));
+                }
+                let expected = product.value();
+                n_in_range += usize::from(expected > 0.0 && expected < f64::INFINITY);
+                let tolerance = Tolerance::relative(8 * n as usize).or_absolute(f64::MIN_POSITIVE);
+                let moment = distribution.raw_moment(n);
+                assert_close([moment], [expected], tolerance);
+            }
+        }
+        assert!(n_in_range >= 15, "{n_in_range}");
+    }
+
+    #[test]
+    fn the_lower_bound_of_central_moments_excludes_the_largest_finite_moments() {
+        for ln_phi in [-6, -2, 2, 4, 8] {
+            let phi = f64::from(ln_phi).exp();
+            for n in [4, 5, 6, 7, 16, 17, 60, 61] {
+                // Moments grow with the mean if φ is constant; the largest mean whose moment is
+                // finite, to a factor of 1.01.
+                let distribution = |ln_mean: f64| {
+                    let mean = ln_mean.exp();
+                    InverseGaussian::new_unchecked(mean, mean / phi)
+                };
+                let is_finite = |ln_mean| {
+                    distribution(ln_mean)
+                        .central_moment_by_recursion(n)
+                        .is_finite()
+                };
+                let (mut low, mut high) = (-20.0, 300.0);
+                assert!(is_finite(low) && !is_finite(high));
+                while high - low > 0.01 {
+                    let middle = 0.5 * (low + high);
+                    *(if is_finite(middle) {
+                        &mut low
+                    } else {
+                        &mut high
+                    }) = middle;
+                }
+                let last = distribution(low);
+                assert_eq!(
+                    last.central_moment_outside(f64::from(n)),
+                    None,
+                    "{last:?}, {n}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn bounds_of_central_moments_agree_with_the_recursion() {

@@ -103,3 +103,21 @@ impl InverseGaussian {
         0.5 * (self.shape / self.mean) / self.mean
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex64;
+    use tensor_core::compare::{Tolerance, assert_close};
+
+    use crate::InverseGaussian;
+
+    #[test]
+    fn the_characteristic_function_is_finite_where_its_products_overflow() {
+        // `2 μ² t/λ` is 2e310. In the limit of a large mean, the logarithm is `-(1 - i) sqrt(λ t)`.
+        let distribution = InverseGaussian::new(1e150, 1e-5).unwrap();
+        for (t, imaginary) in [(1e5, 1.0), (-1e5, -1.0)] {
+            let Complex64 { re, im } = distribution.ln_characteristic_function(t);
+            assert_close([re, im], [-1.0, imaginary], Tolerance::relative(4));
+        }
+    }
+}

@@ -78,3 +78,31 @@ impl Wide {
         Scaled::new(self.significand, self.exponent.clamp(-RANGE, RANGE)).value()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Wide;
+
+    /// Returns 2^exponent.
+    fn power_of_two(exponent: f64) -> Wide {
+        Wide {
+            significand: 1.0,
+            exponent,
+        }
+    }
+
+    #[test]
+    fn the_sum_of_numbers_of_any_distance_is_the_rounded_sum() {
+        for exponent in [-1e6, -3000.0, 0.0, 3000.0, 1e6] {
+            let one = power_of_two(exponent);
+            for (distance, sum) in [(0.0, 2.0), (1.0, 1.5), (60.0, 1.0), (5000.0, 1.0)] {
+                let small = power_of_two(exponent - distance);
+                for total in [one.plus(small), small.plus(one)] {
+                    assert_eq!(total.over(one).value(), sum, "{exponent}, {distance}");
+                }
+            }
+            assert_eq!(one.plus(Wide::ZERO).over(one).value(), 1.0);
+            assert_eq!(Wide::ZERO.plus(one).over(one).value(), 1.0);
+        }
+    }
+}
