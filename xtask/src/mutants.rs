@@ -7,6 +7,9 @@
 //! records which test program reaches which mutant; a mutant is then tested by the programs that
 //! reach it, the fastest first, until a test fails or the time limit ends. Results are appended to
 //! a file, so an interrupted run goes on where it was.
+//! Record: `--record` writes the score of each crate and its unfound mutants to
+//! `xtask/record/mutants.json`. The verdict on an unfound mutant, and its reason, are written into
+//! the record by hand; a later run keeps them.
 //! Limits: doc tests and the tests of other crates do not count. Constants, patterns, macros and
 //! `const fn` have no mutants, because a switch cannot be there. A fault that changes no result,
 //! such as one more round of a loop that has converged, cannot be found and still counts.
@@ -23,7 +26,8 @@ use clap::{Args, value_parser};
 use serde_json::{Value, json};
 
 use crate::artifact::{self, Executable};
-use crate::process::{self, spinner, tail};
+use crate::process::{self, OutputLine, spinner, tail};
+use crate::record::{self, Record};
 use crate::workspace::Workspace;
 use tool_io::{exit, output};
 
@@ -69,6 +73,11 @@ const PARTS: [(&str, &[&str]); 6] = [
 const MUTANT: &str = "MUTANT";
 /// Environment variable with the file to which a test program writes the mutants that it reaches.
 const REACHED: &str = "MUTANTS_REACHED";
+/// Verdict on a mutant that changes no result.
+const EQUIVALENT: &str = "equivalent";
+/// Verdict on a mutant that changes a result that no test checks.
+#[cfg(test)]
+const OPEN: &str = "open";
 /// Largest sample, which is the number of switches in the copy.
 const MAX_SAMPLE: i64 = 1000;
 /// A test program with a mutant may take this many times its usual time, and [`MIN_LIMIT`] more.
@@ -77,8 +86,6 @@ const TIME_FACTOR: u32 = 4;
 const MIN_LIMIT: Duration = Duration::from_secs(20);
 /// Number of attempts to build; each removes the mutants that do not compile.
 const MAX_BUILDS: usize = 8;
-/// Time between two checks that a test program is running.
-const INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of displayed lines of a failing program's output.
 const TAIL_LINES: usize = 40;
 
@@ -97,6 +104,9 @@ pub(crate) struct Options {
     /// Print the sample, and test no mutant
     #[arg(long)]
     list: bool,
+    /// Write the score and the unfound mutants to xtask/record/mutants.json
+    #[arg(long)]
+    record: bool,
     /// File of the results, one JSON object per mutant [default: mutants.jsonl in cargo's target
     /// folder]
     #[arg(long, value_name = "FILE")]
@@ -177,7 +187,10 @@ fn test_all(options: &Options) -> Result<()> {
         let header = json!({
             "package": name, "seed": options.seed, "sample": sample.len(), "sites": n_sites,
         });
-        test(&workspace, name, sample, &header, &out)?;
+        let tested = test(&workspace, name, sample, &header, &out)?;
+        if options.record {
+            record(&workspace, options, name, n_sites, &tested, &out)?;
+        }
     }
     if !options.list {
         summarise(&out)?;
@@ -185,18 +198,19 @@ fn test_all(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Tests the mutants of a crate that the file of results does not contain.
+/// Tests the mutants of a crate that the file of results does not contain. Returns the texts of the
+/// sample, without mutants that do not compile.
 fn test(
     workspace: &Workspace,
     package: &str,
     mut sample: Vec<Site>,
     header: &Value,
     out: &Path,
-) -> Result<()> {
+) -> Result<BTreeSet<String>> {
     let done = known(out)?;
     let is_new = |site: &Site| !done.contains(&site.to_string());
     if !sample.iter().any(is_new) {
-        return Ok(());
+        return Ok(sample.iter().map(Site::to_string).collect());
     }
     let tree = Tree::copy(workspace)?;
     let executables = build(workspace, &tree, package, &mut sample)?;
@@ -217,7 +231,7 @@ fn test(
         writeln!(file, "{line}")?;
         output::print_line(format_args!("{:11} {elapsed_s:6.1} s  {site}", fate.name()))?;
     }
-    Ok(())
+    Ok(sample.iter().map(Site::to_string).collect())
 }
 
 /// Builds the tests with all mutants behind switches. Mutants that do not compile are removed from
@@ -308,6 +322,8 @@ fn run_without_mutants(
 /// Returns the command of a test program, in the folder of its package.
 fn command(executable: &Executable) -> Command {
     let mut command = Command::new(&executable.path);
+    // The same random programs each time, so that a score can be repeated.
+    command.env("PROGRAM_SEED", "1");
     if let Some(folder) = executable.manifest.parent() {
         command
             .current_dir(folder)
@@ -327,18 +343,14 @@ fn fate(programs: &[Program], number: usize) -> Result<(Fate, Option<&str>)> {
         let limit = program.usual * TIME_FACTOR + MIN_LIMIT;
         let mut command = command(&program.executable);
         command.env(MUTANT, number.to_string());
-        let mut running = process::start(&mut command)?;
-        let start = Instant::now();
-        let status = loop {
-            process::check_not_interrupted()?;
-            match running.status()? {
-                Some(status) => break Some(status),
-                None if start.elapsed() > limit => break None,
-                None => std::thread::sleep(INTERVAL),
-            }
-        };
+        let mut has_failed = false;
+        let status = process::run_until(&mut command, limit, |line| {
+            has_failed |= matches!(line, OutputLine::Out(text) if is_failure(text));
+            has_failed
+        })?;
         let by = Some(program.executable.target.as_str());
         match status {
+            _ if has_failed => return Ok((Fate::Found, by)),
             None => return Ok((Fate::TimedOut, by)),
             Some(status) if !status.success() => return Ok((Fate::Found, by)),
             Some(_) => {}
@@ -350,6 +362,11 @@ fn fate(programs: &[Program], number: usize) -> Result<(Fate, Option<&str>)> {
         Fate::NotReached
     };
     Ok((fate, None))
+}
+
+/// Returns whether a line of a test program reports a failed test.
+fn is_failure(line: &str) -> bool {
+    line.starts_with("test ") && line.ends_with("... FAILED")
 }
 
 /// Returns the mutants of a file of results.
@@ -375,6 +392,82 @@ fn lines(out: &Path) -> Result<Vec<Value>> {
         .collect())
 }
 
+/// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
+fn record(
+    workspace: &Workspace,
+    options: &Options,
+    package: &str,
+    n_sites: usize,
+    tested: &BTreeSet<String>,
+    out: &Path,
+) -> Result<()> {
+    let record = Record::open(workspace, "mutants", "package");
+    let before = record.row(package)?.unwrap_or_default();
+    let (mut counts, mut unfound, mut elapsed_s) = (BTreeMap::new(), Vec::new(), 0.0);
+    for line in lines(out)? {
+        let (Some(mutant), Some(fate)) = (line["mutant"].as_str(), line["fate"].as_str()) else {
+            continue;
+        };
+        if !tested.contains(mutant) {
+            continue;
+        }
+        *counts.entry(fate.to_owned()).or_insert(0) += 1;
+        elapsed_s += line["elapsed_s"].as_f64().unwrap_or(0.0);
+        if !is_found(fate) {
+            unfound.push(judged(mutant, fate, &before));
+        }
+    }
+    let command = format!(
+        "cargo xtask mutants --package {package} --sample {} --seed {} --record",
+        options.sample, options.seed
+    );
+    let mut row = record::circumstances(&workspace.root, &command);
+    let n_equivalent = unfound
+        .iter()
+        .filter(|one| one["verdict"] == EQUIVALENT)
+        .count();
+    let entries = [
+        ("package", json!(package)),
+        ("places", json!(n_sites)),
+        ("sample", json!(tested.len())),
+        ("fates", json!(counts)),
+        ("equivalent", json!(n_equivalent)),
+        ("elapsed_s", json!(elapsed_s.round())),
+        ("unfound", json!(unfound)),
+    ];
+    row.extend(entries.map(|(key, value)| (key.to_owned(), value)));
+    record.put(row.into())
+}
+
+/// Returns the entry of an unfound mutant, with verdict and reason of the same mutant in the row
+/// before.
+fn judged(mutant: &str, fate: &str, before: &Value) -> Value {
+    let known = before["unfound"].as_array().into_iter().flatten();
+    let known = known.into_iter().find(|known| {
+        let text = known["mutant"].as_str().unwrap_or_default();
+        without_line(text) == without_line(mutant)
+    });
+    let text = |key: &str| {
+        known
+            .and_then(|known| known[key].as_str())
+            .unwrap_or_default()
+    };
+    json!({
+        "mutant": mutant, "fate": fate, "verdict": text("verdict"), "reason": text("reason"),
+    })
+}
+
+/// Returns file and change of a mutant, since its line changes with the code above.
+fn without_line(mutant: &str) -> Option<(&str, &str)> {
+    let (file, rest) = mutant.split_once(':')?;
+    Some((file, rest.split_once(':')?.1))
+}
+
+/// Returns whether a test has found a mutant with a fate.
+fn is_found(fate: &str) -> bool {
+    fate == Fate::Found.name() || fate == Fate::TimedOut.name()
+}
+
 /// Prints the score of each crate, and the mutants that no test has found.
 fn summarise(out: &Path) -> Result<()> {
     let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
@@ -387,7 +480,7 @@ fn summarise(out: &Path) -> Result<()> {
         ) else {
             continue;
         };
-        let is_found = fate == Fate::Found.name() || fate == Fate::TimedOut.name();
+        let is_found = is_found(fate);
         let [found, all] = counts.entry(package.to_owned()).or_default();
         *found += usize::from(is_found);
         *all += 1;
@@ -405,4 +498,42 @@ fn summarise(out: &Path) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_stays_when_the_line_changes() {
+        let before = json!({ "unfound": [
+            { "mutant": "a.rs:7: `<` to `<=`", "verdict": "equivalent", "reason": "why" },
+        ] });
+        let known = judged("a.rs:9: `<` to `<=`", "survived", &before);
+        assert_eq!([&known["verdict"], &known["reason"]], ["equivalent", "why"]);
+        let new = judged("b.rs:7: `<` to `<=`", "survived", &before);
+        assert_eq!([&new["verdict"], &new["reason"]], ["", ""]);
+    }
+
+    #[test]
+    fn only_a_reported_failure_ends_a_test_program() {
+        assert!(is_failure("test plan::a_plan_is_small ... FAILED"));
+        assert!(!is_failure("test plan::a_plan_is_small ... ok"));
+        assert!(!is_failure("FAILED"));
+    }
+
+    #[test]
+    fn every_unfound_mutant_of_the_record_has_a_verdict_and_a_reason() {
+        let workspace = Workspace::load().unwrap();
+        for row in Record::open(&workspace, "mutants", "package")
+            .rows()
+            .unwrap()
+        {
+            for one in row["unfound"].as_array().unwrap() {
+                let text = |key: &str| one[key].as_str().unwrap();
+                assert!([EQUIVALENT, OPEN].contains(&text("verdict")), "{one}");
+                assert!(!text("reason").is_empty(), "{one}");
+            }
+        }
+    }
 }

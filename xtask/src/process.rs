@@ -31,6 +31,9 @@ const SPINNER_TICK: Duration = Duration::from_millis(120);
 /// Maximum time in which the last lines of an ended child are read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
+/// Time between two checks whether a silent child has ended.
+const POLL: Duration = Duration::from_millis(20);
+
 /// A line of a child's output, with the pipe it was read from.
 #[derive(Debug)]
 pub(crate) enum OutputLine {
@@ -176,11 +179,52 @@ pub(crate) fn watch(
     Ok(Finished { status, out, err })
 }
 
+/// Runs a command until its end, its time limit, or the first line for which `stops` returns true.
+/// Returns the exit status of a command that ended by itself.
+pub(crate) fn run_until(
+    command: &mut Command,
+    limit: Duration,
+    mut stops: impl FnMut(&OutputLine) -> bool,
+) -> Result<Option<ExitStatus>> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let end = Instant::now() + limit;
+    let mut child = spawn_watched(command)?;
+    let (sender, lines) = channel();
+    send_lines(child.stdout.take(), sender.clone(), OutputLine::Out);
+    send_lines(child.stderr.take(), sender, OutputLine::Err);
+    let mut running = Running { child, lines };
+    // A process that the child started may keep the pipes open, so their end is not awaited.
+    let status = loop {
+        match running.lines.recv_timeout(POLL) {
+            Ok(line) if stops(&line) => break None,
+            Ok(_) => {}
+            Err(_) => {
+                if let Some(status) = running.status()? {
+                    break Some(status);
+                }
+            }
+        }
+        if Instant::now() > end {
+            break None;
+        }
+    };
+    // The children of a command that has not ended are in its group.
+    if status.is_none() && GROUPS.get().is_some() {
+        end_group(running.child.id());
+    }
+    drop(running);
+    check_not_interrupted()?;
+    Ok(status)
+}
+
 /// A child that runs while the caller does other work; ended on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    err_lines: Receiver<OutputLine>,
+    lines: Receiver<OutputLine>,
 }
 
 /// Starts a command whose stdout is dropped and whose stderr is collected.
@@ -190,9 +234,9 @@ pub(crate) fn start(command: &mut Command) -> Result<Running> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = spawn_watched(command)?;
-    let (sender, err_lines) = channel();
+    let (sender, lines) = channel();
     send_lines(child.stderr.take(), sender, OutputLine::Err);
-    Ok(Running { child, err_lines })
+    Ok(Running { child, lines })
 }
 
 impl Running {
@@ -208,7 +252,7 @@ impl Running {
         let mut err = String::new();
         // A process that the child started may keep the pipe open, so its end is not awaited.
         while let Ok(OutputLine::Err(line)) = self
-            .err_lines
+            .lines
             .recv_timeout(end.saturating_duration_since(Instant::now()))
             && Instant::now() < end
         {
@@ -308,6 +352,20 @@ mod tests {
         assert_eq!(finished.err, "two\n");
         assert_eq!(finished.status.code(), Some(7));
         assert_eq!(n_lines, 3);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_ends_by_itself_at_a_line_or_at_its_limit() {
+        let run = |script: &str, limit| {
+            let stops = |line: &OutputLine| matches!(line, OutputLine::Out(text) if text == "two");
+            run_until(Command::new("sh").args(["-c", script]), limit, stops).unwrap()
+        };
+        let long = Duration::from_secs(60);
+        let ended = run("echo one; exit 7", long).unwrap();
+        assert_eq!(ended.code(), Some(7));
+        assert_eq!(run("echo two; sleep 60", long), None);
+        assert_eq!(run("sleep 60", Duration::from_millis(50)), None);
     }
 
     #[cfg(unix)]
