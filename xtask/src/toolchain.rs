@@ -1,4 +1,7 @@
-//! Rust compilers for browsers.
+//! Rust compilers for targets other than that of this computer.
+//!
+//! Method: a toolchain that has the target's standard library is used as usual. Debian's compiler
+//! builds the standard library from its source, for any target.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +11,22 @@ use anyhow::{Result, bail};
 use crate::process;
 
 /// The target triple of browsers.
-pub(super) const TARGET: &str = "wasm32-unknown-unknown";
+pub(crate) const BROWSER: &str = "wasm32-unknown-unknown";
 /// Oldest version of Rust that compiles the workspace.
 const MIN_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
-/// Linker for the target, which rustup's toolchains contain under another name.
+/// Linker for browsers, which rustup's toolchains contain under another name.
 const LINKER: &str = "wasm-ld";
 
-/// A Rust compiler for browsers.
+/// A Rust compiler for a target.
 #[derive(Debug)]
-pub(super) enum Toolchain {
+pub(crate) struct Toolchain {
+    target: &'static str,
+    origin: Origin,
+}
+
+/// The origin of a compiler.
+#[derive(Debug)]
+enum Origin {
     /// The target is installed next to the compiler that runs this program.
     Installed,
     /// Debian's compiler with the source of the standard library, which is built for the target.
@@ -31,34 +41,36 @@ struct MissingPart {
 }
 
 impl Toolchain {
-    /// Returns the first compiler that can build for browsers.
+    /// Returns the first compiler that can build for a target.
     ///
     /// # Errors
     /// If there is no such compiler; the message contains commands that install one.
-    pub(super) fn find() -> Result<Self> {
-        if libraries("rustc").is_some_and(|libraries| libraries.join(TARGET).is_dir()) {
-            return Ok(Self::Installed);
+    pub(crate) fn find(target: &'static str) -> Result<Self> {
+        let origin = Origin::Installed;
+        if libraries("rustc").is_some_and(|libraries| libraries.join(target).is_dir()) {
+            return Ok(Self { target, origin });
         }
         let version = output(Self::DEBIAN, &["--version"]);
         let source = libraries(Self::DEBIAN).map(|libraries| libraries.join("src/rust/library"));
         let missing = missing_parts(
             version.as_deref(),
             source.is_some_and(|source| source.is_dir()),
-            process::find_in_path(&[LINKER]).is_some(),
+            target != BROWSER || process::find_in_path(&[LINKER]).is_some(),
         );
         if missing.is_empty() {
-            return Ok(Self::Debian);
+            let origin = Origin::Debian;
+            return Ok(Self { target, origin });
         }
-        bail!("{}", missing_text(&missing));
+        bail!("{}", missing_text(target, &missing));
     }
 
     const DEBIAN: &'static str = "/usr/bin/rustc";
 
-    /// Returns a cargo command that builds for the target.
-    pub(super) fn cargo(&self) -> Command {
+    /// Returns a cargo command, such as `build`, for the target.
+    pub(crate) fn cargo(&self, command: &str) -> Command {
         let mut cargo = process::cargo();
-        cargo.args(["build", "--target", TARGET]);
-        if let Self::Debian = self {
+        cargo.args([command, "--target", self.target]);
+        if let Origin::Debian = self.origin {
             cargo
                 .env("RUSTC", Self::DEBIAN)
                 // A released compiler builds the standard library only with this variable.
@@ -111,14 +123,14 @@ fn numbers(version: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).collect()
 }
 
-fn missing_text(missing: &[MissingPart]) -> String {
+fn missing_text(target: &str, missing: &[MissingPart]) -> String {
     let list = |part: fn(&MissingPart) -> &str, separator: &str| {
         let parts: Vec<&str> = missing.iter().map(part).collect();
         parts.join(separator)
     };
     format!(
-        "no compiler for {TARGET} (the toolchain lacks the target; {}); run `rustup target add \
-         {TARGET}`, or on Debian `apt-get install {}`",
+        "no compiler for {target} (the toolchain lacks the target; {}); run `rustup target add \
+         {target}`, or on Debian `apt-get install {}`",
         list(|part| &part.problem, "; "),
         list(|part| part.package, " ")
     )
@@ -131,7 +143,7 @@ mod tests {
     #[test]
     fn every_missing_part_is_named_with_its_package() {
         let text = |version, has_source, has_linker| {
-            missing_text(&missing_parts(version, has_source, has_linker))
+            missing_text(BROWSER, &missing_parts(version, has_source, has_linker))
         };
         let nothing = text(None, false, false);
         assert!(nothing.contains("/usr/bin/rustc is missing"), "{nothing}");

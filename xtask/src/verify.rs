@@ -32,8 +32,11 @@ mod outside;
 mod packages;
 mod report;
 mod reporter;
+mod sanitizers;
+mod targets;
 mod tests_run;
 mod tidy;
+mod unsafe_code;
 
 use reporter::{Outcome, Reporter};
 
@@ -70,10 +73,12 @@ pub(crate) struct Options {
     /// Print one JSON object per check: id, outcome, detail
     #[arg(long)]
     json: bool,
-    /// Also run the long test batteries (`VERIFY_FULL=1`)
+    /// Also run the long test batteries (`VERIFY_FULL=1`), the page in a browser, sanitizers, Miri
+    /// and the checks for other targets
     #[arg(long)]
     full: bool,
-    /// Rewrite golden files (`BLESS=1`) and the lists of public items (`api.txt`); review the diff
+    /// Rewrite golden files (`BLESS=1`), the lists of public items (`api.txt`) and `UNSAFE.md`;
+    /// review the diff
     #[arg(long)]
     bless: bool,
 }
@@ -98,6 +103,8 @@ struct Check<'a> {
     id: String,
     /// Whether the check runs a compiler.
     is_long: bool,
+    /// Whether the check takes minutes and runs only with `--full`, or if a pattern selects it.
+    is_battery: bool,
     run: Box<Run<'a>>,
 }
 
@@ -107,8 +114,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let packages = packages::Packages::new(&workspace);
     let checks = fixed_checks(&workspace, &packages, &tree, options.bless)?;
     let pattern = options.only.as_deref().unwrap_or("");
-    let matches = |check: &&Check<'_>| check.id.contains(pattern);
-    let selected: Vec<_> = checks.iter().filter(matches).collect();
+    let is_selected = |check: &&Check<'_>| {
+        check.id.contains(pattern) && (!check.is_battery || options.full || !pattern.is_empty())
+    };
+    let selected: Vec<_> = checks.iter().filter(is_selected).collect();
     let search = Search::new(pattern, selected.is_empty());
     if options.list {
         list(&selected, &search, options.json)?;
@@ -189,59 +198,51 @@ fn fixed_checks<'a>(
         Ok(faults)
     }));
     for (driver, absence) in adapters::drivers(workspace)? {
-        checks.push(Check {
-            id: format!("adapters/{driver}"),
-            is_long: false,
-            run: Box::new(move |_| Ok(driver_outcome(absence.as_ref(), requires_tools()))),
-        });
+        checks.push(Check::new(format!("adapters/{driver}"), move |_| {
+            Ok(driver_outcome(absence.as_ref(), requires_tools()))
+        }));
     }
-    checks.push(Check {
-        id: "cluster/mpi".to_owned(),
-        is_long: false,
-        run: Box::new(|_| {
-            let missing = mpi::absence().map(|why| missing_outcome(why, requires_tools()));
-            Ok(missing.unwrap_or(Outcome::Passed))
-        }),
-    });
-    checks.push(Check {
-        id: "deny".to_owned(),
-        is_long: false,
-        run: Box::new(optional::deny),
-    });
-    checks.push(Check {
-        id: "oldest-compiler".to_owned(),
-        is_long: true,
-        run: Box::new(|reporter| optional::oldest_compiler(workspace, reporter)),
-    });
-    checks.push(Check {
-        id: "image/trace".to_owned(),
-        is_long: true,
-        run: Box::new(|reporter| optional::image(workspace, reporter)),
-    });
+    checks.push(Check::new("cluster/mpi", |_| {
+        let missing = mpi::absence().map(|why| missing_outcome(why, requires_tools()));
+        Ok(missing.unwrap_or(Outcome::Passed))
+    }));
+    checks.push(Check::new("unsafe", move |_| {
+        unsafe_code::outcome(workspace, tree, blesses)
+    }));
+    checks.push(Check::new("deny", optional::deny));
+    let oldest = move |reporter: &Reporter| optional::oldest_compiler(workspace, reporter);
+    checks.push(Check::new("oldest-compiler", oldest).long());
+    let image = move |reporter: &Reporter| optional::image(workspace, reporter);
+    checks.push(Check::new("image/trace", image).long());
     checks.push(long("clippy", lints::clippy));
     checks.push(long("docs", lints::docs));
-    checks.push(Check {
-        id: "web/page".to_owned(),
-        is_long: true,
-        run: Box::new(|_| {
-            Ok(match web::test(workspace)? {
-                Err(missing) => missing_outcome(&missing, requires_tools()),
-                Ok(report) => match report.failure() {
-                    None => Outcome::Passed,
-                    Some(failure) => Outcome::Failed(failure),
-                },
-            })
-        }),
-    });
+    let page = move |_: &Reporter| {
+        Ok(match web::test(workspace)? {
+            Err(missing) => missing_outcome(&missing, requires_tools()),
+            Ok(report) => match report.failure() {
+                None => Outcome::Passed,
+                Some(failure) => Outcome::Failed(failure),
+            },
+        })
+    };
+    checks.push(Check::new("web/page", page).battery());
+    for target in targets::TARGETS {
+        let check = move |reporter: &Reporter| {
+            let checked = targets::outcome(workspace, target, reporter)?;
+            Ok(checked.unwrap_or_else(|missing| missing_outcome(&missing, requires_tools())))
+        };
+        checks.push(Check::new(format!("target/{target}"), check).battery());
+    }
+    for tool in sanitizers::Tool::ALL {
+        let check = move |reporter: &Reporter| tool.outcome(workspace, reporter);
+        checks.push(Check::new(tool.id(), check).battery());
+    }
     for package in packages.published() {
-        checks.push(Check {
-            id: format!("api/{}", package.name),
-            is_long: true,
-            run: Box::new(move |_| api::outcome(workspace, package, blesses)),
-        });
+        let compare = move |_: &Reporter| api::outcome(workspace, package, blesses);
+        checks.push(Check::new(format!("api/{}", package.name), compare).long());
     }
     checks.push(long("packages", |reporter| packages.faults(reporter)));
-    for package in edges::libraries(&workspace.packages) {
+    for package in packages.published() {
         checks.push(long(format!("outside/{}", package.name), move |reporter| {
             outside::faults(workspace, packages, package, reporter)
         }));
@@ -271,27 +272,47 @@ fn missing_outcome(why: &str, is_required: bool) -> Outcome {
     }
 }
 
+impl<'a> Check<'a> {
+    /// Creates a check that takes seconds at most.
+    fn new(id: impl Into<String>, run: impl Fn(&Reporter) -> Result<Outcome> + 'a) -> Self {
+        Self {
+            id: id.into(),
+            is_long: false,
+            is_battery: false,
+            run: Box::new(run),
+        }
+    }
+
+    /// Marks a check that runs a compiler.
+    fn long(self) -> Self {
+        Self {
+            is_long: true,
+            ..self
+        }
+    }
+
+    /// Marks a check that takes minutes.
+    fn battery(self) -> Self {
+        Self {
+            is_battery: true,
+            ..self.long()
+        }
+    }
+}
+
 /// Creates a check from a function that returns faults; an empty list means that the check passed.
 fn quick<'a>(
     id: impl Into<String>,
     find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
-    let run = move |reporter: &Reporter| Ok(Outcome::of(&find(reporter)?));
-    Check {
-        id: id.into(),
-        is_long: false,
-        run: Box::new(run),
-    }
+    Check::new(id, move |reporter| Ok(Outcome::of(&find(reporter)?)))
 }
 
 fn long<'a>(
     id: impl Into<String>,
     find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
-    Check {
-        is_long: true,
-        ..quick(id, find)
-    }
+    quick(id, find).long()
 }
 
 fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {

@@ -15,11 +15,9 @@ use serde_json::Value;
 
 use crate::browser::{self, PageServer};
 use crate::process;
+use crate::toolchain::{self, Toolchain};
 use crate::workspace::Workspace;
 use tool_io::output;
-use toolchain::{TARGET, Toolchain};
-
-mod toolchain;
 
 /// Requirements, below the options.
 const AFTER_HELP: &str = "\
@@ -67,7 +65,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let toolchain = Toolchain::find()?;
+    let toolchain = Toolchain::find(toolchain::BROWSER)?;
     let folder = page_folder(&workspace);
     if options.test {
         let browser = browser::find()?;
@@ -106,7 +104,7 @@ fn serve(server: &PageServer) -> Result<ExitCode> {
 /// Builds the page and tests it in a browser, for `verify`. Returns the reason if tools are
 /// missing.
 pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
-    let (toolchain, browser) = match (Toolchain::find(), browser::find()) {
+    let (toolchain, browser) = match (Toolchain::find(toolchain::BROWSER), browser::find()) {
         (Ok(toolchain), Ok(browser)) => (toolchain, browser),
         (toolchain, browser) => {
             let missing = toolchain.err().into_iter().chain(browser.err());
@@ -123,12 +121,12 @@ pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
 fn build(workspace: &Workspace, toolchain: &Toolchain, folder: &Path) -> Result<()> {
     // Another compiler in the same folder would rebuild every build script and macro.
     let target = workspace.target.join("web");
-    let mut cargo = toolchain.cargo();
+    let mut cargo = toolchain.cargo("build");
     cargo
         .args(["--profile", "web", "--package", "web", "--lib"])
         .env("CARGO_TARGET_DIR", &target);
     succeed(&mut cargo)?;
-    let library = target.join(TARGET).join("web").join(LIBRARY);
+    let library = target.join(toolchain::BROWSER).join("web").join(LIBRARY);
     fs::create_dir_all(folder)?;
     let mut bind = process::cargo();
     bind.args(["run", "--quiet", "--package", "web-bind"])

@@ -254,13 +254,6 @@ pub(super) fn faults(packages: &[Package]) -> Vec<String> {
     faults
 }
 
-/// Returns the libraries of the workspace: all members except programs.
-pub(super) fn libraries(packages: &[Package]) -> impl Iterator<Item = &Package> {
-    packages
-        .iter()
-        .filter(|package| Rule::for_crate(&package.name).is_none_or(Rule::is_library))
-}
-
 /// Returns the packages that a library must not depend on.
 pub(super) fn never(library: &str) -> &'static [&'static str] {
     Rule::for_crate(library).map_or(&[], |rule| rule.never)
@@ -356,12 +349,5 @@ mod tests {
             faults,
             [format!("ARCHITECTURE.md: missing row {}", page[0])]
         );
-    }
-
-    #[test]
-    fn programs_are_no_libraries() {
-        let packages = [package("shaders", vec![]), package("xtask", vec![])];
-        let names: Vec<_> = libraries(&packages).map(|package| &package.name).collect();
-        assert_eq!(names, ["shaders"]);
     }
 }

@@ -1,10 +1,9 @@
-//! Builds of each library alone, as by an external user. They detect missing features that other
+//! Builds of each published library alone, as by an external user. They detect missing features that other
 //! members of the workspace enable.
 //!
-//! Method: a scratch package outside of the workspace depends on the library by path: on its
-//! unpacked package if the crate is published, otherwise on its source folder. It uses the
-//! workspace's lock file, profile and target folder, so that registry crates already checked by
-//! clippy are not checked again. `cargo check` is enough: a library is not linked, and errors that
+//! Method: a scratch package outside of the workspace depends on the unpacked package of a library
+//! by path. The scratch package uses the workspace's lock file, profile and target folder, so that
+//! registry crates already checked by clippy are not checked again. `cargo check` is enough: a library is not linked, and errors that
 //! occur only in code generation are detected by the tests. The lock file that cargo writes
 //! contains all dependencies for all platforms, so it is searched for unwanted packages.
 
@@ -26,7 +25,7 @@ pub(super) fn faults(
     package: &Package,
     reporter: &Reporter,
 ) -> Result<Vec<String>> {
-    if package.is_published && !packages.faults(reporter)?.is_empty() {
+    if !packages.faults(reporter)?.is_empty() {
         return Ok(vec!["the check `packages` failed".to_owned()]);
     }
     let dir = workspace.target.join("outside").join(&package.name);
@@ -52,16 +51,9 @@ fn write_scratch(
     dir: &Path,
 ) -> Result<()> {
     let root_manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
-    let folder = match package.is_published {
-        true => packages.folder_of(package),
-        false => package.folder().to_owned(),
-    };
-    let patches = match package.is_published {
-        true => packages.dependencies(package),
-        // The manifest of a source folder names the folders of its dependencies.
-        false => Vec::new(),
-    };
-    let patches = patches
+    let folder = packages.folder_of(package);
+    let patches = packages
+        .dependencies(package)
         .into_iter()
         .map(|used| (used.name.as_str(), packages.folder_of(used)));
     let patches: Vec<_> = patches.collect();

@@ -44,6 +44,12 @@ impl Tree {
         }
     }
 
+    /// Returns path and text of each Rust file.
+    pub(crate) fn rust_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.with_extension("rs");
+        files.map(|file| (file.path.as_str(), file.text.as_str()))
+    }
+
     pub(super) fn with_extension(&self, extension: &str) -> impl Iterator<Item = &SourceFile> {
         self.files
             .iter()

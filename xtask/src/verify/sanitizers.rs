@@ -1,0 +1,144 @@
+//! Tests of unsafe code under sanitizers and in Miri, which detect undefined behaviour.
+//!
+//! Role: the checks `sanitizer/address`, `sanitizer/thread` and `miri` of `--full`.
+//! Method: they need a nightly compiler. Tests are selected by the modules with unsafe code, and by
+//! the modules with threads. The standard library of the toolchain is not instrumented, so the
+//! thread sanitizer reports its reference counts; these reports are suppressed.
+//! Limits: Miri cannot call C libraries and does not support all SIMD instructions of the GEMM
+//! library, so Miri runs the tests of two modules only.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::lints;
+use super::reporter::{Outcome, Reporter};
+use crate::process;
+use crate::workspace::Workspace;
+
+/// A tool that detects undefined behaviour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    /// Accesses outside of allocations, or after their end.
+    Address,
+    /// Accesses of two threads to the same memory without synchronisation.
+    Thread,
+    /// Undefined behaviour in an interpreter.
+    Miri,
+}
+
+/// Tests of a package: arguments of cargo, and of the test programs.
+type Tests = (&'static [&'static str], &'static [&'static str]);
+
+impl Tool {
+    pub(super) const ALL: [Self; 3] = [Self::Address, Self::Thread, Self::Miri];
+
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Address => "sanitizer/address",
+            Self::Thread => "sanitizer/thread",
+            Self::Miri => "miri",
+        }
+    }
+
+    fn tests(self) -> &'static [Tests] {
+        match self {
+            Self::Address => &[
+                (
+                    &["--package", "tensor-core", "--lib"],
+                    &["gemm", "tiles", "data", "storage"],
+                ),
+                (
+                    &[
+                        "--package",
+                        "tensor-core",
+                        "--test",
+                        "peak_memory",
+                        "--test",
+                        "data_memory",
+                    ],
+                    &[],
+                ),
+                (
+                    &["--package", "telemetry", "--test", "fake_nvml_codes"],
+                    &[],
+                ),
+                (&["--package", "harness", "--lib"], &["memory"]),
+            ],
+            Self::Thread => &[
+                (
+                    &["--package", "tensor-core", "--lib"],
+                    &["parallel", "storage", "schedule", "jit"],
+                ),
+                (
+                    &["--package", "telemetry", "--lib"],
+                    &["sampler", "serve", "ledger"],
+                ),
+            ],
+            Self::Miri => &[(
+                &["--package", "tensor-core", "--lib"],
+                &["storage::", "shape::"],
+            )],
+        }
+    }
+
+    /// Runs the tests. The check is skipped if the tool is not installed.
+    pub(super) fn outcome(self, workspace: &Workspace, reporter: &Reporter) -> Result<Outcome> {
+        let probe: &[&str] = match self {
+            Self::Miri => &["miri", "--version"],
+            Self::Address | Self::Thread => &["--version"],
+        };
+        let found = process::watch(nightly().args(probe), |_| ());
+        if !found.is_ok_and(|found| found.status.success()) {
+            let component = match self {
+                Self::Miri => " --component miri",
+                Self::Address | Self::Thread => "",
+            };
+            return Ok(Outcome::Skipped(format!(
+                "`cargo +nightly {}` does not run (`rustup toolchain install nightly{component}`)",
+                probe.join(" ")
+            )));
+        }
+        let mut faults = Vec::new();
+        for (arguments, filters) in self.tests() {
+            let mut cargo = nightly();
+            cargo
+                .current_dir(&workspace.root)
+                .env("CARGO_TARGET_DIR", workspace.target.join(self.id()));
+            match self {
+                Self::Miri => cargo.args(["miri", "test"]),
+                Self::Address => self.instrument(&mut cargo, "address")?,
+                Self::Thread => self.instrument(&mut cargo, "thread")?,
+            };
+            cargo.args(*arguments).arg("--").args(*filters);
+            faults.extend(lints::faults(&mut cargo, reporter)?);
+        }
+        Ok(Outcome::of(&faults))
+    }
+
+    /// Adds the arguments that compile tests with a sanitizer.
+    fn instrument<'a>(self, cargo: &'a mut Command, name: &str) -> Result<&'a mut Command> {
+        // With a target triple, build scripts and macros are compiled without the flags.
+        Ok(cargo
+            .args(["test", "--target", &host()?])
+            .env("RUSTFLAGS", format!("-Zsanitizer={name}")))
+    }
+}
+
+/// Creates a cargo command of the nightly toolchain.
+fn nightly() -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .arg("+nightly")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env("CARGO_TERM_COLOR", "never");
+    cargo
+}
+
+/// Returns the target triple of this computer.
+fn host() -> Result<String> {
+    let printed = process::watch(Command::new("rustc").arg("-vV"), |_| ())?;
+    let mut lines = printed.out.lines();
+    let host = lines.find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc -vV: no host")
+}
