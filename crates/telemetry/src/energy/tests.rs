@@ -13,7 +13,7 @@ mod short;
 use super::*;
 use crate::synthetic::{PowerProfile, PowerSegment, Sensor};
 use crate::testdata::Random;
-use crate::{PowerLimits, Row, Values, testdata};
+use crate::{Device, Kind, PowerLimits, Row, Values, testdata};
 
 /// The quantity that a simulated device reports.
 #[derive(Clone, Copy, Debug)]
