@@ -60,9 +60,9 @@ pub struct Period {
     pub activity: Activity,
     /// Start and end.
     pub window: Range<Duration>,
-    /// Energy of the period, in J, by the method of [`Trace::energy`]; 0 if the device reports no
-    /// power and no energy.
-    pub joules: f64,
+    /// Energy of the period, in J, by the method of [`Trace::energy`]; none if the device reports
+    /// no power and no energy.
+    pub joules: Option<f64>,
 }
 
 /// Shares of the time that rows cover, 0 to 1, each with its range. The values add up to 1.
@@ -132,11 +132,11 @@ pub struct Bottleneck {
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
     /// Energy of the window, in J: [`Trace::energy`] or, if no method covers the window, the sum of
-    /// the energies of all periods.
-    pub joules: f64,
+    /// the energies of all periods; none if the device reports no power and no energy.
+    pub joules: Option<f64>,
     /// Energy of the idle periods, in J. The range also contains the energy of idle time in pauses
-    /// of sampling.
-    pub wasted_j: Estimate,
+    /// of sampling. None if the device reports no power and no energy.
+    pub wasted_j: Option<Estimate>,
 }
 
 const OPERATION: &str = "idle_periods";
@@ -233,9 +233,19 @@ fn analyse(
     if let Some(energy_j) = energy_j.filter(|_| all_j > 0.0) {
         cut.scale_energy(energy_j / all_j);
     }
-    let known_j = cut.joules();
-    let joules = energy_j.unwrap_or(known_j);
-    let periods = view.periods(&cut);
+    let has_power = !power.steps.is_empty();
+    let known_j = has_power.then(|| cut.joules());
+    let joules = energy_j.or(known_j);
+    let unknown_j = joules
+        .zip(known_j)
+        .map(|(all, known)| (all - known).max(0.0));
+    let mut periods = view.periods(&cut);
+    if !has_power {
+        // The energies of a cut without power are 0.
+        for period in &mut periods {
+            period.joules = None;
+        }
+    }
     let busy = view.weighted(Metric::GpuBusy);
     let mut found = Bottleneck {
         verdict: Verdict::Undecided,
@@ -252,7 +262,7 @@ fn analyse(
         periodicity: view.periodicity(),
         busy_percentiles: quantile(busy.clone(), 0.05).zip(quantile(busy, 0.95)),
         joules,
-        wasted_j: view.wasted_j(&cut, (joules - known_j).max(0.0)),
+        wasted_j: unknown_j.map(|unknown_j| view.wasted_j(&cut, unknown_j)),
     };
     found.verdict = found.first_fitting_verdict();
     Ok(found)

@@ -41,7 +41,9 @@ fn assert_consistent(found: &Bottleneck) {
     } = found.shares;
     let idle_share = idle_held.value + idle.value;
     assert!((active.value + idle_share - 1.0).abs() < 1e-9, "{found:?}");
-    let estimates = [active, idle_held, idle, found.wasted_j];
+    let wasted_j = found.wasted_j.expect("the device reports power");
+    let joules = found.joules.expect("the device reports power");
+    let estimates = [active, idle_held, idle, wasted_j];
     assert!(estimates.iter().all(|e| e.contains(e.value)), "{found:?}");
     assert!(
         [active, idle_held, idle]
@@ -53,10 +55,15 @@ fn assert_consistent(found: &Bottleneck) {
     let seconds = |s: &Period| (s.window.end - s.window.start).as_secs_f64();
     let total_s: f64 = found.periods.iter().map(seconds).sum();
     let idle_s: f64 = found.periods.iter().filter(is_idle).map(seconds).sum();
-    let idle_j: f64 = found.periods.iter().filter(is_idle).map(|s| s.joules).sum();
+    let idle_j: f64 = found
+        .periods
+        .iter()
+        .filter(is_idle)
+        .filter_map(|s| s.joules)
+        .sum();
     assert!((idle_s / total_s - idle_share).abs() < 1e-6, "{found:?}");
     assert!(
-        (idle_j - found.wasted_j.value).abs() <= 1e-6 * found.joules,
+        (idle_j - wasted_j.value).abs() <= 1e-6 * joules,
         "{found:?}"
     );
     let is_fitting = match found.verdict {
@@ -89,7 +96,7 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
         let found = idle_periods(&trace, 0).unwrap();
         let length_s = trace.duration().as_secs_f64();
         let truth_j = 15.0 * (1.0 - duty) * length_s;
-        let wasted_j = found.wasted_j;
+        let wasted_j = found.wasted_j.unwrap();
         let case = format!("{board:?} {period_s} s {duty}: {truth_j} J; {found}");
         assert!(wasted_j.contains(truth_j), "{case}");
         assert!((wasted_j.value / truth_j - 1.0).abs() < 0.03, "{case}");
@@ -128,9 +135,9 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
             }
         }
         let found = idle_periods(&trace, 0).unwrap();
-        assert!(found.wasted_j.contains(truth_j), "{found}");
+        assert!(found.wasted_j.unwrap().contains(truth_j), "{found}");
         assert!(
-            (found.wasted_j.value / truth_j - 1.0).abs() < 0.2,
+            (found.wasted_j.unwrap().value / truth_j - 1.0).abs() < 0.2,
             "{found}"
         );
         assert_consistent(&found);
@@ -156,7 +163,7 @@ impl Load {
         busy_pct: f64,
         repeats: bool,
     ) -> Self {
-        let program = |of_busy: f64, of_idle: f64| {
+        let profile = |of_busy: f64, of_idle: f64| {
             let level = |&(lasts_s, is_busy): &(f64, bool)| {
                 PowerSegment::level(lasts_s, if is_busy { of_busy } else { of_idle })
             };
@@ -166,10 +173,10 @@ impl Load {
             }
         };
         Self {
-            power: program(busy_w, idle_w),
-            busy: program(busy_pct, 0.0),
-            idle: program(0.0, idle_w),
-            is_idle: program(0.0, 1.0),
+            power: profile(busy_w, idle_w),
+            busy: profile(busy_pct, 0.0),
+            idle: profile(0.0, idle_w),
+            is_idle: profile(0.0, 1.0),
         }
     }
 }
@@ -235,9 +242,11 @@ fn random_loads_have_their_idle_energy_in_the_range_and_verdicts_that_agree() {
             }
         }
         let found = idle_periods(&trace, 0).unwrap();
-        let off = (found.wasted_j.value - truth_j).abs() / truth_j.max(0.05 * found.joules);
+        let wasted_j = found.wasted_j.unwrap();
+        let off_j = (wasted_j.value - truth_j).abs();
+        let off = off_j / truth_j.max(0.05 * found.joules.unwrap());
         assert!(
-            found.wasted_j.contains(truth_j),
+            wasted_j.contains(truth_j),
             "{case} {board:?} {truth_j} J: {found}"
         );
         assert_consistent(&found);
@@ -263,11 +272,8 @@ fn one_window_has_one_energy() {
     };
     let spent = SpanReport::from_region(&trace, &mark).joules().unwrap();
     let found = idle_periods_within(&trace, 0, mark.start..mark.end).unwrap();
-    assert!(
-        (found.joules - spent).abs() < 1e-9 * spent,
-        "{} {spent}",
-        found.joules
-    );
+    let joules = found.joules.unwrap();
+    assert!((joules - spent).abs() < 1e-9 * spent, "{joules} {spent}");
     let first = found.periods.first().unwrap().window.start;
     let last = found.periods.last().unwrap().window.end;
     assert_eq!((first, last), (mark.start, mark.end));
@@ -302,8 +308,11 @@ fn utilisation_that_contradicts_power_decides_and_the_range_covers_both() {
         (found.evidence, found.verdict),
         (Evidence::Utilisation, Verdict::Busy)
     );
-    assert_eq!(found.wasted_j.value, 0.0);
-    assert!(found.wasted_j.contains(100.0 * 0.5 * 60.0), "{found}");
+    assert_eq!(found.wasted_j.unwrap().value, 0.0);
+    assert!(
+        found.wasted_j.unwrap().contains(100.0 * 0.5 * 60.0),
+        "{found}"
+    );
     assert_consistent(&found);
 }
 
@@ -343,7 +352,8 @@ fn steady_power_without_utilisation_is_no_verdict() {
     }
     let found = idle_periods(&trace, 0).unwrap();
     assert_eq!(found.verdict, Verdict::Undecided);
-    assert!(found.wasted_j.contains(0.0) && found.wasted_j.contains(found.joules));
+    let wasted_j = found.wasted_j.unwrap();
+    assert!(wasted_j.contains(0.0) && wasted_j.contains(found.joules.unwrap()));
     assert!(!found.to_string().contains("active for"), "{found}");
     assert_consistent(&found);
 }
@@ -362,10 +372,28 @@ fn utilisation_without_levels_of_power_is_moved_by_its_lag() {
     let trace = traced(Board::A100, power, steps([0.0, 50.0, 100.0]), 60);
     let found = idle_periods(&trace, 0).unwrap();
     let truth_j = 20.0 * 20.0;
-    assert!(found.wasted_j.contains(truth_j), "{found}");
+    let wasted_j = found.wasted_j.unwrap();
+    assert!(wasted_j.contains(truth_j), "{found}");
     // The time of each of the five edges to 300 W is known to within a read interval.
     let edges_j = 5.0 * 0.1 * 300.0;
-    let off_j = (found.wasted_j.value - truth_j).abs();
+    let off_j = (wasted_j.value - truth_j).abs();
     assert!(off_j < edges_j, "{found}");
     assert_consistent(&found);
+}
+
+#[test]
+fn a_device_without_power_and_energy_has_idle_times_and_no_energies() {
+    let mut trace = squares(Board::T4, 4.0, 0.5, 20);
+    for row in &mut trace.rows {
+        for metric in Metric::POWERS.into_iter().chain([Metric::Energy]) {
+            row.values.set(metric, f64::NAN);
+        }
+    }
+    let found = idle_periods(&trace, 0).unwrap();
+    assert_eq!(found.evidence, Evidence::Utilisation);
+    assert!((found.shares.active.value - 0.5).abs() < 0.05, "{found}");
+    assert_eq!((found.joules, found.wasted_j), (None, None));
+    assert!(found.periods.len() > 2);
+    assert!(found.periods.iter().all(|period| period.joules.is_none()));
+    assert!(!found.to_string().contains(" J"), "{found}");
 }

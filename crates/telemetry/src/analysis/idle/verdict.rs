@@ -100,10 +100,10 @@ impl fmt::Display for Bottleneck {
                 " Utilisation is {p5:.0} % at the 5th percentile and {p95:.0} % at the 95th."
             )?;
         }
-        if self.joules > 0.0 {
-            self.fmt_energy(f)?;
+        match self.joules {
+            Some(joules) if joules > 0.0 => self.fmt_energy(f, joules),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -130,18 +130,19 @@ impl Bottleneck {
     }
 
     /// Writes the energy of the window and, if idle time is known, the energy of idle time.
-    fn fmt_energy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, " It used {} J", digits(self.joules))?;
-        if self.verdict == Verdict::Undecided {
+    fn fmt_energy(&self, f: &mut fmt::Formatter<'_>, joules: f64) -> fmt::Result {
+        write!(f, " It used {} J", digits(joules))?;
+        let known = self.wasted_j.filter(|_| self.verdict != Verdict::Undecided);
+        let Some(wasted_j) = known else {
             return f.write_str(".");
-        }
+        };
         write!(
             f,
             ", of which {} J [{}, {}] ({:.0} %) while idle.",
-            digits(self.wasted_j.value),
-            digits(self.wasted_j.low),
-            digits(self.wasted_j.high),
-            100.0 * self.wasted_j.value / self.joules,
+            digits(wasted_j.value),
+            digits(wasted_j.low),
+            digits(wasted_j.high),
+            100.0 * wasted_j.value / joules,
         )
     }
 }

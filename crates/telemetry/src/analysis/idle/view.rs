@@ -391,13 +391,13 @@ fn push_period(periods: &mut Vec<Period>, activity: Activity, ends_s: (f64, f64)
     match periods.last_mut() {
         Some(last) if last.activity == activity && last.window.end == window.start => {
             last.window.end = window.end;
-            last.joules += joules;
+            last.joules = last.joules.map(|of_last| of_last + joules);
         }
         _ if window.is_empty() => {}
         _ => periods.push(Period {
             activity,
             window,
-            joules,
+            joules: Some(joules),
         }),
     }
 }

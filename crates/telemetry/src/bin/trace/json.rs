@@ -1,7 +1,8 @@
 //! The result of a trace as JSON.
 //!
 //! Method: every key of a number with a unit ends with the unit: `_s`, `_j`, `_w`, `_pct`. Shares
-//! are from 0 to 1. An estimate is an object with `value`, `low` and `high`.
+//! are from 0 to 1. An estimate is an object with `value`, `low` and `high`. A quantity that the
+//! device does not report is null.
 
 use std::path::Path;
 
