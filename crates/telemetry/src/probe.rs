@@ -27,7 +27,9 @@ pub struct Probe {
     pub update_s: f64,
     /// Uncertainty of `update_s`.
     pub update_uncertainty_s: f64,
-    /// The averaging window; `None` without a load, or if it cannot be determined.
+    /// The averaging window; `None` without a load, if a piece of the load has no finite duration
+    /// above 0, if the load has more than 2^20 pieces with all repetitions, or if the window cannot
+    /// be determined.
     pub window: Option<MeasuredWindow>,
 }
 
@@ -76,6 +78,9 @@ const N_DELAYS: u32 = 12;
 const N_HALVINGS: u32 = 14;
 /// Smallest number of updates that a window is fitted to.
 const MIN_UPDATES: usize = 12;
+/// Largest number of pieces of a load, with all repetitions: a quarter of an hour of a load whose
+/// pieces last 1 ms has fewer.
+const MAX_PIECES: usize = 1 << 20;
 
 /// Measures a sensor from its readings, (s, W), and from the load that ran. The load may have any
 /// unit; its times are on the clock of the readings.
@@ -135,7 +140,7 @@ fn window(updates: &[Update], load: &PowerProfile, period_s: f64) -> Option<Meas
     if updates.len() < MIN_UPDATES {
         return None;
     }
-    let load = &Integral::new(load, updates[updates.len() - 1].time_s);
+    let load = &Integral::new(load, updates[updates.len() - 1].time_s)?;
     let misfit = |window_s, delay_s| residual(updates, load, window_s, delay_s);
     let total = misfit(0.0, f64::INFINITY);
     let shrink = (0.002 / MAX_WINDOW_S).powf(1.0 / f64::from(N_WINDOWS));
@@ -251,7 +256,13 @@ struct Integral {
 }
 
 impl Integral {
-    fn new(program: &PowerProfile, until_s: f64) -> Self {
+    /// Returns the integral up to a time; `None` if a piece has no finite duration above 0, or for
+    /// more than [`MAX_PIECES`].
+    fn new(load: &PowerProfile, until_s: f64) -> Option<Self> {
+        let is_valid = |piece: &PowerSegment| piece.lasts_s > 0.0 && piece.lasts_s.is_finite();
+        if !load.pieces.iter().all(is_valid) {
+            return None;
+        }
         let (mut pieces, mut time_s, mut energy) = (vec![], 0.0, 0.0);
         let mut add = |piece: PowerSegment| {
             pieces.push((time_s, energy, piece));
@@ -260,17 +271,21 @@ impl Integral {
             time_s
         };
         let mut end_s = 0.0;
-        loop {
-            for piece in &program.pieces {
+        for round in 1.. {
+            if load.pieces.len().saturating_mul(round) > MAX_PIECES {
+                return None;
+            }
+            for piece in &load.pieces {
                 end_s = add(*piece);
             }
-            if !program.repeats || end_s <= 0.0 || end_s > until_s {
+            let is_unfinished = load.repeats && end_s > 0.0 && end_s <= until_s;
+            if !is_unfinished {
                 break;
             }
         }
-        let last_w = program.pieces.last().map_or(0.0, |last| last.to_w);
+        let last_w = load.pieces.last().map_or(0.0, |last| last.to_w);
         add(PowerSegment::level(f64::INFINITY, last_w));
-        Self { pieces }
+        Some(Self { pieces })
     }
 
     fn mean_w(&self, end_s: f64, window_s: f64) -> f64 {
@@ -296,11 +311,11 @@ mod tests {
     /// Reads a sensor, in whole mW as NVML does.
     fn read(
         sensor: &Sensor,
-        program: &PowerProfile,
+        profile: &PowerProfile,
         every_s: f64,
         until_s: f64,
     ) -> Vec<(f64, f64)> {
-        let mut series = testdata::read(sensor, program, every_s, until_s);
+        let mut series = testdata::read(sensor, profile, every_s, until_s);
         for (_, watts) in &mut series {
             *watts = (*watts * 1000.0).round() / 1000.0;
         }
@@ -366,6 +381,25 @@ mod tests {
     }
 
     #[test]
+    fn a_load_with_odd_durations_has_no_window_and_the_search_ends() {
+        let load = PowerProfile::square(60.0, 260.0, 0.5731, 0.5);
+        let sensor = Sensor::for_class(SensorClass::FullTime);
+        let series = read(&sensor, &load, 0.0073, 30.0);
+        for lasts_s in [f64::NAN, 0.0, -1.0, f64::INFINITY, 1e-300, 1e-7] {
+            for repeats in [true, false] {
+                let mut odd = load.clone();
+                odd.pieces[0].lasts_s = lasts_s;
+                odd.pieces.truncate(1);
+                odd.repeats = repeats;
+                let window = probe(&series, Some(&odd)).unwrap().window;
+                // A short piece that does not repeat is valid.
+                let is_valid = lasts_s > 0.0 && lasts_s.is_finite() && !repeats;
+                assert!(is_valid || window.is_none(), "{lasts_s} {repeats}");
+            }
+        }
+    }
+
+    #[test]
     fn real_sensors_keep_to_their_periods() {
         for (name, column, expected_s) in [
             ("v100-update-rate", 1, 0.02),
@@ -390,7 +424,7 @@ mod tests {
             ("rtx3090-step", 1, 1.06),
             ("rtx3090-square-104ms", 1, 1.06),
         ] {
-            let load = testdata::meter_program(name);
+            let load = testdata::meter_profile(name);
             let found = probe(&testdata::sensor(name, column), Some(&load)).unwrap();
             let window = found.window.unwrap();
             eprintln!("{name} {column}: {window:?}");
