@@ -157,6 +157,14 @@ pub enum Error {
         /// Error of the operating system.
         why: std::io::Error,
     },
+    /// A thread that the system could not create.
+    #[error("{operation}: cannot create a thread: {why}")]
+    Thread {
+        /// Name of the failed operation.
+        operation: &'static str,
+        /// Error of the operating system.
+        why: std::io::Error,
+    },
     /// A file that could not be opened or created.
     #[error("cannot open or create {path}: {why}")]
     File {

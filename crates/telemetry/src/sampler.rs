@@ -139,7 +139,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if a selected
-    /// name does not match exactly one device; [`Error::File`] if the system cannot create a
+    /// name does not match exactly one device; [`Error::Thread`] if the system cannot create a
     /// thread.
     pub fn start(self) -> Result<Running> {
         let mut sampling = self.begin()?;
@@ -156,8 +156,8 @@ impl Sampler {
         let thread = thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || theirs.guarded(|| theirs.sample(interval)))
-            .map_err(|why| Error::File {
-                path: "the sampling thread".into(),
+            .map_err(|why| Error::Thread {
+                operation: "Sampler",
                 why,
             })?;
         Ok(Running {
@@ -353,11 +353,16 @@ impl Running {
         self.shared.lock().failure()
     }
 
+    /// Returns all failures so far.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.shared.lock().failures().to_vec()
+    }
+
     /// Returns [`Self::latest`] with all failures so far, for an HTTP endpoint.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let trace = self.latest();
-        let failures = self.shared.lock().failures().to_vec();
+        let failures = self.failures();
         Snapshot { trace, failures }
     }
 

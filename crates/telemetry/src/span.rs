@@ -14,7 +14,7 @@ use crate::rapl::Rapl;
 use crate::sampler::{Running, Sampler};
 use crate::source::Source;
 use crate::trace::{Region, Trace};
-use crate::{Device, Error, Fault, Metric, Result};
+use crate::{Device, Error, Failure, Fault, Metric, Result};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -59,6 +59,11 @@ pub struct SpanReport {
     pub window: Range<Duration>,
     /// Sampled devices, each with its energy; `None` if the device's energy is unknown.
     pub devices: Vec<(Device, Option<Energy>)>,
+    /// Failures of the sampler until this report. A failure that ended sampling
+    /// ([`Failure::ends_sampling`]) leaves the time after it without readings, and the rows in the
+    /// file of a sink that failed are incomplete. Empty for a report from a trace, which does not
+    /// contain failures.
+    pub failures: Vec<Failure>,
 }
 
 impl Running {
@@ -90,7 +95,10 @@ impl Running {
     /// updates of the sensors may narrow the error interval.
     #[must_use]
     pub fn report(&self, name: impl Into<String>, window: Range<Duration>) -> SpanReport {
-        SpanReport::new(&self.excerpt(&window), name.into(), window)
+        SpanReport {
+            failures: self.failures(),
+            ..SpanReport::new(&self.excerpt(&window), name.into(), window)
+        }
     }
 }
 
@@ -150,6 +158,7 @@ impl SpanReport {
             name,
             devices: trace.devices.iter().enumerate().map(energy).collect(),
             window,
+            failures: vec![],
         }
     }
 
@@ -214,7 +223,8 @@ impl Default for Margins {
 /// work and ends 200 ms after it, so the call takes 0.4 s longer than the work; [`measure_within`]
 /// accepts other [`Margins`]. If the work is shorter than the update interval of the sensor, up to
 /// 100 ms, the error interval is about as wide as the energy itself. [`Energy::n_updates`] and the
-/// interval show whether the work was too short.
+/// interval show whether the work was too short. [`SpanReport::failures`] lists failures of the
+/// source or of a sink.
 ///
 /// # Errors
 /// [`Error::Library`] if there is neither NVML nor RAPL; [`Error::Unavailable`] if neither reports
@@ -282,8 +292,12 @@ pub fn measure_within<T>(
     // Updates after this end narrow the interval, so the energy is computed from the final trace.
     let soon = span.end();
     std::thread::sleep(margins.after);
-    let trace = running.stop().trace;
-    Ok((output, SpanReport::new(&trace, soon.name, soon.window)))
+    let stopped = running.stop();
+    let report = SpanReport {
+        failures: stopped.failures,
+        ..SpanReport::new(&stopped.trace, soon.name, soon.window)
+    };
+    Ok((output, report))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use telemetry::format::{self, Dialect, Writer, prometheus};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::Board;
 use telemetry::{
-    Device, Error, Failure, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values,
+    Device, Error, Failure, Fault, Kind, Margins, Metric, Reading, Sampler, Select, Source, Values,
+    measure_within,
 };
 
 /// A source that reports the count of its readings; every third reading fails.
@@ -129,17 +130,20 @@ fn a_slow_source_misses_rounds_but_never_shifts_them() {
     assert!(last >= Duration::from_millis(10) * u32::try_from(rounds - 1).unwrap());
 }
 
+/// A file on a full disk.
+struct Full;
+
+impl io::Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::StorageFull))
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn a_sink_that_fails_is_given_up_and_said() {
-    struct Full;
-    impl io::Write for Full {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::Error::from(io::ErrorKind::StorageFull))
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
     let file = Shared::default();
     let running = Sampler::new(Counting::new(1))
         .interval(Duration::from_millis(1))
@@ -300,6 +304,23 @@ fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
     let written = format::read(&file.bytes()).unwrap().trace;
     assert_eq!(written.rows.len(), 3);
     assert!(written.overhead.is_some());
+}
+
+#[test]
+fn measured_work_has_its_output_and_the_failures_of_its_sampler() {
+    let none = Margins {
+        before: Duration::ZERO,
+        after: Duration::ZERO,
+    };
+    // The source fails at the end of the work, and the sink at its first row.
+    let broken_source = Sampler::new(Breaking(Counting::new(1))).interval(Duration::from_secs(60));
+    let broken_sink = Sampler::new(Counting::new(1)).with_sink(Writer::new(Dialect::Csv, Full));
+    for (sampler, ends_sampling) in [(broken_source, true), (broken_sink, false)] {
+        let (output, spent) = measure_within(sampler, none, || 42).unwrap();
+        assert_eq!(output, 42);
+        let found: Vec<bool> = spent.failures.iter().map(Failure::ends_sampling).collect();
+        assert_eq!(found, [ends_sampling], "{spent:?}");
+    }
 }
 
 #[test]
