@@ -162,6 +162,16 @@ fn limits_thresholds_and_clocks_are_those_described() -> Result<(), NvmlError> {
 }
 
 #[test]
+fn used_memory_of_any_size_is_reported() -> Result<(), NvmlError> {
+    let mut scenario = Scenario::from_boards(&[Board::V100]);
+    scenario.gpus[0].memory.used_bytes = Quantity::Constant(1e30);
+    let fake = Fake::play(&scenario);
+    let memory = fake.nvml().device_by_index(0)?.memory_info()?;
+    assert_eq!((memory.used, memory.free), (u64::MAX, 0));
+    Ok(())
+}
+
+#[test]
 fn samples_are_the_updates_since_the_last_seen_one() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&[Board::V100]);
     let model = Model::new(scenario.clone()).expect("the scenario is valid");
@@ -355,7 +365,7 @@ fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError
     ];
     assert_eq!(controls, expected);
     assert_eq!((actions[0].time_s, actions[1].time_s), (1.0, 2.0));
-    assert!(actions[2].refused.is_none() && actions[3].refused.is_some());
+    assert!(actions[2].rejected.is_none() && actions[3].rejected.is_some());
     Ok(())
 }
 

@@ -56,7 +56,8 @@ extern "C" fn nvmlDeviceGetMemoryInfo(device: Handle, memory: Out<Memory>) -> Co
     on_gpu("nvmlDeviceGetMemoryInfo", device, |asked| {
         let described = &asked.gpu().gpu().memory;
         let total = described.total_bytes;
-        let used = whole(asked.gpu().used_bytes(asked.now_s)) + described.reserved_bytes;
+        let used = whole(asked.gpu().used_bytes(asked.now_s));
+        let used = used.saturating_add(described.reserved_bytes);
         memory.put(Memory {
             total,
             free: total.saturating_sub(used),
@@ -79,7 +80,7 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Handle, memory: Out<MemoryV2>) 
             version,
             total,
             reserved,
-            free: total.saturating_sub(used + reserved),
+            free: total.saturating_sub(used.saturating_add(reserved)),
             used,
         })
     })

@@ -36,7 +36,7 @@ pub struct Version {
 pub struct Driver {
     /// Version of the driver.
     pub version: Version,
-    /// The newest CUDA version that the driver reports to support.
+    /// The newest CUDA version that the driver reports as supported.
     pub cuda: Option<Version>,
 }
 
@@ -92,7 +92,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Mismatch::DriverTooOld`] if it does not; [`Mismatch::NotInTable`] if that is unknown
-    /// because the table lacks the version and the driver does not report to support it.
+    /// because the table lacks the version and the driver does not report the version as supported.
     pub fn runs(self, cuda: Version) -> Result<(), Mismatch> {
         // A driver runs every CUDA version up to its own, including versions not in the table.
         if self.cuda.is_some_and(|newest| cuda <= newest) {
@@ -161,7 +161,8 @@ pub fn from_version_file(text: &str) -> Option<Version> {
 pub fn from_framework(version: &str) -> Option<Version> {
     let (_, digits) = version.split_once("+cu")?;
     let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
-    let (major, minor) = digits.split_at_checked(2)?;
+    // The last digit is the minor version: 92 is 9.2, and 118 is 11.8.
+    let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
     Some(Version {
         major: major.parse().ok()?,
         minor: minor.parse().ok()?,
@@ -210,8 +211,17 @@ mod tests {
         let said = toolkit_builds(toolkit, framework).unwrap_err().to_string();
         assert!(said.contains("12.1") && said.contains("11.8"), "{said}");
         assert_eq!(toolkit_builds(version("11.6"), framework), Ok(()));
-        assert_eq!(from_framework("2.0.0"), None);
-        assert_eq!(from_framework("2.7.0+cu128"), Some(version("12.8")));
+        for name in ["2.0.0", "2.0.0+cu", "2.0.0+cu9", "2.0.0+cpu"] {
+            assert_eq!(from_framework(name), None, "{name}");
+        }
+        for (name, cuda) in [
+            ("1.5.0+cu92", "9.2"),
+            ("1.12.1+cu102", "10.2"),
+            ("2.7.0+cu128", "12.8"),
+            ("2.9.0+cu130", "13.0"),
+        ] {
+            assert_eq!(from_framework(name), Some(version(cuda)), "{name}");
+        }
     }
 
     fn driver(text: &str) -> Driver {

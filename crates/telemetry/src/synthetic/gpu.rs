@@ -142,7 +142,7 @@ pub struct Memory {
 pub struct BoardLimits {
     /// Lowest allowed limit.
     pub min_w: f64,
-    /// Limit after a reset.
+    /// Limit after a reset, from `min_w` to `max_w`.
     pub default_w: f64,
     /// Highest allowed limit.
     pub max_w: f64,
@@ -212,20 +212,25 @@ impl Gpu {
     pub(super) fn check(&self) -> Result<()> {
         let static_w = self.clocks.static_w;
         let peak_w = self.power.peak_w();
-        let (BoardLimits { min_w, max_w, .. }, clocks) = (self.limits, &self.clocks);
+        let (limits, clocks, thermal) = (self.limits, &self.clocks, &self.thermal);
         let sensors = [
             self.sensors.instant,
             self.sensors.average,
             self.sensors.draw,
         ];
-        // The shortest update interval of the sensors that a scenario describes. The others have
-        // valid intervals and count as 1 s.
-        let update_s = sensors
-            .iter()
-            .fold(1.0, |shortest: f64, sensor| match sensor {
-                Reporting::By(sensor) => shortest.min(sensor.update_s),
-                _ => shortest,
+        // The lowest value of the sensors that a scenario describes; NaN is lower than all numbers.
+        // The other sensors have valid values and count as 1 s.
+        let lowest = |value: fn(&Sensor) -> f64| {
+            let described = sensors.iter().map(|sensor| match sensor {
+                Reporting::By(sensor) => value(sensor),
+                Reporting::AsBuilt | Reporting::Never => 1.0,
             });
+            described.fold(1.0, |lowest: f64, value| {
+                let is_lower = value.is_nan() || value < lowest;
+                if is_lower { value } else { lowest }
+            })
+        };
+        let (update_s, window_s) = (lowest(|s| s.update_s), lowest(|s| s.window_s));
         let counter_s = match self.counter {
             Reporting::By(counter) => counter.update_s,
             _ => 1.0,
@@ -243,12 +248,22 @@ impl Gpu {
             is_above_0 && mhz.is_sorted_by(|a, b| a > b)
         };
         let busy_s = self.utilisation.update_s;
-        let tau_s = self.thermal.tau_s;
         let top_mhz = f64::from(clocks.top_sm_mhz());
         let falls = descending(&clocks.sm_mhz) && descending(&clocks.memory_mhz);
+        let BoardLimits {
+            min_w,
+            default_w,
+            max_w,
+        } = limits;
         let has_limits = min_w > 0.0 && min_w <= max_w;
+        let has_default = (min_w..=max_w).contains(&default_w);
         let (above, lasting) = ("above 0", "at least 0, in pieces of positive duration");
         let positive = |parameter, value: f64| (parameter, value, value > 0.0, above);
+        let not_negative = |parameter, value: f64| {
+            let holds = value >= 0.0 && value.is_finite();
+            (parameter, value, holds, "finite and at least 0")
+        };
+        let finite = |parameter, value: f64| (parameter, value, value.is_finite(), "finite");
         // One row per rule: parameter, value for the message, whether the rule holds, requirement.
         let rules = [
             ("power", peak_w, is_sound(&self.power), lasting),
@@ -256,10 +271,16 @@ impl Gpu {
             positive("sensor.update_s", update_s),
             positive("counter.update_s", counter_s),
             positive("utilisation.update_s", busy_s),
-            positive("thermal.tau_s", tau_s),
+            not_negative("sensor.window_s", window_s),
+            positive("thermal.tau_s", thermal.tau_s),
+            not_negative("thermal.rise_c_per_w", thermal.rise_c_per_w),
+            finite("thermal.ambient_c", thermal.ambient_c),
+            finite("thermal.slowdown_c", thermal.slowdown_c),
+            finite("thermal.shutdown_c", thermal.shutdown_c),
             positive("clocks.exponent", clocks.exponent),
             positive("clocks.megacycles", clocks.megacycles),
             ("clocks.static_w", static_w, static_w >= 0.0, "at least 0"),
+            not_negative("clocks.fixed_s", clocks.fixed_s),
             (
                 "clocks",
                 top_mhz,
@@ -271,6 +292,12 @@ impl Gpu {
                 min_w,
                 has_limits,
                 "above 0 and at most limits.max_w",
+            ),
+            (
+                "limits.default_w",
+                default_w,
+                has_default,
+                "from limits.min_w to limits.max_w",
             ),
         ];
         for (parameter, value, holds, must) in rules {

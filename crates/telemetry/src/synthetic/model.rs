@@ -43,7 +43,7 @@ pub struct Action {
     /// The operation.
     pub control: Control,
     /// The reason for the rejection; none if the operation was executed.
-    pub refused: Option<Fault>,
+    pub rejected: Option<Fault>,
 }
 
 impl Model {
@@ -76,14 +76,20 @@ impl Model {
         &self.gpus
     }
 
-    /// Returns the UUID of a GPU. Panics if there is no such GPU.
+    /// Returns the UUID of a GPU.
+    ///
+    /// # Panics
+    /// If there is no such GPU.
     #[must_use]
     pub fn uuid(&self, gpu: usize) -> String {
         let made = || format!("GPU-00000000-0000-4000-8000-{gpu:012x}");
         self.gpus[gpu].gpu().uuid.clone().unwrap_or_else(made)
     }
 
-    /// Returns the PCI bus id of a GPU. Panics if there is no such GPU.
+    /// Returns the PCI bus id of a GPU.
+    ///
+    /// # Panics
+    /// If there is no such GPU.
     #[must_use]
     pub fn pci(&self, gpu: usize) -> String {
         let made = || format!("00000000:{:02X}:00.0", gpu + 1);
@@ -129,7 +135,7 @@ impl Model {
             time_s,
             gpu,
             control,
-            refused: outcome.err(),
+            rejected: outcome.err(),
         });
         outcome
     }
@@ -207,7 +213,7 @@ mod tests {
         scenario.may_control = false;
         let mut model = Model::new(scenario)?;
         assert_eq!(model.control(0, lock, 0.0), Err(Fault::NoPermission));
-        assert_eq!(model.actions()[0].refused, Some(Fault::NoPermission));
+        assert_eq!(model.actions()[0].rejected, Some(Fault::NoPermission));
         Ok(())
     }
 

@@ -209,6 +209,7 @@ fn seconds(time_ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::{Reporting, Sensor};
 
     #[test]
     fn every_board_is_read_as_it_was_written() -> Result<()> {
@@ -243,11 +244,44 @@ mod tests {
             r#"{"clocks": {"sm_mhz": []}}"#,
             r#"{"clocks": {"sm_mhz": [0]}}"#,
             r#"{"clocks": {"memory_mhz": [800, 900]}}"#,
+            r#"{"clocks": {"fixed_s": -1}}"#,
+            r#"{"limits": {"min_w": 60, "default_w": 10, "max_w": 70}}"#,
+            r#"{"limits": {"min_w": 60, "default_w": 80, "max_w": 70}}"#,
+            r#"{"sensors": {"draw": {"by": {"update_s": 0.1, "window_s": -0.1}}}}"#,
+            r#"{"thermal": {"rise_c_per_w": -1}}"#,
         ] {
             let refused = Scenario::from_json(&format!("{{\"gpus\": [{gpu}]}}"));
             assert!(
                 matches!(refused, Err(Error::ParameterInvalid { .. })),
                 "{gpu}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_numbers_are_rejected() {
+        let set: [fn(&mut Gpu); 4] = [
+            |gpu| gpu.thermal.ambient_c = f64::NAN,
+            |gpu| gpu.thermal.slowdown_c = f64::INFINITY,
+            |gpu| gpu.limits.default_w = f64::NAN,
+            |gpu| {
+                let class = crate::SensorClass::FullTime;
+                let sensor = Sensor {
+                    update_s: f64::NAN,
+                    ..Sensor::for_class(class)
+                };
+                gpu.sensors.instant = Reporting::By(sensor);
+                gpu.sensors.draw = Reporting::By(Sensor::for_class(class));
+            },
+        ];
+        for set in set {
+            let mut scenario = Scenario::default();
+            scenario.check().unwrap();
+            set(&mut scenario.gpus[0]);
+            let rejected = scenario.check();
+            assert!(
+                matches!(rejected, Err(Error::ParameterInvalid { .. })),
+                "{rejected:?}"
             );
         }
     }
