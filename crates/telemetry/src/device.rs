@@ -83,8 +83,8 @@ impl Device {
     /// Returns whether the device's energy can be measured: by an energy counter or a power metric.
     #[must_use]
     pub fn reports_energy(&self) -> bool {
-        let tells = |metric| self.field(metric).is_some();
-        tells(Metric::Energy) || Metric::POWERS.into_iter().any(tells)
+        let has = |metric| self.field(metric).is_some();
+        has(Metric::Energy) || Metric::POWERS.into_iter().any(has)
     }
 
     /// Returns the field that a metric is read from, or `None` if the metric is unavailable.

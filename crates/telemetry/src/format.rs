@@ -211,7 +211,7 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
         Some(Dialect::JsonLines) => json_lines::read(&text),
         Some(Dialect::SemicolonCsv) => semicolon_csv::read(&text, DeviceLimits::default()),
         Some(Dialect::ChromeTrace) => chrome::read(&text),
-        None => Err(refused("trace", 1, "unknown format")),
+        None => Err(text_error("trace", 1, "unknown format")),
     }
 }
 
@@ -257,15 +257,15 @@ impl Writer<File> {
     /// [`Error::File`] if the file cannot be opened, or if another program is writing a trace to
     /// the file.
     pub fn create(dialect: Dialect, path: &Path) -> Result<Self> {
-        let refused = |why| Error::File {
+        let file_error = |why| Error::File {
             path: path.to_owned(),
             why,
         };
         let (file, created) = loop {
-            let (file, is_new) = open(path).map_err(refused)?;
+            let (file, is_new) = open(path).map_err(file_error)?;
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 let why = "another program is writing a trace to this file";
-                return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
+                return Err(file_error(io::Error::new(io::ErrorKind::ResourceBusy, why)));
             }
             // Another writer that had no text may have removed the file between `open` and the
             // lock. Rows written to the removed file would be lost, so open the path again.
@@ -277,7 +277,7 @@ impl Writer<File> {
             empties: Some(empty),
             created: Created(created),
             // Absolute, in case the program changes its current folder.
-            checks: Some((std::path::absolute(path).map_err(refused)?, check_intact)),
+            checks: Some((std::path::absolute(path).map_err(file_error)?, check_intact)),
             ..Self::new(dialect, file)
         })
     }
@@ -515,7 +515,7 @@ impl Header {
                 "unsupported version (found {}, expected {VERSION})",
                 self.trace
             );
-            return Err(refused(format, 1, &why));
+            return Err(text_error(format, 1, &why));
         }
         Ok(Trace {
             source: self.source,
@@ -555,7 +555,7 @@ fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn refused(format: &'static str, line: usize, why: &str) -> Error {
+fn text_error(format: &'static str, line: usize, why: &str) -> Error {
     Error::Text {
         format,
         line,

@@ -24,7 +24,7 @@ use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::source::{Reading, Source};
 use crate::{Error, Fault, Metric, Result, Values};
 use backoff::Backoff;
-use metrics::{PER_MILLI, ask, field};
+use metrics::{PER_MILLI, field, query};
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::error::NvmlError;
 use raw::Handle;
@@ -133,7 +133,11 @@ impl Nvml {
         } else {
             Fault::DriverGone
         };
-        for handle in self.handles.iter_mut().filter(|handle| !is_refused(handle)) {
+        for handle in self
+            .handles
+            .iter_mut()
+            .filter(|handle| !is_permanent(handle))
+        {
             *handle = Err(gone);
         }
         self.library = library.ok();
@@ -169,13 +173,13 @@ fn opened(found: std::result::Result<nvml_wrapper::Device<'_>, NvmlError>) -> Op
 }
 
 /// Returns whether a device failed permanently, so that there is no point in trying again.
-fn is_refused(handle: &Opened) -> bool {
+fn is_permanent(handle: &Opened) -> bool {
     matches!(handle, Err(Fault::NoPermission | Fault::NotSupported))
 }
 
 /// Returns whether a device is lost and should be looked for again.
 fn is_lost(handle: &Opened) -> bool {
-    handle.is_err() && !is_refused(handle)
+    handle.is_err() && !is_permanent(handle)
 }
 
 impl Source for Nvml {
@@ -209,7 +213,7 @@ impl Source for Nvml {
         };
         // `ask` may report a metric that was not requested, if one call returns several metrics.
         let (mut values, mut faults) = (Values::none(), vec![]);
-        ask(
+        query(
             library,
             handle,
             is_reported,
@@ -259,7 +263,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
     let mut answers = vec![];
     if let Some(handle) = handle {
         let everything = |_| true;
-        ask(library, handle, everything, |metric, answer| {
+        query(library, handle, everything, |metric, answer| {
             answers.push((metric, answer));
         });
     }

@@ -170,15 +170,15 @@ mod tests {
             PowerSegment::level(0.4, 250.0),
         ];
         for repeats in [true, false] {
-            let program = PowerProfile {
+            let profile = PowerProfile {
                 pieces: pieces.clone(),
                 repeats,
             };
             let (from, to, steps) = (-0.4, 3.1, 350_000);
             let step = (to - from) / f64::from(steps);
             let midpoints = (0..steps).map(|i| from + (f64::from(i) + 0.5) * step);
-            let sum: f64 = midpoints.map(|time| program.power_w(time) * step).sum();
-            let energy = program.energy_j(from, to);
+            let sum: f64 = midpoints.map(|time| profile.power_w(time) * step).sum();
+            let energy = profile.energy_j(from, to);
             assert!((energy - sum).abs() < 1e-2, "{energy} {sum}");
         }
     }

@@ -65,7 +65,7 @@ impl Select {
     /// # Errors
     /// [`Error::NoDevice`] if a name matches no device or several, or if there are no devices.
     pub fn among(&self, devices: &[Device]) -> Result<Vec<usize>> {
-        let refused = |selection: &str| Error::NoDevice {
+        let no_device = |selection: &str| Error::NoDevice {
             operation: "Select::among",
             selection: selection.to_owned(),
             n_devices: devices.len(),
@@ -78,13 +78,13 @@ impl Select {
                     let mut found = (0..devices.len()).filter(|&i| is_named(&devices[i], name));
                     match (found.next(), found.next()) {
                         (Some(only), None) => indices.push(only),
-                        _ => return Err(refused(name)),
+                        _ => return Err(no_device(name)),
                     }
                 }
             }
         }
         if indices.is_empty() {
-            return Err(refused("any device"));
+            return Err(no_device("any device"));
         }
         indices.sort_unstable();
         indices.dedup();

@@ -26,7 +26,7 @@ pub(crate) fn meter_span_s(name: &str) -> (f64, f64) {
 
 /// Returns the meter's recording as a power profile that starts at the sensor's first row. Its
 /// first and last powers also apply before and after the recording.
-pub(crate) fn meter_program(name: &str) -> PowerProfile {
+pub(crate) fn meter_profile(name: &str) -> PowerProfile {
     let rows = rows(&format!("{name}.meter.csv"));
     let mut pieces = vec![PowerSegment::level(rows[0][0] / 1e3, rows[0][1])];
     pieces.extend(rows.iter().map(|row| PowerSegment::level(BIN_S, row[1])));
@@ -40,14 +40,14 @@ pub(crate) fn meter_program(name: &str) -> PowerProfile {
 /// reading, in W.
 pub(crate) fn read(
     sensor: &Sensor,
-    program: &PowerProfile,
+    profile: &PowerProfile,
     every_s: f64,
     until_s: f64,
 ) -> Vec<(f64, f64)> {
     let mut series = vec![];
     let mut time_s = 0.0;
     while time_s < until_s {
-        series.push((time_s, sensor.reported_w(program, time_s)));
+        series.push((time_s, sensor.reported_w(profile, time_s)));
         time_s += every_s;
     }
     series

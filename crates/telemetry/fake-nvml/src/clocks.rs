@@ -8,7 +8,7 @@ use telemetry::synthetic::Control;
 
 /// NVML's bits of the supported reasons for low clocks: idle, a user setting, the power limit,
 /// temperature.
-const REASONS_TOLD: u64 = 1 | 2 | 4 | 32;
+const SUPPORTED_REASONS: u64 = 1 | 2 | 4 | 32;
 /// Number of clock types in NVML: graphics, multiprocessors, memory, video.
 const N_KINDS: u32 = 4;
 /// NVML's number of the memory clock.
@@ -95,13 +95,13 @@ extern "C" fn nvmlDeviceGetSupportedClocksThrottleReasons(
     reasons: Out<u64>,
 ) -> Code {
     let symbol = "nvmlDeviceGetSupportedClocksThrottleReasons";
-    on_gpu(symbol, device, |_| reasons.put(REASONS_TOLD))
+    on_gpu(symbol, device, |_| reasons.put(SUPPORTED_REASONS))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetSupportedClocksEventReasons(device: Handle, reasons: Out<u64>) -> Code {
     let symbol = "nvmlDeviceGetSupportedClocksEventReasons";
-    on_gpu(symbol, device, |_| reasons.put(REASONS_TOLD))
+    on_gpu(symbol, device, |_| reasons.put(SUPPORTED_REASONS))
 }
 
 fn current_reasons(symbol: &'static str, device: Handle, reasons: Out<u64>) -> Code {

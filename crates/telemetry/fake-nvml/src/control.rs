@@ -26,7 +26,7 @@ extern "C" fn fake_nvml_set_scenario(json: Text) -> Code {
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_set_time_ns(time_ns: u64) -> Code {
     answer("fake_nvml_set_time_ns", |state| {
-        state.stand(Some(Duration::from_nanos(time_ns)));
+        state.set_fixed_time(Some(Duration::from_nanos(time_ns)));
         Ok(())
     })
 }
@@ -35,7 +35,7 @@ extern "C" fn fake_nvml_set_time_ns(time_ns: u64) -> Code {
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_use_real_time() -> Code {
     answer("fake_nvml_use_real_time", |state| {
-        state.stand(None);
+        state.set_fixed_time(None);
         Ok(())
     })
 }

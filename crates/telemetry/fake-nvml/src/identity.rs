@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out, Text, characters};
-use crate::state::{Handle, Query, on_gpu, on_system, refuse};
+use crate::state::{Handle, Query, check_faults, on_gpu, on_system};
 use std::ffi::c_char;
 
 /// NVIDIA's PCI vendor id.
@@ -49,7 +49,7 @@ extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, handle: Out<Handle>) -> Code
         let n_gpus = asked.model.gpus().len();
         // According to NVIDIA's header, this call fails if any GPU has fallen off the bus.
         for index in 0..n_gpus {
-            refuse(asked.model, symbol, Some(index), asked.now_s)?;
+            check_faults(asked.model, symbol, Some(index), asked.now_s)?;
         }
         let index = (0..n_gpus).find(|&index| asked.model.uuid(index) == uuid);
         found(symbol, &asked, index.ok_or(Code::NOT_FOUND)?, handle)
@@ -171,7 +171,7 @@ fn handle_by_pci(symbol: &'static str, place: Text, handle: Out<Handle>) -> Code
 
 /// Writes the handle of a GPU unless a fault rule applies to the call.
 fn found(symbol: &str, asked: &Query<'_>, index: usize, handle: Out<Handle>) -> Answer {
-    refuse(asked.model, symbol, Some(index), asked.now_s)?;
+    check_faults(asked.model, symbol, Some(index), asked.now_s)?;
     handle.put(Handle::new(index))
 }
 

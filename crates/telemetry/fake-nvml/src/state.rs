@@ -27,7 +27,7 @@ pub(crate) struct LibraryState {
     model: Option<Model>,
     n_initialised: u32,
     began: Option<Instant>,
-    stands_at: Option<Duration>,
+    fixed_at: Option<Duration>,
     /// Number of calls of each symbol. A linear search is fast enough: there are few symbols, and
     /// most names differ in length.
     calls: Vec<(&'static str, u64)>,
@@ -52,7 +52,7 @@ static STATE: Mutex<LibraryState> = Mutex::new(LibraryState {
     model: None,
     n_initialised: 0,
     began: None,
-    stands_at: None,
+    fixed_at: None,
     calls: Vec::new(),
     why: String::new(),
 });
@@ -73,7 +73,7 @@ impl LibraryState {
     pub(crate) fn play(&mut self, scenario: Scenario) -> Answer {
         self.model = Some(self.make(scenario)?);
         self.began = None;
-        self.stands_at = None;
+        self.fixed_at = None;
         self.calls.clear();
         Ok(())
     }
@@ -93,16 +93,16 @@ impl LibraryState {
     }
 
     /// Fixes the time at `at`. If `at` is `None`, lets time run on from its present value.
-    pub(crate) fn stand(&mut self, at: Option<Duration>) {
+    pub(crate) fn set_fixed_time(&mut self, at: Option<Duration>) {
         if at.is_none() {
             self.began = Instant::now().checked_sub(self.now());
         }
-        self.stands_at = at;
+        self.fixed_at = at;
     }
 
     pub(crate) fn now(&self) -> Duration {
         let running = || self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        self.stands_at.unwrap_or_else(running)
+        self.fixed_at.unwrap_or_else(running)
     }
 
     pub(crate) fn n_calls(&self, symbol: &str) -> u64 {
@@ -121,7 +121,7 @@ impl LibraryState {
         if self.n_initialised == 0 {
             model.initialise(now_s);
         }
-        refuse(model, symbol, None, now_s)?;
+        check_faults(model, symbol, None, now_s)?;
         self.n_initialised += 1;
         Ok(())
     }
@@ -168,7 +168,7 @@ pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut LibraryState) 
 pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Query<'_>) -> Answer) -> Code {
     answer(symbol, |state| {
         let asked = ask(state)?;
-        refuse(asked.model, symbol, None, asked.now_s)?;
+        check_faults(asked.model, symbol, None, asked.now_s)?;
         body(asked)
     })
 }
@@ -182,7 +182,7 @@ pub(crate) fn on_gpu(
     answer(symbol, |state| {
         let Query { model, now_s } = ask(state)?;
         let index = handle.index(model.gpus().len())?;
-        refuse(model, symbol, Some(index), now_s)?;
+        check_faults(model, symbol, Some(index), now_s)?;
         body(GpuQuery {
             model,
             index,
@@ -193,7 +193,7 @@ pub(crate) fn on_gpu(
 
 /// Returns an error if the scenario's driver is too old to have the symbol, or if one of the
 /// scenario's fault rules applies to the call.
-pub(crate) fn refuse(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64) -> Answer {
+pub(crate) fn check_faults(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64) -> Answer {
     let call = Call {
         symbol,
         gpu,

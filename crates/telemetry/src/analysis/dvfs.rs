@@ -215,7 +215,7 @@ impl Curve {
 }
 
 fn checked(points: &[ClockMeasurement]) -> Result<()> {
-    let refuse = |parameter, value, must| {
+    let invalid = |parameter, value, must| {
         Err(Error::ParameterInvalid {
             operation: OPERATION,
             parameter,
@@ -225,7 +225,7 @@ fn checked(points: &[ClockMeasurement]) -> Result<()> {
     };
     if points.len() < 3 {
         #[expect(clippy::cast_precision_loss, reason = "fewer than three")]
-        return refuse("number of points", points.len() as f64, "at least 3");
+        return invalid("number of points", points.len() as f64, "at least 3");
     }
     for point in points {
         for (parameter, value) in [
@@ -234,16 +234,16 @@ fn checked(points: &[ClockMeasurement]) -> Result<()> {
             ("rate", point.rate),
         ] {
             if !(value > 0.0 && value.is_finite()) {
-                return refuse(parameter, value, "finite and above 0");
+                return invalid(parameter, value, "finite and above 0");
             }
         }
         if !(point.noise >= 0.0 && point.noise.is_finite()) {
-            return refuse("noise", point.noise, "finite and at least 0");
+            return invalid("noise", point.noise, "finite and at least 0");
         }
     }
     for pair in points.windows(2) {
         if pair[1].clock_mhz <= pair[0].clock_mhz {
-            return refuse(
+            return invalid(
                 "clock_mhz",
                 pair[1].clock_mhz,
                 "above that of the point before",

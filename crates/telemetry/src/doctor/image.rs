@@ -61,13 +61,13 @@ pub enum ImageError {
 }
 
 /// The result of evaluating a term.
-enum Answer {
+enum Outcome {
     Holds,
     Fails,
     /// The value of the property on this machine is unknown.
-    Untold,
+    Unknown,
     /// The term is malformed.
-    Foreign,
+    Malformed,
 }
 
 /// Checks whether a container whose image has this condition starts. An empty condition always
@@ -95,32 +95,32 @@ pub fn starts(condition: &str, host: &Host) -> Result<(), ImageError> {
     let Some(asked) = alternatives.first() else {
         return Ok(());
     };
-    let (mut foreign, mut open) = (vec![], vec![]);
+    let (mut malformed, mut open) = (vec![], vec![]);
     for alternative in &alternatives {
-        let (mut untold, mut fails) = (vec![], false);
+        let (mut unknown, mut fails) = (vec![], false);
         for term in parts(alternative, ',') {
-            match answer(term, host) {
-                Answer::Holds => {}
-                Answer::Fails => {
+            match evaluate(term, host) {
+                Outcome::Holds => {}
+                Outcome::Fails => {
                     fails = true;
                     break;
                 }
-                Answer::Untold => untold.push(term),
-                Answer::Foreign => {
-                    foreign.push(term.to_owned());
-                    untold.push(term);
+                Outcome::Unknown => unknown.push(term),
+                Outcome::Malformed => {
+                    malformed.push(term.to_owned());
+                    unknown.push(term);
                 }
             }
         }
         if fails {
             continue;
         }
-        if untold.is_empty() {
+        if unknown.is_empty() {
             // This alternative holds, but some versions of the toolkit stop at an earlier malformed
             // term, so the outcome is clear only if there was none.
-            return unless_open(foreign, host).map_or(Ok(()), Err);
+            return unless_open(malformed, host).map_or(Ok(()), Err);
         }
-        for term in untold {
+        for term in unknown {
             if !open.iter().any(|seen| seen == term) {
                 open.push(term.to_owned());
             }
@@ -154,26 +154,26 @@ fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
 }
 
 /// Evaluates one term, such as `driver>=470`.
-fn answer(term: &str, host: &Host) -> Answer {
+fn evaluate(term: &str, host: &Host) -> Outcome {
     const OPERATORS: [char; 4] = ['<', '>', '=', '!'];
     let (name, rest) = term.split_at(term.find(OPERATORS).unwrap_or(term.len()));
     let value = rest.trim_start_matches(OPERATORS);
     let operator = &rest[..rest.len() - value.len()];
     if value.is_empty() {
-        return Answer::Foreign;
+        return Outcome::Malformed;
     }
     let has = match name.to_ascii_lowercase().as_str() {
         "brand" => return of_brand(host.brand.as_deref(), operator, value),
         "cuda" => &host.cuda,
         "driver" => &host.driver,
         "arch" => &host.arch,
-        _ => return Answer::Foreign,
+        _ => return Outcome::Malformed,
     };
     let Some(asked) = numbers(value) else {
-        return Answer::Foreign;
+        return Outcome::Malformed;
     };
     let Some(has) = has.as_deref().and_then(numbers) else {
-        return Answer::Untold;
+        return Outcome::Unknown;
     };
     let order = has.cmp(&asked);
     either(match operator {
@@ -183,24 +183,28 @@ fn answer(term: &str, host: &Host) -> Answer {
         "<=" => order != Ordering::Greater,
         ">" => order == Ordering::Greater,
         ">=" => order != Ordering::Less,
-        _ => return Answer::Foreign,
+        _ => return Outcome::Malformed,
     })
 }
 
-fn of_brand(has: Option<&str>, operator: &str, asked: &str) -> Answer {
+fn of_brand(has: Option<&str>, operator: &str, asked: &str) -> Outcome {
     let Some(has) = has else {
-        return Answer::Untold;
+        return Outcome::Unknown;
     };
     let is_it = has.eq_ignore_ascii_case(asked);
     either(match operator {
         "=" => is_it,
         "!=" => !is_it,
-        _ => return Answer::Foreign,
+        _ => return Outcome::Malformed,
     })
 }
 
-fn either(holds: bool) -> Answer {
-    if holds { Answer::Holds } else { Answer::Fails }
+fn either(holds: bool) -> Outcome {
+    if holds {
+        Outcome::Holds
+    } else {
+        Outcome::Fails
+    }
 }
 
 /// Parses a version into its numbers, without trailing zeros, so that `11.6` equals `11.6.0`.
@@ -333,7 +337,7 @@ mod tests {
             &["brand=tesla", "brand=unknown", "brand=geforce"],
         );
         unclear("arch>=7", &Host::default(), &["arch>=7"]);
-        for foreign in [
+        for malformed in [
             "vram>=16",
             "cuda",
             "cuda>=",
@@ -345,10 +349,10 @@ mod tests {
             "brand>a",
             "cuda>=.",
         ] {
-            unclear(foreign, &t4(), &[foreign]);
-            unclear(&format!("{foreign} cuda>=11"), &t4(), &[foreign]);
-            assert_eq!(starts(&format!("cuda>=11 {foreign}"), &t4()), Ok(()));
-            let refused = starts(&format!("{foreign},cuda>=12"), &t4());
+            unclear(malformed, &t4(), &[malformed]);
+            unclear(&format!("{malformed} cuda>=11"), &t4(), &[malformed]);
+            assert_eq!(starts(&format!("cuda>=11 {malformed}"), &t4()), Ok(()));
+            let refused = starts(&format!("{malformed},cuda>=12"), &t4());
             assert!(
                 matches!(refused, Err(ImageError::Unmet { .. })),
                 "{refused:?}"

@@ -9,7 +9,7 @@
 //! Source: Google, "Trace Event Format".
 
 use super::csv::json;
-use super::{Header, Note, Read, refused, seconds, sorted};
+use super::{Header, Note, Read, seconds, sorted, text_error};
 use crate::trace::{Region, Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Value, json};
@@ -181,17 +181,17 @@ pub(super) fn read(text: &str) -> Result<Read> {
         }
         match serde_json::from_str::<Value>(line) {
             Ok(event) => events.push((index + 1, event)),
-            Err(error) => skipped.push(refused(NAME, index + 1, &error.to_string())),
+            Err(error) => skipped.push(text_error(NAME, index + 1, &error.to_string())),
         }
     }
     let header = events.iter().find(|(_, event)| event["name"] == HEADER);
-    let header = header.ok_or_else(|| refused(NAME, 1, "no header event of this crate"))?;
+    let header = header.ok_or_else(|| text_error(NAME, 1, "no header event of this crate"))?;
     let read = serde_json::from_value(header.1["args"].clone());
-    let read: Header = read.map_err(|error| refused(NAME, header.0, &error.to_string()))?;
+    let read: Header = read.map_err(|error| text_error(NAME, header.0, &error.to_string()))?;
     let mut trace = read.into_trace(NAME)?;
     for (line, event) in &events {
         if let Err(why) = add(event, &mut trace) {
-            skipped.push(refused(NAME, *line, why));
+            skipped.push(text_error(NAME, *line, why));
         }
     }
     Ok(Read {

@@ -3,7 +3,7 @@
 //! Method: the header and notes are JSON in lines that begin with `#`, which table readers skip as
 //! comments. Columns are identified by name, so files with fewer or more columns can be read too.
 
-use super::{Header, Note, Read, column, lines, refused, seconds, sorted};
+use super::{Header, Note, Read, column, lines, seconds, sorted, text_error};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use std::fmt::Write as _;
@@ -47,9 +47,9 @@ pub(super) fn json(data: &impl serde::Serialize) -> String {
 pub(super) fn read(text: &str) -> Result<Read> {
     let mut lines = lines(text);
     let first = lines.next().map_or(Ok(""), |(_, line)| line);
-    let first = first.map_err(|why| refused(NAME, 1, why))?;
+    let first = first.map_err(|why| text_error(NAME, 1, why))?;
     let header = serde_json::from_str(first.trim_start_matches(FIRST));
-    let header: Header = header.map_err(|error| refused(NAME, 1, &error.to_string()))?;
+    let header: Header = header.map_err(|error| text_error(NAME, 1, &error.to_string()))?;
     let mut trace = header.into_trace(NAME)?;
     let mut columns: Option<Vec<Column>> = None;
     let mut skipped = vec![];
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
             }
         };
         if let Err(why) = added {
-            skipped.push(refused(NAME, number, &why));
+            skipped.push(text_error(NAME, number, &why));
         }
     }
     Ok(Read {

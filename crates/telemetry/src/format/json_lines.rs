@@ -1,7 +1,7 @@
 //! JSON lines: one object per line, first the header, then rows and notes.
 
 use super::csv::json;
-use super::{Header, Note, Read, lines, refused, seconds, sorted};
+use super::{Header, Note, Read, lines, seconds, sorted, text_error};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Map, Value};
@@ -36,14 +36,14 @@ fn push(text: &mut String, data: &impl serde::Serialize) {
 pub(super) fn read(text: &str) -> Result<Read> {
     let mut lines = lines(text);
     let first = lines.next().map_or(Ok(""), |(_, line)| line);
-    let header = serde_json::from_str(first.map_err(|why| refused(NAME, 1, why))?);
-    let header: Header = header.map_err(|error| refused(NAME, 1, &error.to_string()))?;
+    let header = serde_json::from_str(first.map_err(|why| text_error(NAME, 1, why))?);
+    let header: Header = header.map_err(|error| text_error(NAME, 1, &error.to_string()))?;
     let mut trace = header.into_trace(NAME)?;
     let mut skipped = vec![];
     for (number, line) in lines {
         let line = line.map_err(str::to_owned);
         if let Err(why) = line.and_then(|line| read_line(line, &mut trace)) {
-            skipped.push(refused(NAME, number, &why));
+            skipped.push(text_error(NAME, number, &why));
         }
     }
     Ok(Read {

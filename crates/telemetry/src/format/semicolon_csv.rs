@@ -7,7 +7,7 @@
 //! Source: the blog note "Tracing GPU Resources" (2023).
 //! Limits: contains only the first device of a trace, and no regions of code, faults or overhead.
 
-use super::{Read, lines, refused, seconds};
+use super::{Read, lines, seconds, text_error};
 use crate::device::{Device, Kind, PowerLimits};
 use crate::trace::{Row, Trace};
 use crate::{EnergyTotal, Metric, Result, Values, updates};
@@ -76,7 +76,7 @@ pub(super) fn row(text: &mut String, state: &mut WriterState, trace: &Trace, row
 pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
     let mut lines = lines(text);
     if lines.next().map(|(_, first)| first) != Some(Ok(HEADER)) {
-        return Err(refused(
+        return Err(text_error(
             NAME,
             1,
             "wrong header (expected that of gpu_trace.py)",
@@ -86,7 +86,7 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
     for (number, line) in lines {
         match line.and_then(|line| cells(line).ok_or("expected seven numbers with a time")) {
             Ok(cells) => rows.push(cells),
-            Err(why) => skipped.push(refused(NAME, number, why)),
+            Err(why) => skipped.push(text_error(NAME, number, why)),
         }
     }
     let began_s = rows.first().and_then(|row| row[0]).unwrap_or(0.0);

@@ -64,7 +64,7 @@ impl Nvml {
             nvml_wrapper::Device<'_>,
         ) -> std::result::Result<T, nvml_wrapper::error::NvmlError>,
     ) -> Result<T> {
-        let refused = |fault| Error::Unavailable {
+        let unavailable = |fault| Error::Unavailable {
             operation,
             metric: Metric::SmClock,
             device,
@@ -72,9 +72,9 @@ impl Nvml {
         };
         let (Some(library), Ok(handle)) = (&self.library, self.handles[device]) else {
             let fault = self.handles[device].err();
-            return Err(refused(fault.unwrap_or(crate::Fault::DriverGone)));
+            return Err(unavailable(fault.unwrap_or(crate::Fault::DriverGone)));
         };
-        call(handle.device(library)).map_err(|error| refused(fault(&error)))
+        call(handle.device(library)).map_err(|error| unavailable(fault(&error)))
     }
 }
 

@@ -27,11 +27,11 @@ pub(super) const PER_MILLI: f64 = 1e-3;
 /// The value of a metric, or its fault.
 pub(super) type Answer = Result<f64, Fault>;
 
-/// Queries the metrics for which `wants` is true, and passes each result to `tell`.
+/// Queries the metrics for which `wants` is true, and passes each result to `report`.
 ///
-/// A call that returns several metrics is made once. For utilisation and memory, `tell` then
-/// receives both metrics of the call even if only one is wanted.
-pub(super) fn ask(
+/// A call that returns several metrics is made once. For utilisation and memory, `report` then
+/// receives both metrics of the call, even if only one of them is wanted.
+pub(super) fn query(
     library: &Library,
     handle: Handle,
     wants: impl Fn(Metric) -> bool,

@@ -61,9 +61,9 @@ impl GpuModel {
     pub fn energy_j(&self, from_s: f64, to_s: f64) -> f64 {
         let static_w = self.static_w();
         self.sum(from_s, to_s, |setting, from_s, to_s| {
-            let program_j = self.gpu.power.energy_j(from_s, to_s);
+            let profile_j = self.gpu.power.energy_j(from_s, to_s);
             let static_j = static_w * (to_s - from_s);
-            static_j + setting.scale * (program_j - static_j)
+            static_j + setting.scale * (profile_j - static_j)
         })
     }
 
@@ -99,9 +99,9 @@ impl GpuModel {
                 let kept = (-(until_s - setting.since_s) / thermal.tau_s).exp();
                 (kept, filtered(setting.since_s))
             };
-            let program_w = filtered(until_s) - kept * before_w;
+            let profile_w = filtered(until_s) - kept * before_w;
             let fixed_w = static_w * (1.0 - setting.scale);
-            state_w = state_w * kept + fixed_w * (1.0 - kept) + setting.scale * program_w;
+            state_w = state_w * kept + fixed_w * (1.0 - kept) + setting.scale * profile_w;
         }
         thermal.ambient_c + thermal.rise_c_per_w * state_w
     }

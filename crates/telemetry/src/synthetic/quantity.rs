@@ -28,7 +28,7 @@ impl Quantity {
     pub fn at(&self, time_s: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,
-            Self::Varying(program) => program.power_w(time_s),
+            Self::Varying(profile) => profile.power_w(time_s),
         }
     }
 
@@ -38,7 +38,7 @@ impl Quantity {
     pub fn mean(&self, end_s: f64, window_s: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,
-            Self::Varying(program) => program.mean_w(end_s, window_s),
+            Self::Varying(profile) => profile.mean_w(end_s, window_s),
         }
     }
 
@@ -47,16 +47,16 @@ impl Quantity {
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Self::Constant(value) => value.is_finite() && *value >= 0.0,
-            Self::Varying(program) => is_sound(program),
+            Self::Varying(profile) => is_sound(profile),
         }
     }
 }
 
 /// Returns whether all values of a profile are finite and at least 0, and all its pieces have a
 /// finite duration above 0.
-pub(super) fn is_sound(program: &PowerProfile) -> bool {
+pub(super) fn is_sound(profile: &PowerProfile) -> bool {
     let level = |value: f64| value.is_finite() && value >= 0.0;
-    program.pieces.iter().all(|piece| {
+    profile.pieces.iter().all(|piece| {
         piece.lasts_s > 0.0 && piece.lasts_s.is_finite() && level(piece.from_w) && level(piece.to_w)
     })
 }

@@ -45,10 +45,10 @@ impl Sensor {
         self.phase_s + ((time_s - self.phase_s) / self.update_s).floor() * self.update_s
     }
 
-    /// Returns the reading at a time, in W, for a device with the power profile `program`.
+    /// Returns the reading at a time, in W, for a device whose power over time is `profile`.
     #[must_use]
-    pub fn reported_w(&self, program: &PowerProfile, time_s: f64) -> f64 {
-        self.reported_mean(time_s, |end_s, window_s| program.mean_w(end_s, window_s))
+    pub fn reported_w(&self, profile: &PowerProfile, time_s: f64) -> f64 {
+        self.reported_mean(time_s, |end_s, window_s| profile.mean_w(end_s, window_s))
     }
 
     /// Returns the reading at a time, in W; at least 0. `mean_w(end_s, window_s)` returns the mean

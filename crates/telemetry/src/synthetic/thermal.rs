@@ -40,21 +40,21 @@ impl Default for Thermal {
 /// on the power at time zero.
 ///
 /// The cost is that of one round of the profile, regardless of `time_s`.
-pub(super) fn filtered_w(program: &PowerProfile, tau_s: f64, time_s: f64) -> f64 {
-    let start_w = program.power_w(0.0);
+pub(super) fn filtered_w(profile: &PowerProfile, tau_s: f64, time_s: f64) -> f64 {
+    let start_w = profile.power_w(0.0);
     let through = |from_w: f64, time_s: f64| {
         let (mut state_w, mut left_s) = (from_w, time_s);
-        for piece in &program.pieces {
+        for piece in &profile.pieces {
             let lasts_s = left_s.min(piece.lasts_s);
             state_w = through_piece(piece, tau_s, state_w, lasts_s);
             left_s -= lasts_s;
         }
-        let last_w = program.pieces.last().map_or(0.0, |piece| piece.to_w);
+        let last_w = profile.pieces.last().map_or(0.0, |piece| piece.to_w);
         last_w + (state_w - last_w) * (-left_s / tau_s).exp()
     };
-    let round_s: f64 = program.pieces.iter().map(|piece| piece.lasts_s).sum();
+    let round_s: f64 = profile.pieces.iter().map(|piece| piece.lasts_s).sum();
     let time_s = time_s.max(0.0);
-    if !program.repeats || round_s <= 0.0 {
+    if !profile.repeats || round_s <= 0.0 {
         return through(start_w, time_s);
     }
     let n_rounds = (time_s / round_s).floor();
@@ -88,17 +88,17 @@ mod tests {
             },
         ];
         for repeats in [true, false] {
-            let program = PowerProfile {
+            let profile = PowerProfile {
                 pieces: pieces.clone(),
                 repeats,
             };
             let (tau_s, step_s) = (1.7, 1e-5);
             let (mut state_w, mut time_s) = (50.0, 0.0);
             while time_s < 4.0 {
-                state_w += step_s / tau_s * (program.power_w(time_s + step_s / 2.0) - state_w);
+                state_w += step_s / tau_s * (profile.power_w(time_s + step_s / 2.0) - state_w);
                 time_s += step_s;
             }
-            let exact_w = filtered_w(&program, tau_s, time_s);
+            let exact_w = filtered_w(&profile, tau_s, time_s);
             assert!((exact_w - state_w).abs() < 1e-2, "{exact_w} {state_w}");
         }
     }

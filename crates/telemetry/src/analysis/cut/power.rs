@@ -131,7 +131,6 @@ fn widen_by_times(
     // share change the idle time.
     let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
     let pairs = steps.iter().zip(shares);
-    // A wrong period moves time between steps; only the difference from the mean share matters.
     let apart_s: f64 = pairs
         .map(|(step, share)| (share - mean).abs() * step.length_s())
         .sum();

@@ -42,7 +42,7 @@ fn recorded(name: &str) -> Trace {
 fn intervals_cover_an_external_meter() {
     let mut random = Random(3);
     for name in ["rtx3090-step", "rtx3090-square-104ms", "k40m-step"] {
-        let (trace, meter) = (recorded(name), testdata::meter_program(name));
+        let (trace, meter) = (recorded(name), testdata::meter_profile(name));
         let (begin_s, end_s) = testdata::meter_span_s(name);
         for i in 0..200 {
             let (from_s, to_s) = match i {
@@ -66,7 +66,7 @@ fn intervals_cover_an_external_meter() {
 fn intervals_cover_an_external_meter_at_idle_and_under_load() {
     // The load ran until 7 s; both cards are idle from 11 s on.
     for name in ["rtx3090-step", "k40m-step"] {
-        let (trace, meter) = (recorded(name), testdata::meter_program(name));
+        let (trace, meter) = (recorded(name), testdata::meter_profile(name));
         for (from_s, to_s) in [
             (0.3, 1.0),
             (2.0, 6.0),
@@ -88,7 +88,7 @@ fn a_calibration_by_one_recording_holds_for_another() {
     let by = |name: &str, (from_s, to_s): (f64, f64), calibration: &Calibration| {
         let window = seconds(from_s, to_s);
         let energy = recorded(name).energy_by(0, Metric::PowerInstant, window, calibration);
-        let truth = testdata::meter_program(name).energy_j(from_s, to_s);
+        let truth = testdata::meter_profile(name).energy_j(from_s, to_s);
         (energy.unwrap(), truth)
     };
     let metered = [(11.0, 12.5), (2.5, 6.0)].map(|span| {
@@ -126,7 +126,7 @@ fn a_gain_from_one_trace_holds_for_another() {
             .joules
     };
     let whole = |name| testdata::meter_span_s(name);
-    let truth = |name, (from_s, to_s)| testdata::meter_program(name).energy_j(from_s, to_s);
+    let truth = |name, (from_s, to_s)| testdata::meter_profile(name).energy_j(from_s, to_s);
     for (metric, tolerance) in [(Metric::PowerInstant, 0.01), (Metric::PowerAverage, 0.02)] {
         let [step, square] = ["rtx3090-step", "rtx3090-square-104ms"].map(|name| {
             let span = whole(name);
@@ -153,7 +153,7 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
     // The powers that the meters recorded are the load of a simulated A100 sensor with 40 phases.
     for name in ["rtx3090-step", "k40m-step", "rtx3090-square-104ms"] {
         let (mut worst, mut n_covered) = (0.0_f64, 0);
-        let load = testdata::meter_program(name);
+        let load = testdata::meter_profile(name);
         let (begin_s, end_s) = testdata::meter_span_s(name);
         for i in 0..40 {
             let reported = Reported::Power(SensorClass::PartTime);
@@ -182,7 +182,7 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
 #[test]
 fn power_exceeds_readings_by_less_than_an_excursion() {
     let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
-    let pieces = testdata::meter_program("rtx3090-step").pieces;
+    let pieces = testdata::meter_profile("rtx3090-step").pieces;
     let metered = greatest(&mut pieces.iter().map(|piece| piece.from_w));
     let reported = greatest(
         &mut testdata::sensor("rtx3090-step", 2)
