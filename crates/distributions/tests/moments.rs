@@ -320,3 +320,27 @@ fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
     );
     assert!(ln_moments[first_infinite - 1] > 1000.0);
 }
+
+#[test]
+fn raw_moments_of_extreme_parameters_are_outside_the_range_only_if_the_moment_is() {
+    // E X² = μ² + μ³/λ, in an order in which no factor leaves the range of f64.
+    for (mean, shape, order, expected) in [
+        (1e-170, 1e-170, 2, 0.0),
+        (1e-170, 1e-170, 3, 0.0),
+        (1e-310, 1.0, 1, 1e-310),
+        (1e-310, 1e-310, 2, 0.0),
+        (1e-160, 1e-160, 2, 2e-320),
+        (1e-15, 5e-324, 2, 1e-30 / 5e-324 * 1e-15),
+        (1e170, 1e170, 2, f64::INFINITY),
+        (1e170, 1e170, -2, 0.0),
+        (1e-310, 1.0, -2, f64::INFINITY),
+    ] {
+        let moment = InverseGaussian::new(mean, shape).unwrap().raw_moment(order);
+        // Subnormal numbers have few digits.
+        let is_close = moment == expected || (moment / expected - 1.0).abs() < 1e-3;
+        assert!(
+            is_close,
+            "{mean:e} {shape:e} {order}: {moment:e} {expected:e}"
+        );
+    }
+}

@@ -5,7 +5,6 @@
 //! computed as a difference.
 
 use super::InverseGaussian;
-use crate::special::elementary::{Scaled, binade};
 use crate::special::exponential_integral::scaled_e1;
 use crate::special::wide::{RANGE, Wide};
 use std::f64::consts::{E, LN_2, PI};
@@ -142,25 +141,27 @@ impl InverseGaussian {
         // For a negative order, the same recursion of the ratios has 1/μ and 1/λ in place of μ and
         // μ²/λ, and the product starts with 1 instead of μ.
         let (base, growth, first, n_ratios) = if is_positive {
-            (self.mean, self.mean * self.phi(), self.mean, order - 1)
+            // μ/λ can overflow where μ²/λ does not.
+            (self.mean, self.growth().value(), self.mean, order - 1)
         } else {
             (1.0 / self.mean, 1.0 / self.shape, 1.0, order)
         };
         let n_ratios = f64::from(n_ratios);
-        let (mut ratio, mut significand, mut exponent, mut j) = (base, first, 0.0, 0.0);
+        let (mut ratio, mut product, mut j) = (base, Wide::new(first), 0.0);
         while j < n_ratios {
             j += 1.0;
             ratio = (2.0 * j - 1.0) * growth + base * (base / ratio);
-            let (scaled, shift) = binade(significand * ratio);
-            (significand, exponent) = (scaled, exponent + shift);
+            product = product.times(Wide::new(ratio));
             // The ratios grow, by at most `2 growth` per step: from here on the product stays
             // outside f64's range.
             let last_ratio = ratio + 2.0 * (n_ratios - j) * growth;
-            if (exponent > RANGE && ratio >= 1.0) || (exponent < -RANGE && last_ratio <= 1.0) {
+            if (product.exponent > RANGE && ratio >= 1.0)
+                || (product.exponent < -RANGE && last_ratio <= 1.0)
+            {
                 break;
             }
         }
-        Scaled::new(significand, exponent.clamp(-RANGE, RANGE)).value()
+        product.value()
     }
 
     /// Returns `E (X - μ)^n`, from the cumulants by a recursion without cancellation:
