@@ -53,7 +53,7 @@ pub enum Error {
     /// A ratio of parameters is zero, negative, infinite or NaN, or outside the range
     /// for which a distance is computed.
     #[error(
-        "{operation}: k is invalid ({k:?}; expected positive and finite, for a distance 1e-6 to 1e15)"
+        "{operation}: k is invalid ({k:?}; expected positive and finite, and from 1e-6 to 1e15 for distances)"
     )]
     RatioInvalid {
         /// The function that was called.
@@ -100,10 +100,9 @@ pub enum Error {
         /// The number of elements of the output.
         output: usize,
     },
-    /// An observation is zero, negative, infinite or NaN.
-    #[error(
-        "{operation}: observation {index} is invalid ({value:?}; expected positive and finite)"
-    )]
+    /// An observation is infinite or NaN or, for distributions on positive numbers, zero or
+    /// negative.
+    #[error("{operation}: observation {index} is invalid ({value:?}; expected {must})")]
     ObservationInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -111,6 +110,8 @@ pub enum Error {
         index: u64,
         /// The invalid observation.
         value: f64,
+        /// The condition that the observation must meet, such as "positive and finite".
+        must: &'static str,
     },
     /// The weight of an observation is zero, negative, infinite or NaN.
     #[error("{operation}: weight {index} is invalid ({weight:?}; expected positive and finite)")]
@@ -285,6 +286,7 @@ pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Re
             operation,
             index,
             value,
+            must: "positive and finite",
         })
     }
 }

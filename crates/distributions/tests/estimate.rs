@@ -180,6 +180,7 @@ fn a_bad_observation_is_named_and_changes_nothing() {
         let before = heavy;
         let error = heavy.push_weighted(x, weight).unwrap_err();
         assert!(matches!(error, Error::StatisticInvalid { .. }), "{error}");
+        assert!(error.to_string().starts_with("push_weighted: "), "{error}");
         // Numbers are written in their shortest form: 5e-324 must not take 324 digits.
         assert!(error.to_string().len() < 200, "{error}");
         assert_eq!(heavy, before);

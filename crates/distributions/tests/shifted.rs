@@ -153,6 +153,7 @@ fn invalid_parameters_are_rejected() {
         );
         let error = ShiftedFit::from_sample(&[1.0, 2.0, 3.0, bad], 0.0).unwrap_err();
         assert!(matches!(error, Error::ObservationInvalid { index: 3, .. }));
+        assert!(error.to_string().ends_with("; expected finite)"), "{error}");
         let error = ShiftedFit::from_sample(&[1.0, 2.0, 3.0, 5.0], bad).unwrap_err();
         assert!(matches!(error, Error::ParameterInvalid { .. }));
     }

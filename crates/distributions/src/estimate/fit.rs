@@ -95,7 +95,7 @@ impl Fit {
     /// Computes the fit from a sufficient statistic.
     ///
     /// # Errors
-    /// As [`Self::from_sample`], except for [`Error::ObservationInvalid`].
+    /// As [`SufficientStatistic::fit`].
     pub(super) fn from_statistic(statistic: SufficientStatistic) -> Result<Self, Error> {
         let (mean, dispersion) = (statistic.mean(), statistic.dispersion());
         let weight = heavier("fit", statistic.weight(), 1.0)?;

@@ -152,6 +152,7 @@ impl<'a> Profile<'a> {
                     operation: OPERATION,
                     index,
                     value,
+                    must: "finite",
                 });
             }
         }

@@ -116,7 +116,7 @@ impl SufficientStatistic {
     /// # Errors
     /// As [`Self::push_weighted`].
     pub fn push(&mut self, x: f64) -> Result<(), Error> {
-        self.push_weighted(x, 1.0)
+        self.add("push", x, 1.0)
     }
 
     /// Adds an observation that counts as `weight` equal observations. On error the statistic is
@@ -128,14 +128,7 @@ impl SufficientStatistic {
     /// - [`Error::WeightInvalid`]: `weight` is zero, negative, infinite or NaN.
     /// - [`Error::StatisticInvalid`]: a sum leaves f64's range.
     pub fn push_weighted(&mut self, x: f64, weight: f64) -> Result<(), Error> {
-        const OPERATION: &str = "push";
-        self.merge(&Self {
-            count: 1,
-            mean: error::observation(OPERATION, self.count, x)?.into(),
-            ln_mean: x.ln().into(),
-            weight: error::weight(OPERATION, self.count, weight)?.into(),
-            dispersion: CompensatedSum::default(),
-        })
+        self.add("push_weighted", x, weight)
     }
 
     /// Adds the observations of another part of the sample. On error the statistic is unchanged.
@@ -143,6 +136,23 @@ impl SufficientStatistic {
     /// # Errors
     /// [`Error::StatisticInvalid`]: a sum leaves f64's range.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.join("merge", other)
+    }
+
+    /// Adds an observation; `operation` is the caller in errors.
+    fn add(&mut self, operation: &'static str, x: f64, weight: f64) -> Result<(), Error> {
+        let observation = Self {
+            count: 1,
+            mean: error::observation(operation, self.count, x)?.into(),
+            ln_mean: x.ln().into(),
+            weight: error::weight(operation, self.count, weight)?.into(),
+            dispersion: CompensatedSum::default(),
+        };
+        self.join(operation, &observation)
+    }
+
+    /// Adds the observations of another part of the sample; `operation` is the caller in errors.
+    fn join(&mut self, operation: &'static str, other: &Self) -> Result<(), Error> {
         // The mean of the heavier part is corrected by that of the lighter part, because the
         // correction is then at most half of the difference.
         let (heavy, light) = if self.weight() >= other.weight() {
@@ -151,7 +161,7 @@ impl SufficientStatistic {
             (*other, &*self)
         };
         if light.count > 0 {
-            *self = heavy.joined(light).checked("merge")?;
+            *self = heavy.joined(light).checked(operation)?;
         } else {
             *self = heavy;
         }
@@ -192,8 +202,9 @@ impl SufficientStatistic {
     /// Computes the estimates from this statistic.
     ///
     /// # Errors
-    /// As [`Fit::from_sample`], except for errors of single observations, which were checked when
-    /// they were added.
+    /// - [`Error::TooFewObservations`]: the total weight is at most 1.
+    /// - [`Error::ObservationsEqual`], [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: as
+    ///   [`Fit::from_sample`].
     pub fn fit(&self) -> Result<Fit, Error> {
         Fit::from_statistic(*self)
     }
