@@ -237,7 +237,7 @@ impl FirstPassage {
         self.inverse_cdf(0.5)
     }
 
-    /// Draws a time, which is positive, and ∞ if the level is never reached.
+    /// Draws a time: a positive number, or ∞ if the level is never reached.
     ///
     /// Cost: one draw of the inverse Gaussian or Lévy distribution, and one uniform number if
     /// `P(T = ∞)` is positive.

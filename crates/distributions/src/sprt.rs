@@ -186,8 +186,8 @@ impl Sprt {
 
     /// Returns the operating characteristic, the probability of accepting the null hypothesis.
     ///
-    /// The formula is `(A^h - 1)/(A^h - B^h)` with the boundaries `ln A` and `ln B` and `h = (θ0 +
-    /// θ1 - 2θ)/(θ1 - θ0)`. The result is `1 - α` at `θ0` and `β` at `θ1`.
+    /// The formula is `(A^h - 1)/(A^h - B^h)` with the true mean `θ`, the boundaries `ln A` and `ln
+    /// B`, and `h = (θ0 + θ1 - 2θ)/(θ1 - θ0)`. The result is `1 - α` at `θ0` and `β` at `θ1`.
     #[must_use]
     pub fn acceptance_probability(&self, mean: f64) -> f64 {
         self.corridor(mean).mirrored().exit()
@@ -212,9 +212,9 @@ impl Sprt {
     /// Returns the Laplace transform `E exp(-u N)` of the number of observations `N`, for `u >= 0`.
     /// For `u = ∞` and a finite mean the result is 0; for negative `u` or NaN it is NaN.
     ///
-    /// Let the boundaries be `a` and `-b`, and let `θ` be the drift divided by the squared
-    /// volatility, and `v` be `u` divided by the squared volatility. The transform is `(exp(θ a)
-    /// sinh(κ b) + exp(-θ b) sinh(κ a)) / sinh(κ (a + b))` with `κ² = θ² + 2v`.
+    /// Let the boundaries be `a` and `-b`, and let `ρ` be the drift and `v` be `u`, both divided by
+    /// the squared volatility. The transform is `(exp(ρ a) sinh(κ b) + exp(-ρ b) sinh(κ a)) / sinh(κ
+    /// (a + b))` with `κ² = ρ² + 2v`.
     ///
     /// # Source
     /// Darling and Siegert 1953, "The first passage problem for a continuous Markov process".

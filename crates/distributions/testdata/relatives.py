@@ -41,21 +41,21 @@ def levy(scale, _, __, x):
     return passage(mp.sqrt(scale), mp.mpf(0), mp.mpf(1), x)
 
 
-LAWS = {"reciprocal": reciprocal, "levy": levy, "passage": passage}
+DISTRIBUTIONS = {"reciprocal": reciprocal, "levy": levy, "passage": passage}
 
 
-def at(law, parameters, x):
+def at(distribution, parameters, x):
     """Returns the density and both tails of a distribution."""
-    return LAWS[law](*(mp.mpf(p) for p in parameters), mp.mpf(x))
+    return DISTRIBUTIONS[distribution](*(mp.mpf(p) for p in parameters), mp.mpf(x))
 
 
-def values(law, parameters, x):
+def values(distribution, parameters, x):
     """Returns the values of VALUES."""
-    found = at(law, parameters, x)
+    found = at(distribution, parameters, x)
     return [*found, *(mp.log(value) for value in found), found[0] / found[2]]
 
 
-def quantile(law, parameters, kind, p, x):
+def quantile(distribution, parameters, kind, p, x):
     """Returns a quantile and its condition, by Newton's method in ln x from the starting point x.
 
     Returns None if a step is too long or the method does not converge.
@@ -66,7 +66,7 @@ def quantile(law, parameters, kind, p, x):
     sign = -1 if side == 2 else 1
     x = mp.mpf(x)
     for _ in range(12):
-        found = at(law, parameters, x)
+        found = at(distribution, parameters, x)
         rate = x * found[0] / found[side]
         step = (ln_p - mp.log(found[side])) / (sign * rate)
         if abs(step) > 1:
@@ -90,16 +90,16 @@ def agreed(of):
     return [mp.nstr(value, 25, min_fixed=0, max_fixed=0) for value in found[1]]
 
 
-def draw(rng, law):
+def draw(rng, distribution):
     """Draws parameters, and a number from the body of the distribution or from one of its tails."""
     root = rng.uniform(-3, 3) if rng.random() < 0.5 else rng.choice((-1, 1)) * 10 ** rng.uniform(0.5, 12)
     phi = 10 ** rng.uniform(-14, 8)
     t = abs(root) * math.sqrt(phi) / 2
     ratio = (t + math.sqrt(1 + t * t)) ** math.copysign(2, root)
-    if law == "reciprocal":
+    if distribution == "reciprocal":
         mean = 10 ** rng.uniform(-140, 140)
         return (mean, mean / phi, ""), 1 / (mean * ratio)
-    if law == "levy":
+    if distribution == "levy":
         scale = 10 ** rng.uniform(-140, 140)
         return (scale, "", ""), scale * 10 ** rng.uniform(*rng.choice([(-24, -2), (-2, 2), (2, 40)]))
     level, volatility = 10 ** rng.uniform(-30, 30), 10 ** rng.uniform(-30, 30)
@@ -117,24 +117,24 @@ def draw(rng, law):
 def relatives(out):
     """Writes the rows of relatives.csv."""
     rng = random.Random(4)
-    out.writerow(["id", "law", "kind", "first", "second", "third", "x", "p", *VALUES, "condition"])
+    out.writerow(["id", "distribution", "kind", "first", "second", "third", "x", "p", *VALUES, "condition"])
     n_rows = 0
-    for law, n_points, n_quantiles in (("reciprocal", 70, 40), ("levy", 30, 20), ("passage", 90, 60)):
+    for distribution, n_points, n_quantiles in (("reciprocal", 70, 40), ("levy", 30, 20), ("passage", 90, 60)):
         for _ in range(n_points):
-            parameters, x = draw(rng, law)
+            parameters, x = draw(rng, distribution)
             given = [p for p in parameters if p != ""]
             padded = [0 if p == "" else p for p in parameters]
-            found = agreed(lambda: values(law, padded, x))
-            out.writerow([n_rows, law, "eval", *map(repr, given), *[""] * (3 - len(given)), repr(x), "", *found, ""])
+            found = agreed(lambda: values(distribution, padded, x))
+            out.writerow([n_rows, distribution, "eval", *map(repr, given), *[""] * (3 - len(given)), repr(x), "", *found, ""])
             n_rows += 1
         done = 0
         while done < n_quantiles:
-            parameters, x = draw(rng, law)
+            parameters, x = draw(rng, distribution)
             given = [p for p in parameters if p != ""]
             padded = [0 if p == "" else p for p in parameters]
             kind = QUANTILES[done % 4]
             with mp.workdps(400):
-                near = values(law, padded, x)
+                near = values(distribution, padded, x)
             p = float(near[VALUES.index(kind.removeprefix("inverse_"))])
             # For an input at the end of its range the quantile is another number, or does not
             # exist.
@@ -143,13 +143,13 @@ def relatives(out):
             # If p hardly depends on x, the quantile is far from x, and its condition is too large
             # to be useful.
             with mp.workdps(400):
-                is_far = quantile(law, padded, kind, p, x) is None
+                is_far = quantile(distribution, padded, kind, p, x) is None
             if is_far:
                 continue
-            answer, condition = agreed(lambda: quantile(law, padded, kind, p, x))
+            answer, condition = agreed(lambda: quantile(distribution, padded, kind, p, x))
             if float(condition) > 1e6:
                 continue
-            out.writerow([n_rows, law, kind, *map(repr, given), *[""] * (3 - len(given)), answer, repr(p), *[""] * len(VALUES), condition])
+            out.writerow([n_rows, distribution, kind, *map(repr, given), *[""] * (3 - len(given)), answer, repr(p), *[""] * len(VALUES), condition])
             n_rows += 1
             done += 1
 

@@ -61,15 +61,15 @@ def shifted(mean, shape, shift, x):
     return gaussian(mean, shape, None, x - shift)
 
 
-LAWS = {"gaussian": gaussian, "reciprocal": reciprocal, "levy": levy, "passage": passage, "shifted": shifted}
+DISTRIBUTIONS = {"gaussian": gaussian, "reciprocal": reciprocal, "levy": levy, "passage": passage, "shifted": shifted}
 
 
-def gradient(law, parameters, x):
+def gradient(distribution, parameters, x):
     """Returns the derivatives of a quantile by mean and shape at a fixed probability.
 
     Empty for distributions other than the inverse Gaussian.
     """
-    if law != "gaussian":
+    if distribution != "gaussian":
         return []
     mean, shape, x = (mp.mpf(value) for value in (*parameters[:2], x))
     b = (x / mean + 1) * mp.sqrt(shape / (2 * x))
@@ -77,9 +77,9 @@ def gradient(law, parameters, x):
     return [by_mean, (x - mean * by_mean) / shape]
 
 
-def at(law, parameters, x):
+def at(distribution, parameters, x):
     """Returns the values of VALUES."""
-    found = LAWS[law](*(mp.mpf(p) for p in parameters), mp.mpf(x))
+    found = DISTRIBUTIONS[distribution](*(mp.mpf(p) for p in parameters), mp.mpf(x))
     return [*found, *(mp.log(value) for value in found), found[0] / found[2]]
 
 
@@ -100,21 +100,21 @@ def size(rng):
     return 10 ** rng.uniform(-150, 150)
 
 
-def draw(rng, law):
+def draw(rng, distribution):
     """Draws parameters, and a number from the body of the distribution or from one of its tails."""
     root = rng.uniform(-3, 3) if rng.random() < 0.5 else rng.choice((-1, 1)) * 10 ** rng.uniform(0.5, 4.15)
     phi = 10 ** rng.uniform(-14, 8)
     t = abs(root) * math.sqrt(phi) / 2
     ratio = (t + math.sqrt(1 + t * t)) ** math.copysign(2, root)
-    if law in ("gaussian", "reciprocal"):
+    if distribution in ("gaussian", "reciprocal"):
         mean = size(rng)
         x = mean * ratio
-        return (mean, mean / phi, 0.0), x if law == "gaussian" else 1 / x
-    if law == "shifted":
+        return (mean, mean / phi, 0.0), x if distribution == "gaussian" else 1 / x
+    if distribution == "shifted":
         mean = 10 ** rng.uniform(-100, 100)
         shift = rng.choice((-1, 1)) * mean * 10 ** rng.uniform(-4, 8)
         return (mean, mean / phi, shift), shift + mean * ratio
-    if law == "levy":
+    if distribution == "levy":
         scale = size(rng)
         return (scale, 0.0, 0.0), scale * 10 ** rng.uniform(*rng.choice([(-8, -2), (-2, 2), (2, 240)]))
     level, volatility = 10 ** rng.uniform(-50, 50), 10 ** rng.uniform(-50, 50)
@@ -128,15 +128,15 @@ def draw(rng, law):
     return (level, sign * drift, volatility), level / drift * ratio
 
 
-def is_usable(law, parameters, x):
+def is_usable(distribution, parameters, x):
     """Returns whether parameters and x are in the tested range."""
-    if law == "passage":
+    if distribution == "passage":
         # Points with too small a probability are not tested.
         level, drift, volatility = parameters
         far = (level - drift * x) / volatility
         if abs(far) * abs(far) / x > 1e10 or 2 * abs(drift) / volatility * (level / volatility) > 1e16:
             return False
-    if law == "shifted" and not x > parameters[2]:
+    if distribution == "shifted" and not x > parameters[2]:
         return False
     sizes = [abs(p) for p in parameters if p != 0.0]
     return all(1e-150 < p < 1e150 for p in sizes) and 1e-290 < abs(x) < 1e290
@@ -146,22 +146,22 @@ def text(value):
     return mp.nstr(value, 18, min_fixed=0, max_fixed=0)
 
 
-def evaluated(law, parameters, x):
+def evaluated(distribution, parameters, x):
     """Returns the cells of a row of function values, or None if the point is not usable."""
-    if not is_usable(law, parameters, x):
+    if not is_usable(distribution, parameters, x):
         return None
-    found = agreed(lambda: [*at(law, parameters, x), *gradient(law, parameters, x)])
+    found = agreed(lambda: [*at(distribution, parameters, x), *gradient(distribution, parameters, x)])
     if found is None:
         return None
     shown = [text(v) for v in found]
-    return [law, "eval", *map(repr, parameters), repr(x), "", *shown, *[""] * (9 - len(found)), ""]
+    return [distribution, "eval", *map(repr, parameters), repr(x), "", *shown, *[""] * (9 - len(found)), ""]
 
 
-def inverted(law, kind, parameters, x):
+def inverted(distribution, kind, parameters, x):
     """Returns the cells of a row of a quantile, or None if the point is not usable."""
-    if not is_usable(law, parameters, x):
+    if not is_usable(distribution, parameters, x):
         return None
-    found = agreed(lambda: at(law, parameters, x))
+    found = agreed(lambda: at(distribution, parameters, x))
     place = VALUES.index(kind.removeprefix("inverse_"))
     side, sign = (1, 1) if kind.endswith("cdf") else (2, -1)
     p = float(found[place]) if found is not None else 0.0
@@ -169,7 +169,7 @@ def inverted(law, kind, parameters, x):
     if abs(p) < 1e-290 or p in (0.0, 1.0):
         return None
     with mp.workdps(60):
-        shift = mp.mpf(parameters[2]) if law == "shifted" else mp.mpf(0)
+        shift = mp.mpf(parameters[2]) if distribution == "shifted" else mp.mpf(0)
         y = x - shift
         rate = y * found[0] / found[side]
         condition = (abs(mp.mpf(p)) if "ln" in kind else 1) / rate
@@ -180,20 +180,20 @@ def inverted(law, kind, parameters, x):
             return None
         ln_p = mp.mpf(p) if "ln" in kind else mp.log(mp.mpf(p))
         answer = shift + y * mp.exp((ln_p - found[side + 3]) / (sign * rate))
-        if law == "shifted":
+        if distribution == "shifted":
             condition = (1 + condition) * y / abs(answer)
-    return [law, kind, *map(repr, parameters), text(answer), repr(p), *[""] * (len(VALUES) + 2), mp.nstr(condition, 6)]
+    return [distribution, kind, *map(repr, parameters), text(answer), repr(p), *[""] * (len(VALUES) + 2), mp.nstr(condition, 6)]
 
 
-def row(law, kind, parameters, x):
+def row(distribution, kind, parameters, x):
     """Returns the cells of a row of any kind, or None if the point is not usable."""
-    return evaluated(law, parameters, x) if kind == "eval" else inverted(law, kind, parameters, x)
+    return evaluated(distribution, parameters, x) if kind == "eval" else inverted(distribution, kind, parameters, x)
 
 
-def random_row(rng, law, kind):
+def random_row(rng, distribution, kind):
     """Draws points until one of them is usable, and returns its cells."""
     while True:
-        cells = row(law, kind, *draw(rng, law))
+        cells = row(distribution, kind, *draw(rng, distribution))
         if cells is not None:
             return cells
 
@@ -201,16 +201,16 @@ def random_row(rng, law, kind):
 def main():
     rng = random.Random(21)
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(["id", "law", "kind", "first", "second", "third", "x", "p", *VALUES, "by_mean", "by_shape", "condition"])
+    out.writerow(["id", "distribution", "kind", "first", "second", "third", "x", "p", *VALUES, "by_mean", "by_shape", "condition"])
     n_rows = 0
-    for law, n_points, n_quantiles in COUNTS:
+    for distribution, n_points, n_quantiles in COUNTS:
         for kind in ["eval"] * n_points + QUANTILES * n_quantiles:
-            out.writerow([n_rows, *random_row(rng, law, kind)])
+            out.writerow([n_rows, *random_row(rng, distribution, kind)])
             n_rows += 1
     with open(sys.argv[1], encoding="utf-8") as file:
-        for index, (law, kind, *parameters, x) in enumerate(csv.reader(file)):
-            cells = row(law, kind, tuple(map(float, parameters)), float(x))
-            assert cells is not None, (law, kind, parameters, x)
+        for index, (distribution, kind, *parameters, x) in enumerate(csv.reader(file)):
+            cells = row(distribution, kind, tuple(map(float, parameters)), float(x))
+            assert cells is not None, (distribution, kind, parameters, x)
             out.writerow([f"found-{index}", *cells])
 
 

@@ -65,7 +65,7 @@ fn number(row: &Row, column: &str) -> f64 {
 /// Returns the distribution of a golden row.
 fn distribution(row: &Row) -> Box<dyn Functions> {
     let first = number(row, "first");
-    match row["law"].as_str() {
+    match row["distribution"].as_str() {
         "levy" => Box::new(Levy::new(first).expect("a golden scale")),
         "reciprocal" => Box::new(
             ReciprocalInverseGaussian::new(first, number(row, "second"))
@@ -120,7 +120,9 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
     ];
     for (distribution_name, shown) in distributions {
         let of_kind = |is_eval: bool| {
-            let rows = data.iter().filter(|row| row["law"] == distribution_name);
+            let rows = data
+                .iter()
+                .filter(|row| row["distribution"] == distribution_name);
             rows.filter(move |row| (row["kind"] == "eval") == is_eval)
         };
         let cells = FUNCTIONS.map(|name| {

@@ -94,7 +94,7 @@ macro_rules! quantiles {
 pub(crate) use quantiles;
 
 /// The number of quantiles that one call searches side by side in SIMD lanes.
-const ABREAST: usize = 32;
+const N_SEARCHES: usize = 32;
 
 /// Writes the quantile of each probability of `ps` into `out`, which has the same length.
 pub(crate) fn quantiles_into<T: Real>(
@@ -104,8 +104,8 @@ pub(crate) fn quantiles_into<T: Real>(
     argument: QuantileArgument,
 ) {
     // Whole chunks are searched in lanes; the remaining elements one by one.
-    let (chunks, rest) = ps.as_chunks::<ABREAST>();
-    let (outs, out_rest) = out.as_chunks_mut::<ABREAST>();
+    let (chunks, rest) = ps.as_chunks::<N_SEARCHES>();
+    let (outs, out_rest) = out.as_chunks_mut::<N_SEARCHES>();
     for (out, ps) in outs.iter_mut().zip(chunks) {
         *out = distribution
             .quantiles(&ps.map(T::widened), argument)

@@ -74,7 +74,7 @@ pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
         pair.map_or(name, |(_, reference)| *reference).to_owned()
     };
     let mut rows = table("wide.csv");
-    rows.retain(|row| row["law"] == "gaussian" && is_wanted(&renamed(&row["kind"])));
+    rows.retain(|row| row["distribution"] == "gaussian" && is_wanted(&renamed(&row["kind"])));
     assert!(!rows.is_empty());
     let row = |fields: HashMap<String, String>| {
         let named = fields.into_iter().map(|(name, field)| {
