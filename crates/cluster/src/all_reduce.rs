@@ -55,9 +55,10 @@ impl Cluster {
     ///
     /// # Errors
     /// On all ranks: [`Error::ParameterInvalid`] for no shards, or if `own` has another number of
-    /// shards; [`Error::RanksDiffer`] if shards have different shapes; [`Error::TooLarge`] for
-    /// 2^31 elements or more per rank; [`Error::Tensor`] for a tensor that is not in memory or has
-    /// another type.
+    /// shards; [`Error::Tensor`] for a tensor that is not in memory or has another type;
+    /// [`Error::OnRank`] for such an error of another rank; [`Error::RanksDiffer`] if ranks have
+    /// different shapes or numbers of shards; [`Error::TooLarge`] for 2^31 elements or more per
+    /// rank, and like [`Error::Encoding`] as [`exchange`](Self::exchange).
     ///
     /// # Examples
     /// ```no_run
@@ -67,7 +68,8 @@ impl Cluster {
     /// let cluster = Cluster::start()?;
     /// // Eight shards, on any number of ranks. Shard `n` contributes the number `n`.
     /// let own = cluster.shards(8);
-    /// let own: Vec<_> = own.map(|shard| vec![Tensor::full(&[2], shard as f32)]).collect();
+    /// let own: Vec<_> =
+    ///     own.map(|shard| vec![Tensor::from_vec(&[2], vec![shard as f32; 2])]).collect();
     /// let sum = cluster.all_reduce(8, &own)?.remove(0);
     /// assert_eq!(sum.to_host::<f32>()?[[0]], 28.0);
     /// # Ok::<(), cluster::Error>(())
@@ -232,6 +234,11 @@ fn common_shapes(forms: &[Form]) -> Result<Shapes> {
 
 /// Returns the elements of the tensors of a shard, one tensor after the other.
 fn flattened(tensors: &[Tensor]) -> Result<Vec<f32>> {
+    // A tensor that is not in memory can have a shape that exceeds the memory, so this is an error
+    // before the memory is allocated.
+    if let Some(absent) = tensors.iter().find(|tensor| tensor.storage().is_none()) {
+        absent.to_host::<f32>()?;
+    }
     let lens = tensors
         .iter()
         .map(|tensor| Ok(tensor.shape()?.iter().product::<usize>()));
@@ -245,4 +252,16 @@ fn flattened(tensors: &[Tensor]) -> Result<Vec<f32>> {
         }
     }
     Ok(elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_that_is_not_in_memory_is_an_error_whatever_its_shape() {
+        let lazy = Tensor::zeros(&[1 << 40], tensor_core::DType::F32);
+        let error = flattened(&[Tensor::from_vec(&[1], vec![1.0_f32]), lazy]).unwrap_err();
+        assert!(matches!(error, Error::Tensor(_)), "{error}");
+    }
 }

@@ -95,16 +95,16 @@ pub enum Error {
         /// The largest allowed size.
         limit_bytes: usize,
     },
-    /// A number is out of its range.
-    #[error("{operation}: {parameter} out of range ({actual}; must be {must})")]
+    /// An argument is invalid.
+    #[error("{operation}: {parameter} is invalid ({actual}; must be {must})")]
     ParameterInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// The name of the number.
+        /// The name of the argument.
         parameter: &'static str,
-        /// The number.
+        /// The argument.
         actual: String,
-        /// The allowed numbers.
+        /// The allowed values.
         must: String,
     },
     /// MPI was initialized before, by this crate or by other code of the process.

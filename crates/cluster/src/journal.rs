@@ -33,7 +33,7 @@
 //! # Ok::<(), cluster::Error>(())
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,8 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     len: u64,
+    /// The numbers of the results that were read by `open` and written by `append`.
+    numbers: HashSet<u64>,
     /// Set if the file can be longer than `len`, by a part of a record.
     is_torn: bool,
     synced: Instant,
@@ -133,6 +135,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             len,
+            numbers: results.keys().copied().collect(),
             is_torn: false,
             synced: Instant::now(),
         };
@@ -149,22 +152,42 @@ impl Journal {
         Ok((journal, results))
     }
 
-    /// Appends results, in one write. After a failed write, the file contains none of them.
+    /// Appends results, each with the number of its task, in one write. After a failed write, the
+    /// file contains none of these results.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a result beyond [`MAX_RESULT_BYTES`]; [`Error::File`], for example
-    /// if the disk is full.
+    /// [`Error::ParameterInvalid`] for the number `u64::MAX`, which is that of the description of
+    /// the job, and for a second result of a task; [`Error::TooLarge`] for a result beyond
+    /// [`MAX_RESULT_BYTES`]; [`Error::File`], for example if the disk is full.
     pub fn append<'a>(&mut self, results: impl IntoIterator<Item = (u64, &'a [u8])>) -> Result<()> {
-        let mut bytes = vec![];
+        let invalid = |number: u64, must: &str| Error::ParameterInvalid {
+            operation: "append",
+            parameter: "number of a task",
+            actual: number.to_string(),
+            must: must.to_owned(),
+        };
+        let (mut bytes, mut added) = (vec![], HashSet::new());
         for (number, payload) in results {
+            if number == JOB {
+                return Err(invalid(number, "below 2^64 - 1"));
+            }
+            if self.numbers.contains(&number) || !added.insert(number) {
+                return Err(invalid(number, "that of a task without a result"));
+            }
             add_record(&mut bytes, number, payload)?;
         }
-        self.append_records(&bytes)
+        self.write(&bytes)?;
+        self.numbers.extend(added);
+        self.sync_if_due()
     }
 
-    /// Appends records that [`add_record`] wrote.
+    /// Appends records that [`add_record`] wrote, with numbers of tasks that have no result yet.
     pub(crate) fn append_records(&mut self, records: &[u8]) -> Result<()> {
         self.write(records)?;
+        self.sync_if_due()
+    }
+
+    fn sync_if_due(&mut self) -> Result<()> {
         if self.synced.elapsed() >= SYNC_INTERVAL {
             self.sync()?;
         }

@@ -331,7 +331,8 @@ impl Cluster {
     }
 }
 
-/// Returns the number of a task of a job, which is below the `usize` that counts all tasks.
+/// Converts a task number to `usize`; task numbers are below the number of tasks, which is a
+/// `usize`.
 fn to_index(task: u64) -> usize {
     usize::try_from(task).unwrap_or(usize::MAX)
 }

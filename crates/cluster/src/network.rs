@@ -23,8 +23,10 @@ pub struct Network {
 }
 
 impl Cluster {
-    /// Measures the cost of messages between the first and the last rank, in a few milliseconds.
-    /// `None` if there is only one rank. All ranks call the function.
+    /// Measures the cost of messages between the first and the last rank. Returns `None` if there
+    /// is only one rank. All ranks call the function.
+    ///
+    /// Cost: 1,000 short messages and 84 MB in each direction.
     ///
     /// # Errors
     /// The errors of [`exchange`](Self::exchange).

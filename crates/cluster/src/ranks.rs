@@ -45,11 +45,11 @@ pub(crate) const MAX_POSTS: usize = 3;
 
 /// The processes of an MPI job, of which the current process is one.
 ///
-/// All ranks create it at the beginning of the program, and call its functions in the same order.
-/// It is dropped at the end of the program, where all ranks wait for each other. If a rank panics,
-/// the whole job is aborted. A rank that returns an error of its own, while others go on, leaves
-/// the others waiting: [`agree`](Self::agree) makes it an error of all ranks, and
-/// [`abort`](Self::abort) ends the job.
+/// All ranks create a `Cluster` at the beginning of the program and call its functions in the same
+/// order. The `Cluster` is dropped at the end of the program, where all ranks wait for each other.
+/// If a rank panics, the whole job is aborted. A rank that returns an error of its own, while
+/// others go on, leaves the others waiting: [`agree`](Self::agree) turns the error into one of all
+/// ranks, and [`abort`](Self::abort) ends the job.
 ///
 /// # Examples
 /// ```no_run
@@ -294,7 +294,7 @@ impl Cluster {
     /// Checks that an argument is the same on all ranks. All ranks call the function.
     ///
     /// # Errors
-    /// [`Error::RanksDiffer`] on all ranks.
+    /// On all ranks: [`Error::RanksDiffer`]; the errors of [`exchange`](Self::exchange).
     pub fn check_same(
         &self,
         operation: &'static str,
@@ -317,8 +317,9 @@ impl Cluster {
     /// Sends a value to all ranks. Returns the values of all ranks, in their order.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if all values together exceed the largest message;
-    /// [`Error::Encoding`].
+    /// On all ranks: [`Error::TooLarge`] if all values together exceed the largest message;
+    /// [`Error::OnRank`] for a value that cannot be encoded; [`Error::Encoding`] for bytes that
+    /// cannot be decoded.
     pub fn exchange<T: Serialize + DeserializeOwned>(
         &self,
         operation: &'static str,

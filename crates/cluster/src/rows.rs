@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tensor_core::Tensor;
 use tensor_core::data::npy;
+use tensor_core::{DType, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -48,7 +48,7 @@ fn index_file(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// [`Error::Data`] for a file that is missing or damaged; [`Error::RowFiles`] for an index that
-/// does not match the files.
+/// does not match the files; [`Error::Tensor`] if the array exceeds the limits of a tensor.
 pub fn read_rows(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     let index_path = index_file(path);
@@ -64,6 +64,13 @@ pub fn read_rows(path: impl AsRef<Path>) -> Result<Tensor> {
             "the index has shape {shape:?}; expected [rows, 2]"
         )));
     };
+    let dtype = index.dtype()?;
+    if dtype != DType::U32 {
+        return Err(mismatch(format!(
+            "the index has type {dtype}; expected {}",
+            DType::U32
+        )));
+    }
     let index: Vec<u32> = index.to_host::<u32>()?.into_iter().collect();
     let index: Vec<[u32; 2]> = index
         .chunks_exact(2)
@@ -160,6 +167,15 @@ mod tests {
         write("x.index.npy", &file(&[1.0]));
         let text = read_rows(&path).unwrap_err().to_string();
         assert!(text.contains("the index has shape [1, 1]"), "{text}");
+        let floats = Tensor::from_vec(&[1, 2], vec![1.0_f32, 0.0]);
+        write("x.index.npy", &floats);
+        let error = read_rows(&path).unwrap_err();
+        assert!(matches!(error, Error::RowFiles { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("the index has type f32; expected u32"),
+            "{text}"
+        );
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

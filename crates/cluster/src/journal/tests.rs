@@ -163,3 +163,26 @@ fn a_full_disk_is_an_error_that_names_the_file() {
     let error = Journal::open("/nowhere/journal", "job").unwrap_err();
     assert!(error.to_string().contains("/nowhere/journal"), "{error}");
 }
+
+#[test]
+fn numbers_that_open_would_reject_are_errors_and_leave_the_file_alone() {
+    let folder = Folder::new("numbers");
+    let path = folder.file();
+    let (bytes, _) = written(&path);
+    let (mut journal, done) = Journal::open(&path, "job").unwrap();
+    for results in [
+        &[(2, &b"two"[..]), (u64::MAX, b"job")][..],
+        &[(2, b"two"), (2, b"two")],
+        // Of an earlier run.
+        &[(7, b"seven")],
+    ] {
+        let error = journal.append(results.iter().copied()).unwrap_err();
+        assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    journal.append([(2, &b"two"[..])]).unwrap();
+    journal.append([(2, &b"two"[..])]).unwrap_err();
+    drop(journal);
+    let (_journal, again) = Journal::open(&path, "job").unwrap();
+    assert_eq!(again.len(), done.len() + 1);
+}

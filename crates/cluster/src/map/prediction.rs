@@ -3,9 +3,10 @@
 //! Role: [`Mapped::predict`], from the measured times of a run.
 //! Method: a simulation. The decisions are those of the coordinator itself (`dispatch`); workers
 //! and messages are replaced by times. A task takes a time in proportion to its cost, such that all
-//! tasks together take as long as they did. The coordinator handles one report at a time; a
-//! report takes it the latency of a message, and for each result the time that it took on average.
-//! A message takes the latency and, by its size, the bandwidth of the network.
+//! tasks together take as long as they did. The coordinator handles one report at a time; a report
+//! occupies the coordinator for the latency of a message and, for each result, for the average time
+//! per result in the run. A message takes the latency and, by its size, the bandwidth of the
+//! network.
 //! Limits: the times of equal tasks are equal; the coordinator's time per result is that of this
 //! machine; memory and caches that cores share are not considered.
 
@@ -53,12 +54,16 @@ impl<R> Mapped<R> {
     /// The ranks of this run need a core each; otherwise the measured times of tasks contain
     /// waits.
     ///
-    /// A time beyond the range of a duration is [`Duration::MAX`].
+    /// A time beyond the range of a duration is [`Duration::MAX`], and so is the time on a machine
+    /// without ranks.
     ///
     /// Cost: time in proportion to the number of tasks and to the number of ranks, and memory for
     /// each rank.
     #[must_use]
     pub fn predict(&self, job: &Job<'_>, machine: &Machine) -> Duration {
+        if machine.n_ranks == 0 {
+            return Duration::MAX;
+        }
         let n_tasks = self.computed.len();
         // The simulation numbers the tasks that this run computed.
         let cost = |number: u64| {
@@ -186,6 +191,7 @@ mod tests {
             ..machine(2, 2)
         };
         assert_eq!(resumed.predict(&job, &stuck), Duration::MAX);
+        assert_eq!(resumed.predict(&job, &machine(0, 2)), Duration::MAX);
         let free = Job::new("", 10).with_cost(|_| f64::NAN);
         let time = run(10, Duration::from_secs(1)).predict(&free, &machine(2, 2));
         assert!((time.as_secs_f64() - 5.0).abs() < 0.01, "{time:?}");

@@ -35,7 +35,8 @@ impl Cluster {
     /// all ranks, also on those without rows. An existing file is replaced.
     ///
     /// Cost: with one file, a write for each run of consecutive rows. Memory: the size of `rows`
-    /// in addition, and on each rank 8 bytes for each row of the array.
+    /// in addition, and on each rank about 16 bytes for each row of the array and 24 bytes for each
+    /// row of the rank.
     ///
     /// # Errors
     /// On all ranks. [`Error::RanksDiffer`]; [`Error::ParameterInvalid`] unless `rows` has an axis
@@ -76,7 +77,7 @@ impl Cluster {
         match files {
             RowFiles::One => self.write_shared(path, &form, places, rows),
             RowFiles::PerRank => {
-                let index = Tensor::from_vec(&[n_rows, 2], index.concat());
+                let index = Tensor::from_vec(&[n_rows, 2], index);
                 self.write_per_rank(path, &index, rows)
             }
         }
@@ -201,14 +202,17 @@ fn form(
     })
 }
 
-/// Returns the rank of each row and the row's place among the rows of the rank.
-fn index_of(path: &Path, n_rows: usize, places: &[Vec<u64>]) -> Result<Vec<[u32; 2]>> {
+/// Returns the rank of each row and the row's place among the rows of the rank: two numbers for each
+/// row, in the order of the file of the index.
+fn index_of(path: &Path, n_rows: usize, places: &[Vec<u64>]) -> Result<Vec<u32>> {
+    /// No number of a rank, because MPI's numbers are below 2^31.
+    const NONE: u32 = u32::MAX;
     let fault = |problem: String| Error::RowFiles {
         operation: OPERATION,
         path: path.to_owned(),
         problem,
     };
-    let mut index: Vec<Option<[u32; 2]>> = vec![None; n_rows];
+    let mut index = vec![[NONE; 2]; n_rows];
     for (rank, places) in (0..).zip(places) {
         for (own, &row) in (0..).zip(places) {
             let entry = usize::try_from(row).ok().and_then(|row| index.get_mut(row));
@@ -217,18 +221,19 @@ fn index_of(path: &Path, n_rows: usize, places: &[Vec<u64>]) -> Result<Vec<[u32;
                     "row {row} of rank {rank} is beyond the {n_rows} rows of the array"
                 )));
             };
-            if let Some([other, _]) = entry {
+            if entry[0] != NONE {
+                let other = entry[0];
                 return Err(fault(format!(
                     "row {row} belongs to rank {other} and to rank {rank}"
                 )));
             }
-            *entry = Some([rank, own]);
+            *entry = [rank, own];
         }
     }
-    let index = index.into_iter().enumerate();
-    let index = index
-        .map(|(row, entry)| entry.ok_or_else(|| fault(format!("row {row} belongs to no rank"))));
-    index.collect()
+    match index.iter().position(|&[rank, _]| rank == NONE) {
+        Some(row) => Err(fault(format!("row {row} belongs to no rank"))),
+        None => Ok(index.into_flattened()),
+    }
 }
 
 /// Returns the runs of consecutive rows: their range among the rows of a rank, and the number of
@@ -255,7 +260,7 @@ mod tests {
             index_of(Path::new("x"), 3, &places)
         };
         let good = index(&[&[2], &[], &[0, 1]]).unwrap();
-        assert_eq!(good, [[2, 0], [2, 1], [0, 0]]);
+        assert_eq!(good, [2, 0, 2, 1, 0, 0]);
         let bad: [(&[&[u64]], &str); 3] = [
             (&[&[0], &[1, 0]], "row 0 belongs to rank 0 and to rank 1"),
             (&[&[0, 1]], "row 2 belongs to no rank"),

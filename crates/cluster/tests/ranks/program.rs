@@ -181,27 +181,33 @@ fn a_sweep_runs_each_line_once_and_reports_failures() {
 fn commands_that_cannot_run_are_failures_and_killed_ones_are_not_finished() {
     let folder = Folder::new("commands");
     // A zero byte; and a process in the background, which does not hold the job open.
-    let lines = "echo \0\n( tail -f /dev/null & ) ; echo $!\n";
+    let lines = "echo \0\ntail -f /dev/null & echo $!\n";
     fs::write(folder.0.join("lines"), lines).unwrap();
     let output = run(2, &folder.0, "sweep lines --json");
     assert!(!output.status.success());
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(results["rows"][0]["exit_code"], 126);
     assert_eq!(results["rows"][1]["exit_code"], 0);
-    Command::new("pkill")
-        .args(["-f", "tail -f /dev/null"])
-        .output()
-        .unwrap();
-    // A journal does not contain a command that a scheduler killed.
-    let lines = "test -e again && exit 0; touch again; kill -TERM $$\n";
-    fs::write(folder.0.join("lines"), lines).unwrap();
-    let text = failure(2, &folder.0, "sweep lines --journal j");
-    assert!(text.contains("command 1 was ended by signal 15"), "{text}");
-    let again = results_of(2, &folder.0, "sweep lines --journal j");
-    assert_eq!(
-        (&again["resumed_tasks"], &again["failed_commands"]),
-        (&0.into(), &0.into())
-    );
+    let background = fs::read_to_string(folder.0.join("sweep/2.out")).unwrap();
+    let ended = Command::new("kill").arg(background.trim()).status();
+    assert!(ended.unwrap().success(), "{background}");
+    // A journal does not contain a command that a scheduler killed, whether the signal ended the
+    // shell or a program that the shell ran.
+    for (name, end) in [
+        ("shell", "kill -TERM $$"),
+        ("program", "sh -c 'kill -TERM $$'; exit $?"),
+    ] {
+        let lines = format!("test -e {name} && exit 0; touch {name}; {end}\n");
+        fs::write(folder.0.join("lines"), lines).unwrap();
+        let args = format!("sweep lines --journal {name}.journal");
+        let text = failure(2, &folder.0, &args);
+        assert!(text.contains("command 1 was ended by signal 15"), "{text}");
+        let again = results_of(2, &folder.0, &args);
+        assert_eq!(
+            (&again["resumed_tasks"], &again["failed_commands"]),
+            (&0.into(), &0.into())
+        );
+    }
 }
 
 #[test]
@@ -254,6 +260,10 @@ fn wrong_command_lines_are_errors_without_mpi() {
         (
             &["train", "--random", "9", "--levels", "w9"],
             "--levels <NAME>",
+        ),
+        (
+            &["train", "--random", "9", "--classes", "1001"],
+            "--classes 1001 is more than a random image has pixels (1000)",
         ),
         (
             &["train", "--random", "9", "--classes", "65537"],
@@ -339,7 +349,7 @@ fn ranks_with_different_arguments_or_without_a_gpu_are_errors() {
         let is_known = [
             "not enough memory",
             "too many games",
-            "number of tasks out of range",
+            "number of tasks is invalid",
         ];
         assert!(
             is_known.iter().any(|known| text.contains(known)),

@@ -96,7 +96,7 @@ fn rows_that_do_not_form_an_array_are_errors_on_all_ranks() {
                 // Other numbers of rows.
                 let error = write(N_ROWS, &rows[1.min(rows.len())..], &tensor(&rows));
                 let text = error.to_string();
-                assert!(text.contains("shape of the rows out of range"), "{text}");
+                assert!(text.contains("shape of the rows is invalid"), "{text}");
                 let error = write(1 << 32, &rows, &tensor(&rows));
                 assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
                 if cluster.n_ranks() > 1 {

@@ -24,6 +24,9 @@ use super::{Work, agree, descriptors};
 /// The exit code of shells for a command that cannot be run.
 const CANNOT_RUN: i32 = 126;
 
+/// Shells report a program that a signal ended by this code plus the number of the signal.
+const ENDED_BY_SIGNAL: i32 = 128;
+
 /// The signals by which users and schedulers end processes.
 const HANGUP: i32 = 1;
 const INTERRUPT: i32 = 2;
@@ -38,7 +41,8 @@ const LAUNCHER: [&str; 8] = [
 /// Run the lines of a file as commands, as many at a time as there are ranks
 ///
 /// A command that ends with another code than 0 is a finished task: with --journal it does not run
-/// again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends the job.
+/// again. A command that the signal HUP, INT, KILL or TERM ends is not finished, and ends the job;
+/// the exit codes 129, 130, 137 and 143, by which shells report these signals, count as well.
 /// The exit code is 0 if all commands ended with code 0.
 #[derive(Args, Debug)]
 #[command(args_override_self = true, allow_negative_numbers = true)]
@@ -176,6 +180,9 @@ fn shell(line: &str, number: usize, folder: &Path) -> Result<Ended> {
         }
     };
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    // A signal that ended a program of the line, and not the shell itself.
+    let reported = || status.code().map(|code| code - ENDED_BY_SIGNAL);
+    let signal = signal.or_else(reported);
     if let Some(signal @ (HANGUP | INTERRUPT | KILL | TERMINATE)) = signal {
         // Such a signal ends a job, not a command by itself: the line has to run again.
         bail!("command {number} was ended by signal {signal}");

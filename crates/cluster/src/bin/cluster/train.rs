@@ -25,7 +25,7 @@ use super::options::{Common, allocated, positive};
 use super::summary::Summary;
 use super::{Work, agree};
 
-/// The number of pixels of a random image, and of its classes.
+/// The number of pixels of a random image.
 const RANDOM_PIXELS: usize = 1000;
 
 /// The operation in messages of errors.
@@ -48,10 +48,10 @@ pub(super) struct Options {
     /// Labels of the images, in the format IDX
     #[arg(long, value_name = "FILE", requires = "images")]
     labels: Option<PathBuf>,
-    /// N random images of 1000 pixels in 10 classes instead
+    /// N random images of 1000 pixels in --classes classes instead
     #[arg(long = "random", value_name = "N", value_parser = positive, conflicts_with = "images")]
     n_random: Option<usize>,
-    /// Number of classes, at most 65536
+    /// Number of classes, at most 65536, or at most 1000 with --random
     #[arg(long = "classes", value_name = "N", value_parser = classes, default_value_t = 10)]
     n_classes: usize,
     /// Units of the hidden layers, separated by commas
@@ -94,6 +94,12 @@ impl Work for Options {
         if self.common.journal.is_some() {
             return Err("--journal is not for `train`; use --checkpoint".to_owned());
         }
+        if self.n_random.is_some() && self.n_classes > RANDOM_PIXELS {
+            return Err(format!(
+                "--classes {} is more than a random image has pixels ({RANDOM_PIXELS})",
+                self.n_classes
+            ));
+        }
         if !self.batch.is_multiple_of(self.n_shards) {
             let (batch, n_shards) = (self.batch, self.n_shards);
             return Err(format!(
@@ -108,7 +114,7 @@ impl Work for Options {
     }
 }
 
-/// Parses a number of classes. Random images take time and memory in proportion.
+/// Parses a number of classes. Time and memory of the last layer grow in proportion.
 fn classes(text: &str) -> Result<usize, String> {
     const MAX_CLASSES: usize = 1 << 16;
     match positive(text)? {
