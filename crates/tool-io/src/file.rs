@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::{Result, failed};
 
 /// Writes a text file atomically, so that no reader sees half of its text. A symbolic link is
-/// followed. A path that is not a regular file, such as a pipe or a device, is written directly.
+/// followed, also if its target does not exist yet. A path that is not a regular file, such as a pipe or a device, is written directly.
 ///
 /// # Errors
 /// Creating the folder, writing or renaming failed; the message contains the path.
 pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
+    let path = &target(path).map_err(failed(format!("cannot write {shown}")))?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)
             .map_err(failed(format!("cannot create the folder of {shown}")))?;
@@ -20,7 +21,6 @@ pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     if path.exists() && !path.is_file() {
         return fs::write(path, text).map_err(failed(format!("cannot write {shown}")));
     }
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let neighbour = neighbour(path);
     let written = fs::write(&neighbour, text).and_then(|()| fs::rename(&neighbour, path));
     if written.is_err() {
@@ -46,7 +46,7 @@ pub fn check_replaceable(path: &Path) -> Result<()> {
     if path.exists() && !path.is_file() {
         return Ok(());
     }
-    let whole = path.canonicalize().or_else(|_| std::path::absolute(path));
+    let whole = target(path).and_then(std::path::absolute);
     let neighbour = neighbour(&whole.map_err(fault())?);
     let mut folders = neighbour.ancestors().skip(1);
     let folder = folders.find(|folder| folder.symlink_metadata().is_ok());
@@ -54,6 +54,22 @@ pub fn check_replaceable(path: &Path) -> Result<()> {
     let probe = folder.unwrap_or(&neighbour).join(name);
     fs::write(&probe, "").map_err(fault())?;
     fs::remove_file(&probe).map_err(fault())
+}
+
+/// Returns the path of the file that a path refers to, which need not exist: follows symbolic links.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    /// The limit of Linux.
+    const MAX_LINKS: usize = 40;
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = target.read_link() else {
+            return Ok(target);
+        };
+        // A relative target starts at the folder of the link.
+        target = target.parent().unwrap_or(Path::new("")).join(link);
+    }
+    // The system reports links that refer to each other.
+    path.canonicalize()
 }
 
 /// Returns the path of the temporary file next to a file.
@@ -92,6 +108,30 @@ mod tests {
         let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
         replace_file(&folder.join("a/b/new"), "text").unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_to_files_that_do_not_exist_and_circles_are_errors() {
+        use std::os::unix::fs::symlink;
+        let folder = std::env::temp_dir().join(format!("links-{}", std::process::id()));
+        fs::create_dir_all(folder.join("far")).unwrap();
+        symlink("far/second", folder.join("first")).unwrap();
+        symlink("new/file", folder.join("far/second")).unwrap();
+        let first = folder.join("first");
+        for text in ["new", "replaced"] {
+            check_replaceable(&first).unwrap();
+            replace_file(&first, text).unwrap();
+            let written = fs::read_to_string(folder.join("far/new/file")).unwrap();
+            assert_eq!(written, text);
+            assert!(first.is_symlink() && folder.join("far/second").is_symlink());
+        }
+        let circle = folder.join("circle");
+        symlink("circle", &circle).unwrap();
+        check_replaceable(&circle).unwrap_err();
+        replace_file(&circle, "text").unwrap_err();
+        assert!(circle.is_symlink());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -41,7 +41,7 @@ fn print_to(out: &mut impl Write, text: impl Display) -> Result<()> {
     let written = out.write_all(text.to_string().as_bytes());
     written
         .and_then(|()| out.flush())
-        .map_err(failed("standard output"))
+        .map_err(failed("cannot write to standard output"))
 }
 
 /// A writer that ignores a closed pipe.
@@ -94,7 +94,7 @@ mod tests {
     fn a_closed_pipe_is_silent_and_a_full_disk_is_an_error() {
         assert!(print_to(&mut Failing(ErrorKind::BrokenPipe), "text").is_ok());
         let error = print_to(&mut Failing(ErrorKind::StorageFull), "text").unwrap_err();
-        assert_eq!(error.to_string(), "standard output");
+        assert_eq!(error.to_string(), "cannot write to standard output");
         let mut written = vec![];
         print_to(&mut written, format_args!("{}\n", 7)).unwrap();
         assert_eq!(written, b"7\n");

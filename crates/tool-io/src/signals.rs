@@ -1,4 +1,4 @@
-//! Signals that ask a program to end: Ctrl-C, termination, or a closed terminal.
+//! Signals that request the end of a program: Ctrl-C, termination, or a closed terminal.
 //!
 //! Role: the only place that handles signals, for programs that must finish their files before they
 //! exit.
@@ -18,7 +18,7 @@ pub enum Stop {
     Terminate,
 }
 
-/// Calls `on` for every signal that asks the program to end, until the program exits.
+/// Calls `on` for every signal that requests the end of the program, until the program exits.
 ///
 /// # Errors
 /// The signal handler cannot be installed.
