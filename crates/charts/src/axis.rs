@@ -37,7 +37,7 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
     if low > high {
         return 0..1;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "both lie within ±301")]
+    #[expect(clippy::cast_possible_truncation, reason = "both are within ±301")]
     let (low, high) = (low.floor() as i32, high.ceil() as i32);
     low..high.max(low + 1)
 }

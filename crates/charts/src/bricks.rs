@@ -139,7 +139,7 @@ fn boxes(brick: &Brick) -> String {
 /// which lines are drawn on them.
 fn faces(from: Space, to: Space, middle: Space, fill: &str, hatched: &[bool; 3]) -> String {
     let mut svg = String::new();
-    // A visible face is at the far end of its axis; its shade tells it from the others.
+    // The visible faces are at the far ends of their axes. Each face has its own shade.
     for (normal, opacity) in [(2, 0.35), (0, 0.6), (1, 0.85)] {
         let (one, other) = ((normal + 1) % 3, (normal + 2) % 3);
         let corner = |a: bool, b: bool| {

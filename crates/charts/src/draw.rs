@@ -1,12 +1,13 @@
 //! Figures of workload results: panels of lines side by side.
 //!
 //! Role: draws a [`Figure`] of a record, independent of the workload.
-//! Method: each line has its own hue; references are dashed and grey. The legend is in the corner
-//! with the fewest points, with names in the colours of their lines; a map has it above.
-//! Logarithmic axes omit values that are not positive. A map has no axes, the same scale in both
-//! directions, and labelled points. A panel with an axis on the right shows values over time; its
-//! lines fill the panel, so the legend is above it and points are not marked. Lines of the right
-//! axis are dashed and converted to the scale of the left axis.
+//! Method: lines have hues by their index, which repeat after six; references are dashed and have
+//! the colour of text, or a muted colour on a map. The legend is in the corner with the fewest
+//! points, with names in the colours of their lines; a map has the legend above. Logarithmic axes
+//! omit values that are not positive. A map has no axes, the same scale in both directions, and
+//! labelled points. A panel with an axis on the right shows values over time; its lines fill the
+//! panel, so the legend is above it and points are not marked. Lines of the right axis are dashed
+//! and converted to the scale of the left axis.
 
 use std::ops::Range;
 

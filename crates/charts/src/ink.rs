@@ -34,7 +34,7 @@ pub enum Ink {
     Faster,
     /// A ratio below 1: slower than the other.
     Slower,
-    /// Adapter with this hue, from 0 to 4.
+    /// Adapter with this hue, from 0 to 4; larger numbers start over at 0.
     Adapter(u8),
 }
 
@@ -80,7 +80,7 @@ impl Ink {
             Self::Rival => "rival".to_owned(),
             Self::Faster => "faster".to_owned(),
             Self::Slower => "slower".to_owned(),
-            Self::Adapter(hue) => format!("adapter{hue}"),
+            Self::Adapter(hue) => format!("adapter{}", hue % ADAPTERS),
         }
     }
 
@@ -242,5 +242,7 @@ mod tests {
     fn adapters_beyond_the_hues_start_over() {
         assert_eq!(Ink::adapter(0), Ink::adapter(5));
         assert_ne!(Ink::adapter(0), Ink::adapter(4));
+        assert_eq!(Ink::Adapter(7).name(), Ink::Adapter(2).name());
+        assert_eq!(Ink::Adapter(7).marker(), Ink::Adapter(2).marker());
     }
 }

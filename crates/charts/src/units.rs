@@ -1,6 +1,7 @@
 //! Formatting of numbers for people: three significant digits and a suitable unit.
 //!
-//! Role: the only place where the terminal table and the report turn numbers into text.
+//! Role: formats the numbers of the terminal table and of the report; labels of plotted axes are in
+//! `axis`.
 //! Limits: a number that is not finite is shown as an en dash.
 
 /// Text shown in place of a missing number.
@@ -99,6 +100,9 @@ pub fn seconds_tick(value: f64) -> String {
 }
 
 fn tick(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return ABSENT.to_owned();
+    }
     let (scale, unit) = fitting(value, units);
     let rounded = (1e3 * value / scale).round() / 1e3;
     format!("{rounded} {unit}").trim_end().to_owned()
@@ -205,6 +209,12 @@ mod tests {
         }
         assert_eq!((si_tick(5e9), si_tick(0.2)), ("5 G".into(), "200 m".into()));
         assert_eq!(seconds_tick(0.002), "2 ms");
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(
+                (si_tick(value), seconds_tick(value)),
+                ("–".into(), "–".into())
+            );
+        }
         assert_eq!(rate(1.5e11, "GFLOP/s"), "150 GFLOP/s");
         assert_eq!(rate(12.0, "games/s"), "12.0 games/s");
         assert_eq!(split_prefix("GFLOP/s"), (1e9, "FLOP/s"));

@@ -46,8 +46,8 @@ pub struct Bench {
     /// Write bench/DATE.json and report/index.html under DIR [default: cargo's target folder]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print one JSON object per row instead of tables; `share_of_peak` is that of the peaks
-    /// measured before the run, and the record has the final one
+    /// Print one JSON object per row instead of tables; `share_of_peak` uses the peaks measured
+    /// before the run, the record uses the better of the peaks before and after
     #[arg(long)]
     pub json: bool,
     /// Profile instead of measuring: run each workload on the host executor for ten seconds, every
