@@ -5,8 +5,9 @@
 //! again.
 //! Method: reverse accumulation (Linnainmaa 1970). Starting at the loss, each node receives its
 //! cotangent and passes cotangents to its inputs, by the rule of its operation. The rules of scalar
-//! operations are in [`crate::op`], those of views and gathers in `tensor/adjoint`. No rule uses a
-//! scatter: repeated elements are summed, and elements that a view leaves out are padded.
+//! operations are in [`crate::op`], those of views and gathers in `tensor/adjoint`. Repeated
+//! elements are summed, elements that a view leaves out are padded, and the cotangent of a gather is
+//! a scatter, written as a reduction.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -33,8 +34,9 @@ use crate::tensor::{Op, Tensor, hook};
 /// [`Tensor::realize_all`] or a function under [`jit`](crate::jit()). Computing them one after the
 /// other takes a second forward pass.
 ///
-/// Cost: a small multiple of the operations of `loss`; for a [`gather`](Tensor::gather), one
-/// comparison for each pair of an index and a position in the table.
+/// Cost: a small multiple of the operations of `loss`. For a [`gather`](Tensor::gather) the cost is
+/// that of a [`scatter_add`](Tensor::scatter_add): on the host one pass over the elements, on other
+/// devices one comparison for each pair of an index and a position.
 ///
 /// # Errors
 /// [`Error::NotAScalar`] if the loss does not have exactly one element;

@@ -125,9 +125,9 @@ pub enum Value {
         /// The size of the axis.
         extent: usize,
     },
-    /// The position on an axis that another value (`i32` or `u32`) names, as `u32`. A negative
-    /// `i32` counts from the end of the axis. If `at` is not in `-extent..extent`, the executor
-    /// reports [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
+    /// The position on an axis given by another value (`i32` or `u32`), as `u32`. A negative `i32`
+    /// counts from the end of the axis. If `at` is not in `-extent..extent`, the executor reports
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
     Position {
         /// The conditions under which the position is computed; where one fails, the value is 0.
         guards: Vec<Guard>,

@@ -92,8 +92,8 @@ impl Level {
     /// of matrices to the loops of this crate: the GEMM library has an order of sums for each kind
     /// of CPU. Then [`Host`](crate::Host) computes the same bits on all CPUs of an architecture.
     ///
-    /// Called before the first computation. Cost: products of large matrices take several times as
-    /// long.
+    /// Call this function before the first computation. Products of large matrices then take several
+    /// times as long.
     pub fn restrict_to_baseline() {
         IS_RESTRICTED.store(true, Ordering::Relaxed);
     }
@@ -104,8 +104,8 @@ impl Level {
         IS_RESTRICTED.load(Ordering::Relaxed)
     }
 
-    /// Returns every level of the architecture with its name, the lowest first; `None` if the CPU
-    /// lacks it.
+    /// Returns every level of the architecture with its name, the lowest first; `None` for a
+    /// level that the CPU does not support.
     #[must_use]
     pub fn all() -> Vec<(&'static str, Option<Self>)> {
         let plain = |arch| Self {

@@ -45,6 +45,7 @@
 //! The other parts of the crate:
 //! - [`grad`](grad()) and [`jit`](jit()): gradients as tensor programs, and functions whose plan is
 //!   cached; [`value_and_grad`]: a loss and its gradients in one call;
+//! - [`Eager`]: a scope in which each operation runs at once, for debugging;
 //! - [`loss`], [`optim`] and [`init`]: losses, optimizers and initialization for training small
 //!   networks;
 //! - [`profile`]: time and memory by step, operation and source line, as a table, a trace or a
@@ -56,12 +57,13 @@
 //!   pairwise products;
 //! - [`gemm`] and [`math`]: the matrix product, and elementary functions that the compiler can
 //!   vectorize;
+//! - [`similarity`]: the comparison of all pairs of columns, streamed in tiles;
 //! - [`compare`]: the comparison that decides whether a result is correct;
 //! - [`rng`]: counter-based random numbers with the same bits on every device and in any order;
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
 //! Element types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` for storage only
-//! ([`half::f16`]).
+//! ([`half::f16`]). A tensor has at most 64 axes ([`shape::MAX_RANK`]).
 
 pub use half;
 pub use ndarray;

@@ -50,11 +50,12 @@ pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
 /// impossible class: the loss is infinite if that class is the label. The gradient is `(softmax -
 /// one hot) / rows`, up to rounding.
 ///
-/// Returns an error node of [`Error::NotBroadcastable`], or of [`Error::DTypeUnsupported`] if the
-/// logits are not floats or the labels not integers. A label outside `0..classes` is an error on
-/// evaluation: [`Error::IndexOutOfRange`], which shows a negative label as the `u32` with the same
-/// bits. A gradient that is computed without its loss does not report such a label; it treats the
-/// row as one without a label.
+/// Returns an error node of [`Error::NotBroadcastable`], of [`Error::DTypeUnsupported`] if the
+/// logits are not floats or the labels not integers, of [`Error::AxisOutOfRange`] for logits
+/// without axes, or of [`Error::EmptyReduction`] if there are no classes. A label outside
+/// `0..classes` is an error on evaluation: [`Error::IndexOutOfRange`], which shows a negative label
+/// as the `u32` with the same bits. A gradient that is computed without its loss does not report
+/// such a label and treats its row as a row without a label.
 ///
 /// # Examples
 /// ```
@@ -85,8 +86,9 @@ pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
 /// Shapes are as in [`softmax_cross_entropy`]. Of equal elements the first counts as the largest,
 /// and a NaN counts as larger than any number. A label outside `0..classes` never matches.
 ///
-/// Returns an error node of [`Error::NotBroadcastable`] or [`Error::DTypeUnsupported`], or of
-/// [`Error::EmptyReduction`] if there are no classes.
+/// Returns an error node of [`Error::NotBroadcastable`] or [`Error::DTypeUnsupported`], of
+/// [`Error::AxisOutOfRange`] for logits without axes, or of [`Error::EmptyReduction`] if there are
+/// no classes.
 ///
 /// # Examples
 /// ```

@@ -59,9 +59,10 @@ pub struct Target {
     /// The maximum number of values in one nest. A maximum below 4 counts as 4, because one
     /// operation may need 4 values.
     pub max_values: usize,
-    /// The maximum number of inputs of one nest. A maximum below 3 counts as 3. The values after
-    /// the folds of a nest stay within the maximum as well if an executor divides the nest and
-    /// stores the results of each reduction in one array, and those of a scan in two.
+    /// The maximum number of inputs of one nest. A maximum below 3 counts as 3. An executor may
+    /// divide a nest at its folds and store their results (one array for a reduction, two for a
+    /// scan); the values after the folds then read at most `max_inputs` arrays, the stored ones
+    /// included.
     pub max_inputs: usize,
     /// The minimum number of multiplications for a matrix product to be marked in
     /// [`LoopNest::contract`]; `None` if products are never marked.

@@ -40,7 +40,11 @@ pub trait Storage: Any + Debug + Send + Sync {
 
     /// Returns the elements in host memory, without a copy if this handle is the only owner and the
     /// elements are in host memory already. The work may begin at the call or when the future is
-    /// first polled; it must not need the polling thread's rayon pool.
+    /// first polled. The work must not depend on the rayon pool of the polling thread.
+    ///
+    /// # Errors
+    /// Errors of the device; [`NoData`](crate::Error::NoData) for a placeholder of
+    /// [`jit`](crate::jit()).
     fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>>;
 }
 

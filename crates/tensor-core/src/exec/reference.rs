@@ -413,10 +413,10 @@ impl<'n> LoopPoint<'n> {
     }
 }
 
-/// Returns the position on an axis that an index names.
+/// Returns the position on an axis that belongs to an index.
 ///
 /// # Errors
-/// [`Error::IndexOutOfRange`] if there is none.
+/// [`Error::IndexOutOfRange`] for an index outside `-extent..extent`.
 pub(super) fn checked_place(index: Scalar, extent: usize) -> Result<usize> {
     gathered_place(index, extent).ok_or_else(|| Error::IndexOutOfRange {
         index: index.to_f64(),
@@ -442,8 +442,8 @@ pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
 }
 
-/// Replaces the elements of a line by the results of a scan. The errors
-/// are those of the elements, and bounds on those of the results if an accuracy is given.
+/// Replaces the elements of a line by the results of a scan. If an accuracy is given, replaces the
+/// errors of the elements by bounds on the errors of the results.
 fn run_scan(scan: Scan, mut line: Vec<&mut Approximate>, accuracy: Option<Accuracy>) {
     if scan.reversed {
         line.reverse();

@@ -42,10 +42,10 @@ pub(super) fn verify_if_enabled(
 pub struct Coverage {
     /// The number of elements of all outputs.
     pub n_elements: usize,
-    /// The number of elements that depend on a comparison that could fall either way. They are not
-    /// compared, or compared with a tolerance that includes both outcomes. This number includes
-    /// elements that are not compared for another reason, for example because the executor may
-    /// flush subnormal numbers.
+    /// The number of elements that depend on a comparison that could fall either way. These
+    /// elements are not compared, or compared with a tolerance that includes both outcomes. This
+    /// number includes elements that are not compared for another reason, for example because the
+    /// executor may flush subnormal numbers.
     pub n_undecided: usize,
 }
 

@@ -9,8 +9,8 @@
 //! arrays from outside. Both are decided by arithmetic on index maps. Steps join a band in the
 //! order of the plan, as long as there are enough rows and a row is small enough. A product of
 //! matrices joins if each piece has enough rows of the product, because the other factor is read
-//! for each piece. A step stays outside if the band would then hold large outputs that single steps
-//! have freed by that time.
+//! for each piece. A step does not join if the band would keep large outputs in memory longer than
+//! single steps do.
 //!
 //! ```text
 //!             step 0: maximum   step 1: sum of exp   step 2: division

@@ -139,8 +139,11 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
 }
 
 impl Plan {
-    /// Returns the bytes that a step of this plan reads. Each element counts once per value that
-    /// reads the element.
+    /// Returns the bytes that a step of this plan reads, estimated as in [`Plan::explain`]: for each
+    /// input the sum over its loads, but at most the whole array.
+    ///
+    /// # Panics
+    /// If the step reads a buffer that the plan does not have.
     #[must_use]
     pub fn bytes_read(&self, step: &Step) -> usize {
         let lens = step.inputs.iter().map(|input| self.buffers[input.0].len());

@@ -11,8 +11,9 @@
 //! draft finds more. If the plan has bands, further nodes are stored that only a band would read:
 //! these arrays need scratch memory for a few rows at a time, which is cheaper than memory.
 //! Limits: costs are in additions of the host executor, where writing an element costs about five
-//! additions, and reading an element costs one to seven. Only the graph's estimate covers a node
-//! that a single step evaluates through several maps.
+//! additions and allocating its memory about as much (10 in [`MEMORY`]), and reading an element
+//! costs one to seven (4 in [`MEMORY`]). Only the graph's estimate covers a node that a single step
+//! evaluates through several maps.
 
 use std::collections::BTreeSet;
 

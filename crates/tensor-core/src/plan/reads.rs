@@ -159,7 +159,7 @@ impl Graph<'_> {
     }
 
     /// Returns the operation on two computed operands from which a node is computed by views and
-    /// functions of one operand; a constant is no operand.
+    /// functions of one operand; constants do not count.
     fn function_of_two(&self, mut node: usize) -> Option<usize> {
         loop {
             let inputs = &self.inputs[node];

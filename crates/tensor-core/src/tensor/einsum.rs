@@ -27,7 +27,9 @@ use crate::shape::{check_rank, element_count};
 ///
 /// Returns an error node of [`Error::Einsum`] if the specification is malformed or does not match
 /// the operands; of [`Error::DTypeMismatch`] if the types differ; of [`Error::DTypeUnsupported`]
-/// for `bool` and `f16`.
+/// for `bool` and `f16`; of [`Error::TooLarge`] if the output or the loops of a step have too many
+/// points; of [`Error::RankTooLarge`] if a step needs more than
+/// [`MAX_RANK`](crate::shape::MAX_RANK) labels.
 ///
 /// # Examples
 /// ```

@@ -17,6 +17,11 @@ impl Tensor {
     /// [`select`](Tensor::select) with a single constant as its condition does not choose the
     /// element.
     ///
+    /// Returns an error node of [`Error::DTypeUnsupported`] if `index` does not consist of integers,
+    /// of [`Error::EmptyReduction`] if the axis has size 0 but the result has elements, of
+    /// [`Error::AxisOutOfRange`] if there is no such axis, and of [`Error::RankTooLarge`] or
+    /// [`Error::TooLarge`] for a result that no tensor can have.
+    ///
     /// # Examples
     /// ```
     /// use tensor_core::ndarray::array;
@@ -63,7 +68,8 @@ impl Tensor {
     /// Selects one element along `axis` for each element of an integer tensor, as
     /// `numpy.take_along_axis`. `index` has the rank of this tensor, and its other axes broadcast.
     ///
-    /// Positions are checked as in [`gather`](Tensor::gather).
+    /// Positions are checked as in [`gather`](Tensor::gather). Returns an error node as `gather`
+    /// does, and of [`Error::NotBroadcastable`] if `index` has another rank or does not broadcast.
     #[track_caller]
     #[must_use]
     pub fn take_along_axis(&self, index: &Self, axis: impl Into<Axis>) -> Self {

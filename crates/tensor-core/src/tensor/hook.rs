@@ -95,9 +95,8 @@ pub(crate) fn finished(tensor: Tensor) -> Tensor {
     }
 }
 
-/// Processes several results: inside a scope, returns the results of one call of the
-/// hook. An error that belongs to no
-/// operation does not have a source line yet.
+/// Processes several results: inside a scope, returns the results of one call of the hook. An error
+/// that belongs to no operation does not have a source line yet.
 pub(crate) fn all_finished(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
     let is_done = |tensor: &Tensor| tensor.storage().is_some() || tensor.check().is_err();
     let hook = HOOK.with_borrow(Option::clone).filter(|_| !TRACING.get());

@@ -126,7 +126,7 @@ impl Tensor {
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
-        reason = "no array has more than 2^53 elements in memory"
+        reason = "the rounding of the count is far below the rounding of the result"
     )]
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
         let (operation, axes) = ("mean", axes.into());
@@ -145,12 +145,13 @@ impl Tensor {
     /// first.
     ///
     /// The result is NaN if there are no elements, or if any element is NaN or infinite. With
-    /// `ddof` elements or fewer it is the sum divided by 0.
+    /// `ddof` elements or fewer, the result is the sum of the squares divided by 0: infinite, or NaN
+    /// if the sum is 0.
     #[track_caller]
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
-        reason = "no array has more than 2^53 elements in memory"
+        reason = "the rounding of the count is far below the rounding of the result"
     )]
     pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
         let (operation, axes) = ("var", axes.into());

@@ -34,7 +34,8 @@ pub struct ScanAxis {
 }
 
 impl ScanAxis {
-    /// Returns a scan along `axis`, from its start, in which each result covers its own position.
+    /// Creates the options of a scan along `axis` that begins at the start of the axis. Each result
+    /// covers its own position.
     #[must_use]
     pub fn new(axis: impl Into<Axis>) -> Self {
         Self {
@@ -44,8 +45,8 @@ impl ScanAxis {
         }
     }
 
-    /// Returns the axis with scans that begin at its end: each result covers the elements from its
-    /// position to the end of the axis.
+    /// Sets the direction: the scan begins at the end of the axis, and each result covers the
+    /// elements from its position to the end.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -54,9 +55,9 @@ impl ScanAxis {
         }
     }
 
-    /// Returns the scan whose results leave out the element at their own position. The result that
-    /// covers no elements is 0 for a sum, 1 for a product, and the least or greatest value of the
-    /// type for a maximum or minimum (an infinity for floats).
+    /// Leaves out the element at the position of each result. The first result of a line is 0 for a
+    /// sum, 1 for a product, and the least or greatest value of the type for a maximum or minimum
+    /// (an infinity for floats).
     #[must_use]
     pub fn exclusive(self) -> Self {
         Self {
@@ -78,8 +79,8 @@ impl Tensor {
     /// of `bool`s are counts, as `u32`. The shape stays the same.
     ///
     /// The sums of floats that are not negative need not grow: rounding may make a sum smaller than
-    /// the sum before it, by a few units in the last place. They are added in groups: if the sum of
-    /// some elements of a line overflows, later results may be infinite or NaN.
+    /// the sum before it, by a few units in the last place. The elements are added in groups: if the
+    /// sum of some elements of a line overflows, later results may be infinite or NaN.
     #[track_caller]
     #[must_use]
     pub fn cumsum(&self, axis: impl Into<ScanAxis>) -> Self {

@@ -30,7 +30,7 @@ pub struct SortAxis {
 }
 
 impl SortAxis {
-    /// Returns a sort along `axis` with the smallest element first.
+    /// Creates the options of a sort along `axis`, smallest element first.
     #[must_use]
     pub fn new(axis: impl Into<Axis>) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl SortAxis {
         }
     }
 
-    /// Returns the sort with the largest element first. Equal elements keep their order, and NaN
+    /// Sets the direction: the largest element is first. Equal elements keep their order, and NaN
     /// stays last.
     #[must_use]
     pub fn descending(self) -> Self {
@@ -211,7 +211,7 @@ impl Tensor {
     }
 }
 
-/// Returns an error if the positions of an axis are no `u32`s.
+/// Returns an error if the positions of an axis do not fit `u32`.
 fn has_positions(operation: &'static str, shape: &[usize], axis: usize) -> Result<()> {
     if shape[axis] <= MAX_POSITIONS {
         return Ok(());

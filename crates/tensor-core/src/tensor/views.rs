@@ -83,6 +83,9 @@ impl Tensor {
     }
 
     /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this tensor.
+    ///
+    /// Returns an error node of [`Error::NotAPermutation`] if an axis is missing or occurs twice,
+    /// and of [`Error::AxisOutOfRange`] if there is no such axis.
     #[track_caller]
     #[must_use]
     pub fn permute<A: Copy + Into<Axis>>(&self, axes: &[A]) -> Self {
@@ -126,6 +129,9 @@ impl Tensor {
     }
 
     /// Inserts an axis of size 1, which becomes axis `axis` of the result; -1 appends an axis.
+    ///
+    /// Returns an error node of [`Error::AxisOutOfRange`] if the result has no such axis, and of
+    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     #[track_caller]
     #[must_use]
     pub fn expand_dims(&self, axis: impl Into<Axis>) -> Self {
@@ -134,6 +140,9 @@ impl Tensor {
     }
 
     /// Removes an axis of size 1.
+    ///
+    /// Returns an error node of [`Error::NotSizeOne`] if the axis has another size, and of
+    /// [`Error::AxisOutOfRange`] if there is no such axis.
     #[track_caller]
     #[must_use]
     pub fn squeeze(&self, axis: impl Into<Axis>) -> Self {
@@ -146,7 +155,9 @@ impl Tensor {
     ///
     /// The operands of an operation are broadcast automatically, so this function is rarely needed.
     /// Nothing is copied: a repeated axis has stride 0. Returns an error node of
-    /// [`Error::NotBroadcastable`] if a size is neither 1 nor the requested one.
+    /// [`Error::NotBroadcastable`] if a size is neither 1 nor the requested one, of
+    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes, and of
+    /// [`Error::TooLarge`] if the result has too many elements.
     ///
     /// # Examples
     /// A number is combined with every element of an array, and a row with every row of a matrix,
@@ -248,6 +259,9 @@ impl Tensor {
 
     /// Selects a range of one axis, with `NumPy`'s rules for bounds and steps.
     ///
+    /// Returns an error node of [`Error::ZeroStep`] if the step is 0, and of
+    /// [`Error::AxisOutOfRange`] if there is no such axis.
+    ///
     /// # Examples
     /// ```
     /// use tensor_core::ndarray::array;
@@ -268,6 +282,8 @@ impl Tensor {
     }
 
     /// Reverses one axis.
+    ///
+    /// Returns an error node of [`Error::AxisOutOfRange`] if there is no such axis.
     #[track_caller]
     #[must_use]
     pub fn flip(&self, axis: impl Into<Axis>) -> Self {
@@ -280,9 +296,10 @@ impl Tensor {
     /// `step < size`: used for convolutions and moving averages. An axis of `n` elements has
     /// `(n - size) / step + 1` windows, rounded down, so a step beyond the axis leaves one window.
     ///
-    /// # Errors
-    /// On evaluation: [`Error::WindowSize`](crate::Error::WindowSize) if `size` is 0 or more than
-    /// `n`; [`Error::ZeroStep`](crate::Error::ZeroStep).
+    /// Returns an error node of [`Error::WindowSize`] if `size` is 0 or more than `n`, of
+    /// [`Error::ZeroStep`] if `step` is 0, of [`Error::AxisOutOfRange`] if there is no such axis, of
+    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes, and of
+    /// [`Error::TooLarge`] if the windows have too many elements.
     #[track_caller]
     #[must_use]
     pub fn window(&self, axis: impl Into<Axis>, size: usize, step: usize) -> Self {
@@ -291,6 +308,11 @@ impl Tensor {
     }
 
     /// Pads one axis with `before` and `after` elements of the number `fill`.
+    ///
+    /// Returns an error node of [`Error::NotConstant`] if `fill` is not a constant, of
+    /// [`Error::DTypeMismatch`] if `fill` has another type than the tensor, of [`Error::TooLarge`]
+    /// if the result has too many elements, and of [`Error::AxisOutOfRange`] if there is no such
+    /// axis.
     #[track_caller]
     #[must_use]
     pub fn pad(

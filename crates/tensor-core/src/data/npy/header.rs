@@ -11,8 +11,8 @@ use crate::file_type::ByteOrder;
 use crate::file_type::FileType;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// The largest accepted header, in bytes. `NumPy` writes shorter headers for all arrays, so a
-/// longer one is treated as an error and not allocated.
+/// The largest accepted header, in bytes. `NumPy` writes shorter headers for all arrays of
+/// supported types, so a longer header is an error and is not allocated.
 const MAX_HEADER_BYTES: u32 = 1 << 16;
 /// The alignment of the first element in the file, in bytes.
 const ALIGNMENT: usize = 64;

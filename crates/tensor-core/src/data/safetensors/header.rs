@@ -148,9 +148,12 @@ impl RawEntry {
             },
         };
         if from != *end || n_bytes.is_none() || to.checked_sub(from) != n_bytes {
-            let n_bytes = n_bytes.unwrap_or_default();
+            let expected = match dtype.bytes().and(n_bytes) {
+                Some(n_bytes) => format!("{n_bytes} bytes from {end}"),
+                None => format!("a range that begins at {end}"),
+            };
             return Err(bad(format!(
-                "{dtype} elements of shape {shape:?} are at {from}..{to} (expected {n_bytes} bytes from {end})"
+                "{dtype} elements of shape {shape:?} are at {from}..{to} (expected {expected})"
             )));
         }
         *end = to;
@@ -450,7 +453,11 @@ mod tests {
             ),
             (
                 tensor("F8_E4M3", "2", "3,1"),
-                "safetensors: F8_E4M3 elements of shape [2] are at 3..1 (expected 0 bytes from 0), in tensor \"w\"",
+                "safetensors: F8_E4M3 elements of shape [2] are at 3..1 (expected a range that begins at 0), in tensor \"w\"",
+            ),
+            (
+                tensor("F8_E4M3", "2", "1,3"),
+                "safetensors: F8_E4M3 elements of shape [2] are at 1..3 (expected a range that begins at 0), in tensor \"w\"",
             ),
             (
                 tensor("F32", &["1"; 65].join(","), "0,4"),

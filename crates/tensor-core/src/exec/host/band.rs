@@ -39,7 +39,8 @@ struct Stage<'a> {
     inputs: Vec<Source>,
     /// The number of elements of a row of the result.
     row_len: usize,
-    /// The number of the result among the outputs of the band; `None` if it is no output.
+    /// The number of the result among the outputs of the band; `None` if the result is only
+    /// read within the band.
     output: Option<usize>,
     /// The number in the band of the last step that reads the result.
     last_reader: Option<usize>,

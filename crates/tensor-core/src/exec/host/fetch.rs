@@ -231,8 +231,8 @@ impl Machine<'_> {
         fault
     }
 
-    /// Writes the positions that the index operand names. Returns an error if an index is outside
-    /// the axis.
+    /// Writes the positions given by the index operand. Returns an error if an index is outside the
+    /// axis.
     #[inline(never)]
     pub(super) fn check_positions<I: LaneType + Element>(
         &self,

@@ -3,9 +3,8 @@
 //! Method: where the operand of the rows is padding, its element is 0, and so is the product. The
 //! terms of a block that are not padding are consecutive for each row, and many rows have the same
 //! range of terms. The rows of a piece are grouped by range, and tiles compute one group at a time.
-//! Rows
-//! whose guards have the same positions share a pattern, so that the terms are found once for all
-//! of them. The other factor must be finite, because the product of 0 and infinity is NaN.
+//! Rows whose guards have the same positions share a pattern, so that the terms are found once for
+//! all of them. The other factor must be finite, because the product of 0 and infinity is NaN.
 
 use std::ops::Range;
 
