@@ -76,7 +76,7 @@ fn compute(tensors: Vec<Tensor>, executor: &dyn Executor) -> Result<Vec<Tensor>>
     let results = data.into_iter().zip(tensors);
     Ok(results
         .map(|(data, tensor)| {
-            Tensor::on_behalf_of(tensor.node().location, || data.standing_for(tensor.clone()))
+            Tensor::with_line(tensor.node().location, || data.standing_for(tensor.clone()))
         })
         .collect())
 }

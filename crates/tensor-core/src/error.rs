@@ -109,15 +109,16 @@ pub enum Error {
         /// The requested shape.
         to: Vec<usize>,
     },
-    /// The inner sizes of two matrices differ, or the result does not have the shape of their
-    /// product.
-    #[error("matmul: shapes do not match (left {left:?}, right {right:?}, result {result:?})")]
+    /// The array for the result does not have the shape of the product.
+    #[error(
+        "matmul: the result has shape {result:?} (expected that of the product of {left:?} and {right:?})"
+    )]
     MatmulMismatch {
         /// The shape of the left operand.
         left: [usize; 2],
         /// The shape of the right operand.
         right: [usize; 2],
-        /// The shape of the result.
+        /// The shape of the array for the result.
         result: [usize; 2],
     },
     /// The operand is not a matrix of `f32`.
@@ -321,7 +322,7 @@ pub enum Error {
     },
     /// The size of an axis is not divisible by the requested number of equal parts.
     #[error(
-        "{operation}: axis {axis} of shape {shape:?} cannot be split into {n} equal parts (limit 65536)"
+        "{operation}: axis {axis} of shape {shape:?} cannot be split into {n} equal parts (limit {limit})"
     )]
     UnevenSplit {
         /// The name of the operation.
@@ -332,6 +333,8 @@ pub enum Error {
         shape: Vec<usize>,
         /// The requested number of parts.
         n: usize,
+        /// The largest number of parts.
+        limit: usize,
     },
     /// The rows of words do not have the number of words for the requested number of bits.
     #[error(
@@ -371,12 +374,14 @@ pub enum Error {
         operation: &'static str,
     },
     /// The requested element type differs from the type of the tensor.
-    #[error("{operation}: requested elements of type {asked}, but the tensor has type {actual}")]
+    #[error(
+        "{operation}: requested elements of type {requested}, but the tensor has type {actual}"
+    )]
     ElementTypeMismatch {
         /// The name of the operation.
         operation: &'static str,
         /// The requested type.
-        asked: DType,
+        requested: DType,
         /// The type of the tensor.
         actual: DType,
     },

@@ -42,8 +42,8 @@ mod oracle;
 /// A sum of no terms is 0. Threads are used if the product is large enough to benefit.
 ///
 /// # Errors
-/// [`Error::MatmulMismatch`] if the number of columns of `a` differs from the number of rows of
-/// `b`; [`Error::TooLarge`] if the result exceeds the address space.
+/// [`Error::InnerMismatch`] if the number of columns of `a` differs from the number of rows of `b`;
+/// [`Error::TooLarge`] if the result exceeds the address space.
 ///
 /// # Examples
 /// ```
@@ -64,8 +64,8 @@ pub fn matmul<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Ar
 /// Computes `a · b` into `c` and overwrites the old contents of `c`.
 ///
 /// # Errors
-/// [`Error::MatmulMismatch`] if the inner dimensions of `a` and `b` differ, or if the shape of `c`
-/// is not that of the product.
+/// [`Error::InnerMismatch`] if the number of columns of `a` differs from the number of rows of `b`;
+/// [`Error::MatmulMismatch`] if the shape of `c` is not that of the product.
 pub fn matmul_into<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -83,10 +83,18 @@ pub(crate) fn multiply_into<T: Float>(
     parallel: bool,
 ) -> Result<()> {
     let [rows, inner, cols] = [a.nrows(), a.ncols(), b.ncols()];
-    if b.nrows() != inner || c.dim() != (rows, cols) {
+    let (left, right) = ([rows, inner], [b.nrows(), cols]);
+    if b.nrows() != inner {
+        return Err(Error::InnerMismatch {
+            operation: "matmul",
+            left: left.into(),
+            right: right.into(),
+        });
+    }
+    if c.dim() != (rows, cols) {
         return Err(Error::MatmulMismatch {
-            left: [rows, inner],
-            right: [b.nrows(), cols],
+            left,
+            right,
             result: [c.nrows(), c.ncols()],
         });
     }
@@ -497,7 +505,18 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "matmul: shapes do not match (left [2, 3], right [4, 5], result [2, 5])"
+            "matmul: inner dimensions differ (left [2, 3], right [4, 5])"
+        );
+        let mut transposed = Array2::<f32>::zeros((5, 2));
+        let error = matmul_into(
+            Array2::zeros((2, 3)).view(),
+            Array2::zeros((3, 5)).view(),
+            transposed.view_mut(),
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "matmul: the result has shape [5, 2] (expected that of the product of [2, 3] and [3, 5])"
         );
     }
 }

@@ -94,13 +94,13 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         // be an error in that gradient.
         cotangent.check()?;
         let is_inner = |view: &Tensor| nodes.n_uses(view) == 1;
-        for (input, share) in tensor.handed_on(&cotangent, is_inner) {
+        for (input, share) in tensor.input_cotangents(&cotangent, is_inner) {
             if is_continuous(input.node().dtype) && nodes.contains(input) {
                 let total = match cotangents.remove(&input.address()) {
                     Some(sum) => {
                         #[cfg(test)]
                         let share = crate::tensor::fault::share(share);
-                        Tensor::on_behalf_of(input.node().location, || sum + share)
+                        Tensor::with_line(input.node().location, || sum + share)
                     }
                     None => share,
                 };
@@ -117,7 +117,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     };
     let gradients: Result<Vec<Tensor>> = wrt.iter().map(gradient).collect();
     drop(lazily);
-    hook::all_finished(gradients?).map_err(|error| error.at(caller))
+    hook::after_operations(gradients?).map_err(|error| error.at(caller))
 }
 
 /// Computes a loss and its gradients together, and their common parts once.

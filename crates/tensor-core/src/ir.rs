@@ -812,37 +812,38 @@ impl LoopNest {
                 Err(format!("operand types differ ({} and {})", of(a), of(b)))
             }
         };
-        let refused = |name: &str, dtype: DType| Err(format!("{name} is not defined on {dtype}"));
+        let unsupported =
+            |name: &str, dtype: DType| Err(format!("{name} is not defined on {dtype}"));
         let expected = match &self.values[id] {
             Value::Const(scalar) => scalar.dtype(),
             Value::Index(_) => DType::U32,
             Value::Random { .. } => match self.values[id].operands().find(|&a| of(a) != DType::U32)
             {
                 None => DType::U32,
-                Some(operand) => return refused("random", of(operand)),
+                Some(operand) => return unsupported("random", of(operand)),
             },
             Value::Inside(_) => DType::Bool,
             Value::Position { at, .. } if of(*at).is_integer() => DType::U32,
-            Value::Position { at, .. } => return refused("position", of(*at)),
+            Value::Position { at, .. } => return unsupported("position", of(*at)),
             Value::Load { input, .. } | Value::Gather { input, .. } => *self
                 .inputs
                 .get(*input)
                 .ok_or_else(|| "no such input".to_owned())?,
             Value::Unary(op, a) if op.accepts(of(*a)) => op.result(of(*a)),
-            Value::Unary(op, a) => return refused(op.name(), of(*a)),
+            Value::Unary(op, a) => return unsupported(op.name(), of(*a)),
             Value::Binary(op, a, b) if op.accepts(same(*a, *b)?) => of(*a),
-            Value::Binary(op, a, _) => return refused(op.name(), of(*a)),
+            Value::Binary(op, a, _) => return unsupported(op.name(), of(*a)),
             Value::Compare(op, a, b) if op.accepts(same(*a, *b)?) => DType::Bool,
-            Value::Compare(op, a, _) => return refused(op.name(), of(*a)),
+            Value::Compare(op, a, _) => return unsupported(op.name(), of(*a)),
             Value::Select(condition, a, b) if of(*condition) == DType::Bool => same(*a, *b)?,
-            Value::Select(condition, ..) => return refused("select", of(*condition)),
+            Value::Select(condition, ..) => return unsupported("select", of(*condition)),
             Value::Cast(to, _) => *to,
             Value::Reduced(op, a) if op.accepts(of(*a)) => op.result(of(*a)),
-            Value::Reduced(op, a) => return refused(op.name(), of(*a)),
+            Value::Reduced(op, a) => return unsupported(op.name(), of(*a)),
             Value::Scanned(scan, a) if scan.accepts(of(*a)) => of(*a),
-            Value::Scanned(scan, a) => return refused(scan.name(), of(*a)),
+            Value::Scanned(scan, a) => return unsupported(scan.name(), of(*a)),
             Value::Sorted(sort, a) if sort.accepts(of(*a)) => sort.dtype(of(*a)),
-            Value::Sorted(sort, a) => return refused(sort.name(), of(*a)),
+            Value::Sorted(sort, a) => return unsupported(sort.name(), of(*a)),
         };
         if expected == self.dtypes[id] {
             Ok(())

@@ -92,7 +92,7 @@ pub struct BufferId(pub usize);
 
 /// The purpose of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum BufferKind {
     /// Provided by the caller when the plan runs.
     Input,
     /// Written by one step, read by later steps, then freed.
@@ -105,7 +105,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Buffer {
     /// The purpose of the buffer.
-    pub kind: Kind,
+    pub kind: BufferKind,
     /// The type of the elements.
     pub dtype: DType,
     /// The shape in which the buffer is written or provided.
@@ -287,8 +287,8 @@ impl Plan {
             }
         }
         for output in &outputs {
-            if buffers[output.0].kind == Kind::Temporary {
-                buffers[output.0].kind = Kind::Output;
+            if buffers[output.0].kind == BufferKind::Temporary {
+                buffers[output.0].kind = BufferKind::Output;
             }
         }
         set_waves(&mut steps, &[], buffers.len());
@@ -447,7 +447,7 @@ impl Plan {
         let mut changes: BTreeMap<usize, (u128, u128)> = BTreeMap::new();
         for (step, &wave) in self.steps.iter().zip(&waves) {
             let buffer = &self.buffers[step.output.0];
-            if buffer.kind == Kind::Temporary && is_stored[step.output.0] {
+            if buffer.kind == BufferKind::Temporary && is_stored[step.output.0] {
                 let bytes = buffer.bytes() as u128;
                 let last = last_reads[step.output.0].max(wave);
                 changes.entry(wave).or_default().0 += bytes;
@@ -470,7 +470,7 @@ impl Plan {
         let stored = self.steps.iter().map(|step| step.output);
         let stored = stored.filter(|id| !scratch.contains(id));
         let buffers = stored.map(|id| &self.buffers[id.0]);
-        let temporaries = buffers.filter(|buffer| buffer.kind == Kind::Temporary);
+        let temporaries = buffers.filter(|buffer| buffer.kind == BufferKind::Temporary);
         temporaries.fold(0, |sum, buffer| sum.saturating_add(buffer.bytes()))
     }
 

@@ -242,7 +242,7 @@ impl Executor for Profiler<'_> {
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
         let accepts = self.inner.accepts(step, input_lens);
         if !accepts {
-            self.recorder.refused();
+            self.recorder.rejected();
         }
         accepts
     }

@@ -305,7 +305,7 @@ impl Tensor {
         if let Some(error) = inputs.iter().find(|input| input.check().is_err()) {
             return error.clone();
         }
-        hook::made(Self(Arc::new(Node {
+        hook::after_node(Self(Arc::new(Node {
             op,
             inputs,
             shape,
@@ -316,7 +316,7 @@ impl Tensor {
 
     /// Runs a closure in which all new nodes record the given source line. Used for nodes that are
     /// derived from another node, such as its gradient.
-    pub(crate) fn on_behalf_of<T>(
+    pub(crate) fn with_line<T>(
         location: &'static Location<'static>,
         make: impl FnOnce() -> T,
     ) -> T {
@@ -326,7 +326,7 @@ impl Tensor {
 
     /// Restores the default, by which new nodes record their callers, until the guard is dropped.
     /// Used when a waiting thread executes unrelated work.
-    pub(crate) fn on_nobodys_behalf() -> LineBefore {
+    pub(crate) fn with_caller_lines() -> LineBefore {
         LineBefore(LINE.take())
     }
 
@@ -334,7 +334,7 @@ impl Tensor {
     /// would record the closure.
     #[track_caller]
     pub(crate) fn by_caller<T>(make: impl FnOnce() -> T) -> T {
-        Self::on_behalf_of(LINE.get().unwrap_or(Location::caller()), make)
+        Self::with_line(LINE.get().unwrap_or(Location::caller()), make)
     }
 
     /// Creates an error node.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::exec::{self, Executor, Storage};
-use tensor_core::plan::{Band, BufferId, Kind, Plan, Target};
+use tensor_core::plan::{Band, BufferId, BufferKind, Plan, Target};
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, DType, Error, Host, HostData, Reference, Tensor};
 
@@ -286,7 +286,7 @@ fn a_plan_with_a_changed_band_is_rejected() {
     let mut twice = plan.clone();
     twice.bands = Arc::new([plan.bands[0].clone(), plan.bands[0].clone()]);
     assert!(twice.check().unwrap_err().contains("band 1"));
-    assert_eq!(plan.buffers[plan.outputs[0].0].kind, Kind::Output);
+    assert_eq!(plan.buffers[plan.outputs[0].0].kind, BufferKind::Output);
     plan.check().unwrap();
 }
 

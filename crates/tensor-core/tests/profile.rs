@@ -425,7 +425,7 @@ fn steps_that_the_executor_does_not_take_are_counted() {
     let result = scaled.eval::<f32>(&profiler).unwrap();
     assert_eq!(result, scaled.eval::<f32>(&Host::new()).unwrap());
     let table = profiler.profile().table(By::Step, Column::Time);
-    assert_eq!(table.refused, 1);
+    assert_eq!(table.n_rejected, 1);
     assert!(table.to_string().contains("1 runs of steps are missing"));
 }
 

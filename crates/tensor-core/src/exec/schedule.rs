@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::{Executor, Host, Storage, verify};
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::plan::{Band, BufferId, Kind, Plan, Step};
+use crate::plan::{Band, BufferId, BufferKind, Plan, Step};
 use crate::tensor::Tensor;
 use crate::tensor::hook;
 
@@ -37,7 +37,7 @@ pub(crate) fn run_and_wait(
     let executor = for_run.as_deref().unwrap_or(executor);
     // While this thread waits, rayon may let it run a job of another plan. Such a job must not see
     // this thread's eager scope or its current source line.
-    let (_lazily, _line) = (hook::pause(), Tensor::on_nobodys_behalf());
+    let (_lazily, _line) = (hook::pause(), Tensor::with_caller_lines());
     pollster::block_on(walk(&[executor], plan, data, |_, _| 0))
 }
 
@@ -304,7 +304,7 @@ impl<'p> Arrays<'p> {
     fn was_read(&mut self, inputs: &[BufferId]) {
         for input in inputs {
             self.n_readers[input.0] -= 1;
-            let is_temporary = self.plan.buffers[input.0].kind == Kind::Temporary;
+            let is_temporary = self.plan.buffers[input.0].kind == BufferKind::Temporary;
             if is_temporary && self.n_readers[input.0] == 0 {
                 self.copies[input.0].clear();
             }

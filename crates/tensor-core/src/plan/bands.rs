@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use super::guards::gcd;
-use super::{Buffer, BufferId, Kind, Step};
+use super::{Buffer, BufferId, BufferKind, Step};
 use crate::hash::HashMap;
 use crate::ir::{IndexMap, LoopNest, Matrices, Pairs, Scatter, Value};
 
@@ -308,7 +308,7 @@ impl Steps<'_> {
             let outside = readers.iter();
             let outside = outside.filter(|&&(output, _)| !is_within(places, output));
             let last = outside.map(|&(_, wave)| wave).max();
-            self.buffers[id.0].kind == Kind::Temporary
+            self.buffers[id.0].kind == BufferKind::Temporary
                 && last.is_some()
                 && last <= end
                 && readers.iter().all(|&(output, _)| is_decided(output))
@@ -492,7 +492,7 @@ impl Band {
         inputs.dedup();
         let is_output = |id: &BufferId| {
             let n_own_readers = read.iter().filter(|&input| input == id).count();
-            buffers[id.0].kind == Kind::Output || n_own_readers < n_readers[id.0]
+            buffers[id.0].kind == BufferKind::Output || n_own_readers < n_readers[id.0]
         };
         let outputs = members.iter().map(|&at| steps[at].output);
         Some(Self {

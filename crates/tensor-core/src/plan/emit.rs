@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::lower::{Lowered, Lowering};
-use super::{BufferId, Kind, Step};
+use super::{BufferId, BufferKind, Step};
 use crate::dtype::DType;
 use crate::hash::HashMap;
 use crate::ir::{Contract, IndexMap, LoopNest, Matrices, Pairs, Value, ValueId};
@@ -40,7 +40,7 @@ pub(super) fn step(draft: &mut Lowering<'_>, lowered: &Lowered, shape: &[usize])
         contract.reads_once = reads_once;
     }
     let origins = draft.origins(&lowered);
-    let output = draft.buffer(Kind::Temporary, nest.dtype(), shape);
+    let output = draft.buffer(BufferKind::Temporary, nest.dtype(), shape);
     draft.steps.push(Step {
         nest: Arc::new(nest),
         inputs,
@@ -67,7 +67,7 @@ fn reads_input_once(draft: &Lowering<'_>, nest: &LoopNest, inputs: &[BufferId]) 
         Some(pairs.factors[side])
     };
     let is_input = |factor: ValueId| match nest.values[factor.0] {
-        Value::Load { input, .. } => draft.buffers[inputs[input].0].kind == Kind::Input,
+        Value::Load { input, .. } => draft.buffers[inputs[input].0].kind == BufferKind::Input,
         _ => false,
     };
     large_factor().is_some_and(is_input)
@@ -314,7 +314,7 @@ fn axes_of(draft: &Lowering<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
 
 /// Sorts axes in the memory order of the elements that a value reads, longest strides first. A
 /// factor and its transpose are thus stored as one array, written in the order in which it is read.
-fn as_it_lies(draft: &Lowering<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
+fn in_memory_order(draft: &Lowering<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
     let values = draft.arena.reachable(root);
     let stride = |axis: usize| {
         let maps = values.iter().filter_map(|&id| match draft.arena.value(id) {
@@ -338,7 +338,7 @@ fn with_factor_in_memory(
     let sizes = [shape, &lowered.reduce].concat();
     // The stored factor has only its own axes, in memory order; all other axes get stride 0 in the
     // load below.
-    let axes = as_it_lies(draft, factor, axes_of(draft, factor, &sizes));
+    let axes = in_memory_order(draft, factor, axes_of(draft, factor, &sizes));
     let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
     let packed = draft.arena.remapped(factor, &own, |map| {
         Some(IndexMap {

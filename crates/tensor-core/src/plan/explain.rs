@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Band, BufferId, Kind, Plan, Step};
+use super::{Band, BufferId, BufferKind, Plan, Step};
 use crate::ir::{IndexMap, LoopNest, Value};
 
 /// A plan that is displayed as text.
@@ -49,7 +49,7 @@ fn write_band(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, band: &Ban
 fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Step) -> fmt::Result {
     let nest = &step.nest;
     let output = &plan.buffers[step.output.0];
-    let kind = if output.kind == Kind::Output {
+    let kind = if output.kind == BufferKind::Output {
         ", output"
     } else {
         ""

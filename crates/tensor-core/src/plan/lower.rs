@@ -22,7 +22,7 @@ use super::graph::Graph;
 use super::keep::Cost;
 use super::nodes::Nodes;
 use super::reads::Reads;
-use super::{Buffer, BufferId, Kind, Origin, Step, Target};
+use super::{Buffer, BufferId, BufferKind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::hash::HashMap;
 use crate::ir::{IndexMap, Value, ValueId};
@@ -149,7 +149,7 @@ impl<'g> Lowering<'g> {
         match &this.op {
             Op::Error(_) | Op::Surrogate => unreachable!("a graph has no such nodes"),
             Op::Data(_) => {
-                let buffer = self.buffer(Kind::Input, this.dtype, &this.shape);
+                let buffer = self.buffer(BufferKind::Input, this.dtype, &this.shape);
                 self.inputs.push(buffer);
                 self.load(buffer, &this.shape)
             }
@@ -594,7 +594,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// Adds a buffer and returns its id.
-    pub(super) fn buffer(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> BufferId {
+    pub(super) fn buffer(&mut self, kind: BufferKind, dtype: DType, shape: &[usize]) -> BufferId {
         self.buffers.push(Buffer {
             kind,
             dtype,

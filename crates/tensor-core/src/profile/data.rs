@@ -24,7 +24,7 @@ pub(super) struct Data {
     pub(super) arrays: Arrays,
     pub(super) executor: Option<ExecutorPeak>,
     /// The number of step runs that the executor did not accept.
-    pub(super) refused: u64,
+    pub(super) n_rejected: u64,
 }
 
 /// A span in its stored form.

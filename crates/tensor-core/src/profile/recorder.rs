@@ -285,8 +285,8 @@ impl Recorder {
     }
 
     /// Counts a step that fell back to the host.
-    pub(super) fn refused(&self) {
-        self.lock().data.refused += 1;
+    pub(super) fn rejected(&self) {
+        self.lock().data.n_rejected += 1;
     }
 
     /// Returns the costs of the steps of a plan, which must have passed [`Plan::check`]. The costs

@@ -58,7 +58,7 @@ pub struct Table {
     pub total_ns: u64,
     /// The number of step runs that the executor did not accept. They ran on the scheduler's own
     /// host and have no row.
-    pub refused: u64,
+    pub n_rejected: u64,
     /// The measured peak rates of the machine, or `None`.
     pub peak: Option<Peak>,
     /// The number of spans that were dropped because of the limit. They are included in the sums,
@@ -192,7 +192,7 @@ pub(super) fn summarize(profile: &Profile, by: By, sorted_by: Column) -> Table {
             total
         },
         peak: None,
-        refused: data.refused,
+        n_rejected: data.n_rejected,
         dropped_spans: data.dropped_spans,
     }
 }
@@ -251,11 +251,11 @@ impl fmt::Display for Table {
             _ => ("runs of steps", "in steps, summed over threads"),
         };
         writeln!(f, "{calls} {what}, {total} {shares_of}")?;
-        if self.refused > 0 {
-            let refused = self.refused;
+        if self.n_rejected > 0 {
+            let n_rejected = self.n_rejected;
             writeln!(
                 f,
-                "{refused} runs of steps are missing: the executor does not accept them, so they fell back to the host"
+                "{n_rejected} runs of steps are missing: the executor does not accept them, so they fell back to the host"
             )?;
         }
         if self.dropped_spans > 0 {

@@ -21,7 +21,7 @@ pub(super) fn json(profile: &Profile) -> String {
     let left_out = [
         ("dropped spans", data.dropped_spans),
         ("dropped points of memory", data.arrays.dropped_points),
-        ("steps run elsewhere", data.refused),
+        ("steps run elsewhere", data.n_rejected),
     ];
     for (number, (name, count)) in left_out.into_iter().enumerate() {
         comma(&mut out, number > 0);

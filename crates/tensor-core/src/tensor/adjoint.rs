@@ -78,14 +78,14 @@ impl Tensor {
     /// because each inversion may have to store its result.
     ///
     /// The new nodes record the source line of this node.
-    pub(crate) fn handed_on(
+    pub(crate) fn input_cotangents(
         &self,
         cotangent: &Self,
         is_inner: impl Fn(&Self) -> bool,
     ) -> Vec<(&Self, Self)> {
-        Self::on_behalf_of(self.node().location, || {
+        Self::with_line(self.node().location, || {
             if let Some((source, rows)) = self.chain_of_views(cotangent, is_inner) {
-                return vec![(source, unmoved(cotangent, &rows, &source.0.shape))];
+                return vec![(source, cotangent_of_view(cotangent, &rows, &source.0.shape))];
             }
             let shares = self.node().inputs.iter().zip(self.shares(cotangent));
             let shares = shares.filter_map(|(input, share)| Some((input, share?)));
@@ -113,8 +113,8 @@ impl Tensor {
                 .map(|row| row.through_view(&composed, rank))
                 .collect();
             outer = &outer.node().inputs[0];
-            let undone = Undone::new(cotangent, &composed, &outer.0.shape);
-            if !undone.diagonals().is_empty() {
+            let inversion = ViewInversion::new(cotangent, &composed, &outer.0.shape);
+            if !inversion.diagonals().is_empty() {
                 break;
             }
             chain = Some((outer, composed.clone()));
@@ -154,16 +154,20 @@ impl Tensor {
             Op::Surrogate => vec![None, Some(cotangent.clone())],
             Op::Reshape => vec![Some(cotangent.reshape(&inputs[0].0.shape))],
             Op::Pad { before, .. } => vec![Some(unpadded(cotangent, before, &inputs[0].0.shape))],
-            Op::View { rows, .. } => vec![Some(unmoved(cotangent, rows, &inputs[0].0.shape))],
+            Op::View { rows, .. } => {
+                vec![Some(cotangent_of_view(cotangent, rows, &inputs[0].0.shape))]
+            }
             Op::Gather { axis, rows } => {
                 let table = &inputs[0].0.shape;
                 vec![
-                    Some(ungathered(cotangent, &inputs[1], *axis, rows, table)),
+                    Some(cotangent_of_table(
+                        cotangent, &inputs[1], *axis, rows, table,
+                    )),
                     None,
                 ]
             }
-            Op::Scan(scan) => vec![Some(inputs[0].unscanned(*scan, cotangent))],
-            Op::Sort(sort) => vec![inputs[0].unsorted(*sort, cotangent)],
+            Op::Scan(scan) => vec![Some(inputs[0].cotangent_of_scan(*scan, cotangent))],
+            Op::Sort(sort) => vec![inputs[0].cotangent_of_sort(*sort, cotangent)],
             Op::Reduce { op, n_reduced } => {
                 let x = Elements::new(&inputs[0], *n_reduced);
                 // The result and its cotangent lack the reduced axes; repeat them along these axes,
@@ -213,7 +217,7 @@ fn padded(tensor: &Tensor, axis: usize, before: usize, after: usize) -> Tensor {
 
 /// Returns the cotangent of the table of a gather: at each position the sum of the cotangents of
 /// all elements that read the position.
-fn ungathered(
+fn cotangent_of_table(
     cotangent: &Tensor,
     index: &Tensor,
     axis: usize,
@@ -243,9 +247,9 @@ fn ungathered(
             row
         })
         .collect();
-    let sums = unmoved(&spread, &rows, table);
+    let sums = cotangent_of_view(&spread, &rows, table);
     drop(lazily);
-    hook::finished(sums)
+    hook::after_operation(sums)
 }
 
 /// Returns the cotangent of the source of a view: for each position the sum over all elements that
@@ -253,27 +257,27 @@ fn ungathered(
 ///
 /// `rows` has one map per axis of the source, from the axes of `cotangent` to the coordinate on
 /// that axis. `to` is the shape of the source.
-fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
-    let undone = || -> Result<Tensor> {
+fn cotangent_of_view(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
+    let inverted = || -> Result<Tensor> {
         if cotangent.shape()?.contains(&0) {
             return Ok(Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to));
         }
         // After these steps every axis of the tensor is an axis of the source.
-        let mut undone = Undone::new(cotangent, rows, to);
-        undone.sum_repeated_axes()?;
-        undone.separate_diagonals()?;
-        undone.sort_axes()?;
+        let mut inversion = ViewInversion::new(cotangent, rows, to);
+        inversion.sum_repeated_axes()?;
+        inversion.separate_diagonals()?;
+        inversion.sort_axes()?;
         // The innermost axis comes first, so that an array that is stored between two sums of
         // windows has whole axes of the source behind the windows.
         for source in (0..to.len()).rev() {
-            undone.restore(source)?;
+            inversion.restore(source)?;
         }
-        Ok(undone.tensor)
+        Ok(inversion.tensor)
     };
-    undone().unwrap_or_else(Tensor::error)
+    inverted().unwrap_or_else(Tensor::error)
 }
 
-/// The meaning of an axis of [`Undone::tensor`].
+/// The meaning of an axis of [`ViewInversion::tensor`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     /// An axis of the view.
@@ -287,14 +291,14 @@ enum Axis {
 ///
 /// Each intermediate tensor may be an error node, if its shape is too large. An error node has no
 /// axes, so the code reads shapes by [`Tensor::shape`], which returns the error.
-struct Undone<'a> {
+struct ViewInversion<'a> {
     tensor: Tensor,
     axes: Vec<Axis>,
     rows: Vec<IndexMap>,
     to: &'a [usize],
 }
 
-impl<'a> Undone<'a> {
+impl<'a> ViewInversion<'a> {
     fn new(cotangent: &Tensor, rows: &[IndexMap], to: &'a [usize]) -> Self {
         let shape = &cotangent.0.shape;
         let mut rows = rows.to_vec();

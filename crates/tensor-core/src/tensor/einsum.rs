@@ -86,7 +86,7 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
     }
     drop(lazily);
     match slots.pop() {
-        Some(result) => hook::finished(result),
+        Some(result) => hook::after_operation(result),
         None => unreachable!("a specification has at least one operand"),
     }
 }

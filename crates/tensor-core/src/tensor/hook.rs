@@ -1,7 +1,7 @@
 //! The hook that eager evaluation installs: it receives the result of every operation on a thread.
 //!
-//! Role: keeps tensors independent of executors. Operations pass new nodes through [`made`] or
-//! [`finished`]; outside an [`Eager`](crate::Eager) scope both return their argument.
+//! Role: keeps tensors independent of executors. Operations pass new nodes through [`after_node`]
+//! or [`after_operation`]; outside an [`Eager`](crate::Eager) scope both return their argument.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -60,7 +60,7 @@ impl Drop for Traced {
 
 /// Processes a new node: inside a scope, returns the result of the hook if the node computes
 /// something.
-pub(crate) fn made(tensor: Tensor) -> Tensor {
+pub(crate) fn after_node(tensor: Tensor) -> Tensor {
     let computes = match tensor.node().op {
         Op::Error(_)
         | Op::Data(_)
@@ -81,23 +81,27 @@ pub(crate) fn made(tensor: Tensor) -> Tensor {
         | Op::Scan(_)
         | Op::Sort(_) => true,
     };
-    if computes { finished(tensor) } else { tensor }
+    if computes {
+        after_operation(tensor)
+    } else {
+        tensor
+    }
 }
 
 /// Processes the result of an operation that consists of several nodes: inside a scope, returns
 /// the result of the hook.
-pub(crate) fn finished(tensor: Tensor) -> Tensor {
-    let computed = all_finished(vec![tensor.clone()]);
+pub(crate) fn after_operation(tensor: Tensor) -> Tensor {
+    let computed = after_operations(vec![tensor.clone()]);
     match computed.map(|mut tensors| tensors.pop()) {
         Ok(Some(tensor)) => tensor,
         Ok(None) => tensor,
-        Err(error) => Tensor::on_behalf_of(tensor.node().location, || Tensor::error(error)),
+        Err(error) => Tensor::with_line(tensor.node().location, || Tensor::error(error)),
     }
 }
 
 /// Processes several results: inside a scope, returns the results of one call of the hook. An error
 /// that belongs to no operation does not have a source line yet.
-pub(crate) fn all_finished(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
+pub(crate) fn after_operations(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
     let is_done = |tensor: &Tensor| tensor.storage().is_some() || tensor.check().is_err();
     let hook = HOOK.with_borrow(Option::clone).filter(|_| !TRACING.get());
     let Some(hook) = hook.filter(|_| !tensors.iter().all(is_done)) else {

@@ -98,6 +98,7 @@ impl Tensor {
                 axis,
                 shape: shape.to_vec(),
                 n,
+                limit: MAX_PARTS,
             })
         });
         let part = |number: usize| match &size {

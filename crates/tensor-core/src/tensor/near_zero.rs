@@ -77,7 +77,7 @@ impl Tensor {
             .select(near, &far)
             .with_surrogate_gradient(&far);
         drop(lazily);
-        hook::finished(value.composed(operation, &[self]))
+        hook::after_operation(value.composed(operation, &[self]))
     }
 
     /// Returns `ln(1 + x)` of each element of a float tensor, without the rounding of the sum near
@@ -120,7 +120,7 @@ impl Tensor {
         let is_near = self.abs().le(SERIES_END);
         let value = is_near.select(s * sum, &far).with_surrogate_gradient(&far);
         drop(lazily);
-        hook::finished(value.composed(operation, &[self]))
+        hook::after_operation(value.composed(operation, &[self]))
     }
 
     /// Checks that exponentials are defined on the element type.

@@ -53,7 +53,7 @@ impl Tensor {
             sum = sum.squeeze(axis);
         }
         drop(lazily);
-        hook::finished(sum)
+        hook::after_operation(sum)
     }
 
     /// Checks that the inner sizes are equal and that the other axes broadcast.

@@ -157,11 +157,11 @@ impl Tensor {
     }
 
     /// Returns the cotangent of `self`, given the cotangent of its scan.
-    pub(super) fn unscanned(&self, scan: Scan, cotangent: &Self) -> Self {
+    pub(super) fn cotangent_of_scan(&self, scan: Scan, cotangent: &Self) -> Self {
         let handed = || match scan.op {
             Reduce::Sum => Ok(cotangent.scanned_by(scan.transposed())),
-            Reduce::Prod => Ok(self.unmultiplied(scan, cotangent)),
-            _ => self.unselected(scan, cotangent),
+            Reduce::Prod => Ok(self.cotangent_of_products(scan, cotangent)),
+            _ => self.cotangent_of_extremes(scan, cotangent),
         };
         handed().unwrap_or_else(Self::error)
     }
@@ -170,7 +170,7 @@ impl Tensor {
     /// `x` that is not 0 contributes `1 / x` times each product that covers `x`. If `x` is 0, only
     /// products without another 0 depend on it: each of them contributes the product of its other
     /// elements.
-    fn unmultiplied(&self, scan: Scan, cotangent: &Self) -> Self {
+    fn cotangent_of_products(&self, scan: Scan, cotangent: &Self) -> Self {
         let is_zero = self.eq(0.0);
         let others = is_zero.select(self.like(1.0), self);
         let zeros = is_zero.cast(DType::U32).scanned_by(Scan {
@@ -188,7 +188,7 @@ impl Tensor {
 
     /// Returns the cotangent of `self`, given the cotangent of its cumulative maxima or minima: the
     /// cotangent of each result belongs to the element at which the extreme was reached first.
-    fn unselected(&self, scan: Scan, cotangent: &Self) -> Result<Self> {
+    fn cotangent_of_extremes(&self, scan: Scan, cotangent: &Self) -> Result<Self> {
         let shape = self.shape()?;
         let n = shape[scan.axis];
         if shape.contains(&0) {
@@ -235,7 +235,7 @@ impl Tensor {
         };
         let axis = scan.axis.cast_signed();
         let taken = self.take_along_axis(&reached, axis);
-        let mut handed = taken.handed_on(&cotangent, |_| false).into_iter();
+        let mut handed = taken.input_cotangents(&cotangent, |_| false).into_iter();
         let share = handed.next().map(|(_, share)| share);
         Ok(share.unwrap_or_else(|| self.like(0.0)))
     }

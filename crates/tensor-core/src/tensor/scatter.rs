@@ -344,7 +344,7 @@ impl Tensor {
                 _ => result,
             };
             drop(lazily);
-            hook::finished(result)
+            hook::after_operation(result)
         });
         result.composed(operation, &[self, index, values])
     }
@@ -464,5 +464,5 @@ fn count(operation: &'static str, index: &Tensor, size: usize) -> Tensor {
     let lazily = hook::pause();
     let counts = is_at(operation, index, size).reduced(Reduce::Sum, &Axes::from(axes));
     drop(lazily);
-    hook::finished(counts)
+    hook::after_operation(counts)
 }

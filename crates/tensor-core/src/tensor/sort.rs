@@ -191,7 +191,7 @@ impl Tensor {
 
     /// Returns the cotangent of `self`, given the cotangent of its sorted elements; `None` for the
     /// cotangent of positions.
-    pub(super) fn unsorted(&self, sort: Sort, cotangent: &Self) -> Option<Self> {
+    pub(super) fn cotangent_of_sort(&self, sort: Sort, cotangent: &Self) -> Option<Self> {
         if sort.result == Sorted::Positions {
             return None;
         }

@@ -130,13 +130,13 @@ impl Tensor {
     /// Checks that `T` is the type of the elements.
     #[track_caller]
     pub(crate) fn expect<T: Element>(&self, operation: &'static str) -> Result<()> {
-        let (asked, actual) = (T::DTYPE, self.dtype()?);
-        if asked == actual {
+        let (requested, actual) = (T::DTYPE, self.dtype()?);
+        if requested == actual {
             return Ok(());
         }
         Err(Error::ElementTypeMismatch {
             operation,
-            asked,
+            requested,
             actual,
         }
         .at(Location::caller()))
@@ -163,7 +163,7 @@ pub(crate) fn into_array<T: Element>(
 ) -> Result<ArrayD<T>> {
     let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
         operation,
-        asked: T::DTYPE,
+        requested: T::DTYPE,
         actual: other.dtype(),
     })?;
     from_checked(operation, IxDyn(shape), data)
