@@ -12,8 +12,9 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tensor_core::data::idx::{IdxError, Reader};
+use tensor_core::data::idx::{self, IdxError, Reader};
 use tensor_core::data::{DataError, npy, safetensors};
+use tensor_core::ndarray::Array1;
 use tensor_core::{Error, Host, Tensor};
 
 /// The system's allocator with counters: records the largest single request and the peak of live
@@ -89,7 +90,7 @@ fn limited<T>(limit: usize, work: impl FnOnce() -> T) -> T {
     outcome
 }
 
-fn idx(code: u8) {
+fn idx_file(code: u8) {
     let mut file = vec![0, 0, code, 2, 0, 0x10, 0, 0, 0, 0x10, 0, 0];
     file.extend([0; 8]);
     let outcome = frugal(|| Reader::new(&file[..]).and_then(Reader::read_all));
@@ -166,7 +167,8 @@ fn where_no_memory_is_left_there_is_an_error() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let len = 1 << 20;
     let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
-    let (mut npy, mut safetensors) = (Vec::new(), Vec::new());
+    let (mut npy, mut safetensors, mut idx) = (Vec::new(), Vec::new(), Vec::new());
+    idx::write(&mut idx, &Array1::<f32>::zeros(len)).expect("the memory suffices");
     npy::write_to(&mut npy, &x).expect("the memory suffices");
     safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("the memory suffices");
     let faults = limited(1 << 20, || {
@@ -174,9 +176,12 @@ fn where_no_memory_is_left_there_is_an_error() {
             npy::read_from(&npy[..]).map(drop),
             safetensors::read_from(&safetensors[..]).map(drop),
         ];
-        (faults, x.to_host::<f32>().map(drop))
+        let of_idx = Reader::new(&idx[..]).and_then(Reader::read_all).map(drop);
+        (faults, of_idx, x.to_host::<f32>().map(drop))
     });
-    let (faults, copy) = faults;
+    let (faults, of_idx, copy) = faults;
+    let fault = of_idx.expect_err("a quarter of the elements does not fit");
+    assert!(matches!(fault, IdxError::OutOfMemory { .. }), "{fault}");
     for fault in faults {
         let fault = fault.expect_err("a quarter of the elements does not fit");
         assert!(
@@ -199,7 +204,7 @@ fn where_no_memory_is_left_there_is_an_error() {
 fn a_header_that_claims_a_terabyte_allocates_a_chunk() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for code in [0x08, 0x0b, 0x0c, 0x0e] {
-        idx(code);
+        idx_file(code);
     }
     for code in ["<f4", ">f8", "|b1", "<f2", "<i8", "|u1"] {
         npy(code);

@@ -171,9 +171,13 @@ fn write_all(
     tensors: &[(&str, &Tensor)],
     metadata: &BTreeMap<String, String>,
 ) -> Result<()> {
+    let operation = "safetensors::write";
     let mut described = Vec::with_capacity(tensors.len());
     for &(name, tensor) in tensors {
-        described.push(((name, tensor.dtype()?, tensor.shape()?), tensor));
+        let (dtype, shape) = (tensor.dtype()?, tensor.shape()?);
+        // The header adds up the bytes of all tensors, which are sure to fit if they are in memory.
+        tensor.realized(operation)?;
+        described.push(((name, dtype, shape), tensor));
     }
     // Sort by decreasing element size, so that each tensor begins at a multiple of its element
     // size.
@@ -181,7 +185,6 @@ fn write_all(
     let header = header::written(described.iter().map(|(tensor, _)| *tensor), metadata)?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
     for ((_, dtype, _), tensor) in described {
-        let operation = "safetensors::write";
         with_element!(dtype, T => elements::write::<T>(operation, FORMAT, &mut out, tensor))?;
     }
     Ok(())

@@ -30,6 +30,12 @@ pub enum IdxError {
         /// The size of one element, in bytes.
         element_bytes: usize,
     },
+    /// There is not enough memory for the elements.
+    #[error("idx: out of memory for {bytes} bytes")]
+    OutOfMemory {
+        /// The size of the elements that were read and of the next chunk, in bytes.
+        bytes: usize,
+    },
     /// The file ends too early.
     #[error("idx: the file ends after {actual_bytes} of {expected_bytes} bytes of {part}")]
     Truncated {

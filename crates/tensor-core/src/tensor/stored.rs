@@ -98,7 +98,7 @@ impl Tensor {
     }
 
     /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
-    /// others are copied. `op` is the name of the operation in errors.
+    /// others are copied. `operation` is the name of the operation in errors.
     ///
     /// # Errors
     /// As [`to_host`](Tensor::to_host).
@@ -122,6 +122,12 @@ impl Tensor {
     #[track_caller]
     fn in_memory<T: Element>(&self, operation: &'static str) -> Result<&Arc<dyn Storage>> {
         self.expect::<T>(operation)?;
+        self.realized(operation)
+    }
+
+    /// Returns the array of a tensor that is in memory.
+    #[track_caller]
+    pub(crate) fn realized(&self, operation: &'static str) -> Result<&Arc<dyn Storage>> {
         let line = Location::caller();
         let missing = || Error::NotRealized { operation }.at(line);
         self.storage().ok_or_else(missing)

@@ -114,8 +114,9 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`IdxError::Truncated`] if the file ends too early; [`IdxError::TrailingBytes`], when
-    /// reading the last row, if the file has additional bytes; [`IdxError::CorruptGzip`] or
-    /// [`IdxError::Io`] if reading fails.
+    /// reading the last row, if the file has additional bytes; [`IdxError::OutOfMemory`] if there
+    /// is no memory for the elements; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if reading
+    /// fails.
     pub fn read_rows(&mut self, max_rows: usize) -> Result<Option<IdxArray>, IdxError> {
         if self.rows_left == 0 {
             self.check_end()?;
@@ -171,6 +172,9 @@ impl<R: Read> Reader<R> {
 
     fn read_elements<T: IdxElement>(&mut self, n_elements: usize) -> Result<Vec<T>, IdxError> {
         let element_bytes = size_of::<T>();
+        let out_of_memory = |n_elements: usize| IdxError::OutOfMemory {
+            bytes: n_elements.saturating_mul(element_bytes),
+        };
         let mut chunk = vec![0; CHUNK_BYTES.min(n_elements * element_bytes)];
         let mut elements = Vec::with_capacity(chunk.len() / element_bytes);
         while elements.len() < n_elements {
@@ -186,6 +190,10 @@ impl<R: Read> Reader<R> {
                     actual_bytes: self.bytes_read,
                 });
             }
+            let n = wanted / element_bytes;
+            elements
+                .try_reserve(n)
+                .map_err(|_| out_of_memory(elements.len().saturating_add(n)))?;
             elements.extend(chunk[..wanted].chunks_exact(element_bytes).map(|bytes| {
                 let mut element = T::Bytes::default();
                 element.as_mut().copy_from_slice(bytes);
