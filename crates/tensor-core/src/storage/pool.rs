@@ -17,6 +17,7 @@ use half::f16;
 
 use super::MemoryUse;
 use super::host::{HostStorage, bytes, zeros};
+use crate::compare;
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::Result;
 
@@ -131,13 +132,14 @@ impl Pool {
 }
 
 /// Returns the value with which debug builds fill an array from the pool: a number that is hardly
-/// ever a correct result.
+/// ever a correct result, and that the comparator rejects in any output.
 fn sentinel(dtype: DType) -> Scalar {
     match dtype {
-        DType::F32 => Scalar::F32(-7.252_017e22),
-        DType::F64 => Scalar::F64(-7.252_017e22),
-        DType::I32 => Scalar::I32(-1_252_017_881),
-        DType::U32 => Scalar::U32(3_252_017_881),
+        DType::F32 => Scalar::F32(<f32 as compare::Element>::SENTINEL),
+        DType::F64 => Scalar::F64(<f64 as compare::Element>::SENTINEL),
+        DType::I32 => Scalar::I32(<i32 as compare::Element>::SENTINEL),
+        DType::U32 => Scalar::U32(<u32 as compare::Element>::SENTINEL),
+        // Every bit pattern of these types is a possible result, so they have no reserved sentinel.
         DType::Bool => Scalar::Bool(true),
         DType::F16 => Scalar::F16(f16::from_f32_const(-52_017.0)),
     }
@@ -269,12 +271,26 @@ mod tests {
         for _ in 0..2 {
             let mut array = pool.take(DType::I32, 3).unwrap();
             let expected = if cfg!(debug_assertions) {
-                -1_252_017_881
+                <i32 as compare::Element>::SENTINEL
             } else {
                 0
             };
             assert_eq!(array.elements_mut::<i32>(), [expected; 3]);
         }
+    }
+
+    #[test]
+    fn the_comparator_rejects_elements_that_debug_builds_hand_out() {
+        let pool = pool();
+        let mut rejected = Vec::new();
+        let mut arrays = [DType::F32, DType::F64, DType::I32, DType::U32]
+            .map(|dtype| pool.take(dtype, 3).unwrap());
+        let [f32s, f64s, i32s, u32s] = &mut arrays;
+        rejected.push(compare::check_written(&*f32s.elements_mut::<f32>()).is_err());
+        rejected.push(compare::check_written(&*f64s.elements_mut::<f64>()).is_err());
+        rejected.push(compare::check_written(&*i32s.elements_mut::<i32>()).is_err());
+        rejected.push(compare::check_written(&*u32s.elements_mut::<u32>()).is_err());
+        assert_eq!(rejected, [cfg!(debug_assertions); 4]);
     }
 
     #[test]
