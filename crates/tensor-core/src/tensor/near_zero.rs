@@ -8,14 +8,17 @@
 //! Accuracy: stated for each function, for executors with the accuracy that [`crate::op`] requires,
 //! and tested on [`Host`](crate::Host) and [`Reference`](crate::Reference) by `tests/near_zero.rs`.
 
+use std::ops::RangeInclusive;
+
 use super::Tensor;
 use super::hook;
 use crate::dtype::DType;
 use crate::op::{Binary, Unary};
 
-/// The threshold of `log1p`: the series is used for `|x|` up to `√2 - 1`, the logarithm of `1 + x`
-/// beyond.
-const SERIES_END: f64 = std::f64::consts::SQRT_2 - 1.0;
+/// The arguments of `log1p` for which the series is used: from `√½ - 1` to `√2 - 1`, where
+/// `|s| <= 3 - 2√2`; the logarithm of `1 + x` elsewhere.
+const SERIES: RangeInclusive<f64> =
+    std::f64::consts::FRAC_1_SQRT_2 - 1.0..=std::f64::consts::SQRT_2 - 1.0;
 /// The number of terms of the series, so that the next term is below a quarter of a unit in the
 /// last place of the type, since `s² <= (3 - 2 √2)² = 0.0295`.
 const F32_TERMS: u32 = 6;
@@ -83,9 +86,9 @@ impl Tensor {
     /// Returns `ln(1 + x)` of each element of a float tensor, without the rounding of the sum near
     /// 0; -0.0 for -0.0, minus infinity at -1, NaN below.
     ///
-    /// Near 0 the formula is the series `2 (s + s³/3 + s⁵/5 + …)` with `s = x / (2 + x)`, elsewhere
-    /// the logarithm itself. Accuracy: 8 units in the last place where the result is a normal
-    /// number. The derivative is `1 / (1 + x)`.
+    /// From `√½ - 1` to `√2 - 1` the formula is the series `2 (s + s³/3 + s⁵/5 + …)` with
+    /// `s = x / (2 + x)`, elsewhere the logarithm itself. Accuracy: 8 units in the last place where
+    /// the result is a normal number. The derivative is `1 / (1 + x)`.
     ///
     /// # Examples
     /// ```
@@ -117,7 +120,7 @@ impl Tensor {
             sum = sum * &square + coefficient(term);
         }
         let far = (self + 1.0).ln();
-        let is_near = self.abs().le(SERIES_END);
+        let is_near = self.ge(*SERIES.start()) & self.le(*SERIES.end());
         let value = is_near.select(s * sum, &far).with_surrogate_gradient(&far);
         drop(lazily);
         hook::after_operation(value.composed(operation, &[self]))
@@ -131,5 +134,26 @@ impl Tensor {
             return Ok(());
         }
         Err(crate::Error::DTypeUnsupported { operation, dtype })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terms_of_the_series_end_below_a_quarter_of_a_unit() {
+        for x in [*SERIES.start(), *SERIES.end()] {
+            let square = (x / (2.0 + x)).powi(2);
+            assert!(square < 0.0295, "{x}: {square}");
+            for (n_terms, epsilon) in [
+                (F32_TERMS, f64::from(f32::EPSILON)),
+                (F64_TERMS, f64::EPSILON),
+            ] {
+                // The next term, divided by the first.
+                let next = square.powi(n_terms.cast_signed()) / f64::from(2 * n_terms + 1);
+                assert!(next < epsilon / 4.0, "{n_terms} terms: {next}");
+            }
+        }
     }
 }
