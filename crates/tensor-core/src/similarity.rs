@@ -40,6 +40,7 @@ use ndarray::{ArrayView2, Ix2};
 use crate::dtype::{DType, HostData};
 use crate::error::Error;
 use crate::exec::{Executor, Pending};
+use crate::ir::WORD_BITS;
 use crate::jit::{Compiled, jit};
 use crate::tensor::Tensor;
 
@@ -48,9 +49,6 @@ mod tile;
 
 pub use sink::{BitFile, PairCount, Sink};
 pub use tile::{Tile, TilePosition};
-
-/// The number of bits of a word.
-const WORD: usize = 32;
 
 /// The definition of similarity, and the size of the tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,7 +117,7 @@ impl Similarity {
     /// 32.
     #[must_use]
     pub fn with_tile_size(self, side: usize) -> Self {
-        let side = side.clamp(1, u32::MAX as usize).next_multiple_of(WORD);
+        let side = side.clamp(1, u32::MAX as usize).next_multiple_of(WORD_BITS);
         Self { side, ..self }
     }
 
@@ -150,11 +148,11 @@ impl Similarity {
             Err(_) => unreachable!("the shape has been checked"),
         };
         // A tile is not larger than the number of columns, padded to whole words.
-        let side = self.side.min(n_cols.next_multiple_of(WORD)).max(1);
+        let side = self.side.min(n_cols.next_multiple_of(WORD_BITS)).max(1);
         let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
         for first in (0..n_cols).step_by(side) {
             let size = side.min(n_cols - first);
-            let shape = [n_rows, size.next_multiple_of(WORD)];
+            let shape = [n_rows, size.next_multiple_of(WORD_BITS)];
             let columns = Tensor::from_vec(&shape, filled(&elements, first, size));
             blocks.push((first, size, columns.realize(executor)?));
         }
@@ -164,7 +162,7 @@ impl Similarity {
             executor,
             blocks,
             similar: jit(Box::new(similar)),
-            packed: jit(Box::new(|bits: &[Tensor]| Ok(vec![packed(&bits[0])]))),
+            packed: jit(Box::new(|bits: &[Tensor]| Ok(vec![bits[0].pack_bits()]))),
         })
     }
 
@@ -187,10 +185,7 @@ impl Similarity {
 type Function = Box<dyn Fn(&[Tensor]) -> crate::error::Result<Vec<Tensor>> + Send + Sync>;
 
 /// Columns in the memory of an executor, which can be compared several times.
-#[allow(
-    missing_debug_implementations,
-    reason = "closures do not implement `Debug`"
-)]
+#[derive(Debug)]
 pub struct Columns<'e> {
     executor: &'e dyn Executor,
     /// The blocks of columns: index of the first column, number of columns, and the columns
@@ -319,25 +314,12 @@ fn similar(left: &Tensor, right: &Tensor, limit: f32) -> Tensor {
     apart.lt(limit).all(0)
 }
 
-/// Packs results into words: bit `b` of a word is the result of column `32 * word + b`.
-fn packed(bits: &Tensor) -> Tensor {
-    let [rows, cols] = match bits.shape() {
-        Ok(&[rows, cols]) => [rows, cols],
-        // `bits` is an error node; the error is returned when it is computed.
-        _ => return bits.clone(),
-    };
-    // Word = Σ bit · 2^position: one multiplication and one sum over an axis of 32.
-    let weights = Tensor::full(&[WORD], 1_u32).shl(Tensor::arange(WORD).cast(DType::U32));
-    let bits = bits.reshape(&[rows, cols / WORD, WORD]).cast(DType::U32);
-    (bits * weights).sum(2)
-}
-
 /// Copies some columns, padded with zeros to a multiple of 32 columns.
 fn filled(x: &ArrayView2<'_, f32>, first: usize, size: usize) -> Vec<f32> {
-    let mut filled = Vec::with_capacity(x.nrows() * size.next_multiple_of(WORD));
+    let mut filled = Vec::with_capacity(x.nrows() * size.next_multiple_of(WORD_BITS));
     for row in x.rows() {
         filled.extend(row.iter().skip(first).take(size));
-        filled.resize(filled.len().next_multiple_of(WORD), 0.0);
+        filled.resize(filled.len().next_multiple_of(WORD_BITS), 0.0);
     }
     filled
 }

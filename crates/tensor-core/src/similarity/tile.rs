@@ -1,6 +1,6 @@
 //! Tiles: packed results for a range of rows and columns.
 
-use super::WORD;
+use crate::ir::WORD_BITS;
 
 /// The position of a tile in the matrix of all results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,9 @@ impl TilePosition {
 impl Tile {
     /// Creates a tile from words whose bits beyond the last row and column are arbitrary.
     pub(super) fn new(place: TilePosition, mut words: Vec<u32>) -> Self {
-        let words_per_row = place.cols.div_ceil(WORD);
+        let words_per_row = place.cols.div_ceil(WORD_BITS);
         words.truncate(place.rows * words_per_row);
-        let n_last = place.cols % WORD;
+        let n_last = place.cols % WORD_BITS;
         if n_last > 0 {
             let mask = (1_u32 << n_last) - 1;
             for row in words.chunks_exact_mut(words_per_row) {
@@ -67,8 +67,8 @@ impl Tile {
         if row >= self.place.rows || col >= self.place.cols {
             return None;
         }
-        let word = self.words.get(row * self.words_per_row + col / WORD)?;
-        Some(word >> (col % WORD) & 1 == 1)
+        let word = self.words.get(row * self.words_per_row + col / WORD_BITS)?;
+        Some(word >> (col % WORD_BITS) & 1 == 1)
     }
 
     /// Returns an iterator over the rows, as slices of words.
@@ -86,9 +86,9 @@ impl Tile {
             cols,
             ..
         } = self.place;
-        let words_per_row = rows.div_ceil(WORD);
+        let words_per_row = rows.div_ceil(WORD_BITS);
         let mut words = vec![0; cols * words_per_row];
-        for from in (0..rows).step_by(WORD) {
+        for from in (0..rows).step_by(WORD_BITS) {
             for column in 0..self.words_per_row {
                 // Collect a block of 32 × 32 bits: one word from each of 32 rows, with zeros past
                 // the last row.
@@ -102,9 +102,9 @@ impl Tile {
                     }
                 };
                 let block = transposed_block(std::array::from_fn(own));
-                let first = column * WORD;
+                let first = column * WORD_BITS;
                 for (n, word) in block.into_iter().enumerate().take(cols - first.min(cols)) {
-                    words[(first + n) * words_per_row + from / WORD] = word;
+                    words[(first + n) * words_per_row + from / WORD_BITS] = word;
                 }
             }
         }
@@ -131,12 +131,12 @@ impl Tile {
 /// A B        A C
 /// C D   ->   B D
 /// ```
-fn transposed_block(mut block: [u32; WORD]) -> [u32; WORD] {
-    let mut size = WORD / 2;
+fn transposed_block(mut block: [u32; WORD_BITS]) -> [u32; WORD_BITS] {
+    let mut size = WORD_BITS / 2;
     let mut mask = u32::MAX >> size;
     while size > 0 {
         let mut n = 0;
-        while n < WORD {
+        while n < WORD_BITS {
             let swapped = ((block[n] >> size) ^ block[n + size]) & mask;
             block[n] ^= swapped << size;
             block[n + size] ^= swapped;

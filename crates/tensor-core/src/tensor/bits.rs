@@ -12,10 +12,8 @@
 use super::{Tensor, or_error_node};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::ir::WORD_BITS;
 use crate::shape::resolve_axis;
-
-/// The number of bits of a word.
-const WORD_BITS: usize = u32::BITS as usize;
 
 impl Tensor {
     /// Packs the `bool`s of each row of the last axis into `u32` words, the first element in the
