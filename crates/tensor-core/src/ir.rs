@@ -35,19 +35,23 @@
 //! - a nest with a `Scanned` has no other fold and no reduced axes;
 //! - a nest with a `Sorted` has exactly two values: a load of a whole input in row-major order, and
 //!   the `Sorted` of that load. Positions fit into a `u32`;
-//! - every map has one stride per loop axis; if all guards hold, its positions are inside the
-//!   input;
+//! - every map has one stride per loop axis;
+//! - where all guards of a load or gather hold, its positions are inside the input. If a guard
+//!   depends on several axes, `check` does not test this; an executor may then return any value for
+//!   an element outside of the input, and accesses no other memory;
 //! - types match the description of each operation.
 //!
 //! Limits: a nest writes its output in order. A scatter is a reduction that compares an index with
 //! each position of an output axis; an executor may recognise this form and write the elements to
 //! their positions instead.
 
+mod held;
 mod matrices;
 mod packing;
 mod pairs;
 mod scatter;
 
+pub(crate) use held::held;
 pub(crate) use matrices::Matrices;
 pub(crate) use packing::WORD_BITS;
 pub(crate) use pairs::{BitFunction, PairFunction, Pairs, Reduction};
@@ -57,6 +61,7 @@ use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, MAX_POSITIONS, Reduce, Scan, Sort, Sorted, Unary};
 use crate::shape::{element_count, row_major_strides};
 use std::fmt;
+use std::ops::Range;
 
 /// An affine map from loop indices to a position: `offset + Σ strides[axis] * index[axis]`.
 ///
@@ -436,6 +441,51 @@ impl Value {
             .chain(guards.iter_mut().map(|guard| &mut guard.map))
     }
 
+    /// Returns the smallest and the largest position at which a load or gather reads its input, in
+    /// loops of the given sizes. Returns `None` if nothing is read, for other values, and for
+    /// values with a guard on several axes, for which the limits are not computed.
+    fn positions_read(&self, sizes: &[usize]) -> Option<(isize, isize)> {
+        let (map, guards, gathered) = match self {
+            Self::Load { map, guards, .. } => (map, guards, (0, 1)),
+            Self::Gather {
+                map,
+                guards,
+                stride,
+                extent,
+                ..
+            } => (map, guards, (*stride, *extent)),
+            _ => return None,
+        };
+        let mut block: Vec<Range<usize>> = sizes.iter().map(|&size| 0..size).collect();
+        for guard in guards {
+            let mut named = (0..sizes.len()).filter(|&axis| guard.map.stride(axis) != 0);
+            let (axis, None) = (named.next(), named.next()) else {
+                return None;
+            };
+            let (stride, len) = axis.map_or((0, 1), |axis| (guard.map.stride(axis), sizes[axis]));
+            let held = held(guard.map.offset, stride, guard.extent, len);
+            match axis {
+                Some(axis) => {
+                    let old = &block[axis];
+                    block[axis] = old.start.max(held.start)..old.end.min(held.end);
+                }
+                None if held.is_empty() => return None,
+                None => {}
+            }
+        }
+        if block.iter().any(Range::is_empty) || gathered.1 == 0 {
+            return None;
+        }
+        let first: Vec<usize> = block.iter().map(|range| range.start).collect();
+        // The gathered axis is one more loop.
+        let lens = block.iter().map(Range::len).chain([gathered.1]);
+        let reached = IndexMap {
+            offset: map.at(&first),
+            strides: map.strides.iter().copied().chain([gathered.0]).collect(),
+        };
+        Some(reached.range(&lens.collect::<Vec<_>>()))
+    }
+
     /// Returns the estimated cost of one evaluation, in additions, without memory traffic.
     #[must_use]
     pub fn cost(&self) -> usize {
@@ -663,15 +713,15 @@ impl LoopNest {
             if value.operands().any(|operand| operand.0 >= id) {
                 return wrong(id, "an operand follows its use");
             }
+            if value.maps().any(|map| map.strides.len() != sizes.len()) {
+                return wrong(id, "a map does not have one stride per loop axis");
+            }
         }
         self.check_scan()?;
         self.check_sort()?;
         self.check_contract()?;
         let (body, epilogue) = (self.body(), self.epilogue());
         for (id, value) in self.values.iter().enumerate() {
-            if value.maps().any(|map| map.strides.len() != sizes.len()) {
-                return wrong(id, "a map does not have one stride per loop axis");
-            }
             let on_reduced =
                 |map: &IndexMap| map.strides[self.domain.len()..].iter().any(|&s| s != 0);
             if epilogue[id] && !value.is_fold() && value.maps().any(on_reduced) {
@@ -683,13 +733,9 @@ impl LoopNest {
             if let Err(what) = self.check_types(id) {
                 return wrong(id, &what);
             }
-            // With guards the unguarded range may exceed the input, so only loads without guards
-            // are checked, and only if the loops have any points.
-            if !sizes.contains(&0)
-                && let Value::Load { input, map, guards } = value
-                && guards.is_empty()
+            if let Value::Load { input, .. } | Value::Gather { input, .. } = value
+                && let Some((low, high)) = value.positions_read(&sizes)
             {
-                let (low, high) = map.range(&sizes);
                 let len = inputs.get(*input).map_or(0, |&(_, len)| len);
                 if low < 0 || high.unsigned_abs() >= len {
                     return wrong(id, "a load reads outside its input");

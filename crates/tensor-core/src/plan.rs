@@ -190,14 +190,15 @@ impl Step {
 }
 
 impl Buffer {
-    /// Returns the number of elements.
+    /// Returns the number of elements; saturates at `usize::MAX`.
     #[must_use]
     #[allow(
         clippy::len_without_is_empty,
         reason = "an empty array is an ordinary one here"
     )]
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        let sizes = self.shape.iter();
+        sizes.fold(1, |n: usize, &size| n.saturating_mul(size))
     }
 
     /// Returns the size in memory, in bytes; saturates at `usize::MAX`.
@@ -361,14 +362,19 @@ impl Plan {
                 ));
             }
         }
-        match self
-            .outputs
-            .iter()
-            .find(|output| !is_ready(output, usize::MAX))
-        {
-            Some(output) => Err(format!("output buffer {} is never written", output.0)),
-            None => self.check_bands(&is_ready),
+        for output in &self.outputs {
+            if !is_ready(output, usize::MAX) {
+                return Err(format!("output buffer {} is never written", output.0));
+            }
+            // A run drops each temporary after its last reader.
+            if self.buffers[output.0].kind == BufferKind::Temporary {
+                return Err(format!(
+                    "output buffer {} is a temporary (expected an input or an output)",
+                    output.0
+                ));
+            }
         }
+        self.check_bands(&is_ready)
     }
 
     /// Checks that each band is a band of this plan, and that all of its inputs exist when its

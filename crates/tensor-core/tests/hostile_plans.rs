@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
 use tensor_core::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
-use tensor_core::op::{Reduce, Scan, Sort, Sorted};
-use tensor_core::plan::{Buffer, BufferId, Plan, Target};
+use tensor_core::op::{Binary, Reduce, Scan, Sort, Sorted, Unary};
+use tensor_core::plan::{Buffer, BufferId, BufferKind, Plan, Target};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Host, HostData, Reference, Scalar, Tensor};
 
@@ -29,7 +29,7 @@ fn planned_in_a_band() -> (Plan, Vec<Arc<dyn Storage>>) {
     (plan, data)
 }
 
-fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
+fn assert_rejected(plan: &Plan, data: &[Arc<dyn Storage>]) {
     for executor in [&Host::new() as &dyn Executor, &Reference] {
         let error = pollster::block_on(exec::run(executor, plan, data)).unwrap_err();
         assert!(matches!(error.root(), Error::BadStep { .. }), "{error}");
@@ -57,7 +57,7 @@ fn a_plan_that_names_what_is_not_there_is_refused() {
         for change in changes {
             let mut changed = plan.clone();
             change(&mut changed);
-            refused(&changed, &data);
+            assert_rejected(&changed, &data);
         }
     }
     let none = pollster::block_on(exec::run_with(&[], &plan, &data, |_, _| 0));
@@ -93,12 +93,119 @@ fn a_nest_that_breaks_a_rule_is_refused() {
         for change in changes {
             let mut changed = plan.clone();
             change(&mut changed);
-            refused(&changed, &data);
+            assert_rejected(&changed, &data);
         }
     }
     let other: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 20])));
     let error = pollster::block_on(exec::run(&Host::new(), &plan, &[other])).unwrap_err();
     assert!(matches!(error, Error::InputMismatch { .. }), "{error}");
+}
+
+#[test]
+fn an_output_that_is_a_temporary_is_rejected() {
+    let (plan, data) = planned();
+    let is_temporary = |buffer: &Buffer| buffer.kind == BufferKind::Temporary;
+    let temporary = plan.buffers.iter().position(is_temporary).unwrap();
+    let mut changed = plan;
+    changed.outputs[0] = BufferId(temporary);
+    assert_eq!(
+        changed.check().unwrap_err(),
+        format!("output buffer {temporary} is a temporary (expected an input or an output)")
+    );
+    assert_rejected(&changed, &data);
+}
+
+#[test]
+fn a_size_that_overflows_saturates() {
+    let (plan, _) = planned();
+    let of_shape = |shape: &[usize]| {
+        let buffer = Buffer {
+            shape: shape.to_vec(),
+            ..plan.buffers[0].clone()
+        };
+        (buffer.len(), buffer.bytes())
+    };
+    assert_eq!(of_shape(&[1 << 40, 1 << 40]), (usize::MAX, usize::MAX));
+    assert_eq!(of_shape(&[1 << 40, 1 << 40, 0]), (0, 0));
+    assert_eq!(of_shape(&[1 << 62]), (1 << 62, usize::MAX));
+}
+
+#[test]
+fn a_load_that_its_guards_do_not_keep_inside_the_input_is_rejected() {
+    let x = Tensor::from_vec(&[20], vec![1.0_f32; 20]);
+    let (plan, data) = Plan::new(&[&(x.pad(0, 2, 3, 0.0) * 2.0)], &Host::new().target()).unwrap();
+    let change_load = |plan: &mut Plan, change: &dyn Fn(&mut IndexMap, &mut Vec<Guard>)| {
+        for value in &mut nest(plan).values {
+            if let Value::Load { map, guards, .. } = value {
+                change(map, guards);
+            }
+        }
+    };
+    let changes: [&dyn Fn(&mut Plan); 4] = [
+        &|plan| change_load(plan, &|map, _| map.offset = 1000),
+        &|plan| change_load(plan, &|map, _| map.offset -= 1),
+        &|plan| change_load(plan, &|_, guards| guards[0].extent += 1),
+        &|plan| {
+            change_load(plan, &|_, guards| {
+                // A guard that depends on no axis and always holds.
+                guards[0].map.strides[0] = 0;
+                guards[0].map.offset = 0;
+            });
+        },
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        assert_rejected(&changed, &data);
+    }
+    // Nothing is read where no index fulfils the guards.
+    let mut unread = plan.clone();
+    change_load(&mut unread, &|map, guards| {
+        map.offset = 1000;
+        guards[0].map.offset = -1000;
+    });
+    assert_eq!(unread.steps[0].nest.check(&[(DType::F32, 20)]), Ok(()));
+    // Index 19 of the result is the last that a guard of two conditions lets through.
+    let mut narrow = plan;
+    change_load(&mut narrow, &|map, guards| {
+        map.offset = 0;
+        guards.push(Guard {
+            map: map.clone(),
+            extent: 20,
+        });
+    });
+    assert_eq!(narrow.steps[0].nest.check(&[(DType::F32, 20)]), Ok(()));
+}
+
+#[test]
+fn a_gather_that_reads_outside_its_input_is_rejected() {
+    let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
+    let index = Tensor::from_vec(&[3], vec![3_i32; 3]);
+    let gathered = x.gather(&index, 0) * 2.0;
+    let (plan, data) = Plan::new(&[&gathered], &Host::new().target()).unwrap();
+    let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
+    let gathers = |plan: &Plan| plan.steps[0].nest.values.iter().position(is_gather);
+    let at = gathers(&plan).unwrap();
+    let changes: [fn(&mut isize, &mut usize, &mut IndexMap); 5] = [
+        |stride, _, _| *stride = isize::MAX,
+        |stride, _, _| *stride += 1,
+        |stride, _, _| *stride = -*stride,
+        |_, extent, _| *extent += 1,
+        |_, _, map| map.offset += 1,
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        if let Value::Gather {
+            stride,
+            extent,
+            map,
+            ..
+        } = &mut nest(&mut changed).values[at]
+        {
+            change(stride, extent, map);
+        }
+        assert_rejected(&changed, &data);
+    }
 }
 
 #[test]
@@ -138,7 +245,7 @@ fn a_scan_that_breaks_a_rule_is_refused() {
     for change in changes {
         let mut changed = plan.clone();
         change(&mut changed);
-        refused(&changed, &data);
+        assert_rejected(&changed, &data);
         let _ = changed.explain().to_string();
     }
 }
@@ -156,7 +263,7 @@ fn a_position_of_a_number_that_is_no_integer_is_refused() {
     own.inputs[0] = DType::U32;
     let error = own.check(&[(DType::U32, 3)]).unwrap_err();
     assert!(error.contains("position is not defined on f32"), "{error}");
-    refused(&changed, &data);
+    assert_rejected(&changed, &data);
 }
 
 #[test]
@@ -207,7 +314,7 @@ fn a_sort_that_breaks_a_rule_is_refused() {
     for change in changes {
         let mut changed = plan.clone();
         change(&mut changed);
-        refused(&changed, &data);
+        assert_rejected(&changed, &data);
         let _ = changed.explain().to_string();
     }
 }
@@ -262,7 +369,7 @@ fn a_band_with_a_buffer_of_another_shape_or_type_is_refused() {
         for change in changes {
             let mut changed = plan.clone();
             change(&mut Arc::make_mut(&mut changed.buffers)[step.output.0]);
-            refused(&changed, &data);
+            assert_rejected(&changed, &data);
         }
     }
 }
@@ -288,7 +395,7 @@ fn shapes_and_waves_that_overflow_are_refused_by_name() {
         ] {
             let message = changed.check().unwrap_err();
             assert!(message.starts_with(&problem), "{message}");
-            refused(&changed, &data);
+            assert_rejected(&changed, &data);
         }
     }
 }
@@ -312,11 +419,47 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
         cols: contract.rows.clone(),
         ..contract.clone()
     });
-    refused(&swapped, &data);
+    assert_rejected(&swapped, &data);
     let (mut of_integers, data) = matrices(DType::I32);
     assert!(of_integers.steps[0].nest.contract.is_none());
     nest(&mut of_integers).contract = Some(contract);
-    refused(&of_integers, &data);
+    assert_rejected(&of_integers, &data);
+}
+
+#[test]
+fn a_contract_with_a_map_of_another_rank_is_rejected() {
+    let [a, b] = [[2, 3], [3, 2]].map(|shape| {
+        let matrix = Tensor::arange(6).reshape(&shape).cast(DType::F32);
+        matrix.realize(&Host::new()).unwrap()
+    });
+    let target = Target {
+        min_product: Some(1),
+        ..Host::new().target()
+    };
+    let (mut plan, data) = Plan::new(&[&a.matmul(&b)], &target).unwrap();
+    let own = nest(&mut plan);
+    let contract = own.contract.clone().unwrap();
+    // The left factor becomes the exponential of its load.
+    own.values.truncate(2);
+    own.values.extend([
+        Value::Unary(Unary::Exp, contract.lhs),
+        Value::Binary(Binary::Mul, ValueId(2), contract.rhs),
+        Value::Reduced(Reduce::Sum, ValueId(3)),
+    ]);
+    own.dtypes = vec![DType::F32; 5];
+    own.contract = Some(Contract {
+        lhs: ValueId(2),
+        sum: ValueId(4),
+        ..contract
+    });
+    assert_eq!(own.check(&[(DType::F32, 6); 2]), Ok(()));
+    for n_strides in [0, 2, 4] {
+        let mut changed = plan.clone();
+        let maps = nest(&mut changed).values.iter_mut();
+        let maps = maps.flat_map(Value::maps_mut);
+        maps.for_each(|map| map.strides.resize(n_strides, 1));
+        assert_rejected(&changed, &data);
+    }
 }
 
 #[test]

@@ -59,7 +59,6 @@ mod compile;
 mod factor;
 mod fetch;
 mod functions;
-mod guard;
 mod kernel;
 mod lane_axes;
 mod lanes;

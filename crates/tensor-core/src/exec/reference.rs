@@ -366,11 +366,9 @@ impl<'n> LoopPoint<'n> {
                 ..
             } => {
                 let place = checked_place(of(*at), *extent)?;
-                self.read(
-                    *input,
-                    map.at(&self.index) + stride * place.cast_signed(),
-                    dtype,
-                )
+                // A stride of a nest that was built by hand may overflow.
+                let shift = stride.wrapping_mul(place.cast_signed());
+                self.read(*input, map.at(&self.index).wrapping_add(shift), dtype)
             }
             Value::Position { at, extent, .. } => {
                 let place = checked_place(of(*at), *extent)?;

@@ -13,6 +13,8 @@ use crate::tensor::hook;
 /// Runs a plan on one executor: takes the data of the plan's inputs and returns its output arrays.
 ///
 /// # Errors
+/// [`Error::BadStep`] if [`Plan::check`] rejects the plan, or if a step breaks a rule of the
+/// intermediate representation.
 /// [`Error::InputMismatch`] or [`Error::InputCount`] if `data` does not fit the plan's inputs.
 /// Errors of a step, with the source line of its last operation.
 pub async fn run(
@@ -63,13 +65,14 @@ fn n_values(step: &Step) -> usize {
 }
 
 /// Runs a plan on several executors. `place` returns the index of the executor for each step, given
-/// the step's number; the index is taken modulo the number of executors. Steps of one wave run at
-/// the same time. Arrays are copied through host memory if the next reader is another executor, and
+/// the step's number; the index is taken modulo the number of executors. `place` is called more
+/// than once for a step and must return the same index each time. Steps of one wave run at the
+/// same time. Arrays are copied through host memory if the next reader is another executor, and
 /// results are copied to the first executor. The plan must be made for a
 /// [`Target`](crate::plan::Target) that all executors support.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`]; also [`Error::NoExecutor`] if `executors` is empty.
 ///
 /// # Examples
 /// Two independent products, one on each executor.

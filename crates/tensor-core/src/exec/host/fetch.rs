@@ -14,10 +14,8 @@ use std::ops::Range;
 use crate::dtype::Element;
 use crate::error::Error;
 use crate::exec::reference::checked_place;
-use crate::ir::Guard;
-use crate::ir::low_bits;
+use crate::ir::{Guard, held, low_bits};
 
-use super::guard::held;
 use super::lane_axes::Runs;
 use super::lanes::{LaneType, Stored};
 use super::machine::Machine;

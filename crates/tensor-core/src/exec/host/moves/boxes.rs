@@ -7,10 +7,8 @@
 use std::ops::Range;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId, held};
 use crate::op::{Binary, Compare, Unary};
-
-use super::super::guard::held;
 
 /// The maximum number of boxes; nests with more are not moves.
 const MAX_BOXES: usize = 64;

@@ -12,13 +12,12 @@ use std::ops::Range;
 
 use bytemuck::cast_slice;
 
-use super::super::guard::held;
 use super::boxes::{Gathered, Load};
 use super::line;
 use crate::dtype::{Element, HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::exec::reference::gathered_place;
-use crate::ir::IndexMap;
+use crate::ir::{IndexMap, held};
 use crate::level::Level;
 use crate::op::MAX_POSITIONS;
 use crate::plane::Plane;

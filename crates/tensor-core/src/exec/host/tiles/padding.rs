@@ -8,9 +8,8 @@
 
 use std::ops::Range;
 
-use super::super::guard::held;
 use super::fold::{Fold, points};
-use crate::ir::Guard;
+use crate::ir::{Guard, held};
 
 /// The number of rows of the largest tile with several vectors of lanes.
 const TILE_ROWS: usize = 6;

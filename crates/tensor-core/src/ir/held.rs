@@ -7,7 +7,7 @@ use std::ops::Range;
 ///
 /// All positions of the line must be within the limits of `isize`, as those of a valid nest are. An
 /// extent may exceed these limits; it then excludes no position.
-pub(super) fn held(position: isize, stride: isize, extent: usize, len: usize) -> Range<usize> {
+pub(crate) fn held(position: isize, stride: isize, extent: usize, len: usize) -> Range<usize> {
     let extent = isize::try_from(extent).unwrap_or(isize::MAX);
     let (low, high) = match stride {
         0 if (0..extent).contains(&position) => return 0..len,
