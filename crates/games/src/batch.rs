@@ -231,8 +231,11 @@ impl Batch {
     }
 
     fn ticks(&self, config: &SolverConfig) -> Result<Vec<Tick>> {
+        // Each game learns on its own, so the range is the largest of one game, not that of the
+        // payoffs of all games together.
         let games = 0..self.constants.len();
-        let range = number::range(games.flat_map(|game| self.centred(game)));
+        let ranges = games.map(|game| number::range(self.centred(game)));
+        let range = ranges.fold(0.0, f64::max);
         config.check(range)?;
         if config.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {

@@ -75,6 +75,19 @@ fn a_game_does_not_depend_on_the_games_beside_it() {
     }
 }
 
+#[test]
+fn a_step_is_in_range_if_it_is_in_the_range_of_each_game() {
+    // Both games have the range 4, and their payoffs together have the range 8.
+    let gains = Array3::from_shape_fn((2, 2, 2), |(game, row, col)| {
+        let gain = if row == col { 4.0 } else { 0.0 };
+        gain - 4.0 * game as f64
+    });
+    let batch = Batch::zero_sum(gains).unwrap();
+    let solve = |step| batch.solve(&SolverConfig::replicator(step).iterations(20));
+    assert!(solve(1.0 / 4.0).is_ok());
+    assert!(solve(1.01 / 4.0).is_err());
+}
+
 #[cfg(feature = "rayon")]
 #[test]
 fn the_number_of_threads_changes_nothing() {
