@@ -2,7 +2,7 @@
 //!
 //! Role: [`workloads`] lists what is measured; the crate `harness` measures it, and [`meter`] adds
 //! the energy. [`claims`] are statements of the project's sources, each recomputed. [`doctor`]
-//! describes a machine.
+//! describes a machine. [`soak`] runs works for hours and watches their memory.
 //!
 //! # Adding a workload
 //! Create a folder in `workloads/` with a Rust module and, for rivals, a Python script next to it,
@@ -24,6 +24,7 @@ pub mod meter;
 pub mod mnist;
 pub mod quadrature;
 pub mod roundings;
+pub mod soak;
 pub mod training;
 pub mod workloads;
 

@@ -75,6 +75,8 @@ enum Command {
     Data(data::Options),
     /// Set up a Python environment with NumPy, PyTorch and others for comparison rows
     Rivals(rivals::Options),
+    /// Run long work, and check that its results are right and its memory stays flat
+    Soak(commands::Soak),
     /// Find the equilibrium of a game file (.nfg, .efg), with a proof if possible
     Solve(commands::Solve),
     /// Show a workload's program at each level: plan, kernels, machine code
@@ -115,6 +117,7 @@ fn main() -> ExitCode {
         Some(Command::Report(_)) => program::forward("report", &args),
         Some(Command::Data(options)) => data::run(options),
         Some(Command::Rivals(options)) => rivals::run(&options),
+        Some(Command::Soak(_)) => program::forward_with_adapters("soak", &args),
         Some(Command::Solve(_)) => program::forward("solve", &args),
         Some(Command::Explain(_)) => program::forward("explain", &args),
         Some(Command::Tune(_)) => program::forward("tune", &args),
@@ -167,6 +170,8 @@ mod tests {
             "web --json",
             "web --port 99999",
             "explain --table",
+            "soak --minutes -1",
+            "soak --jobs 0",
             "solve",
         ] {
             let line = ["xtask"].into_iter().chain(line.split(' '));

@@ -75,6 +75,17 @@ fn cargo_build(package: &[&str], programs: &[&str], options: &[&str]) -> Result<
 /// Runs a built program in the current folder. On Unix the function returns only if the start
 /// fails.
 pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
+    let variables = adapters::compiler(workspace)?;
+    run_with(workspace, program, args, variables.into_iter().collect())
+}
+
+/// Runs a built program as [`run`] does, with additional environment variables.
+fn run_with(
+    workspace: &Workspace,
+    program: &str,
+    args: &[OsString],
+    variables: Vec<(&'static str, OsString)>,
+) -> Result<ExitCode> {
     let path = workspace.release_program(program);
     let mut command = Command::new(&path);
     command
@@ -82,7 +93,7 @@ pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Re
         .envs([data::variable(workspace)?])
         .env(tool_io::TARGET_VARIABLE, &workspace.target)
         .env(tool_io::WORKSPACE_VARIABLE, &workspace.root)
-        .envs(adapters::compiler(workspace)?)
+        .envs(variables)
         .envs(rivals::variable());
     // Buffered output must be written before this process is replaced.
     Pipe(io::stdout()).flush()?;
@@ -105,6 +116,19 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
 pub(crate) fn forward(program: &str, args: &[OsString]) -> Result<ExitCode> {
     build(&[program])?;
     run(&Workspace::load()?, program, args)
+}
+
+/// Builds a program and runs it in the current folder, where it finds the software drivers that
+/// `verify` uses.
+pub(crate) fn forward_with_adapters(program: &str, args: &[OsString]) -> Result<ExitCode> {
+    build(&[program])?;
+    let workspace = Workspace::load()?;
+    run_with(
+        &workspace,
+        program,
+        args,
+        adapters::environment(&workspace)?,
+    )
 }
 
 #[cfg(test)]

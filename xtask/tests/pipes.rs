@@ -57,6 +57,7 @@ fn help_and_wrong_use_start_no_build() {
         "report",
         "data",
         "rivals",
+        "soak",
         "solve",
         "explain",
         "tune",

@@ -1,6 +1,6 @@
 //! Peak memory that a piece of work holds while it runs.
 //!
-//! Role: measures the extra memory of variants on the CPU. Rivals measure their own, by the growth
+//! Role: measures the extra memory of variants on the CPU, and the live bytes of soak runs. Rivals measure their own, by the growth
 //! of resident memory (`rivals/protocol.py`).
 //! Method: the global allocator of every program that links this crate is the system's with two
 //! counters: live bytes, and their maximum since the last reset. Resident memory would not do here:
@@ -29,6 +29,12 @@ pub fn peak_extra_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let result = work();
     let peak = PEAK.load(Ordering::Relaxed);
     (result, peak.saturating_sub(before))
+}
+
+/// Returns the bytes that Rust code of this process has allocated and not freed.
+#[must_use]
+pub fn live_bytes() -> usize {
+    LIVE.load(Ordering::Relaxed)
 }
 
 /// The system's allocator with counters.

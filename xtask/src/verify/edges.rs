@@ -70,7 +70,7 @@ const RULES: [Rule; 18] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "bench doctor explain report solve trace tune",
+        modules: "bench doctor explain report soak solve trace tune",
     },
     Rule {
         name: "gpu-wgsl",
@@ -149,7 +149,7 @@ const RULES: [Rule; 18] = [
         optional: &[],
         never: &[],
         modules: "mnist low_bit level_figure quadrature roundings meter training workloads \
-            machine_code claims doctor",
+            machine_code claims doctor soak",
     },
     Rule {
         name: "web",

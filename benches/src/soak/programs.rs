@@ -1,0 +1,121 @@
+//! Random tensor programs on an executor, compared with the oracle that evaluates without plans.
+//!
+//! Method: a step compares [`FEW`] programs with [`compare_on`]. One step of [`MANY_ONE_IN`] compares
+//! [`MANY`] programs, so many that all families of large programs occur. The shares of elements
+//! without an error bound are checked over all steps.
+
+use anyhow::{Context, Result, anyhow};
+use gpu_wgsl::{Adapter, Gpu, Select, adapters};
+use tensor_core::random_programs::{Tally, compare_on};
+use tensor_core::{Executor, Host};
+
+use super::{Counts, Work, Worker, slug};
+
+/// Number of programs of a usual step.
+const FEW: u32 = 20;
+/// Number of programs of some steps, to which the rarest family of large programs adds one.
+const MANY: u32 = 1000;
+/// One step of so many has [`MANY`] programs.
+const MANY_ONE_IN: u64 = 50;
+/// Known growth on llvmpipe; see the test of the memory of kernels in `gpu-wgsl`.
+const LLVMPIPE: &str = "llvmpipe does not free all memory of a kernel";
+/// Number of programs from which on the shares of elements without a bound are checked: with fewer
+/// programs a share may exceed its limit by chance.
+const LEAST_CHECKED: u64 = 2000;
+
+/// Returns the works: random programs on the host, and on each adapter.
+pub(super) fn works() -> Vec<Work> {
+    let host = Work::new("programs/host", || {
+        let host = Host::new();
+        let counters = host.clone();
+        // A `usize` has at most 64 bits.
+        let pooled = move || (counters.live_bytes() + counters.cached_bytes()) as u64;
+        Ok(Programs::new(host, pooled))
+    });
+    let on_adapters = on_each_adapter("programs", |gpu| {
+        let (counters, kernels) = (gpu.clone(), gpu.clone());
+        let mut programs = Programs::new(gpu, move || counters.pool().reserved_bytes());
+        programs.kernels = Some(Box::new(move || kernels.compiled_kernels()));
+        Ok(programs)
+    });
+    std::iter::once(host).chain(on_adapters).collect()
+}
+
+/// Returns a work for each adapter of this machine. Its name ends with that of the adapter's driver;
+/// `start` receives the open device.
+pub(super) fn on_each_adapter<W: Worker + 'static>(
+    name: &str,
+    start: impl Fn(Gpu) -> Result<W> + Clone + 'static,
+) -> Vec<Work> {
+    let mut works: Vec<Work> = Vec::new();
+    for Adapter { index, driver, .. } in adapters() {
+        let mut name = format!("{name}/{}", slug(&driver));
+        if works.iter().any(|other| other.name == name) {
+            name = format!("{name}-{index}");
+        }
+        let start = start.clone();
+        let work = Work::new(name, move || {
+            let gpu = Gpu::open(Select::Index(index)).context("cannot open the adapter")?;
+            gpu.poison_allocations(true);
+            start(gpu)
+        });
+        works.push(Work {
+            known_growth: driver.contains("llvmpipe").then_some(LLVMPIPE),
+            ..work
+        });
+    }
+    works
+}
+
+/// An executor with its pool.
+struct Programs<E, P> {
+    executor: E,
+    pooled: P,
+    /// Returns the number of kernels that the executor has compiled, if it compiles kernels.
+    kernels: Option<Box<dyn Fn() -> u64>>,
+    tally: Tally,
+    n_programs: u64,
+}
+
+impl<E: Executor, P: Fn() -> u64> Programs<E, P> {
+    fn new(executor: E, pooled: P) -> Self {
+        Self {
+            executor,
+            pooled,
+            kernels: None,
+            tally: Tally::default(),
+            n_programs: 0,
+        }
+    }
+}
+
+impl<E: Executor, P: Fn() -> u64> Worker for Programs<E, P> {
+    fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()> {
+        let has_many = seed % MANY_ONE_IN == MANY_ONE_IN - 1;
+        let n_programs = if has_many { MANY } else { FEW };
+        let compiled = || self.kernels.as_ref().map_or(0, |kernels| kernels());
+        let before = compiled();
+        let tally =
+            compare_on(&self.executor, n_programs, seed).map_err(|report| anyhow!(report))?;
+        self.tally = [self.tally, tally].into_iter().sum();
+        let n_kernels = usize::try_from(compiled() - before)?;
+        if n_kernels > 0 {
+            counts.add("compiled kernels", n_kernels);
+        }
+        self.n_programs += u64::from(n_programs);
+        counts.add("programs", n_programs as usize);
+        Ok(())
+    }
+
+    fn pool_bytes(&self) -> Option<u64> {
+        Some((self.pooled)())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.n_programs < LEAST_CHECKED {
+            return Ok(());
+        }
+        let checked = self.tally.check_compared(self.executor.accuracy());
+        checked.map_err(|shares| anyhow!("too little was compared: {shares}"))
+    }
+}

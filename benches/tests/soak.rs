@@ -1,0 +1,97 @@
+//! The program `soak`, and a step of each work.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use benches::soak::driver::{Plan, run};
+use benches::soak::record::Record;
+use benches::soak::works;
+
+/// Runs the program with a folder as the root of the workspace.
+fn soak(args: &[&str], folder: &PathBuf) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_soak"))
+        .args(args)
+        .env(tool_io::WORKSPACE_VARIABLE, folder)
+        .output()
+        .expect("the program was built")
+}
+
+#[test]
+fn each_work_does_a_step_without_a_fault() {
+    let mut n_works = 0;
+    for work in works() {
+        let plan = Plan {
+            time: Duration::ZERO,
+            seed: 1,
+        };
+        let outcome = run(&work, plan, &mut |_| ());
+        assert_eq!(outcome.n_faults, 0, "{outcome:#?}");
+        assert!(outcome.steps == 1 && outcome.is_good(), "{outcome:#?}");
+        eprintln!("{}: {} in {} s", work.name, outcome.counts, outcome.seconds);
+        n_works += 1;
+    }
+    assert!(n_works >= 2, "{n_works} works");
+}
+
+#[test]
+fn a_child_of_the_program_does_the_work_and_the_outcome_is_recorded() {
+    let folder = std::env::temp_dir().join(format!("soak-program-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let args = [
+        "--only",
+        "games",
+        "--minutes",
+        "0",
+        "--seed",
+        "7",
+        "--json",
+        "--record",
+    ];
+    for _ in 0..2 {
+        let output = soak(&args, &folder);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let entry: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(entry["work"], "games");
+        assert_eq!(
+            (&entry["steps"], &entry["n_faults"]),
+            (&1.into(), &0.into())
+        );
+        assert!(entry["counts"]["games"].as_u64() > Some(0), "{entry}");
+        assert!(entry["ok"].is_null() && !entry["cpu"].is_null(), "{entry}");
+    }
+    let record = Record::read(&folder.join(benches::soak::record::PATH)).unwrap();
+    assert_eq!(record.works.len(), 1);
+    let entry = &record.works[0];
+    let command = "cargo xtask soak --only games --minutes 0 --seed 7 --record";
+    assert_eq!(entry.command, command);
+    assert_eq!(entry.outcome.seed, 7);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_wrong_usage() {
+    let output = soak(&["--only", "nosuch"], &PathBuf::new());
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("\"nosuch\"") && said.contains("programs/host"),
+        "{said}"
+    );
+    let listed = soak(&["--list", "--only", "programs/host"], &PathBuf::new());
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "programs/host\n");
+}
+
+#[test]
+fn the_process_of_a_work_ends_with_the_program_that_started_it() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_soak"))
+        .args(["--work", "games", "--minutes", "600"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(child.try_wait().unwrap().is_none());
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
