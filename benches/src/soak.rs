@@ -24,6 +24,7 @@ mod games;
 pub mod memory;
 mod programs;
 pub mod record;
+mod training;
 
 /// A work that can be started.
 pub struct Work {
@@ -122,7 +123,7 @@ impl fmt::Display for Counts {
 /// Returns all works of this machine.
 #[must_use]
 pub fn works() -> Vec<Work> {
-    let works = [programs::works(), games::works()];
+    let works = [programs::works(), training::works(), games::works()];
     works.into_iter().flatten().collect()
 }
 
