@@ -20,10 +20,12 @@ use serde::{Deserialize, Serialize};
 
 mod draws;
 pub mod driver;
+mod fake;
 mod games;
 pub mod memory;
 mod programs;
 pub mod record;
+mod sampler;
 mod training;
 
 /// A work that can be started.
@@ -123,7 +125,12 @@ impl fmt::Display for Counts {
 /// Returns all works of this machine.
 #[must_use]
 pub fn works() -> Vec<Work> {
-    let works = [programs::works(), training::works(), games::works()];
+    let works = [
+        programs::works(),
+        training::works(),
+        sampler::works(),
+        games::works(),
+    ];
     works.into_iter().flatten().collect()
 }
 
