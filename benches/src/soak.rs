@@ -4,13 +4,13 @@
 //! Role: [`works`] lists the works, [`driver`] repeats the steps of one of them, [`memory`] judges
 //! its memory, and [`record`] stores the outcomes in `xtask/record/soak.json`. The program `soak`
 //! runs each work in a process of its own, because memory is that of a process.
-//! Method: a step draws its inputs from a seed, computes and checks the results. Executors and their
-//! caches live as long as the work, so that a step meets what thousands of earlier steps left. A
-//! step that fails is recorded with its seed, and the work goes on.
+//! Method: a step draws its inputs from a seed, computes and checks the results. Executors and
+//! their caches live as long as the work, so that a step meets what thousands of earlier steps
+//! left. A step that fails is recorded with its seed, and the work goes on.
 //!
 //! # Adding a work
-//! Implement [`Worker`], and return a [`Work`] that starts it from a function `works` of a module in
-//! `soak/`; add these works to [`works`].
+//! Implement [`Worker`], and return a [`Work`] that starts it from a function `works` of a module
+//! in `soak/`; add these works to [`works`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,8 +62,8 @@ impl fmt::Debug for Work {
 
 /// A started work.
 pub trait Worker {
-    /// Does a step whose inputs depend on the seed alone, checks all results, and adds the number of
-    /// results to the counts.
+    /// Does a step whose inputs depend on the seed alone, checks all results, and adds the number
+    /// of results to the counts.
     ///
     /// # Errors
     /// The first wrong result.

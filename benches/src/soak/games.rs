@@ -1,7 +1,7 @@
 //! Batches of random zero-sum games, solved by random configurations.
 //!
-//! Method: a step draws a shape, payoffs (some of them whole numbers, for ties, some large or with a
-//! large constant), a rule, an order of updates and a number of iterations, and solves the batch.
+//! Method: a step draws a shape, payoffs (some of them whole numbers, for ties, some large or with
+//! a large constant), a rule, an order of updates and a number of iterations, and solves the batch.
 //! Of every game it checks that
 //! - both strategies are probability distributions,
 //! - NashConv and value are those of [`best_response`], within the bounds on rounding of both,
@@ -10,9 +10,9 @@
 //!
 //! Of some games it checks that the value is within NashConv of the exact value, and that the game
 //! alone has the bits that it has in the batch.
-//! Source: of the bound, Hart and Mas-Colell 2000, "A Simple Adaptive Procedure Leading to Correlated
-//! Equilibrium"; for clipped regrets Tammelin, Burch, Johanson and Bowling 2015, "Solving Heads-up
-//! Limit Texas Hold'em".
+//! Source: of the bound, Hart and Mas-Colell 2000, "A Simple Adaptive Procedure Leading to
+//! Correlated Equilibrium"; for clipped regrets Tammelin, Burch, Johanson and Bowling 2015,
+//! "Solving Heads-up Limit Texas Hold'em".
 
 use anyhow::{Context as _, Result, ensure};
 use games::ndarray::{Array3, Axis};

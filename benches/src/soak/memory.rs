@@ -1,15 +1,16 @@
 //! Memory of this process over time, and the verdict whether it grows.
 //!
 //! Method: a reading has the resident memory of the process (Linux), the bytes that Rust code has
-//! allocated, and those of the work's memory pools. Readings of the first tenth of the time are left
-//! out, because caches fill and threads start in this time. Two numbers describe the rest: the
+//! allocated, and those of the work's memory pools. Readings of the first tenth of the time are
+//! left out, because caches fill and threads start in this time. Two numbers describe the rest: the
 //! difference between the medians of its last and its first quarter, and the median slope between
-//! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes neither
-//! number, and a leak changes both. The memory is flat if both are at most the larger of
+//! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes
+//! neither number, and a leak changes both. The memory is flat if both are at most the larger of
 //! [`LEAST_BOUND`] and [`SHARE`] of the first median.
-//! Bound: 8 MiB is twice the noise of resident memory that flat works show (measured, see
-//! `xtask/record/soak.json`), and a leak of 100 bytes in each of the 100,000 and more results of an
-//! hour exceeds it. Large caches vary with their content, hence the share of 2 %.
+//! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
+//! The works that are flat stay within 8 MiB for an hour (`xtask/record/soak.json`), and a leak of
+//! 200 bytes in each of 100,000 results exceeds it. Large caches vary with their content, hence the
+//! share of 2 %.
 //! [`Growth::least_leak`] is the leak per result that a run would have found.
 //! Source: Sen 1968, "Estimates of the regression coefficient based on Kendall's tau".
 //! Known growth: where a driver itself loses memory, resident memory is measured and recorded with
@@ -94,8 +95,8 @@ impl Memory {
         }
     }
 
-    /// Returns whether all kinds of memory are flat, resident memory only if `with_resident`; `None`
-    /// without a verdict.
+    /// Returns whether all kinds of memory are flat, resident memory only if `with_resident`;
+    /// `None` without a verdict.
     #[must_use]
     pub fn is_flat(&self, with_resident: bool) -> Option<bool> {
         let resident = if with_resident { &self.resident } else { &None };

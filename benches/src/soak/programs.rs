@@ -1,8 +1,8 @@
 //! Random tensor programs on an executor, compared with the oracle that evaluates without plans.
 //!
-//! Method: a step compares [`FEW`] programs with [`compare_on`]. One step of [`MANY_ONE_IN`] compares
-//! [`MANY`] programs, so many that all families of large programs occur. The shares of elements
-//! without an error bound are checked over all steps.
+//! Method: a step compares [`FEW`] programs with [`compare_on`]. One step of [`MANY_ONE_IN`]
+//! compares [`MANY`] programs, so many that all families of large programs occur. The shares of
+//! elements without an error bound are checked over all steps.
 
 use anyhow::{Context, Result, anyhow};
 use gpu_wgsl::{Adapter, Gpu, Select, adapters};
@@ -41,8 +41,8 @@ pub(super) fn works() -> Vec<Work> {
     std::iter::once(host).chain(on_adapters).collect()
 }
 
-/// Returns a work for each adapter of this machine. Its name ends with that of the adapter's driver;
-/// `start` receives the open device.
+/// Returns a work for each adapter of this machine. Its name ends with that of the adapter's
+/// driver; `start` receives the open device.
 pub(super) fn on_each_adapter<W: Worker + 'static>(
     name: &str,
     start: impl Fn(Gpu) -> Result<W> + Clone + 'static,

@@ -1,7 +1,8 @@
 //! The record of soak runs: the last outcome of each work, as JSON.
 //!
-//! Role: `soak --record` writes `xtask/record/soak.json`. An outcome replaces that of the same work;
-//! the outcomes of other works stay as they are, each with its own commit, machine and command.
+//! Role: `soak --record` writes `xtask/record/soak.json`. An outcome replaces that of the same
+//! work; the outcomes of other works stay as they are, each with its own commit, machine and
+//! command.
 //! Limits: two programs that write at the same moment may lose an outcome; `soak --jobs` runs
 //! several works in one program.
 
@@ -38,8 +39,8 @@ pub struct Entry {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Whether all results were right and the memory was flat; `null` if the run was too short for a
-    /// verdict on the memory.
+    /// Whether all results were right and the memory was flat; `null` if the run was too short for
+    /// a verdict on the memory.
     pub ok: Option<bool>,
     /// Command that repeats the run.
     pub command: String,

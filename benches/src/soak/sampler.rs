@@ -11,7 +11,8 @@
 //! A second sampler runs in real time during the whole work, on a machine of its own with faults
 //! every minute, with memory for few rows and with a file that begins again whenever it is full.
 //! At each step the energy of its last seconds is compared with the model's.
-//! Limits: the counter steps back in the source around NVML, because the simulated counter does not.
+//! Limits: the counter steps back in the source around NVML, because the simulated counter does
+//! not.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
@@ -480,8 +481,8 @@ impl Checked {
             );
             return Ok(());
         }
-        // A lost GPU is looked for after 1, 3, 7, … s, so that it is found at the latest when it has
-        // been lost twice as long as its fault lasted, plus a second and a round.
+        // A lost GPU is looked for after 1, 3, 7, … s, so that it is found at the latest when it
+        // has been lost twice as long as its fault lasted, plus a second and a round.
         let may_be_lost = |rule: &&FaultRule| {
             let from = Duration::from_millis(rule.from_ms);
             let until = rule.until_ms.map(Duration::from_millis);

@@ -2,9 +2,9 @@
 //!
 //! Method: a step of the work trains two nets for some updates.
 //! - A program that is built again for each update: two layers with a dropout, whose learning rate,
-//!   decay and random stream are constants of the graph. Loss and parameters are compared with those
-//!   of the reference executor for the same inputs. Plans and kernels depend on the structure alone,
-//!   so that the caches must not grow with the constants.
+//!   decay and random stream are constants of the graph. Loss and parameters are compared with
+//!   those of the reference executor for the same inputs. Plans and kernels depend on the structure
+//!   alone, so that the caches must not grow with the constants.
 //! - [`Steps`] of a float [`Net`], compiled once, with another learning rate at each update. Loss,
 //!   parameters and state are compared with [`Oracle`], which starts each update from the program's
 //!   numbers.

@@ -4,8 +4,8 @@ use clap::Parser;
 
 /// Run long work, and check that its results are right and its memory stays flat
 ///
-/// Each work runs in a process of its own: random programs on the host and on each adapter, training
-/// steps, the sampler on a simulated NVML with faults, and batches of games.
+/// Each work runs in a process of its own: random programs on the host and on each adapter,
+/// training steps, the sampler on a simulated NVML with faults, and batches of games.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "soak",

@@ -1,7 +1,7 @@
 //! Peak memory that a piece of work holds while it runs.
 //!
-//! Role: measures the extra memory of variants on the CPU, and the live bytes of soak runs. Rivals measure their own, by the growth
-//! of resident memory (`rivals/protocol.py`).
+//! Role: measures the extra memory of variants on the CPU, and the live bytes of soak runs. Rivals
+//! measure their own, by the growth of resident memory (`rivals/protocol.py`).
 //! Method: the global allocator of every program that links this crate is the system's with two
 //! counters: live bytes, and their maximum since the last reset. Resident memory would not do here:
 //! an allocator reuses freed memory, so a second run would seem to need none.
