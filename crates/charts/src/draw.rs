@@ -252,7 +252,12 @@ where
 
 /// Draws a map: the plane without axes, as large as fits.
 fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<()> {
-    let places = panel.points.iter().map(|point| {
+    // A record may have numbers beyond f32, which are read as infinities.
+    let shown = || {
+        let points = panel.points.iter();
+        points.filter(|point| point.at.iter().all(|x| x.is_finite()))
+    };
+    let places = shown().map(|point| {
         let [x, y] = point.at.map(f64::from);
         (x, y)
     });
@@ -288,7 +293,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
     let corner = canvas.get_base_pixel();
     let middle = chart.plotting_area().get_pixel_range().1;
     let middle = (middle.start + middle.end) / 2;
-    for point in &panel.points {
+    for point in shown() {
         let at = chart.backend_coord(&(point.at[0].into(), point.at[1].into()));
         // Labels are placed on the outer side of their points: above in the upper half, else below.
         let lift = if at.1 < middle { -LIFT } else { LIFT };
@@ -479,6 +484,18 @@ mod tests {
             assert!(draw(&map).is_ok(), "{points:?}");
         }
         assert!(draw(&Figure::default()).is_ok());
+    }
+
+    #[test]
+    fn a_place_without_finite_coordinates_is_left_out_of_a_map() {
+        for at in [[f32::INFINITY; 2], [f32::NEG_INFINITY; 2], [0.0, f32::NAN]] {
+            let mut map = figure(false, &[[0.0, 0.0], [1.0, 1.0]]);
+            map.panels[0].is_map = true;
+            let name = "nowhere".into();
+            map.panels[0].points = vec![crate::figure::Point { name, at }];
+            let svg = draw(&map).unwrap();
+            assert!(!svg.contains("nowhere"), "{at:?}");
+        }
     }
 
     /// Returns the values of a numeric attribute, in the order of their elements in the SVG.
