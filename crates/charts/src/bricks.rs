@@ -37,7 +37,7 @@ pub struct Brick {
     /// The axes, outermost first: towards the viewer's left, towards the right, upwards. An axis
     /// without elements in the array has length 1.
     pub axes: [Axis; 3],
-    /// Index of the axis over which the array is reduced.
+    /// Index of the axis over which the array is reduced; an index beyond the axes counts as `None`.
     pub reduced: Option<usize>,
 }
 
@@ -87,8 +87,8 @@ pub fn draw(bricks: &[Brick]) -> String {
 fn picture(brick: &Brick) -> String {
     let label = escape(&brick.name);
     let shapes = match brick.reduced {
-        Some(axis) => cylinder(brick, axis),
-        None => boxes(brick),
+        Some(axis) if axis < brick.axes.len() => cylinder(brick, axis),
+        _ => boxes(brick),
     };
     format!(
         "<svg role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {SIDE} {SIDE}\" width=\"{SIDE}\" height=\"{SIDE}\">{shapes}</svg>"
@@ -266,6 +266,14 @@ mod tests {
             html.contains("&lt;d&gt; = 4, stride 0") && html.contains("<b>−</b>"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn an_array_that_is_reduced_over_no_axis_of_its_own_is_a_box() {
+        let plain = picture(&brick([16, 4, 1], None));
+        for axis in [3, usize::MAX] {
+            assert_eq!(picture(&brick([16, 4, 1], Some(axis))), plain);
+        }
     }
 
     #[test]
