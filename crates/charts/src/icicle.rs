@@ -13,6 +13,8 @@ use crate::{escape, units};
 
 /// Smallest drawn share of the whole.
 const LEAST: f64 = 0.004;
+/// Maximum number of parts of a stack; inner parts count as time of the last one.
+const MOST_PARTS: usize = 128;
 
 /// A part of a program, with its parts.
 #[derive(Debug, Default, PartialEq)]
@@ -36,7 +38,8 @@ pub(crate) fn draw(stacks: &[String]) -> String {
         let Some(time) = time.filter(|time| *time >= 0.0 && time.is_finite()) else {
             continue;
         };
-        whole.add(path.split(';'), time);
+        // Adding and drawing recurse, so a file must not choose the depth.
+        whole.add(path.split(';').take(MOST_PARTS), time);
     }
     if whole.total <= 0.0 {
         return String::new();
@@ -118,6 +121,13 @@ mod tests {
         assert!(!html.contains("tiny"), "{html}");
         // The gradient is 60 of the 100 of its step.
         assert!(html.contains("width:60.00%"), "{html}");
+    }
+
+    #[test]
+    fn a_very_deep_stack_is_cut_off() {
+        let stack = "a;".repeat(1 << 20) + "b 1";
+        let html = draw(&[stack]);
+        assert_eq!(html.matches("class=\"row\"").count(), MOST_PARTS);
     }
 
     #[test]
