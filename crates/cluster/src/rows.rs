@@ -90,10 +90,11 @@ pub fn read_rows(path: impl AsRef<Path>) -> Result<Tensor> {
     let mut starts = vec![0_usize];
     for file in &files {
         let shape = file.shape()?;
-        let is_alike = shape.len() == files[0].shape()?.len()
+        let is_alike = !shape.is_empty()
+            && shape.len() == files[0].shape()?.len()
             && shape[1..] == files[0].shape()?[1..]
             && file.dtype()? == files[0].dtype()?;
-        if shape.is_empty() || !is_alike {
+        if !is_alike {
             return Err(mismatch(format!(
                 "a file has shape {shape:?}, the first one {:?}",
                 files[0].shape()?
@@ -176,6 +177,10 @@ mod tests {
             text.contains("the index has type f32; expected u32"),
             "{text}"
         );
+        write("x.index.npy", &index(vec![0, 0]));
+        write("x.0.npy", &Tensor::from_vec(&[], vec![1.0_f32]));
+        let text = read_rows(&path).unwrap_err().to_string();
+        assert!(text.contains("a file has shape []"), "{text}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
