@@ -32,7 +32,7 @@ use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::dtype::{DType, HostData, Scalar};
-use crate::exec::{self, Accuracy, Executor, Storage, verify};
+use crate::exec::{self, Accuracy, Executor, Reference, Storage, verify};
 use crate::ir::{LoopNest, Value};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
@@ -192,6 +192,51 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
         .map_err(failed)?;
     }
     Ok(tally)
+}
+
+/// Runs a program on an executor and compares its results with the oracle, within the oracle's error
+/// bounds. `limits` is the target of a second plan, lowered to the executor's limits.
+///
+/// The oracle computes every tensor that the program depends on, so all of them should be small.
+///
+/// # Errors
+/// A report of the first wrong result, or an error of the executor.
+///
+/// # Panics
+/// If a tensor is an error node or is not in the host's memory.
+pub fn check_program(
+    executor: &dyn Executor,
+    program: &[Tensor],
+    limits: &Target,
+) -> Result<(), String> {
+    check_one(executor, program, limits, within_bounds)
+}
+
+/// Runs a program on [`Reference`](crate::Reference) and compares its results with the oracle, bit
+/// by bit.
+///
+/// # Errors
+/// As [`check_program`].
+///
+/// # Panics
+/// As [`check_program`].
+pub fn check_reference(program: &[Tensor], limits: &Target) -> Result<(), String> {
+    check_one(&Reference, program, limits, same_bits)
+}
+
+fn check_one(
+    executor: &dyn Executor,
+    program: &[Tensor],
+    limits: &Target,
+    comparison: Comparison,
+) -> Result<(), String> {
+    let mut tally = Tally::default();
+    let expected = expected(program, executor.accuracy(), &mut tally);
+    let on = On {
+        executor,
+        comparison,
+    };
+    on.check(program, &expected, limits, &mut tally, &mut |_| ())
 }
 
 /// Plans small random programs for a target, to inspect what an executor makes of the plans.
