@@ -460,21 +460,26 @@ impl Record {
         let shown = path.display();
         let text =
             fs::read_to_string(path).with_context(|| format!("record: cannot read {shown}"))?;
-        let not_a_record = || format!("record: {shown} is not a record");
-        let Required { schema, rows } = serde_json::from_str(&text).with_context(not_a_record)?;
+        Self::from_json(&text).with_context(|| format!("record: {shown}"))
+    }
+
+    /// Parses the text of a record.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), without the path.
+    pub fn from_json(text: &str) -> Result<Self> {
+        const NOT_A_RECORD: &str = "not a record";
+        let Required { schema, rows } = serde_json::from_str(text).context(NOT_A_RECORD)?;
         // The schema is checked first, because a later one may have other keys.
         ensure!(
             (1..=SCHEMA).contains(&schema),
-            "record: {shown}: schema {schema} is not supported (newest supported: {SCHEMA})"
+            "schema {schema} is not supported (newest supported: {SCHEMA})"
         );
-        ensure!(
-            rows.is_some(),
-            "record: {shown} is not a record: missing field `rows`"
-        );
-        let record: Self = serde_json::from_str(&text).with_context(not_a_record)?;
+        ensure!(rows.is_some(), "not a record: missing field `rows`");
+        let record: Self = serde_json::from_str(text).context(NOT_A_RECORD)?;
         let is_unnamed = |row: &Row| row.workload.is_empty() || row.executor.is_empty();
         if let Some(index) = record.rows.iter().position(is_unnamed) {
-            bail!("record: {shown} is not a record: row {index} has no workload or no executor");
+            bail!("not a record: row {index} has no workload or no executor");
         }
         Ok(record)
     }
@@ -645,7 +650,7 @@ mod tests {
         let folder = folder("later");
         let path = folder.join("later.json");
         fs::write(&path, r#"{"schema":2}"#).unwrap();
-        let message = Record::read(&path).unwrap_err().to_string();
+        let message = format!("{:#}", Record::read(&path).unwrap_err());
         assert!(message.contains("schema 2 is not supported"), "{message}");
         fs::write(&path, "[").unwrap();
         assert!(Record::read(&path).is_err());
@@ -670,8 +675,8 @@ mod tests {
                 "row 1 has no workload or no executor",
             ),
             ("null", "invalid type"),
-            ("[]", "is not a record"),
-            ("", "is not a record"),
+            ("[]", "not a record"),
+            ("", "not a record"),
         ] {
             fs::write(&path, text).unwrap();
             let message = format!("{:#}", Record::read(&path).expect_err(text));
