@@ -23,6 +23,7 @@ mod completions;
 mod data;
 mod debian;
 mod demo;
+mod fuzz;
 mod matrix_driver;
 mod mpi;
 mod mutants;
@@ -91,6 +92,8 @@ enum Command {
     Codegen(codegen::Options),
     /// Find out which small faults of the code no test finds
     Mutants(mutants::Options),
+    /// Run the fuzz targets: hostile files, programs, games and traces
+    Fuzz(fuzz::Options),
     /// Rewrite the README's measured table and picture from a record
     Readme(readme::Options),
     /// Print completions of this program, or of one of the programs that it runs
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Some(Command::Web(options)) => web::run(options),
         Some(Command::Codegen(options)) => codegen::run(&options),
         Some(Command::Mutants(options)) => mutants::run(&options),
+        Some(Command::Fuzz(options)) => fuzz::run(&options),
         Some(Command::Readme(options)) => readme::run(&options),
         Some(Command::Completions(options)) => completions::run(&options),
     };

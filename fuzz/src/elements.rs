@@ -1,0 +1,26 @@
+//! Elements of tensors that readers return.
+
+use tensor_core::{DType, Host, Tensor};
+
+/// Returns the elements of a tensor as f64, which represents every element type exactly.
+///
+/// # Panics
+/// If the tensor cannot be evaluated.
+pub(crate) fn numbers(tensor: &Tensor) -> Vec<f64> {
+    let numbers = tensor.cast(DType::F64).eval::<f64>(&Host::new());
+    numbers
+        .expect("a tensor in memory can be evaluated")
+        .into_iter()
+        .collect()
+}
+
+/// Panics unless a converted tensor has the elements of the original; all NaN values are equal.
+pub(crate) fn assert_same_numbers(converted: &Tensor, original: &Tensor) {
+    assert_eq!(converted.shape().ok(), original.shape().ok());
+    let (converted, original) = (numbers(converted), numbers(original));
+    let is_same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
+    assert!(
+        converted.iter().zip(&original).all(is_same),
+        "a conversion changed a value: {original:?} became {converted:?}"
+    );
+}

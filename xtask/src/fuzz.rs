@@ -1,0 +1,482 @@
+//! `cargo xtask fuzz`: runs the fuzz targets of the crate `fuzz` under libFuzzer.
+//!
+//! Role: builds the targets with `AddressSanitizer` and counters at the edges of the code, runs
+//! each for a number of executions, and reports executions, times, coverage and memory.
+//! Method: `cargo fuzz` builds; the programs are then started directly. The corpus that grows
+//! during a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`.
+//! After the run, the whole corpus is replayed once more for the list of covered functions. Edges
+//! count if their function is in a file of this workspace and at least one of its edges was
+//! reached, so that code which a target never calls does not count.
+//! Limits: a function that was compiled into a caller counts as part of the caller; a generic
+//! function of this workspace counts once for each of its instances.
+
+use std::collections::VecDeque;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use tool_io::{exit, output, replace_file};
+
+use crate::process::{self, Interrupted, OutputLine, spinner, tail};
+use crate::workspace::Workspace;
+
+mod libfuzzer;
+
+use libfuzzer::{Coverage, Statistics};
+
+/// Version of the record's form.
+const SCHEMA: u32 = 1;
+/// The record, relative to the root.
+const RECORD: &str = "xtask/record/fuzz.json";
+/// The folder of the crate, relative to the root.
+const FOLDER: &str = "fuzz";
+/// The toolchain with sanitizers, as an argument of rustup's `cargo`.
+const TOOLCHAIN: &str = "+nightly";
+/// The target triple that `cargo fuzz` builds for by default.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Time limit of one execution, in s.
+const TIMEOUT_S: u32 = 20;
+/// Limit of the memory of a process, in MiB.
+const MEMORY_LIMIT_MIB: u32 = 2048;
+/// Limit of one allocation, in MiB.
+const ALLOCATION_LIMIT_MIB: u32 = 256;
+/// Maximum length of an input, in bytes.
+const MAX_INPUT_BYTES: u32 = 4096;
+/// Maximum number of displayed lines of a failing program's output.
+const TAIL_LINES: usize = 60;
+/// Program that finds the names and files of functions.
+const SYMBOLIZER: &str = "llvm-symbolizer";
+
+/// Arguments of `fuzz`.
+#[derive(Args)]
+#[command(after_help = "\
+Requires the nightly toolchain (`rustup toolchain install nightly`), cargo-fuzz (`cargo install
+cargo-fuzz --locked`), a C++ compiler, and llvm-symbolizer (on Debian `apt-get install llvm`).
+
+The growing corpus is in fuzz/corpus of cargo's target folder, failing inputs are in
+fuzz/artifacts. Exit codes: 0; 1 if a target failed; 2 for wrong usage; 130 if interrupted.")]
+pub(crate) struct Options {
+    /// Targets to run [default: all]
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Executions of each target
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    executions: u64,
+    /// Targets that run at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u16,
+    /// Print the targets, and run none
+    #[arg(long)]
+    list: bool,
+    /// Replace the rows of the targets in xtask/record/fuzz.json
+    #[arg(long)]
+    record: bool,
+}
+
+/// Versions of the tools and the machine, the same for all targets of a run.
+struct Circumstances {
+    command: String,
+    commit: String,
+    rustc: String,
+    cargo_fuzz: String,
+    cpu: String,
+    cores: usize,
+    date: String,
+}
+
+/// The result of a target that found no fault.
+struct Done {
+    executions: u64,
+    elapsed_s: f64,
+    statistics: Statistics,
+    coverage: Coverage,
+    corpus_files: usize,
+    corpus_bytes: u64,
+}
+
+/// Folders and build of the targets.
+struct Programs {
+    /// Folder of the executables.
+    executables: PathBuf,
+    /// Folder of the committed corpus.
+    seeds: PathBuf,
+    /// Folder of the growing corpus.
+    corpus: PathBuf,
+    /// Folder of failing inputs.
+    artifacts: PathBuf,
+    /// Root of the workspace.
+    root: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    match run_all(options) {
+        Err(error) if error.is::<Interrupted>() => Ok(ExitCode::from(exit::INTERRUPTED)),
+        done => done,
+    }
+}
+
+fn run_all(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let known = targets(&workspace.root)?;
+    if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
+        bail!(
+            "fuzz: no target has the name {unknown:?} (targets: {})",
+            known.join(" ")
+        );
+    }
+    let is_selected = |name: &String| options.targets.is_empty() || options.targets.contains(name);
+    let selected: Vec<String> = known.into_iter().filter(is_selected).collect();
+    if options.list {
+        selected.iter().try_for_each(output::print_line)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    process::end_children_on_stop()?;
+    let circumstances = Circumstances::find(options, &workspace.root)?;
+    let programs = Programs::build(&workspace, &selected)?;
+    let queue = Mutex::new(VecDeque::from(selected));
+    let faults = thread::scope(|scope| {
+        let work = || -> Result<Vec<String>> {
+            let next = || {
+                queue
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop_front()
+            };
+            let mut faults = vec![];
+            while let Some(name) = next() {
+                let row = match programs.run(&name, options.executions) {
+                    Ok(done) => done.row(&name, &circumstances),
+                    Err(error) if error.is::<Interrupted>() => return Err(error),
+                    Err(error) => {
+                        output::print_line(format_args!("{name}: {error:#}"))?;
+                        faults.push(name);
+                        continue;
+                    }
+                };
+                output::print_line(line(&row))?;
+                if options.record {
+                    let _lock = queue.lock();
+                    record(&workspace.root.join(RECORD), row)?;
+                }
+            }
+            Ok(faults)
+        };
+        let workers: Vec<_> = (0..options.jobs.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let mut faults = vec![];
+        for worker in workers {
+            faults.extend(
+                worker
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("fuzz: a thread panicked"))??,
+            );
+        }
+        anyhow::Ok(faults)
+    })?;
+    if faults.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::print_line(format_args!("failed: {}", faults.join(" ")))?;
+    Ok(ExitCode::from(exit::FAILURE))
+}
+
+/// Returns the names of the targets, which are those of the programs' files.
+fn targets(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join(FOLDER).join("fuzz_targets");
+    let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+    let mut names = vec![];
+    for entry in entries {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        names.extend(stem.map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+impl Circumstances {
+    fn find(options: &Options, root: &Path) -> Result<Self> {
+        let rustc = answer(&mut nightly("rustc").args([TOOLCHAIN, "--version"])).context(
+            "fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)",
+        )?;
+        let cargo_fuzz = answer(&mut nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
+            .context("fuzz: cargo-fuzz is missing (`cargo install cargo-fuzz --locked`)")?;
+        ensure!(
+            process::find_in_path(&[SYMBOLIZER]).is_some(),
+            "fuzz: {SYMBOLIZER} was not found in PATH (Debian: `apt-get install llvm`)"
+        );
+        let mut describe = Command::new("git");
+        describe
+            .current_dir(root)
+            .args(["describe", "--always", "--dirty"]);
+        let mut date = Command::new("date");
+        date.args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
+        Ok(Self {
+            command: format!(
+                "cargo xtask fuzz --executions {} --record",
+                options.executions
+            ),
+            commit: answer(&mut describe).unwrap_or_default(),
+            rustc,
+            cargo_fuzz,
+            cpu: cpu(),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            date: answer(&mut date).unwrap_or_default(),
+        })
+    }
+}
+
+/// Creates a command of rustup's proxies, without the toolchain that runs this program.
+fn nightly(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
+/// Returns the output of a command, or `None` if the command is missing or fails.
+fn answer(command: &mut Command) -> Option<String> {
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns the model of the CPU; empty if unknown.
+fn cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.and_then(|rest| rest.split_once(':'));
+    model.map_or_else(String::new, |(_, name)| name.trim().to_owned())
+}
+
+impl Programs {
+    /// Builds the selected targets.
+    fn build(workspace: &Workspace, selected: &[String]) -> Result<Self> {
+        let folder = workspace.target.join(FOLDER);
+        let one = match selected {
+            [name] => Some(name),
+            _ => None,
+        };
+        let mut cargo = nightly("cargo");
+        cargo
+            .current_dir(&workspace.root)
+            .args([TOOLCHAIN, "fuzz", "build", "--fuzz-dir", FOLDER])
+            .args([
+                "--features",
+                "libfuzzer",
+                "--target",
+                TRIPLE,
+                "--target-dir",
+            ])
+            .arg(&workspace.target)
+            .args(one)
+            .env("CARGO_TERM_COLOR", "never")
+            // The lines of functions tell in which crate a function is.
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+            // It would take longer than it saves.
+            .env("CARGO_PROFILE_RELEASE_LTO", "off");
+        let bar = spinner("building the targets");
+        let built = process::watch(&mut cargo, |line| {
+            if let OutputLine::Err(text) = line {
+                bar.set_message(text.clone());
+            }
+        })?;
+        bar.finish_and_clear();
+        ensure!(
+            built.status.success(),
+            "fuzz: the build failed\n{}",
+            tail(&built.err, TAIL_LINES)
+        );
+        Ok(Self {
+            executables: workspace.target.join(TRIPLE).join("release"),
+            seeds: workspace.root.join(FOLDER).join("corpus"),
+            corpus: folder.join("corpus"),
+            artifacts: folder.join("artifacts"),
+            root: workspace.root.clone(),
+        })
+    }
+
+    /// Runs a target.
+    ///
+    /// # Errors
+    /// A fault that the target found, with the end of its output.
+    fn run(&self, name: &str, executions: u64) -> Result<Done> {
+        let corpus = self.corpus.join(name);
+        let artifacts = self.artifacts.join(name);
+        fs::create_dir_all(&corpus)?;
+        fs::create_dir_all(&artifacts)?;
+        let start = Instant::now();
+        let mut command = self.command(name);
+        command
+            .arg(format!("-runs={executions}"))
+            .arg(format!("-timeout={TIMEOUT_S}"))
+            .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
+            .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
+            .arg(format!("-max_len={MAX_INPUT_BYTES}"))
+            .arg(format!("-artifact_prefix={}/", artifacts.display()))
+            .args(["-print_final_stats=1", "-seed=1"]);
+        let bar = spinner(name.to_owned());
+        let finished = process::watch(&mut command, |line| {
+            if let OutputLine::Err(text) = line {
+                bar.set_message(format!("{name}: {text}"));
+            }
+        })?;
+        bar.finish_and_clear();
+        let elapsed_s = start.elapsed().as_secs_f64();
+        ensure!(
+            finished.status.success(),
+            "the target failed; its input is in {}\n{}",
+            artifacts.display(),
+            tail(&finished.err, TAIL_LINES)
+        );
+        let statistics = Statistics::parse(&finished.err)?;
+        let mut replay = self.command(name);
+        replay.args(["-runs=0", "-print_coverage=1"]);
+        let replayed = process::watch(&mut replay, |_| ())?;
+        ensure!(
+            replayed.status.success(),
+            "the replay failed\n{}",
+            tail(&replayed.err, TAIL_LINES)
+        );
+        let (corpus_files, corpus_bytes) = size(&corpus)?;
+        Ok(Done {
+            executions: statistics.executions,
+            elapsed_s,
+            statistics,
+            coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root),
+            corpus_files,
+            corpus_bytes,
+        })
+    }
+
+    /// Creates the command of a target with its two folders of inputs.
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.executables.join(name));
+        command
+            .args([self.corpus.join(name), self.seeds.join(name)])
+            // A process is measured alone, and its results do not depend on timing.
+            .env("RAYON_NUM_THREADS", "1")
+            .env("ASAN_OPTIONS", "detect_odr_violation=0");
+        // Some readers open files. A file system in memory is faster than a disk.
+        let memory = Path::new("/dev/shm");
+        if env::var_os("TMPDIR").is_none() && memory.is_dir() {
+            command.env("TMPDIR", memory);
+        }
+        command
+    }
+}
+
+/// Returns the number of files in a folder, and their length in bytes.
+fn size(folder: &Path) -> Result<(usize, u64)> {
+    let mut size = (0, 0);
+    for entry in fs::read_dir(folder)? {
+        size = (size.0 + 1, size.1 + entry?.metadata()?.len());
+    }
+    Ok(size)
+}
+
+impl Done {
+    /// Returns the row of the record.
+    fn row(&self, name: &str, circumstances: &Circumstances) -> Value {
+        let Self {
+            statistics,
+            coverage,
+            ..
+        } = self;
+        let round = |number: f64| (number * 10.0).round() / 10.0;
+        json!({
+            "target": name,
+            "executions": self.executions,
+            "elapsed_s": round(self.elapsed_s),
+            "executions_per_s": round(self.executions as f64 / self.elapsed_s),
+            "edges_covered": coverage.edges,
+            "edges_of_reached_functions": coverage.all_edges,
+            "functions_reached": coverage.functions,
+            "edges_covered_with_libraries": statistics.edges,
+            "features": statistics.features,
+            "peak_memory_mib": statistics.peak_memory_mib,
+            "slowest_execution_s": statistics.slowest_s,
+            "corpus_files": self.corpus_files,
+            "corpus_bytes": self.corpus_bytes,
+            "command": circumstances.command,
+            "commit": circumstances.commit,
+            "date": circumstances.date,
+            "rustc": circumstances.rustc,
+            "cargo_fuzz": circumstances.cargo_fuzz,
+            "cpu": circumstances.cpu,
+            "cores": circumstances.cores,
+        })
+    }
+}
+
+/// Returns the line that is printed for a row.
+fn line(row: &Value) -> String {
+    let number = |key: &str| row[key].to_string();
+    format!(
+        "{:20} {:>10} executions in {:>8} s ({:>9}/s), {:>6} of {:>6} edges in {:>5} functions, {:>5} MiB, corpus {} files",
+        row["target"].as_str().unwrap_or_default(),
+        number("executions"),
+        number("elapsed_s"),
+        number("executions_per_s"),
+        number("edges_covered"),
+        number("edges_of_reached_functions"),
+        number("functions_reached"),
+        number("peak_memory_mib"),
+        number("corpus_files"),
+    )
+}
+
+/// Replaces or adds a row of the record.
+fn record(path: &Path, row: Value) -> Result<()> {
+    let known = fs::read_to_string(path).ok();
+    let known: Option<Value> = known.map(|text| serde_json::from_str(&text)).transpose()?;
+    let mut rows = known.map_or_else(Vec::new, |known| {
+        known["targets"].as_array().cloned().unwrap_or_default()
+    });
+    rows.retain(|known| known["target"] != row["target"]);
+    rows.push(row);
+    rows.sort_by_key(|row| row["target"].to_string());
+    let text = serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "targets": rows }))?;
+    Ok(replace_file(path, &(text + "\n"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::temporary::TemporaryFolder;
+
+    #[test]
+    fn a_row_of_the_record_is_replaced_and_others_are_kept() {
+        let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-fuzz").unwrap();
+        let path = folder.path().join("fuzz.json");
+        for (target, executions) in [("npy", 1), ("idx", 2), ("npy", 3)] {
+            record(&path, json!({ "target": target, "executions": executions })).unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let expected = json!({
+            "schema": SCHEMA,
+            "targets": [
+                { "target": "idx", "executions": 2 },
+                { "target": "npy", "executions": 3 },
+            ],
+        });
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_program_is_a_target() {
+        let names = targets(&crate::workspace::root()).unwrap();
+        assert!(names.contains(&"idx".to_owned()), "{names:?}");
+    }
+}
