@@ -2,8 +2,9 @@
 //! the number of its terms.
 //!
 //! Method: the first byte chooses the sizes, the second the number of axes of an ellipsis, the rest
-//! is the text. Every operand is a single 1, broadcast to the shape of its indices, so every element
-//! of the output must be the product of the sizes of the summed axes. The path is only requested.
+//! is the text. Every operand is a single 1, broadcast to the shape of its indices, so every
+//! element of the output must be the product of the sizes of the summed axes. The path is only
+//! requested.
 
 use tensor_core::View;
 use tensor_core::einsum::{EinsumSpec, Label, oracle_views};

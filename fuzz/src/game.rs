@@ -3,8 +3,8 @@
 //! Method: the input chooses a matrix game, a bimatrix game, a normal form or a tree, with payoffs
 //! that may be NaN, infinite, huge or tiny, and arrays that may not fit. A game that is accepted
 //! must be the same after it is written and read again. A few iterations of any configuration must
-//! end in probabilities, and NashConv must not be negative beyond its rounding error. Proofs of tiny
-//! games, within a short deadline, are checked in fractions.
+//! end in probabilities, and NashConv must not be negative beyond its rounding error. Proofs of
+//! tiny games, within a short deadline, are checked in fractions.
 //! Limits: games of at most 4 × 4 cells, 3 players, or 24 nodes.
 
 use std::time::Duration;
@@ -284,7 +284,7 @@ fn check_strategic(game: &impl StrategicGame) {
     }
 }
 
-/// Chooses a configuration, mostly a valid one.
+/// Chooses a configuration, mostly a valid configuration.
 fn config(source: &mut Source<'_>, range: f64) -> SolverConfig {
     let config = match source.byte() % 16 {
         0 => SolverConfig::regret_matching(),

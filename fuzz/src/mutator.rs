@@ -1,8 +1,8 @@
 //! A small deterministic mutator of bytes, for tests without a fuzzing engine.
 //!
-//! Method: an input of the corpus is changed one to four times: bits are flipped, parts are removed,
-//! repeated, inserted or exchanged with another input, and numbers, binary or decimal, become
-//! extreme ones. The sequence of inputs depends on the seed and the corpus only.
+//! Method: an input of the corpus is changed one to four times: bits are flipped, parts are
+//! removed, repeated, inserted or exchanged with another input, and numbers, binary or decimal,
+//! become extreme ones. The sequence of inputs depends on the seed and the corpus only.
 
 use std::ops::Range;
 

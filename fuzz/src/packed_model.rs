@@ -1,9 +1,9 @@
 //! Files of frozen networks: any bytes are a network or an error.
 //!
 //! Method: the first byte chooses the pixels of an image, the rest is the file. A file that only
-//! has a wrong checksum gets the right one, which the error names, so that the engine can change the
-//! other parts of a file. A network must be equal after it is written and read again, and the layers
-//! of a small image must have the values that the oracle of random programs computes.
+//! has a wrong checksum gets the right one, which the error names, so that the engine can change
+//! the other parts of a file. A network must be equal after it is written and read again, and the
+//! layers of a small image must have the values that the oracle of random programs computes.
 
 use quant::{Error, FrozenNetwork};
 use tensor_core::random_programs::check_program;

@@ -1,12 +1,12 @@
 //! Tensor programs with hostile arguments.
 //!
 //! Method: the input is a program of a stack machine. Each instruction applies an operation to
-//! earlier tensors, with axes out of range, sizes of 0, 1 and up to `usize::MAX`, steps of any sign,
-//! and types that do not fit. Building must not panic: a wrong argument becomes an error node. A
-//! program of small tensors is then evaluated by the host executor or the reference executor, and
-//! compared with the oracle of random programs, which bounds the error of each element. Positions
-//! that come from data may be out of range; such a program must be an error on both executors, or
-//! on none.
+//! earlier tensors, with axes out of range, sizes of 0, 1 and up to `usize::MAX`, steps of any
+//! sign, and types that do not fit. Building must not panic: a wrong argument becomes an error
+//! node. A program of small tensors is then evaluated by the host executor or the reference
+//! executor, and compared with the oracle of random programs, which bounds the error of each
+//! element. Positions that come from data may be out of range; such a program must be an error on
+//! both executors, or on none.
 //! Limits: tensors with more than `MAX_ELEMENTS` elements, and those computed from them, are built
 //! but not evaluated.
 
@@ -175,7 +175,7 @@ fn axes(source: &mut Source<'_>) -> Axes {
     }
 }
 
-/// Returns a size, mostly a small one.
+/// Returns a size, mostly below 6.
 fn size(source: &mut Source<'_>) -> usize {
     match source.byte() {
         byte @ 0..244 => usize::from(byte) % 6,
@@ -259,7 +259,7 @@ fn instruction(source: &mut Source<'_>, made: &[Made]) -> Vec<Made> {
             }
             Err(error) => {
                 assert!(!error.to_string().is_empty());
-                // An error node stays an operand at times, so that errors of operands are built, too.
+                // Some error nodes stay operands, so that errors of operands are built, too.
                 let is_kept = error.to_string().len().is_multiple_of(4);
                 is_kept.then_some(Made {
                     tensor,

@@ -1,5 +1,5 @@
-//! Semicolon-separated traces of the script `gpu_trace.py`: any bytes are a trace, with an error for
-//! each skipped line, or an error.
+//! Semicolon-separated traces of the script `gpu_trace.py`: any bytes are a trace, with an error
+//! for each skipped line, or an error.
 //!
 //! Method: the first byte chooses the limits that the file does not contain, the rest is the file.
 //! The format contains shares of limits, so numbers are rounded when they are written again; the

@@ -37,7 +37,7 @@ pub struct Brick {
     /// The axes, outermost first: towards the viewer's left, towards the right, upwards. An axis
     /// without elements in the array has length 1.
     pub axes: [Axis; 3],
-    /// Index of the axis over which the array is reduced; an index beyond the axes counts as `None`.
+    /// Index of the axis over which the array is reduced; an index of 3 or more counts as `None`.
     pub reduced: Option<usize>,
 }
 

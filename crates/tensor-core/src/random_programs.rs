@@ -194,8 +194,8 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
     Ok(tally)
 }
 
-/// Runs a program on an executor and compares its results with the oracle, within the oracle's error
-/// bounds. `limits` is the target of a second plan, lowered to the executor's limits.
+/// Runs a program on an executor and compares its results with the oracle, within the oracle's
+/// error bounds. `limits` is the target of a second plan, lowered to the executor's limits.
 ///
 /// The oracle computes every tensor that the program depends on, so all of them should be small.
 ///
