@@ -393,6 +393,10 @@ mod tests {
         // The difference of two normal numbers is subnormal.
         assert!(flushed(Reduce::Sum, &[1.5 * least, -least], 0.5 * least) >= f64::from(least));
         assert_eq!(flushed(Reduce::Sum, &[1.5, -1.0], 0.5), 0.0);
+        // Each of three subnormal elements may be flushed.
+        let subnormal = 0.9 * least;
+        let lost = 3.0 * f64::from(subnormal);
+        assert!(flushed(Reduce::Sum, &[subnormal; 3], 3.0 * subnormal) >= lost);
     }
 
     #[test]
@@ -426,6 +430,16 @@ mod tests {
         let error = (f64::from(one_by_one) - exact).abs();
         assert!(error > 0.0 && of_sums(lines) >= error);
         assert_eq!(of_sums([[0.25, -0.75], [1000.0, 0.5]]), 0.0);
+    }
+
+    #[test]
+    fn a_product_that_overflows_after_many_small_factors_is_certain() {
+        let mut fold = FoldError::new(Reduce::Prod);
+        for _ in 0..100 {
+            fold.push(approximate(3.0, 0.0));
+        }
+        // ln(3^100) is 110, and the logarithm of the largest f32 is 89.
+        assert_eq!(fold.finish(Scalar::F32(f32::INFINITY)), 0.0);
     }
 
     const OPEN: f64 = f64::INFINITY;

@@ -243,6 +243,36 @@ fn an_index_out_of_range_is_an_error_unless_no_element_follows_it() {
 }
 
 #[test]
+fn selections_by_positions_are_those_of_the_reference() {
+    let [x, y] = [1, -1].map(|step| {
+        let steps = crate::view::Slice {
+            start: None,
+            stop: None,
+            step,
+        };
+        array(&[9, 20], DType::F32).slice(1, steps)
+    });
+    for (axis, len) in [(0, 9), (1, 20)] {
+        let positions = Tensor::arange(len).cast(DType::U32);
+        let positions = positions.expand_dims(1 - axis).broadcast_to(&[9, 20]);
+        for bound in [0, 1, 7, 8, 19, 20, 100] {
+            let conditions = [
+                ("lt", positions.lt(bound)),
+                ("le", positions.le(bound)),
+                ("gt", positions.gt(bound)),
+                ("ge", positions.ge(bound)),
+                ("eq", positions.eq(bound)),
+                ("ne", positions.ne(bound)),
+            ];
+            for (name, condition) in conditions {
+                check(name, &condition.select(&x, &y));
+                check(name, &condition.select(&x, 2.0));
+            }
+        }
+    }
+}
+
+#[test]
 fn nests_that_compute_are_no_moves() {
     let x = array(&[4, 5], DType::F32);
     let flags = array(&[4, 5], DType::Bool);

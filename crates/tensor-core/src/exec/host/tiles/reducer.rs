@@ -214,42 +214,14 @@ impl<T: Vector, F: Function<T>, G: ReducingFunction<T>> Reducer for Numbers<T, F
     }
 }
 
-/// A comparison of a number with a bound.
-trait Comparison: Copy + Sync {
-    /// Returns for each lane whether the comparison holds; it does not hold for NaN.
-    fn holds<S: Simd>(simd: S, x: S::f32s, bound: S::f32s) -> S::m32s;
-}
-
-/// `x < bound`.
+/// The number of values of a function `F` that are at most `bound`.
 #[derive(Clone, Copy)]
-struct Below;
-
-impl Comparison for Below {
-    #[inline(always)]
-    fn holds<S: Simd>(simd: S, x: S::f32s, bound: S::f32s) -> S::m32s {
-        simd.less_than_f32s(x, bound)
-    }
-}
-
-/// `x <= bound`.
-#[derive(Clone, Copy)]
-struct UpTo;
-
-impl Comparison for UpTo {
-    #[inline(always)]
-    fn holds<S: Simd>(simd: S, x: S::f32s, bound: S::f32s) -> S::m32s {
-        simd.less_than_or_equal_f32s(x, bound)
-    }
-}
-
-/// The number of values of a function `F` for which a comparison `C` holds.
-#[derive(Clone, Copy)]
-struct Hits<F, C> {
+struct Hits<F> {
     bound: f32,
-    functions: PhantomData<(F, C)>,
+    function: PhantomData<F>,
 }
 
-impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
+impl<F: Function<f32>> Reducer for Hits<F> {
     type In = f32;
     type Lane = u32;
     type Out = u32;
@@ -262,7 +234,7 @@ impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
     #[inline(always)]
     fn add<S: Simd>(self, simd: S, x: S::f32s, y: S::f32s, chunk: S::u32s) -> S::u32s {
         let values = F::of_vectors(simd, x, y);
-        let hits = C::holds(simd, values, simd.splat_f32s(self.bound));
+        let hits = simd.less_than_or_equal_f32s(values, simd.splat_f32s(self.bound));
         // A hit is -1 as an integer, so its subtraction adds 1.
         simd.sub_u32s(chunk, bits_of(simd, hits))
     }
@@ -278,17 +250,17 @@ impl<F: Function<f32>, C: Comparison> Reducer for Hits<F, C> {
     }
 }
 
-/// Whether a comparison `C` holds for any value of a function `F`, or for all. All bits of an
+/// Whether any value of a function `F` is at most `bound`, or whether all are. All bits of an
 /// accumulator are set as soon as the result is decided.
 #[derive(Clone, Copy)]
-struct Decision<F, C> {
+struct Decision<F> {
     bound: f32,
     /// The outcome of a comparison that decides: `true` for any, `false` for all.
     decides: bool,
-    functions: PhantomData<(F, C)>,
+    function: PhantomData<F>,
 }
 
-impl<F: Function<f32>, C: Comparison> Reducer for Decision<F, C> {
+impl<F: Function<f32>> Reducer for Decision<F> {
     type In = f32;
     type Lane = u32;
     type Out = bool;
@@ -303,7 +275,7 @@ impl<F: Function<f32>, C: Comparison> Reducer for Decision<F, C> {
     #[inline(always)]
     fn add<S: Simd>(self, simd: S, x: S::f32s, y: S::f32s, chunk: S::u32s) -> S::u32s {
         let values = F::of_vectors(simd, x, y);
-        let hits = C::holds(simd, values, simd.splat_f32s(self.bound));
+        let hits = simd.less_than_or_equal_f32s(values, simd.splat_f32s(self.bound));
         let hits = bits_of(simd, hits);
         let decided = if self.decides {
             hits
@@ -536,26 +508,27 @@ fn with_compared<F: Function<f32>, W: WithReducer>(
     bound: f32,
     run: W,
 ) -> W::Output {
-    match compare {
-        Compare::Lt => with_hits::<F, Below, W>(op, bound, run),
-        _ => with_hits::<F, UpTo, W>(op, bound, run),
-    }
-}
-
-/// Runs a computation with a reduction of the outcomes of a comparison.
-fn with_hits<F: Function<f32>, C: Comparison, W: WithReducer>(
-    op: Reduce,
-    bound: f32,
-    run: W,
-) -> W::Output {
-    let functions = PhantomData::<(F, C)>;
+    let bound = match compare {
+        Compare::Lt => below(bound),
+        _ => bound,
+    };
+    let function = PhantomData::<F>;
     match op {
         Reduce::All | Reduce::Any => run.with(Decision {
             bound,
             decides: op == Reduce::Any,
-            functions,
+            function,
         }),
-        _ => run.with(Hits { bound, functions }),
+        _ => run.with(Hits { bound, function }),
+    }
+}
+
+/// Returns the bound for which `x <= below(bound)` is `x < bound`: the next smaller number, or NaN
+/// if no number is smaller.
+fn below(bound: f32) -> f32 {
+    match bound {
+        f32::NEG_INFINITY => f32::NAN,
+        _ => bound.next_down(),
     }
 }
 
@@ -579,5 +552,33 @@ fn with_ones<T: Word, W: WithReducer>(function: BitFunction, by_words: bool, run
             function: |x, y| x ^ y,
             of,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below;
+
+    #[test]
+    fn a_smaller_bound_replaces_the_strict_comparison() {
+        let [least, inf] = [f32::from_bits(1), f32::INFINITY];
+        let normal = f32::MIN_POSITIVE;
+        let sizes = [
+            0.0,
+            least,
+            2.0 * least,
+            normal,
+            1.0,
+            1.0_f32.next_up(),
+            f32::MAX,
+            inf,
+        ];
+        let numbers = sizes.into_iter().flat_map(|size| [size, -size]);
+        let numbers: Vec<f32> = numbers.chain([f32::NAN]).collect();
+        for &bound in &numbers {
+            for &x in &numbers {
+                assert_eq!(x <= below(bound), x < bound, "{x} {bound}");
+            }
+        }
     }
 }
