@@ -1,4 +1,5 @@
-"""Inference of the float network 32C5-P2-64C5-P2-512-10 in PyTorch and OpenVINO, on one thread.
+"""Inference of the float network 32C5-P2-64C5-P2-512-10 in PyTorch and OpenVINO, on one thread of
+the CPU, or in PyTorch on an NVIDIA GPU.
 
 `openvino-int8` quantizes weights per filter and the inputs of each layer, whose ranges are those of
 the images, to 8 bits.
@@ -8,6 +9,7 @@ permuted to the library's before the run. The result is the scores of all images
 """
 
 import argparse
+import functools
 import importlib.metadata
 import os
 
@@ -35,10 +37,11 @@ def read(np, args):
     return arrays
 
 
-def in_torch(torch, library, arrays):
+def in_torch(torch, library, arrays, on_cuda):
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
-    own = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    device = "cuda" if on_cuda else "cpu"
+    own = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
     codes = own.pop("codes")
     layout = torch.channels_last if library == "torch-channels-last" else torch.contiguous_format
     for name in ("conv1_weight", "conv2_weight"):
@@ -56,10 +59,12 @@ def in_torch(torch, library, arrays):
         x = norm(f.linear(x.flatten(1), own["hidden_weight"]), 3)
         return f.linear(x, own["classes_weight"], own["classes_bias"])
 
-    if library == "torch-compile":
+    if library.startswith("torch-compile"):
         folder = os.path.dirname(os.path.abspath(__file__))
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
         scores = torch.compile(scores)
+    if on_cuda:
+        return lambda: protocol.finished_on_cuda(torch, scores(codes))
     return lambda: scores(codes)
 
 
@@ -151,10 +156,20 @@ try:
 except ImportError as error:
     protocol.missing(say, error)
 
-arrays = read(np, args)
+arrays, memory = read(np, args), protocol.peak_extra_bytes
 if args.library.startswith("openvino"):
     work = in_openvino(np, openvino, args.library, arrays)
 else:
-    work = in_torch(torch, args.library, arrays)
+    on_cuda = protocol.runs_on_cuda(say, torch, args.library)
+    work = in_torch(torch, args.library, arrays, on_cuda)
+    if on_cuda:
+        memory = functools.partial(protocol.peak_extra_bytes_on_cuda, torch)
+
+
+def as_bytes(scores):
+    scores = scores.cpu() if hasattr(scores, "cpu") else scores
+    return np.ascontiguousarray(scores).astype("<f4").tobytes()
+
+
 version = importlib.metadata.version(args.library.split("-")[0])
-protocol.serve(say, args.library, version, 1, work, lambda y: np.ascontiguousarray(y).astype("<f4").tobytes())
+protocol.serve(say, args.library, version, 1, work, as_bytes, memory=memory)

@@ -27,6 +27,24 @@ def rows_in_numpy(np, index, x):
     return result
 
 
+def maxima_in_torch(torch, index, x):
+    return torch.zeros(RESULTS, device=x.device).scatter_reduce_(0, index, x, "amax")
+
+
+def rows_in_torch(torch, index, x):
+    return torch.zeros(VOCABULARY, COLUMNS, device=x.device).index_add_(0, index, x)
+
+
+def histogram_in_torch(torch, x):
+    if x.is_cuda:
+        # `histogram` has no version for CUDA. In f32, `histc` would count elements that are next to
+        # an edge in the wrong bin, because it adds RANGE to each.
+        counts = torch.histc(x.double(), BINS, -RANGE, RANGE)
+    else:
+        counts = torch.histogram(x, BINS, range=(-RANGE, RANGE)).hist
+    return counts.to(torch.uint32)
+
+
 INDEX = {"index": ("rows",)}
 # For each case, the shapes, and the forms in NumPy, PyTorch and JAX.
 CASES = {
@@ -40,25 +58,25 @@ CASES = {
         INDEX | {"x": ("rows",)},
         # Faster than `add.at`, in f64.
         lambda np, index, x: np.bincount(index, x, RESULTS).astype(np.float32),
-        lambda torch, index, x: torch.zeros(RESULTS).index_add_(0, index, x),
+        lambda torch, index, x: torch.zeros(RESULTS, device=x.device).index_add_(0, index, x),
         lambda jax, index, x: jax.ops.segment_sum(x, index, RESULTS),
     ),
     "maxima": (
         INDEX | {"x": ("rows",)},
         at_in_numpy("maximum"),
-        lambda torch, index, x: torch.zeros(RESULTS).scatter_reduce_(0, index, x, "amax"),
+        maxima_in_torch,
         lambda jax, index, x: jax.numpy.zeros(RESULTS, x.dtype).at[index].max(x),
     ),
     "rows": (
         INDEX | {"x": ("rows", "cols")},
         rows_in_numpy,
-        lambda torch, index, x: torch.zeros(VOCABULARY, COLUMNS).index_add_(0, index, x),
+        rows_in_torch,
         lambda jax, index, x: jax.ops.segment_sum(x, index, VOCABULARY),
     ),
     "histogram": (
         {"x": ("rows",)},
         lambda np, x: np.histogram(x, BINS, (-RANGE, RANGE))[0].astype(np.uint32),
-        lambda torch, x: torch.histogram(x, BINS, range=(-RANGE, RANGE)).hist.to(torch.uint32),
+        histogram_in_torch,
         lambda jax, x: jax.numpy.histogram(x, BINS, (-RANGE, RANGE))[0].astype(jax.numpy.uint32),
     ),
 }

@@ -34,11 +34,11 @@ def names():
     return {name: tuple(f"{name}_{axis}" for axis in range(rank)) for name, rank in ranks.items()}
 
 
-def factors(torch, bits, low):
+def factors(torch, bits, low, device):
     """Returns the factors of the basis for each code, `[code, number]`."""
-    codes = torch.arange(2**bits)
-    digits = (codes[:, None] >> torch.arange(bits) & 1).float() * (1 - low) + low
-    return digits @ (2.0 ** torch.arange(bits))[:, None] if KIND == "u" else digits
+    codes, places = torch.arange(2**bits, device=device), torch.arange(bits, device=device)
+    digits = (codes[:, None] >> places & 1).float() * (1 - low) + low
+    return digits @ (2.0**places)[:, None] if KIND == "u" else digits
 
 
 def learned(torch, x, state, bits, low):
@@ -47,7 +47,7 @@ def learned(torch, x, state, bits, low):
     """
     basis, basis_sum, basis_bias = state
     with torch.no_grad():
-        of_codes = factors(torch, bits, low)
+        of_codes = factors(torch, bits, low, x.device)
         levels, order = (basis @ of_codes.T).sort(1)
         thresholds = (levels[:, 1:] + levels[:, :-1]) / 2
         cells = torch.searchsorted(thresholds, x.contiguous())
@@ -61,7 +61,7 @@ def learned(torch, x, state, bits, low):
         rows = of_codes[order]
         matrix = torch.einsum("cl,cli,clj->cij", counts, rows, rows)
         right = torch.einsum("cl,cli->ci", sums, rows)
-        matrix = matrix + RIDGE * torch.eye(rows.shape[2])
+        matrix = matrix + RIDGE * torch.eye(rows.shape[2], device=x.device)
         fitted = torch.linalg.solve(matrix, right + RIDGE * basis)
         basis_sum.mul_(DECAY).add_((1 - DECAY) * fitted)
         basis_bias.mul_(DECAY)

@@ -60,6 +60,19 @@ def missing(say, error):
     sys.exit(0)
 
 
+def runs_on_cuda(say, torch, library):
+    """Returns whether the name of the library selects an NVIDIA GPU. Without one, reports that the
+    rival is missing, and exits.
+    """
+    if not library.endswith("-cuda"):
+        return False
+    if not torch.cuda.is_available():
+        missing(say, "PyTorch has no CUDA support here")
+    # Compute products in f32, not in the shorter format of the tensor cores.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return True
+
+
 def rival(
     inputs,
     numpy=None,
@@ -103,10 +116,8 @@ def rival(
             importlib.import_module("scipy." + part)
     except ImportError as error:
         missing(say, error)
-    compiles, on_cuda = "compile" in args.library, args.library.endswith("-cuda")
+    compiles, on_cuda = "compile" in args.library, runs_on_cuda(say, library, args.library)
     convert = in_onednn if args.library == "torch-onednn" else None
-    if on_cuda and not library.cuda.is_available():
-        missing(say, "No module of PyTorch for CUDA")
 
     def read(name):
         shape, path = [getattr(args, size) for size in inputs[name]], getattr(args, name)
@@ -149,8 +160,6 @@ def in_torch(torch, work, arrays, compiles, step, on_cuda, convert):
     torch.set_grad_enabled(False)
     arrays = [torch.from_numpy(array) for array in arrays]
     if on_cuda:
-        # Compute products in f32, not in the shorter format of the tensor cores.
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         arrays = [array.cuda() for array in arrays]
     if convert:
         arrays = convert(torch, *arrays)
