@@ -64,6 +64,8 @@ fn help_and_wrong_use_start_no_build() {
         "adapters",
         "web",
         "codegen",
+        "mutants",
+        "readme",
         "completions",
     ] {
         let (code, said) = run(&format!("{command} --help"));

@@ -4,6 +4,7 @@
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::Result;
+use gpu_wgsl::check::REQUIRE_GPU;
 use gpu_wgsl::{Gpu, Select};
 use quant::{
     Activation, FrozenNetwork, InputImage, Layer, LevelSet, MAX_BITS, MovingBasis, Network, Normal,
@@ -192,7 +193,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         expected: Verdict::Holds,
         measure: || {
             let gpu = match Gpu::open(Select::Best) {
-                Err(gpu_wgsl::Error::NoAdapter { .. }) => return Ok(None),
+                Err(gpu_wgsl::Error::NoAdapter { .. }) if !requires_gpu() => return Ok(None),
                 other => other?,
             };
             let bytes = [Packing::Bits, Packing::Bytes].map(|packing| {
@@ -223,6 +224,11 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
 ];
+
+/// Returns whether a missing adapter is an error.
+fn requires_gpu() -> bool {
+    std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1")
+}
 
 /// Returns the number of numbers at and next to the thresholds of a level set for which the search
 /// and the definition return different codes.

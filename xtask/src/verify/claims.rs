@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::reporter::{Outcome, Reporter};
+use crate::adapters;
 use crate::artifact::Executable;
 use crate::data;
 use crate::process::{Finished, OutputLine, tail, watch};
@@ -40,7 +41,8 @@ pub(super) fn run(
     let mut command = Command::new(&program.path);
     command
         .current_dir(&workspace.root)
-        .envs([data::variable(workspace)?]);
+        .envs([data::variable(workspace)?])
+        .envs(adapters::environment(workspace)?);
     let begun = Instant::now();
     let Finished { status, out, err } = watch(&mut command, |line| {
         if let OutputLine::Err(text) = line {
@@ -126,10 +128,10 @@ mod tests {
 
     #[test]
     fn another_verdict_fails_and_says_both() {
-        let said = "pi is 3: claimed [3.0], measured [3.5]: does not hold; expected: holds";
+        let detail = "pi is 3: claimed [3.0], measured [3.5]: does not hold; expected: holds";
         assert_eq!(
             outcome(&entry("does-not-hold", "holds")),
-            Outcome::Failed(said.into())
+            Outcome::Failed(detail.into())
         );
         let better = outcome(&entry("holds", "does-not-hold"));
         assert!(matches!(better, Outcome::Failed(_)), "{better:?}");

@@ -229,6 +229,12 @@ impl Rule {
     }
 }
 
+/// Returns the names of all crates of the table.
+#[cfg(test)]
+pub(super) fn crates() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name)
+}
+
 /// Returns the modules of a crate, from the lowest to the highest; none if the table has no order.
 pub(super) fn modules(name: &str) -> Vec<&'static str> {
     let rule = Rule::for_crate(name);

@@ -209,8 +209,8 @@ fn run_example(
 
 fn example_outcome(finished: &Finished) -> Outcome {
     if !finished.status.success() {
-        let said = format!("{}{}", finished.out, finished.err);
-        return Outcome::Failed(tail(&said, TAIL_LINES));
+        let output = format!("{}{}", finished.out, finished.err);
+        return Outcome::Failed(tail(&output, TAIL_LINES));
     }
     let skip = libtest::skips(&finished.err).pop();
     skip.map_or(Outcome::Passed, |skip| Outcome::Skipped(skip.why))
@@ -233,8 +233,8 @@ fn run_tests(
     let mut list = command(executable, package, plan);
     let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
     if !listed.status.success() {
-        let said = tail(&(listed.out + &listed.err), TAIL_LINES);
-        events.send(Event::Ended(prefix, Outcome::Failed(said)))?;
+        let output = tail(&(listed.out + &listed.err), TAIL_LINES);
+        events.send(Event::Ended(prefix, Outcome::Failed(output)))?;
         return Ok(());
     }
     let all = libtest::listing(&listed.out);
@@ -312,7 +312,11 @@ fn progress(events: &Sender<Event>, what: String) {
     let _ = events.send(Event::Progress(what));
 }
 
-/// Returns one outcome for every selected test, then the skips whose test name is unknown.
+/// Id, within its executable, of the check that the process of the tests ends well.
+const PROCESS: &str = "process";
+
+/// Returns one outcome for every selected test, then the skips whose test name is unknown, then a
+/// failure of the process that no test explains.
 fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)> {
     let reports = libtest::parse(&finished.out);
     let reports: HashMap<_, _> = reports
@@ -336,6 +340,11 @@ fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)>
     // A skip must be reported even if its line does not contain the name of a test.
     let strays = skips.iter().filter(|skip| !selected.contains(&&skip.name));
     outcomes.extend(strays.map(|skip| (skip.name.clone(), Outcome::Skipped(skip.why.clone()))));
+    let mut failures = outcomes.iter();
+    let is_explained = failures.any(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+    if !finished.status.success() && !is_explained {
+        outcomes.push((PROCESS.into(), Outcome::Failed(late_end(finished))));
+    }
     outcomes
 }
 
@@ -350,6 +359,14 @@ fn outcome(report: &Report) -> Outcome {
 fn no_result(finished: &Finished) -> String {
     format!(
         "no result: test process ended with {}\n{}",
+        ending(finished.status),
+        tail(&finished.err, TAIL_LINES)
+    )
+}
+
+fn late_end(finished: &Finished) -> String {
+    format!(
+        "test process ended with {} after its last test\n{}",
         ending(finished.status),
         tail(&finished.err, TAIL_LINES)
     )
@@ -384,8 +401,8 @@ fn run_doc_tests(
         let mut list = doc_command(plan, &["--list", "--format", "terse"]);
         let listed = watch(&mut list, |_| ())?;
         if !listed.status.success() {
-            let said = tail(&(listed.out + &listed.err), TAIL_LINES);
-            return Ok(end(Outcome::Failed(said))?);
+            let output = tail(&(listed.out + &listed.err), TAIL_LINES);
+            return Ok(end(Outcome::Failed(output))?);
         }
         let all = libtest::listing(&listed.out);
         if !all.iter().any(|name| is_selected(name)) {
@@ -479,6 +496,27 @@ mod tests {
             detail.contains("signal: 6") && detail.contains("boom"),
             "{detail}"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_dies_after_its_last_test_fails() {
+        let out = "\nrunning 1 test\ntest fine ... ok\n\ntest result: ok. 1 passed; 0 failed\n";
+        let names = ["fine".to_owned()];
+        let passed = ("fine".to_owned(), Outcome::Passed);
+        let of = |raw_status| outcomes(&names.each_ref(), &finished(raw_status, out, "boom\n"));
+        assert_eq!(of(0), [passed.clone()]);
+        for (raw_status, ending) in [(11, "signal: 11"), (3 << 8, "exit status: 3")] {
+            let all = of(raw_status);
+            let [first, (name, Outcome::Failed(detail))] = &all[..] else {
+                panic!("{all:?}");
+            };
+            assert_eq!((first, name.as_str()), (&passed, PROCESS));
+            assert!(
+                detail.contains(ending) && detail.contains("boom"),
+                "{detail}"
+            );
+        }
     }
 
     #[cfg(unix)]

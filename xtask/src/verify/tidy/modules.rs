@@ -11,18 +11,22 @@ use super::tree::{SourceFile, Tree, words};
 use crate::verify::edges;
 
 /// The sources of the crates whose modules have an order, by name.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 15] = [
     ("tensor-core", "crates/tensor-core/src/"),
     ("shaders", "shaders/src/"),
     ("charts", "crates/charts/src/"),
     ("tool-io", "crates/tool-io/src/"),
+    ("commands", "crates/commands/src/"),
     ("gpu-wgsl", "crates/gpu-wgsl/src/"),
     ("quant", "crates/quant/src/"),
     ("distributions", "crates/distributions/src/"),
     ("games", "crates/games/src/"),
     ("telemetry", "crates/telemetry/src/"),
+    ("isa", "crates/isa/src/"),
+    ("cluster", "crates/cluster/src/"),
     ("harness", "crates/harness/src/"),
     ("benches", "benches/src/"),
+    ("web", "web/src/"),
 ];
 
 /// Returns a fault for every import of a module that comes after the importing module in the order,
@@ -138,6 +142,16 @@ mod tests {
     use super::*;
 
     const ROOT: &str = "pub use low::{Data, Kind};\npub use high::Run;\n";
+
+    #[test]
+    fn every_crate_whose_modules_have_an_order_has_a_source() {
+        let ordered = edges::crates().filter(|name| !edges::modules(name).is_empty());
+        let mut ordered: Vec<&str> = ordered.collect();
+        let mut sources = SOURCES.map(|(name, _)| name);
+        ordered.sort_unstable();
+        sources.sort_unstable();
+        assert_eq!(ordered, sources);
+    }
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let tree = Tree::from_files(&[("c/src/lib.rs", ROOT), (path, text)]);
