@@ -24,9 +24,8 @@ use serde_json::json;
 use crate::debian;
 use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{name, spinner, watch};
-use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
-use tool_io::{output, replace_file};
+use tool_io::{TemporaryFolder, output, replace_file};
 
 /// Variable in which the Vulkan loader finds drivers in addition to the installed ones.
 pub(crate) const FILES: &str = "VK_ADD_DRIVER_FILES";

@@ -9,14 +9,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::process::{self, Running, tail};
-use crate::temporary::TemporaryFolder;
 use server::Files;
+use tool_io::TemporaryFolder;
 
 mod server;
 
@@ -44,8 +43,8 @@ pub(crate) fn find() -> Result<PathBuf> {
     })
 }
 
-/// Opens `index.html` of a folder in a headless browser, and returns what the page sends to
-/// `report`. `files` are the files that the browser may read, with their media types.
+/// Opens `index.html` of a folder in a headless browser, and returns the text that the page sends
+/// to `/report`. `files` are the files that the browser may read, with their media types.
 pub(crate) fn report(folder: &Path, files: &'static Files, browser: &Path) -> Result<String> {
     let server = PageServer::listen(0, folder.to_owned(), files)?;
     // Dropped after the browser, which writes into the folder.
@@ -90,10 +89,7 @@ pub(crate) fn screenshot(
 
 /// Creates a folder for the browser's settings.
 fn profile() -> Result<TemporaryFolder> {
-    // A process has one folder of a name. Two browsers at a time, as in tests, need two folders.
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("xtask-web-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let folder = TemporaryFolder::create(&env::temp_dir(), &name);
+    let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-web");
     folder.context("browser: could not create a profile")
 }
 

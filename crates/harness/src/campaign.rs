@@ -431,6 +431,7 @@ mod tests {
     use crate::energy::NoMeter;
     use crate::workload::{Problem, Workload};
     use anyhow::bail;
+    use tool_io::TemporaryFolder;
 
     /// A problem that is never created.
     struct Absent;
@@ -443,10 +444,10 @@ mod tests {
 
     #[test]
     fn a_task_that_cannot_be_prepared_is_listed_and_the_others_go_on() {
-        let folder = machine::temporary_folder("campaign").unwrap();
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "campaign").unwrap();
         let (progress, interrupted) = (Progress::new(), || false);
         let mut campaign = Campaign::new(Settings {
-            folder: &folder,
+            folder: folder.path(),
             with_rivals: false,
             packages: &[],
             data_origin: None,
@@ -480,6 +481,5 @@ mod tests {
             "{}",
             listed.why
         );
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -2,16 +2,15 @@
 //!
 //! Role: fills the fields of [`Machine`] that need no measurement; peaks, adapters and the origin
 //! of the data are added by the code that determines them.
-//! Method: reads system files and runs system tools. A field without an answer stays empty, so this
-//! never fails.
+//! Method: reads system files and runs system tools. A field without an answer stays empty, so
+//! [`describe`] never fails.
 
 use std::env::consts::{ARCH, OS};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Machine;
@@ -174,32 +173,10 @@ fn answer(tool: &str, arguments: &[&str]) -> Option<String> {
     (output.status.success() && !text.is_empty()).then(|| text.to_owned())
 }
 
-/// Creates an empty folder with a unique name in the system's folder for temporary files.
-///
-/// # Errors
-/// The folder cannot be created.
-pub fn temporary_folder(purpose: &str) -> Result<PathBuf> {
-    const ATTEMPTS: u32 = 1000;
-    let base = std::env::temp_dir();
-    for attempt in 0..ATTEMPTS {
-        let path = base.join(format!("{purpose}-{}-{attempt}", std::process::id()));
-        match fs::create_dir(&path) {
-            // `create_dir` fails for an existing folder, so nobody else can have prepared this one.
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).context(format!("cannot create {}", path.display())),
-        }
-    }
-    anyhow::bail!(
-        "no free folder name {purpose}-{}-… in {}",
-        std::process::id(),
-        base.display()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tool_io::TemporaryFolder;
 
     #[test]
     fn this_machine_has_a_name_cores_and_a_date() {
@@ -231,26 +208,15 @@ mod tests {
 
     #[test]
     fn a_bundle_carries_what_it_was_built_from() {
-        let folder = temporary_folder("build-facts").unwrap();
-        assert_eq!(BuildFacts::read_from(&folder), None);
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "build-facts").unwrap();
+        let folder = folder.path();
+        assert_eq!(BuildFacts::read_from(folder), None);
         let facts = BuildFacts {
             commit: Some("1a2b3c4-dirty".into()),
             rustc: None,
         };
         let text = serde_json::to_string(&facts).unwrap();
         fs::write(folder.join(BuildFacts::FILE), text).unwrap();
-        assert_eq!(BuildFacts::read_from(&folder), Some(facts));
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn temporary_folders_are_never_shared() {
-        let (one, two) = (
-            temporary_folder("twice").unwrap(),
-            temporary_folder("twice").unwrap(),
-        );
-        assert_ne!(one, two);
-        fs::remove_dir(one).unwrap();
-        fs::remove_dir(two).unwrap();
+        assert_eq!(BuildFacts::read_from(folder), Some(facts));
     }
 }

@@ -16,12 +16,12 @@ use crate::implementation::{Implementation, Output};
 use crate::process::Process;
 use crate::record::NotRun;
 use anyhow::{Context, Result, bail, ensure};
-use job::Folder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tool_io::TemporaryFolder;
 
 /// Longest wait for a rival to load its library and inputs; a first import from a slow disk takes
 /// tens of seconds.
@@ -38,7 +38,7 @@ pub struct Rival {
     pub threads: usize,
     process: Process,
     patience: Duration,
-    folder: Folder,
+    folder: TemporaryFolder,
 }
 
 impl Rival {
@@ -65,8 +65,9 @@ impl Rival {
     }
 
     fn try_start(python: &Path, job: &BaselineArguments<'_>, patience: Duration) -> Result<Self> {
-        let folder = Folder::new()?;
-        let arguments = job.write(&folder)?;
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "rival")
+            .context("cannot create a temporary folder")?;
+        let arguments = job.write(folder.path())?;
         let mut process = Process::spawn(python::command(python).args(arguments))?;
         let answer = process.answer(patience)?;
         if let Some(why) = answer.get("missing") {
@@ -74,7 +75,7 @@ impl Rival {
         }
         let ready: Ready =
             serde_json::from_value(answer).context("first answer has no name and version")?;
-        job.remove_arrays(&folder);
+        job.remove_arrays(folder.path());
         let Ready {
             name,
             version,
@@ -126,7 +127,7 @@ impl Rival {
     /// As [`Rival::run`], or the file of the result cannot be decoded as the element type that the
     /// rival reports.
     pub fn result(&mut self) -> Result<Output> {
-        let path = self.folder.file("result");
+        let path = self.folder.path().join("result");
         let answer = self
             .process
             .request(&json!({ "result": path }), self.patience)?;

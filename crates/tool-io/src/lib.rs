@@ -1,4 +1,5 @@
-//! Standard output, stop signals, exit codes and output files of command-line programs.
+//! Standard output, stop signals, exit codes, output files and temporary folders of command-line
+//! programs.
 //!
 //! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
 //! is replaced as a whole or not at all, default output is in one folder, and a program learns of
@@ -8,12 +9,14 @@ use std::io;
 
 pub use file::{check_replaceable, replace_file};
 pub use places::{TARGET_VARIABLE, WORKSPACE_VARIABLE, target_folder, workspace_path};
+pub use temporary::TemporaryFolder;
 
 pub mod exit;
 mod file;
 pub mod output;
 mod places;
 pub mod signals;
+mod temporary;
 
 /// A failed action of a program, with the error of the operating system as its source.
 #[derive(Debug, thiserror::Error)]

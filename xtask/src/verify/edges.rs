@@ -63,7 +63,7 @@ const RULES: [Rule; 19] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "exit file output places signals",
+        modules: "exit file output places signals temporary",
     },
     Rule {
         name: "commands",

@@ -33,10 +33,10 @@ use quant::train::{Images, Net, Recipe, Trained, Training};
 use quant::{FrozenNetwork, Network, Quantizer, Weights};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 use tensor_core::{Executor, Host};
+use tool_io::TemporaryFolder;
 
 /// The seeds of the trainings.
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -353,17 +353,10 @@ fn predictions(network: &Network, test: &Images, executor: &dyn Executor) -> Res
 /// Writes the packed network to a file, and returns the network that is read back with the size of
 /// the file.
 fn packed(network: &Network) -> Result<(FrozenNetwork, u64)> {
-    let folder = std::env::temp_dir().join(format!("quant-accuracy-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let path = folder.join("packed.safetensors");
-    let read = write_and_read(network, &path);
-    std::fs::remove_dir_all(&folder)?;
-    read
-}
-
-fn write_and_read(network: &Network, path: &Path) -> Result<(FrozenNetwork, u64)> {
-    network.freeze()?.write(path)?;
-    Ok((FrozenNetwork::read(path)?, std::fs::metadata(path)?.len()))
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "quant-accuracy")?;
+    let path = folder.path().join("packed.safetensors");
+    network.freeze()?.write(&path)?;
+    Ok((FrozenNetwork::read(&path)?, std::fs::metadata(&path)?.len()))
 }
 
 /// A layer with levels.

@@ -60,12 +60,12 @@ mod tests {
 
     #[test]
     fn the_second_campaign_notices_the_first() {
-        let folder = crate::machine::temporary_folder("alone").unwrap();
-        let first = Lock::take_in(&folder);
-        assert!(first.is_alone && !Lock::take_in(&folder).is_alone);
+        let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "alone").unwrap();
+        let folder = folder.path();
+        let first = Lock::take_in(folder);
+        assert!(first.is_alone && !Lock::take_in(folder).is_alone);
         drop(first);
-        assert!(Lock::take_in(&folder).is_alone);
-        std::fs::remove_dir_all(folder).unwrap();
+        assert!(Lock::take_in(folder).is_alone);
         assert!(Lock::take_in(Path::new("/nonexistent")).is_alone);
     }
 }

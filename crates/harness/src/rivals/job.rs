@@ -1,12 +1,11 @@
 //! The job of a rival: a script, a library, sizes and arrays.
 //!
-//! Role: the only place that passes these to a process. Scripts are embedded in the executable, so
-//! it needs no other files; scripts and inputs are written to a temporary folder that is removed
-//! with the rival.
+//! Role: the only place that passes scripts, sizes and arrays to a process. Scripts are embedded in
+//! the executable, which needs no other files; scripts and inputs are written to a temporary folder
+//! that is removed with the rival.
 
 use crate::energy::Site;
 use crate::implementation::{InputType, Portion};
-use crate::machine::temporary_folder;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -25,7 +24,7 @@ pub struct Script {
     pub name: &'static str,
     /// Text.
     pub text: &'static str,
-    /// Modules that it imports, besides `protocol`.
+    /// Modules that the script imports in addition to `protocol`.
     pub imports: &'static [Self],
     /// Name of the program to run, if the script contains several; passed as `--case`.
     pub case: Option<&'static str>,
@@ -119,13 +118,13 @@ impl<'a> BaselineArguments<'a> {
     }
 
     /// Writes scripts and arrays to `folder`, and returns the command line.
-    pub(super) fn write(&self, folder: &Folder) -> Result<Vec<OsString>> {
+    pub(super) fn write(&self, folder: &Path) -> Result<Vec<OsString>> {
         for script in [PROTOCOL, self.script].iter().chain(self.script.imports) {
-            let path = folder.file(script.name);
+            let path = folder.join(script.name);
             fs::write(&path, script.text)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        let script = folder.file(self.script.name).into_os_string();
+        let script = folder.join(self.script.name).into_os_string();
         let mut arguments = vec![script, "--library".into(), self.library.into()];
         if let Some(case) = self.script.case {
             arguments.extend(["--case".into(), case.into()]);
@@ -144,7 +143,7 @@ impl<'a> BaselineArguments<'a> {
     }
 
     /// Removes the arrays, because large ones should not occupy the disk for the whole run.
-    pub(super) fn remove_arrays(&self, folder: &Folder) {
+    pub(super) fn remove_arrays(&self, folder: &Path) {
         for (name, _) in &self.arrays {
             let _ = fs::remove_file(array_path(folder, name, self.type_of(name)));
         }
@@ -165,8 +164,8 @@ fn has_nvidia() -> bool {
     *FOUND
 }
 
-fn array_path(folder: &Folder, name: &str, element: InputType) -> PathBuf {
-    folder.file(&format!("{name}.{}", element.name()))
+fn array_path(folder: &Path, name: &str, element: InputType) -> PathBuf {
+    folder.join(format!("{name}.{}", element.name()))
 }
 
 fn write_array(path: &Path, array: &[f32], element: InputType) -> std::io::Result<()> {
@@ -179,25 +178,4 @@ fn write_array(path: &Path, array: &[f32], element: InputType) -> std::io::Resul
         }
     }
     file.flush()
-}
-
-/// A temporary folder that is removed when dropped.
-#[derive(Debug)]
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self(temporary_folder("rival")?))
-    }
-
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Errors are ignored: a leftover folder among the system's temporary files does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
