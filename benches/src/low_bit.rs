@@ -158,6 +158,18 @@ pub fn training_operations(net: &Net) -> f64 {
     2.0 * (3 * all - first) as f64
 }
 
+/// Returns the bytes of inputs and outputs of a training: images with their labels, and the
+/// parameters before and after the training.
+#[must_use]
+pub fn training_bytes(net: &Net, images: &[Images]) -> f64 {
+    let images = images.iter();
+    let images = images.map(|set| set.pixels().len() + size_of_val(set.labels()));
+    let parameters = net.parameters().into_iter();
+    let parameters = parameters.map(|(_, slot)| slot.shape.iter().product::<usize>());
+    let n_parameters: usize = parameters.sum();
+    (images.sum::<usize>() + 2 * n_parameters * size_of::<f32>()) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +181,16 @@ mod tests {
         let names: Vec<&str> = net.layers().iter().map(|(name, _)| name.as_str()).collect();
         let expected = "conv1 norm1 act1 pool1 conv2 norm2 act2 pool2 hidden norm3 act3 classes";
         assert_eq!(names.join(" "), expected);
+    }
+
+    #[test]
+    fn a_training_reads_and_writes_images_labels_and_parameters() {
+        let images = Images::new([16, 16, 1], vec![9; 512], vec![0, 1], 2).unwrap();
+        let net = net(FLOAT, &images).unwrap();
+        let products = 32 * 25 + 64 * 25 * 32 + 512 * 64 + 2 * 512;
+        // The bias of the last layer, and two numbers per output of the three normalizations.
+        let n_parameters = products + 2 + 2 * (32 + 64 + 512);
+        let expected = 512 + 2 * 4 + 2 * 4 * n_parameters;
+        assert_eq!(training_bytes(&net, &[images]), f64::from(expected));
     }
 }

@@ -122,8 +122,13 @@ impl Recipe {
     ///
     /// # Errors
     /// There are fewer samples than one batch, their lengths do not match the net, or the net has
-    /// no layers, an empty layer or too many parameter arrays.
+    /// no layers, an empty layer, a convolution without windows or too many parameter arrays.
     pub fn session(self, train: Samples, test: Samples) -> Result<Session> {
+        ensure!(
+            self.layers.iter().all(Layer::has_windows),
+            "{}: a convolution has no windows (at least 1 tap, at most the side; step at least 1)",
+            self.name
+        );
         let [inputs, outputs] = self.sides()?;
         let is_whole = |layer: &Layer| layer.inputs() > 0 && layer.outputs() > 0;
         ensure!(

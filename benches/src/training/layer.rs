@@ -34,9 +34,24 @@ pub enum Layer {
 
 impl Layer {
     /// Returns the side of a convolution's output.
+    ///
+    /// # Panics
+    /// If the windows are larger than the image, or their distance is 0.
     #[must_use]
     pub fn side_after(side: usize, taps: usize, step: usize) -> usize {
         (side - taps) / step + 1
+    }
+
+    /// Returns whether a convolution has at least one window, at positive distances from each
+    /// other; `true` for other layers.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        match *self {
+            Self::Dense { .. } | Self::Relu(_) => true,
+            Self::Conv {
+                side, taps, step, ..
+            } => (1..=side).contains(&taps) && step > 0,
+        }
     }
 
     /// Returns the length of an input sample.
@@ -55,6 +70,9 @@ impl Layer {
     }
 
     /// Returns the length of an output sample.
+    ///
+    /// # Panics
+    /// As [`Layer::side_after`].
     #[must_use]
     pub fn outputs(&self) -> usize {
         match *self {
@@ -92,6 +110,9 @@ impl Layer {
     }
 
     /// Returns the number of additions and multiplications of the forward pass for one sample.
+    ///
+    /// # Panics
+    /// As [`Layer::side_after`].
     #[must_use]
     pub fn operations(&self) -> f64 {
         let fan_in = match *self {

@@ -25,7 +25,7 @@ use harness::rivals::BaselineArguments;
 use harness::script;
 use harness::workload::{Extent, Output, OutputElement, Problem, Task, Variant, Work, Workload};
 use quant::train::{Images, Net, Recipe, Trained, Training};
-use quant::{FrozenNetwork, Network};
+use quant::{FrozenLayer, FrozenNetwork, Network};
 use std::rc::Rc;
 use tensor_core::compare::{Tolerance, compare};
 use tensor_core::{Executor, Host, Reference, Tensor, jit};
@@ -52,6 +52,8 @@ const ABSOLUTE: f64 = 1e-4;
 /// The fraction of MNIST's test images that networks with levels must classify correctly.
 const LEAST_RIGHT: f64 = 0.97;
 const N_CLASSES: usize = 10;
+/// The name of the array of codes for the rivals.
+const CODES: &str = "codes";
 /// The rival that computes in 8 bits, and the largest error of its scores, as a fraction of the
 /// largest score.
 const INT8: &str = "openvino-int8";
@@ -87,7 +89,7 @@ enum Kind {
 
 /// A network with the images that it classifies.
 #[derive(Debug)]
-struct Inference {
+pub struct Inference {
     kind: Kind,
     net: Net,
     images: Images,
@@ -99,7 +101,13 @@ struct Inference {
 }
 
 impl Inference {
-    fn new(name: &str, train: &Images, images: Images, is_mnist: bool) -> Result<Self> {
+    /// Creates the inference of a network, `float`, `w1a1` or `w2a2`, for images of 28 × 28 pixels.
+    /// The input of the float network is standardized by `train`. With `is_mnist`, networks with
+    /// levels must classify the images correctly.
+    ///
+    /// # Errors
+    /// The name is unknown, or the images have another size.
+    pub fn new(name: &str, train: &Images, images: Images, is_mnist: bool) -> Result<Self> {
         let net = low_bit::net(name, train)?;
         let (kind, arrays) = match PACKED.iter().find(|(own, _)| *own == name) {
             Some((_, bytes)) => (Kind::Packed(FrozenNetwork::from_bytes(bytes)?), Vec::new()),
@@ -199,6 +207,22 @@ impl Inference {
         variants
     }
 
+    /// Returns the bytes of inputs and outputs: codes of pixels, numbers of the network and scores.
+    fn bytes(&self) -> f64 {
+        let network = match &self.kind {
+            Kind::Float(_) => {
+                let arrays = self.arrays.iter().filter(|(name, _)| name != CODES);
+                arrays.map(|(_, numbers)| size_of_val(&numbers[..])).sum()
+            }
+            Kind::Packed(network) => {
+                let layers = network.layers().iter();
+                layers.map(FrozenLayer::n_bytes).sum::<usize>()
+            }
+        };
+        let scores = self.images.len() * N_CLASSES * size_of::<f32>();
+        (self.images.pixels().len() + network + scores) as f64
+    }
+
     /// Compares the scores of the checked images with the expected scores. All scores must be
     /// finite.
     fn compare(&self, scores: &[f32], tolerance: &Tolerance) -> Result<()> {
@@ -287,7 +311,7 @@ fn arrays(trained: &Trained, images: &Images) -> Vec<(String, Vec<f32>)> {
         .map(|name| name.replace('.', "_"));
     let numbers = trained.parameters().iter().chain(trained.state()).cloned();
     let own = [
-        ("codes".to_owned(), pixels.collect()),
+        (CODES.to_owned(), pixels.collect()),
         ("input_scale".to_owned(), input.scale.clone()),
         ("input_offset".to_owned(), input.offset.clone()),
     ];
@@ -298,10 +322,7 @@ impl Problem for Inference {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let products: usize = self.net.n_products().iter().sum();
         let operations = 2.0 * (products * self.images.len()) as f64;
-        let whole = Extent::new(
-            Work::Operations(operations),
-            self.images.pixels().len() as f64,
-        );
+        let whole = Extent::new(Work::Operations(operations), self.bytes());
         static HOST: std::sync::LazyLock<Host> = std::sync::LazyLock::new(Host::new);
         let on_host = Variant::started_on_cpu("host", whole, 0, move || {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();

@@ -127,6 +127,7 @@ pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
                 recipe,
                 images,
                 start: start.transpose()?,
+                least_accuracy: least_accuracy(set, levels),
                 trainings: Rc::clone(&trainings),
                 panels: RefCell::default(),
             })
@@ -138,7 +139,7 @@ pub fn tasks(trainings: &Rc<Trainings>) -> Vec<Task> {
 
 /// A whole training.
 #[derive(Debug)]
-struct Whole {
+pub struct Whole {
     set: DataSet,
     levels: &'static str,
     kind: Kind,
@@ -147,12 +148,33 @@ struct Whole {
     images: Rc<[Images; 2]>,
     /// The float network that a training with levels starts from.
     start: Option<Rc<Trained>>,
+    least_accuracy: f32,
     trainings: Rc<Trainings>,
     /// The panels of the figure, of the last training.
     panels: RefCell<Vec<Panel>>,
 }
 
 impl Whole {
+    /// Creates a training on any images, `[training, test]`, from random weights and without a
+    /// minimum accuracy.
+    ///
+    /// # Errors
+    /// The levels are unknown, or the images are smaller than 16 × 16 pixels.
+    pub fn from_random(levels: &'static str, images: [Images; 2], recipe: Recipe) -> Result<Self> {
+        Ok(Self {
+            set: DataSet::Mnist,
+            levels,
+            kind: Kind::FromRandom,
+            net: low_bit::net(levels, &images[0])?,
+            recipe,
+            images: Rc::new(images),
+            start: None,
+            least_accuracy: 0.0,
+            trainings: Rc::default(),
+            panels: RefCell::default(),
+        })
+    }
+
     fn n_losses(&self) -> usize {
         self.images[0].len() / self.recipe.batch * self.recipe.n_epochs
     }
@@ -233,7 +255,7 @@ impl Whole {
             result[..=n_losses].iter().all(|number| number.is_finite()),
             "a loss is not finite"
         );
-        let least = self.least_accuracy();
+        let least = self.least_accuracy;
         let accuracy = result[n_losses];
         let classes = result[n_losses + 1 + NUMBERS.len()..].iter();
         let pairs = classes.zip(self.images[1].labels());
@@ -254,16 +276,6 @@ impl Whole {
             "{n_different} predictions of the packed network differ (at most {MAX_DIFFERENT})"
         );
         Ok(())
-    }
-
-    /// Returns the minimum accuracy: some tenths of a percent below those that were measured.
-    fn least_accuracy(&self) -> f32 {
-        match (self.set, self.levels) {
-            (DataSet::Mnist, FLOAT) => 0.992,
-            (DataSet::Mnist, "w1a1") => 0.983,
-            (DataSet::Mnist, _) => 0.987,
-            (DataSet::Fashion, _) => 0.88,
-        }
     }
 
     /// Returns the accuracy that was published for a similar network after 100 epochs, in percent,
@@ -337,6 +349,16 @@ impl Whole {
             seed: Some(self.recipe.seed),
             chart_point: Some(self.chart_point()),
         })
+    }
+}
+
+/// Returns the minimum accuracy: some tenths of a percent below those that were measured.
+fn least_accuracy(set: DataSet, levels: &str) -> f32 {
+    match (set, levels) {
+        (DataSet::Mnist, FLOAT) => 0.992,
+        (DataSet::Mnist, "w1a1") => 0.983,
+        (DataSet::Mnist, _) => 0.987,
+        (DataSet::Fashion, _) => 0.88,
     }
 }
 
@@ -445,7 +467,7 @@ impl Problem for Whole {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let n_images = self.n_losses() * self.recipe.batch;
         let operations = low_bit::training_operations(&self.net) * n_images as f64;
-        let bytes = self.images[0].pixels().len() as f64;
+        let bytes = low_bit::training_bytes(&self.net, &self.images[..]);
         let whole = Extent::new(Work::Operations(operations), bytes);
         let on_host = Variant::on_cpu("host", whole, 0, |result: &mut Vec<f32>| {
             self.train(&Host::new(), true, result)
