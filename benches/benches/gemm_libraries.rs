@@ -37,7 +37,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 type Multiply = fn(&Product, &mut [f32]);
 
 const LIBRARIES: [(&str, Multiply); 5] = [
-    ("`gemm` 0.19, AVX-512", chosen),
+    ("`gemm` 0.19", chosen),
     ("`gemm` 0.18, AVX2", gemm_avx2),
     ("`faer` 0.24", faer),
     ("`matrixmultiply` 0.3", matrixmultiply),
@@ -46,6 +46,7 @@ const LIBRARIES: [(&str, Multiply); 5] = [
 
 fn main() -> anyhow::Result<()> {
     let images = mnist::load(None)?;
+    println!("images: {}", images.origin);
     let mut lines = LIBRARIES.map(|(name, _)| format!("| {name} |"));
     print!("| GFLOP/s |");
     for case in CASES {

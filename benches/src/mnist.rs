@@ -126,6 +126,12 @@ impl LazyImages {
         let images = load(self.folder.as_deref())?;
         Ok(self.images.get_or_init(|| images))
     }
+
+    /// Returns the origin of the images; `None` if no task has loaded them.
+    #[must_use]
+    pub fn origin(&self) -> Option<&str> {
+        self.images.get().map(|images| images.origin.as_str())
+    }
 }
 
 /// Loads the images from `folder` if it is given; otherwise from the folders where `cargo xtask
@@ -137,12 +143,7 @@ impl LazyImages {
 /// go unnoticed.
 pub fn load(folder: Option<&Path>) -> Result<Images> {
     if let Some(folder) = folder {
-        let path = find(folder, TRAIN_IMAGES).with_context(|| {
-            format!(
-                "no {TRAIN_IMAGES} or {TRAIN_IMAGES}.gz in {}",
-                folder.display()
-            )
-        })?;
+        let path = training_images(folder)?;
         let origin = format!("images 0..{N_IMAGES} of {}", path.display());
         return read_all(folder, &path, origin);
     }
@@ -161,6 +162,19 @@ pub fn load(folder: Option<&Path>) -> Result<Images> {
         }
         None => digits(),
     }
+}
+
+/// Returns the path of the training images in a folder.
+///
+/// # Errors
+/// The folder has no such file.
+pub fn training_images(folder: &Path) -> Result<PathBuf> {
+    find(folder, TRAIN_IMAGES).with_context(|| {
+        format!(
+            "no {TRAIN_IMAGES} or {TRAIN_IMAGES}.gz in {}",
+            folder.display()
+        )
+    })
 }
 
 /// Reads the images at `path`, and the other files of the data set if all of them are in its
@@ -237,9 +251,12 @@ pub fn fetched(folder: &str) -> Result<Option<[train::Images; 2]>> {
     Ok(None)
 }
 
+/// Cargo's default target folder, in the source tree of this build.
+const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target");
+
 /// Returns the folders to search for a data set: its folder in the folder that `DATA_DIR` names, or
-/// else in `target/data`. Without `DATA_DIR`, MNIST may also be in `data` next to the executable,
-/// as in a bundle.
+/// else in `target/data` of the workspace. Without `DATA_DIR`, MNIST may also be in `data` next to
+/// the executable, as in a bundle.
 fn places(data_set: &str) -> Vec<PathBuf> {
     if let Some(folder) = std::env::var_os("DATA_DIR").filter(|folder| !folder.is_empty()) {
         return vec![PathBuf::from(folder).join(data_set)];
@@ -247,7 +264,7 @@ fn places(data_set: &str) -> Vec<PathBuf> {
     let beside = std::env::current_exe()
         .ok()
         .and_then(|path| Some(path.parent()?.join("data")));
-    let fetched = Path::new("target/data").join(data_set);
+    let fetched = Path::new(TARGET).join("data").join(data_set);
     let beside = beside.filter(|_| data_set == MNIST);
     beside.into_iter().chain([fetched]).collect()
 }
@@ -377,6 +394,23 @@ mod tests {
             images.pixels[..N_PIXELS],
             images.pixels[1797 * N_PIXELS..1798 * N_PIXELS]
         );
+    }
+
+    #[test]
+    fn folders_of_data_do_not_depend_on_the_current_folder() {
+        // A user may name a relative folder.
+        let is_named = std::env::var_os("DATA_DIR").is_some();
+        for place in places(MNIST) {
+            assert!(is_named || place.is_absolute(), "{}", place.display());
+        }
+    }
+
+    #[test]
+    fn only_loaded_images_have_an_origin() {
+        let images = LazyImages::default();
+        assert_eq!(images.origin(), None);
+        let origin = images.get().unwrap().origin.clone();
+        assert_eq!(images.origin(), Some(&*origin));
     }
 
     #[test]

@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Ratio of two measurements of the same peak above which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
-/// Executor in the row of a task that panicked, because no single one is to blame.
+/// Executor in the row of a task that panicked, because the panic is not attributed to one
+/// executor.
 const ALL: &str = "all";
 /// Share of a measured peak above which the peak is reported as wrong: no result can exceed it.
 const ABOVE_PEAK: f64 = 1.15;
@@ -44,8 +45,9 @@ pub struct Settings<'a> {
     pub with_rivals: bool,
     /// Python packages of the rivals, whose versions the record contains.
     pub packages: &'a [&'a str],
-    /// Origin of the data that the tasks read, one line; `None` if they read none.
-    pub data_origin: Option<String>,
+    /// Function that returns the origin of the data that the tasks have read so far, one line;
+    /// `None` if they have read none.
+    pub data_origin: &'a dyn Fn() -> Option<String>,
     /// Energy meter of this machine.
     pub meter: &'a dyn EnergyMeter,
     /// Called before each step; `true` ends the campaign, and the rest is listed as not run.
@@ -97,7 +99,7 @@ impl<'a> Campaign<'a> {
     pub fn new(settings: Settings<'a>) -> Result<Self> {
         let adapters = gpu_wgsl::adapters();
         let mut record = Record::new(Machine {
-            data_origin: settings.data_origin.clone(),
+            data_origin: (settings.data_origin)(),
             adapters: adapters.iter().map(facts).collect(),
             ..machine::describe()
         });
@@ -149,7 +151,8 @@ impl<'a> Campaign<'a> {
         &self.path
     }
 
-    /// Returns whether a check failed, or the inputs of a task could not be computed.
+    /// Returns whether the check of a variant failed, or the inputs of a task could not be
+    /// computed. Failed checks of rivals do not count.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut rows = self.record.rows.iter();
@@ -169,7 +172,7 @@ impl<'a> Campaign<'a> {
     /// The record cannot be written.
     pub fn add_claims(&mut self, claims: Vec<claim::Entry>) -> Result<()> {
         self.record.claims = claims;
-        self.record.write(&self.path)
+        self.write()
     }
 
     /// Measures the peaks, runs all tasks and measures the peaks again.
@@ -209,6 +212,12 @@ impl<'a> Campaign<'a> {
             self.record.finished = Some(true);
         }
         progress.done();
+        self.write()
+    }
+
+    /// Writes the record, with the origin of the data that tasks have read so far.
+    fn write(&mut self) -> Result<()> {
+        self.record.machine.data_origin = (self.settings.data_origin)();
         self.record.write(&self.path)
     }
 
@@ -241,7 +250,7 @@ impl<'a> Campaign<'a> {
                 // Rows of the task that panicked may be incomplete.
                 self.record.rows.truncate(n_rows);
                 self.record.rows.push(panicked(task, &*panic));
-                self.record.write(&self.path)?;
+                self.write()?;
                 Ok(true)
             }
         }
@@ -276,7 +285,7 @@ impl<'a> Campaign<'a> {
             self.leave_out(absent);
         }
         self.record.fill_shares();
-        self.record.write(&self.path)?;
+        self.write()?;
         Ok(is_finished)
     }
 
@@ -380,7 +389,7 @@ fn not_prepared(task: &Task, error: &anyhow::Error) -> NotRun {
     NotRun {
         what: task.id.to_string(),
         why: format!("the inputs or the expected result cannot be computed: {error:#}"),
-        how: "see the error".to_owned(),
+        how: String::new(),
     }
 }
 
@@ -450,7 +459,7 @@ mod tests {
             folder: folder.path(),
             with_rivals: false,
             packages: &[],
-            data_origin: None,
+            data_origin: &|| None,
             meter: &NoMeter,
             interrupted: &interrupted,
             progress: &progress,
@@ -475,7 +484,7 @@ mod tests {
         assert_eq!(row.check, Check::Failed("panicked: index 7".into()));
         assert_eq!((row.size.as_str(), campaign.record().rows.len()), ("30", 1));
         let listed = campaign.record().not_run.last().unwrap();
-        assert_eq!(listed.what, "sort/20");
+        assert_eq!((listed.what.as_str(), listed.how.as_str()), ("sort/20", ""));
         assert!(
             listed.why.ends_with("the file ends early"),
             "{}",

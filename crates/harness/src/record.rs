@@ -52,7 +52,7 @@ pub struct Record {
     /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
     /// Duration of each task in seconds, by `name/size`, in this run or else in an earlier one;
-    /// later runs estimate theirs from these.
+    /// later runs estimate their durations from these.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub durations_s: BTreeMap<String, f64>,
     /// Whether the run reached its end: `false` while it runs and after an interrupt; absent in
@@ -220,7 +220,7 @@ pub struct NotRun {
     pub what: String,
     /// Reason: `No module named 'torch'`.
     pub why: String,
-    /// Instructions to include it next time.
+    /// Instructions to include the part next time; may be empty.
     pub how: String,
 }
 
