@@ -14,11 +14,13 @@
 //! Source: the blog note "Approximate Nash Equilibrium by Regret Matching"; Hart and Mas-Colell
 //! 2000.
 
+mod figure;
+mod textbook;
+
 use super::matrix_game::nash_conv;
 use anyhow::{Context, Result, ensure};
-use charts::{Figure, Panel, Point, Series};
-use games::ndarray::{Array3, arr2};
-use games::{Batch, MatrixGame, Run, SolverConfig, Updates, gpu};
+use games::ndarray::Array3;
+use games::{Batch, SolverConfig, Updates, gpu};
 use gpu_wgsl::{Buffer, Gpu};
 use harness::program::InputDistribution;
 use harness::rivals::BaselineArguments;
@@ -28,6 +30,8 @@ use harness::workload::{
 };
 use rayon::ThreadPoolBuilder;
 use tensor_core::compare::{Tolerance, compare};
+
+pub(crate) use textbook::Textbook;
 
 /// Number of actions of each player.
 const N: usize = 3;
@@ -64,85 +68,6 @@ pub struct Games {
     gains: Vec<f32>,
     batch: Batch,
     truth: Vec<f64>,
-}
-
-/// State of regret matching in one game, as in textbooks. Arrays with a row for each player have
-/// the row player first.
-#[derive(Clone, Debug)]
-pub(crate) struct Textbook {
-    gains: [[f64; N]; N],
-    iteration: u32,
-    strategies: [[f64; N]; 2],
-    regrets: [[f64; N]; 2],
-    sums: [[f64; N]; 2],
-}
-
-impl Textbook {
-    pub(crate) fn new(gains: [[f64; N]; N]) -> Self {
-        Self {
-            gains,
-            iteration: 0,
-            strategies: [[1.0 / N as f64; N]; 2],
-            regrets: [[0.0; N]; 2],
-            sums: [[0.0; N]; 2],
-        }
-    }
-
-    pub(crate) fn advance(&mut self, iterations: usize) {
-        for _ in 0..iterations {
-            self.iterate();
-        }
-    }
-
-    fn iterate(&mut self) {
-        self.iteration += 1;
-        // `values[player][action]` is the payoff of an action against the opponent's current
-        // strategy.
-        let mut values = [[0.0; N]; 2];
-        for row in 0..N {
-            for col in 0..N {
-                values[0][row] += self.gains[row][col] * self.strategies[1][col];
-                values[1][col] -= self.gains[row][col] * self.strategies[0][row];
-            }
-        }
-        for player in 0..2 {
-            let (strategy, values) = (&mut self.strategies[player], values[player]);
-            let worth: f64 = (0..N).map(|action| values[action] * strategy[action]).sum();
-            let mut total = 0.0;
-            for action in 0..N {
-                // The textbook's order: the strategy just played enters the average, and its regret
-                // is added before the next strategy is computed.
-                self.sums[player][action] += strategy[action];
-                self.regrets[player][action] += values[action] - worth;
-                total += self.regrets[player][action].max(0.0);
-            }
-            for (p, regret) in strategy.iter_mut().zip(self.regrets[player]) {
-                *p = if total > 0.0 {
-                    regret.max(0.0) / total
-                } else {
-                    1.0 / N as f64
-                };
-            }
-        }
-    }
-
-    /// Returns the average strategies; at least one iteration must have been done.
-    pub(crate) fn average(&self) -> [[f64; N]; 2] {
-        self.sums
-            .map(|sums| sums.map(|sum| sum / f64::from(self.iteration)))
-    }
-
-    /// Returns the note's estimate of the error: twice the largest sum of regrets divided by the
-    /// number of iterations.
-    pub(crate) fn estimate(&self) -> f64 {
-        let largest = self
-            .regrets
-            .iter()
-            .flatten()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
-        2.0 * largest / f64::from(self.iteration)
-    }
 }
 
 /// Average strategies on a device, split into several buffers. A buffer has shape `[2 N, games]`,
@@ -327,88 +252,6 @@ fn textbook() -> SolverConfig {
     config.iterations(STEPS as u64)
 }
 
-/// Draws the learning paths in the note's example, and its average strategies.
-fn figure(result: &Output) -> Result<Figure> {
-    let average = match result {
-        Output::F32(result) => result.first_chunk::<N>().map(|rows| rows.map(f64::from)),
-        result => f64::from_output(result)?.first_chunk::<N>().copied(),
-    };
-    let average = average.context("the result has less than one game")?;
-    let mut learning = Textbook::new(CRASH);
-    let game = MatrixGame::zero_sum(arr2(&CRASH))?;
-    let config = SolverConfig::default();
-    let mut run = Run::new(&game, &config)?;
-    let [mut played, mut averaged] = [0, 1].map(|_| [vec![], vec![]]);
-    let (mut last, mut total) = (vec![0.0; N], 0.0);
-    for step in 1..=STEPS {
-        played[0].push(on_simplex(&learning.strategies[0]));
-        learning.advance(1);
-        averaged[0].push(on_simplex(&learning.average()[0]));
-        run.advance(1);
-        let average = &run.average()[0];
-        averaged[1].push(on_simplex(average));
-        // The strategy played is the increase of the weighted sum, divided by its weight.
-        let weight = (step as f64).powf(config.average);
-        let pairs = average.iter().zip(&last);
-        let strategy = pairs.map(|(now, last)| now + total * (now - last) / weight);
-        played[1].push(on_simplex(&strategy.collect::<Vec<_>>()));
-        (last, total) = (average.clone(), total + weight);
-    }
-    let panel = |title: &str, paths: [Vec<(f64, f64)>; 2]| {
-        let names = ["regret matching", "predictive RM+, alternating, t²"];
-        let lines = names.into_iter().zip(paths);
-        let lines = lines.map(|(name, path)| Series::through(name, path));
-        Panel {
-            x: title.to_owned(),
-            is_map: true,
-            points: places(),
-            lines: lines.chain([edges()]).collect(),
-            ..Panel::default()
-        }
-    };
-    Ok(Figure {
-        caption: format!(
-            "Rock-paper-scissors with crash, {STEPS} iterations: strategies of the row player as points of a triangle whose \
-             corners are the actions; the dot inside is the equilibrium. Left: the strategies played; right: their averages. \
-             The average of regret matching ends at {:.3}, {:.3}, {:.3}.",
-            average[0], average[1], average[2]
-        ),
-        panels: vec![
-            panel("strategies played", played),
-            panel("average strategies", averaged),
-        ],
-        ..Figure::default()
-    })
-}
-
-/// Returns the position of a strategy in a triangle with sides of length 1.
-fn on_simplex(strategy: &[f64]) -> (f64, f64) {
-    let height = 0.75_f64.sqrt();
-    (strategy[2] + 0.5 * strategy[1], height * strategy[1])
-}
-
-fn places() -> Vec<Point> {
-    let named = [
-        ("rock", [1.0, 0.0, 0.0]),
-        ("paper", [0.0, 1.0, 0.0]),
-        ("scissors", [0.0, 0.0, 1.0]),
-        ("", [0.25, 0.5, 0.25]),
-    ];
-    named
-        .map(|(name, strategy)| Point::new(name, on_simplex(&strategy)))
-        .into()
-}
-
-fn edges() -> Series {
-    let corners = [
-        [1.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0],
-        [0.0, 0.0, 1.0],
-        [1.0, 0.0, 0.0],
-    ];
-    Series::through("", corners.map(|corner| on_simplex(&corner))).as_reference()
-}
-
 impl Problem for Games {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let n_games = self.batch.row_payoffs().dim().0;
@@ -443,7 +286,7 @@ impl Problem for Games {
         Workload::new(self.extent(), |result, part| self.check(result, part))
             .with_variants(on_cpu)
             .with_variants(gpus.iter().map(|gpu| self.on_gpu(gpu)))
-            .with_figure(figure)
+            .with_figure(figure::figure)
             .with_rivals(jobs)
     }
 }
@@ -452,36 +295,6 @@ impl Problem for Games {
 mod tests {
     use super::*;
     use gpu_wgsl::check::every_adapter;
-    use tensor_core::compare::assert_close;
-
-    #[test]
-    fn the_oracle_follows_the_reference() {
-        let reference: serde_json::Value = serde_json::from_str(include_str!(
-            "../../../../crates/games/testdata/games-reference.json"
-        ))
-        .unwrap();
-        let traces = reference["rps_crash_traces"].as_array().unwrap();
-        let is_ours =
-            |trace: &&serde_json::Value| trace["variant"] == "textbook_rm_simultaneous_uniform";
-        let trace = traces.iter().find(is_ours).unwrap()["trace"]
-            .as_array()
-            .unwrap();
-        let mut learning = Textbook::new(CRASH);
-        for row in trace
-            .iter()
-            .filter(|row| row["iteration"].as_u64() <= Some(1000))
-        {
-            while Some(u64::from(learning.iteration)) < row["iteration"].as_u64() {
-                learning.iterate();
-            }
-            for (player, key) in ["row", "col"].into_iter().enumerate() {
-                let expected = row[key].as_array().unwrap();
-                let expected: Vec<f64> = expected.iter().filter_map(|p| p.as_f64()).collect();
-                let tolerance = Tolerance::exact().or_absolute(1e-12);
-                assert_close(learning.average()[player], expected, tolerance);
-            }
-        }
-    }
 
     #[test]
     fn the_batch_is_right_and_a_changed_game_is_not() {
