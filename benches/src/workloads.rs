@@ -4,7 +4,7 @@
 
 use crate::mnist::LazyImages;
 use harness::program::TensorWorkload;
-use harness::workload::{Level, Task};
+use harness::workload::{Selection, Task};
 use std::rc::Rc;
 
 pub mod attention;
@@ -114,7 +114,7 @@ pub fn all(real_gpu: bool, images: &Rc<LazyImages>) -> Vec<Task> {
     tasks
         .iter_mut()
         .filter(quick)
-        .for_each(|task| task.level = Level::Quick);
+        .for_each(|task| task.level = Selection::Quick);
     tasks
 }
 
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn every_task_of_the_quick_selection_exists() {
         let tasks = all(false, &Rc::default());
-        let quick = tasks.iter().filter(|task| task.level == Level::Quick);
+        let quick = tasks.iter().filter(|task| task.level == Selection::Quick);
         assert_eq!(quick.count(), QUICK.len());
     }
 

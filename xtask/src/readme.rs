@@ -71,7 +71,7 @@ struct Split<'t> {
 }
 
 impl<'t> Split<'t> {
-    fn of(readme: &'t str) -> Result<Self> {
+    fn parse(readme: &'t str) -> Result<Self> {
         let missing = || {
             format!("readme: {README} has no line `{BEGIN}RECORD{CLOSE}`, or none `{END}` after it")
         };
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let browser = browser::find()?;
     let file = workspace.root.join(README);
     let text = fs::read_to_string(&file).context(README)?;
-    let now = Split::of(&text)?;
+    let now = Split::parse(&text)?;
     let record = match &options.record {
         None => now.record.to_owned(),
         Some(name) => format!("{RECORDS}/{name}"),
@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Returns the faults of the README's block; `report` is the program.
 pub(crate) fn faults(workspace: &Workspace, report: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace.root.join(README)).context(README)?;
-    let now = Split::of(&text)?;
+    let now = Split::parse(&text)?;
     let mut faults = Vec::new();
     if now.block != block(report, &workspace.root, now.record)? {
         faults.push(format!("{README}: the table is not that of {}", now.record));
@@ -141,7 +141,7 @@ pub(crate) fn faults(workspace: &Workspace, report: &Path) -> Result<Vec<String>
         if first_snippet(&own).is_some_and(|snippet| !text.contains(snippet)) {
             let name = &package.name;
             faults.push(format!(
-                "{README}: the first snippet of {name} is not the same"
+                "{README}: lacks the first snippet of the README of {name}"
             ));
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_readme_is_split_at_its_markers_and_joined_again() {
         let readme = "a\n<!-- speed: r.json -->\n| table |\n<!-- end of speed -->\nb\n";
-        let split = Split::of(readme).unwrap();
+        let split = Split::parse(readme).unwrap();
         assert_eq!((split.record, split.block), ("r.json", "\n| table |\n"));
         assert_eq!(split.with(split.record, split.block), readme);
         let other = "a\n<!-- speed: s.json -->\nnew\n<!-- end of speed -->\nb\n";
@@ -237,7 +237,7 @@ mod tests {
                 "has two lines",
             ),
         ] {
-            let error = Split::of(readme).unwrap_err().to_string();
+            let error = Split::parse(readme).unwrap_err().to_string();
             assert!(error.contains(problem), "{readme}: {error}");
         }
     }

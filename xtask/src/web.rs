@@ -70,7 +70,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     if options.test {
         let browser = browser::find()?;
         build(&workspace, &toolchain, &folder)?;
-        return Report::of(&folder, &browser)?.print(options.json);
+        return Report::from_page(&folder, &browser)?.print(options.json);
     }
     if let Some(folder) = options.out {
         let folder = std::path::absolute(folder)?;
@@ -114,7 +114,7 @@ pub(crate) fn test(workspace: &Workspace) -> Result<Result<Report, String>> {
     };
     let folder = page_folder(workspace);
     build(workspace, &toolchain, &folder)?;
-    Report::of(&folder, &browser).map(Ok)
+    Report::from_page(&folder, &browser).map(Ok)
 }
 
 /// Builds the library and writes the files of the page into a folder.
@@ -165,7 +165,7 @@ pub(crate) struct Report(Value);
 
 impl Report {
     /// Opens the page in a headless browser and waits for its report.
-    fn of(folder: &Path, browser: &Path) -> Result<Self> {
+    fn from_page(folder: &Path, browser: &Path) -> Result<Self> {
         let report = browser::report(folder, &FILES, browser)?;
         let report = serde_json::from_str(&report).context("report: invalid JSON")?;
         Ok(Self(report))

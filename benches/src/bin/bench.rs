@@ -15,7 +15,7 @@ use harness::campaign::{Campaign, Finished, Settings};
 use harness::comparison::comparisons;
 use harness::progress::Progress;
 use harness::record::{NotRun, Record};
-use harness::workload::{Level, Task};
+use harness::workload::{Selection, Task};
 use harness::{report, sampling, table};
 use std::path::Path;
 use std::process::ExitCode;
@@ -150,29 +150,29 @@ fn bench(options: &Bench) -> Result<ExitCode> {
 
 /// Returns the level that the options request. A pattern is an explicit request, so it also
 /// selects workloads that are not in the quick selection.
-fn level(options: &Bench) -> Level {
+fn level(options: &Bench) -> Selection {
     match (options.long, options.full || !options.only.is_empty()) {
-        (true, _) => Level::Long,
-        (false, true) if !options.quick => Level::Full,
-        (false, _) => Level::Quick,
+        (true, _) => Selection::Long,
+        (false, true) if !options.quick => Selection::Full,
+        (false, _) => Selection::Quick,
     }
 }
 
 /// Returns the remark of a level in the list of workloads.
-fn mark(level: Level) -> &'static str {
+fn mark(level: Selection) -> &'static str {
     match level {
-        Level::Quick => "",
-        Level::Full => " (--full)",
-        Level::Long => " (--long)",
+        Selection::Quick => "",
+        Selection::Full => " (--full)",
+        Selection::Long => " (--long)",
     }
 }
 
 /// Removes the tasks above a level, and returns them as not run.
-fn keep_level(tasks: &mut Vec<Task>, level: Level) -> Vec<NotRun> {
+fn keep_level(tasks: &mut Vec<Task>, level: Selection) -> Vec<NotRun> {
     let mut left_out = Vec::new();
     for (above, why, how) in [
-        (Level::Full, "not in the quick selection", "add --full"),
-        (Level::Long, "each takes minutes", "add --long"),
+        (Selection::Full, "not in the quick selection", "add --full"),
+        (Selection::Long, "each takes minutes", "add --long"),
     ] {
         let n = tasks.iter().filter(|task| task.level == above).count();
         if above > level && n > 0 {

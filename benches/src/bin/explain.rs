@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use commands::clap::Parser as _;
-use commands::{Explain, Level};
+use commands::{Emit, Explain};
 use std::rc::Rc;
 use tool_io::exit;
 
@@ -66,9 +66,9 @@ fn program(pattern: &str) -> Result<Tensor> {
     found.with_context(|| format!("no workload that is a single program matches {pattern:?}"))
 }
 
-fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
+fn explained(program: &Tensor, level: Emit, gpu: &Gpu) -> Result<Vec<Shown>> {
     let (plan, _) = Plan::new(&[program], &gpu.target())?;
-    if level == Level::Plan {
+    if level == Emit::Plan {
         return Ok(vec![Shown {
             step: None,
             name: "plan".to_owned(),
@@ -79,16 +79,16 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
         let text = match level {
             // A comment with the reason, instead of a kernel.
             _ if kernel.name == "host" => kernel.wgsl,
-            Level::Spirv => {
+            Emit::Spirv => {
                 let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);
                 module
                     .context("naga produced invalid SPIR-V")?
                     .disassemble()
             }
-            Level::Glsl => gpu_wgsl::translate(&kernel.wgsl, Language::Glsl)?,
-            Level::Hlsl => gpu_wgsl::translate(&kernel.wgsl, Language::Hlsl)?,
-            Level::Msl => gpu_wgsl::translate(&kernel.wgsl, Language::Msl)?,
-            Level::Plan | Level::Wgsl => kernel.wgsl,
+            Emit::Glsl => gpu_wgsl::translate(&kernel.wgsl, Language::Glsl)?,
+            Emit::Hlsl => gpu_wgsl::translate(&kernel.wgsl, Language::Hlsl)?,
+            Emit::Msl => gpu_wgsl::translate(&kernel.wgsl, Language::Msl)?,
+            Emit::Plan | Emit::Wgsl => kernel.wgsl,
         };
         Ok(Shown {
             step: Some(kernel.step),
@@ -110,13 +110,7 @@ mod tests {
     fn a_step_of_the_host_is_its_reason_at_every_level() {
         let program = Tensor::arange(9).cast(DType::F64).exp();
         for gpu in every_adapter() {
-            for level in [
-                Level::Wgsl,
-                Level::Spirv,
-                Level::Glsl,
-                Level::Hlsl,
-                Level::Msl,
-            ] {
+            for level in [Emit::Wgsl, Emit::Spirv, Emit::Glsl, Emit::Hlsl, Emit::Msl] {
                 let shown = explained(&program, level, gpu).unwrap();
                 let reason = shown.iter().find(|shown| shown.name == "host").unwrap();
                 assert!(

@@ -6,6 +6,7 @@
 
 use super::{Claim, Reading, Verdict, timing};
 use anyhow::{Context, Result};
+use harness::energy::NVIDIA;
 use quant::Window;
 use shaders::twin::{Grid, launch, launch_workgroups};
 use std::cell::Cell;
@@ -13,8 +14,6 @@ use telemetry::nvml;
 use tensor_core::plan::Plan;
 use tensor_core::{Executor, Host, Tensor, View, grad};
 
-/// Vendor id of NVIDIA on the PCI bus.
-const NVIDIA: u32 = 0x10de;
 /// Threads of a block along x, y and z in the check of their order.
 const BLOCK: [u32; 3] = [8, 4, 4];
 /// Elements of the array in the notes' measurement.

@@ -14,8 +14,8 @@ use clap::Parser;
     version,
     args_override_self = true,
     after_help = "Environment: RIVALS_PYTHON is the Python interpreter of the rivals, DATA_DIR the folder that contains \
-                  mnist/.\nExit codes: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted, with the finished \
-                  workloads on disk."
+                  mnist/.\nExit codes: 0; 1 if the check of one of our variants failed, or the inputs of a workload \
+                  could not be computed; 2 for wrong usage; 130 if interrupted, with the finished workloads on disk."
 )]
 pub struct Bench {
     /// Run only workloads whose `name/size` contains PATTERN; may be given several times

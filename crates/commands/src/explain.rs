@@ -16,7 +16,7 @@ pub struct Explain {
     pub workload: String,
     /// Level of the program
     #[arg(long, value_name = "LEVEL", default_value = "plan")]
-    pub emit: Level,
+    pub emit: Emit,
     /// Use the adapter whose name contains NAME [default: the best one]
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
@@ -37,9 +37,9 @@ pub struct Explain {
     pub json: bool,
 }
 
-/// Level of a program.
+/// The level of a program to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Level {
+pub enum Emit {
     /// The steps as loops
     Plan,
     /// The kernels of each step in WGSL

@@ -27,7 +27,7 @@ mod tune;
 pub use bench::Bench;
 pub use clap;
 pub use doctor::Doctor;
-pub use explain::{Explain, Level};
+pub use explain::{Emit, Explain};
 pub use report::Report;
 pub use soak::Soak;
 pub use solve::Solve;

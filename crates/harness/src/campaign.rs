@@ -13,7 +13,7 @@ mod alone;
 use crate::energy::EnergyMeter;
 use crate::progress::Progress;
 use crate::record::{AdapterFacts, Check, Machine, NotRun, Record, Row, latest_in};
-use crate::run::{self, Setting};
+use crate::run::{self, RunServices};
 use crate::workload::Task;
 use crate::{claim, machine, peak, rivals};
 use alone::Lock;
@@ -272,13 +272,13 @@ impl<'a> Campaign<'a> {
             }
         };
         let gpus = self.open();
-        let setting = Setting {
+        let services = RunServices {
             python: self.python.as_deref(),
             interrupted: self.settings.interrupted,
             progress: &|message| progress.say(message),
             meter: self.settings.meter,
         };
-        let outcome = run::run(&task.id, problem.workload(&gpus), &setting);
+        let outcome = run::run(&task.id, problem.workload(&gpus), &services);
         let is_finished = !outcome.rows.is_empty();
         self.record.rows.extend(outcome.rows);
         for absent in outcome.not_run {

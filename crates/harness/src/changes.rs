@@ -175,7 +175,7 @@ impl Change {
     /// Returns whether the project became faster or slower.
     #[must_use]
     pub fn decision(&self) -> Decision {
-        Decision::of(self.interval)
+        Decision::from_interval(self.interval)
     }
 }
 
@@ -217,7 +217,10 @@ impl fmt::Display for Changes {
             )?;
         }
         for name in &self.unmatched {
-            writeln!(f, "not compared: {name}: not timed in both")?;
+            writeln!(
+                f,
+                "not compared: {name} (not timed, or check not passed, in every record)"
+            )?;
         }
         write!(f, "after the change: {}", self.tally())
     }

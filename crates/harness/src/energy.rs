@@ -9,7 +9,7 @@ use gpu_wgsl::{Adapter, DeviceType};
 use std::fmt::Debug;
 
 /// PCI vendor id of NVIDIA.
-const NVIDIA: u32 = 0x10DE;
+pub const NVIDIA: u32 = 0x10DE;
 
 /// The device whose power a run draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,12 +35,12 @@ impl BuildFacts {
     /// Reads the file of a bundle if there is one; otherwise queries git and rustc.
     #[must_use]
     pub fn find() -> Self {
-        Self::of_bundle().unwrap_or_else(Self::of_source_tree)
+        Self::from_bundle().unwrap_or_else(Self::from_source_tree)
     }
 
     /// Queries git in the current package's folder, and rustc.
     #[must_use]
-    pub fn of_source_tree() -> Self {
+    pub fn from_source_tree() -> Self {
         // Cargo sets this variable to the folder of the package; without cargo, use the current
         // folder.
         let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
@@ -50,7 +50,7 @@ impl BuildFacts {
         }
     }
 
-    fn of_bundle() -> Option<Self> {
+    fn from_bundle() -> Option<Self> {
         let executable = std::env::current_exe().ok()?;
         Self::read_from(executable.parent()?)
     }

@@ -9,9 +9,9 @@
 //! the times.
 //! Timers: the times of a row are measured by the contestant's own timer. Speed-ups use the host's
 //! clock on both sides, which includes submission and waiting.
-//! Slow contestants: one whose run is longer than four turns runs in six rounds only.
-//! If a run takes more than four seconds, it is timed once, after the first run; the
-//! remark of its row is then "one run". So is that of a workload whose contestants run once.
+//! Slow contestants: a contestant whose run is longer than four turns takes part in six rounds
+//! only. A contestant whose run takes more than four seconds is timed once, after the first run.
+//! The remark "one run" marks its row, and the rows of workloads whose contestants run once.
 
 mod entry;
 
@@ -35,7 +35,7 @@ const N_SLOW_ROUNDS: usize = 6;
     missing_debug_implementations,
     reason = "closures do not implement Debug"
 )]
-pub struct Setting<'a> {
+pub struct RunServices<'a> {
     /// Python interpreter for the rivals; `None` if there is none or rivals are not wanted.
     pub python: Option<&'a Path>,
     /// Called before each step; `true` aborts the workload.
@@ -47,7 +47,7 @@ pub struct Setting<'a> {
 }
 
 /// No rivals, no progress and no meter; never interrupted.
-impl Default for Setting<'_> {
+impl Default for RunServices<'_> {
     fn default() -> Self {
         Self {
             python: None,
@@ -80,15 +80,15 @@ struct Identity {
 /// A variant or rival that fails becomes a row with the error and does not affect the others. An
 /// interrupt aborts the whole workload. Shares of peak are filled in later, by
 /// [`crate::record::Record::fill_shares`].
-pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
-    let say = |what: &str| (setting.progress)(&format!("{id}: {what}"));
+pub fn run(id: &TaskId, mut workload: Workload<'_>, services: &RunServices<'_>) -> Outcome {
+    let say = |what: &str| (services.progress)(&format!("{id}: {what}"));
     let mut outcome = Outcome::default();
     outcome.not_run.append(&mut workload.left_out);
     let variants = std::mem::take(&mut workload.variants);
     let mut rows: Vec<Row> = variants.iter().map(|variant| row_of(id, variant)).collect();
     let (mut entries, mut sites) = (Vec::new(), Vec::new());
     for variant in variants {
-        if (setting.interrupted)() {
+        if (services.interrupted)() {
             return outcome;
         }
         say(&format!("checking {}", variant.executor));
@@ -105,12 +105,12 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
     // order.
     let mut identities = Vec::new();
     // Without Python there are no rivals.
-    for (job, python) in setting
+    for (job, python) in services
         .python
         .iter()
         .flat_map(|python| workload.rivals.iter().map(move |job| (job, python)))
     {
-        if (setting.interrupted)() {
+        if (services.interrupted)() {
             return outcome;
         }
         say(&format!("checking {}", job.library));
@@ -136,18 +136,18 @@ pub fn run(id: &TaskId, mut workload: Workload<'_>, setting: &Setting<'_>) -> Ou
     }
     say("timing");
     for round in 0..N_ROUNDS {
-        if (setting.interrupted)() {
+        if (services.interrupted)() {
             return outcome;
         }
         take_turns(&mut entries, round);
     }
     for (index, entry) in entries.iter_mut().enumerate() {
-        if (setting.interrupted)() {
+        if (services.interrupted)() {
             return outcome;
         }
         // The meter would repeat the work.
         if !workload.runs_once {
-            entry.meter(setting.meter, sites[index]);
+            entry.meter(services.meter, sites[index]);
         }
     }
     // A workload that runs once has no later result to check.
@@ -349,7 +349,7 @@ mod tests {
             })
         })
         .once();
-        let rows = run(&id("training"), workload, &Setting::default()).rows;
+        let rows = run(&id("training"), workload, &RunServices::default()).rows;
         assert_eq!(n_runs.get(), 2);
         assert_eq!((rows[0].note.as_str(), rows[0].low_s), ("one run", None));
         assert!(rows[0].median_s.is_some());
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn losses_and_accuracy_of_what_passed_reach_the_rows() {
-        let rows = run(&id("training"), training(), &Setting::default()).rows;
+        let rows = run(&id("training"), training(), &RunServices::default()).rows;
         assert_eq!(rows[0].losses, [3.0, 2.0, 1.0]);
         assert_eq!((rows[0].accuracy, rows[0].loss_stride), (Some(0.75), None));
         assert_eq!(
@@ -419,11 +419,11 @@ mod tests {
                 .with_variants([host])
                 .with_rivals(shell_rival())
                 .with_rival_check(rival, check(of_rival));
-            let setting = Setting {
+            let services = RunServices {
                 python: Some(Path::new("sh")),
-                ..Setting::default()
+                ..RunServices::default()
             };
-            let rows = run(&id("own check"), workload, &setting).rows;
+            let rows = run(&id("own check"), workload, &services).rows;
             assert_eq!(rows[0].check, Check::Ok);
             rows[0].rivals["shell"].check.clone()
         };
@@ -454,11 +454,11 @@ mod tests {
             Ok(())
         });
         let workload = workload.with_variants([host]).with_rivals(rivals);
-        let setting = Setting {
+        let services = RunServices {
             python: Some(Path::new("sh")),
-            ..Setting::default()
+            ..RunServices::default()
         };
-        let rows = run(&id("part"), workload, &setting).rows;
+        let rows = run(&id("part"), workload, &services).rows;
         let (rival, ours) = (&rows[0].rivals["shell"], rows[0].median_s.unwrap());
         assert_eq!((&rival.check, rival.rate), (&Check::Ok, Some(100.0)));
         assert_eq!(rival.note, "rows 0..1 of 10");

@@ -53,7 +53,7 @@ pub struct Tally {
 impl Decision {
     /// Returns the decision on a ratio, from its interval.
     #[must_use]
-    pub fn of(interval: Option<[f64; 2]>) -> Self {
+    pub fn from_interval(interval: Option<[f64; 2]>) -> Self {
         match interval {
             Some([low, _]) if low > 1.0 => Self::Faster,
             Some([_, high]) if high < 1.0 => Self::Slower,
@@ -86,7 +86,7 @@ impl Speedup<'_> {
     /// Returns whether we are faster or slower.
     #[must_use]
     pub fn decision(&self) -> Decision {
-        Decision::of(self.interval)
+        Decision::from_interval(self.interval)
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
             (Some([f64::NAN, f64::NAN]), Decision::Undecided),
             (None, Decision::Undecided),
         ] {
-            assert_eq!(Decision::of(interval), decision);
+            assert_eq!(Decision::from_interval(interval), decision);
         }
         let tally = Tally::count([Decision::Faster, Decision::Undecided, Decision::Faster]);
         let text = "faster in 2 of 3, slower in 0, undecided in 1";

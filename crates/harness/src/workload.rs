@@ -225,7 +225,7 @@ pub struct Workload<'a> {
         reason = "a boxed closure is clearer here than a type alias"
     )]
     pub check: Box<dyn Fn(&Output, Portion) -> Result<()> + 'a>,
-    /// Checks that replace `check` for the rivals of these names: which compute in fewer bits.
+    /// Checks that replace `check` for single rivals, by name; these rivals compute in fewer bits.
     #[allow(
         clippy::type_complexity,
         reason = "a boxed closure is clearer here than a type alias"
@@ -277,7 +277,7 @@ impl<'a> Workload<'a> {
         Self { rivals, ..self }
     }
 
-    /// Returns this workload with another check for the rival of a name, which computes in fewer
+    /// Returns this workload with a separate check for `rival`, a library that computes in fewer
     /// bits than the variants.
     #[must_use]
     pub fn with_rival_check(
@@ -289,7 +289,8 @@ impl<'a> Workload<'a> {
         self
     }
 
-    /// Compares a result with the oracle: that of a variant, or of the rival of a name.
+    /// Compares a result with the oracle. `rival` is the name of the rival that computed the
+    /// result; `None` for a variant.
     ///
     /// # Errors
     /// The error of the check.
@@ -386,12 +387,12 @@ pub struct Task {
     prepare: Box<dyn Fn() -> Result<Box<dyn Problem>>>,
     program: Option<Box<dyn Fn() -> Tensor>>,
     /// How the task is requested.
-    pub level: Level,
+    pub level: Selection,
 }
 
 /// How a task is requested; each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum Selection {
     /// Always runs.
     Quick,
     /// Runs with `--full`.
@@ -415,7 +416,7 @@ impl Task {
             id: TaskId { name, source, size },
             prepare: Box::new(move || Ok(Box::new(prepare()?))),
             program: None,
-            level: Level::default(),
+            level: Selection::default(),
         }
     }
 
@@ -423,7 +424,7 @@ impl Task {
     #[must_use]
     pub fn long(self) -> Self {
         Self {
-            level: Level::Long,
+            level: Selection::Long,
             ..self
         }
     }

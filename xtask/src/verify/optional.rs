@@ -1,7 +1,7 @@
 //! Checks that need a tool that few machines have: another compiler, `cargo-deny`, a Docker engine.
 //!
-//! Method: a check whose tool is missing is skipped, also with `REQUIRE_TOOLS=1`, because the
-//! system does not offer these tools as packages.
+//! Method: a check whose tool is missing is skipped, also with `REQUIRE_TOOLS=1`, because these
+//! tools are expected on few machines.
 
 use std::process::Command;
 
@@ -84,7 +84,7 @@ pub(super) fn image(workspace: &Workspace, reporter: &Reporter) -> Result<Outcom
 fn outcome(command: &mut Command, reporter: &Reporter) -> Result<Outcome> {
     let name = process::name(command);
     let faults = lints::faults(command, reporter).with_context(|| name)?;
-    Ok(Outcome::of(&faults))
+    Ok(Outcome::from_faults(&faults))
 }
 
 #[cfg(test)]

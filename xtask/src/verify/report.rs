@@ -58,7 +58,7 @@ pub(super) fn run(
     if README.contains(pattern) {
         reporter.begin_long(README)?;
         let outcome = match readme::faults(workspace, &program.path) {
-            Ok(faults) => Outcome::of(&faults),
+            Ok(faults) => Outcome::from_faults(&faults),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         reporter.end(README, outcome)?;
@@ -94,7 +94,7 @@ fn page(
         return reporter.end(PAGE, Outcome::Failed(tail(&output, TAIL_LINES)));
     }
     let outcome = match check(&folder, &browser) {
-        Ok(faults) => Outcome::of(&faults),
+        Ok(faults) => Outcome::from_faults(&faults),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
     reporter.end(PAGE, outcome)

@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Returns the outcome of a check with these faults.
-    pub(super) fn of(faults: &[String]) -> Self {
+    pub(super) fn from_faults(faults: &[String]) -> Self {
         match faults.is_empty() {
             true => Self::Passed,
             false => Self::Failed(faults.join("\n")),

@@ -65,7 +65,7 @@ impl Product {
     ///
     /// # Errors
     /// As [`Product::new`].
-    pub fn of_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
+    pub fn from_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
         let inner = mnist::N_PIXELS;
         let a = images[..rows * inner].to_vec();
         let b = InputDistribution::Normal.draw(inner * N_CLASSES, 0);
@@ -192,7 +192,7 @@ impl Case {
     /// As [`Product::new`].
     pub fn product(self, images: &[f32]) -> anyhow::Result<Product> {
         match self {
-            Self::Images(rows) => Product::of_images(images, rows),
+            Self::Images(rows) => Product::from_images(images, rows),
             Self::Square(side) => Product::square(side),
         }
     }

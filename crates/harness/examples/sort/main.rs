@@ -8,7 +8,7 @@ use gpu_wgsl::Gpu;
 use harness::program::InputDistribution;
 use harness::record::Record;
 use harness::rivals::{self, BaselineArguments};
-use harness::run::{Setting, run};
+use harness::run::{RunServices, run};
 use harness::workload::{Extent, Problem, Task, Variant, Work, Workload};
 use harness::{machine, script, table};
 use tensor_core::compare::Tolerance;
@@ -74,11 +74,11 @@ fn main() -> Result<()> {
     let task = Task::new("sort", "example", "100000", || Ok(Numbers::new(100_000)));
     let problem = task.prepare()?;
     let python = rivals::python().ok();
-    let setting = Setting {
+    let services = RunServices {
         python: python.as_deref(),
-        ..Setting::default()
+        ..RunServices::default()
     };
-    let outcome = run(&task.id, problem.workload(&[]), &setting);
+    let outcome = run(&task.id, problem.workload(&[]), &services);
     let mut record = Record::new(machine::describe());
     (record.rows, record.not_run) = (outcome.rows, outcome.not_run);
     Ok(output::print(table::render(&record) + "\n")?)

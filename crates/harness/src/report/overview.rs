@@ -99,7 +99,7 @@ fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
         return cell("absent", units::ABSENT);
     };
     let interval = speedup::interval(timing);
-    let decision = Decision::of(interval);
+    let decision = Decision::from_interval(interval);
     let interval = interval.map_or_else(String::new, |[low, high]| {
         format!(
             "<small>{}–{}</small>",
