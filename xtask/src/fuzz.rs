@@ -454,7 +454,7 @@ fn record(path: &Path, row: Value) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::temporary::TemporaryFolder;
+    use tool_io::TemporaryFolder;
 
     #[test]
     fn a_row_of_the_record_is_replaced_and_others_are_kept() {

@@ -108,7 +108,7 @@ fn cpu() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::temporary::TemporaryFolder;
+    use tool_io::TemporaryFolder;
 
     #[test]
     fn a_row_is_replaced_and_others_are_kept() {

@@ -113,7 +113,7 @@ impl Tool {
             cargo.args(*arguments).arg("--").args(*filters);
             faults.extend(lints::faults(&mut cargo, reporter)?);
         }
-        Ok(Outcome::of(&faults))
+        Ok(Outcome::from_faults(&faults))
     }
 
     /// Adds the arguments that compile tests with a sanitizer.
