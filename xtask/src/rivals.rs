@@ -133,11 +133,11 @@ fn install<'a>(python: &Path, options: &'a Options) -> Result<Vec<&'a str>> {
 /// Runs a command. Its stdout is copied to stderr, because stdout is reserved for the result.
 fn finish(mut command: Command, otherwise: &'static str) -> Result<()> {
     let mut child = command.stdout(Stdio::piped()).spawn().context(otherwise)?;
-    let mut said = child
+    let mut output = child
         .stdout
         .take()
         .expect("the child was spawned with this pipe");
-    std::io::copy(&mut said, &mut std::io::stderr())?;
+    std::io::copy(&mut output, &mut std::io::stderr())?;
     if !child.wait()?.success() {
         bail!("{otherwise}");
     }

@@ -133,7 +133,7 @@ fn as_json(row: &Change) -> serde_json::Value {
         "ratio": row.ratio,
         "low": row.interval.map(|ends| ends[0]),
         "high": row.interval.map(|ends| ends[1]),
-        // The name that records and scripts know.
+        // Scripts read the key `verdict`.
         "verdict": row.decision().to_string(),
     })
 }

@@ -48,14 +48,14 @@ const DRIVER: &str = "510.47.03";
 const METER: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.meter.csv");
 /// Values that the GPU reported during the recording.
-const TOLD: &str =
+const REPORTED: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.sensor.csv");
 /// Start and end times of the load during the recording.
 const LOAD: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.load.csv");
 const BIN_S: f64 = 0.005;
 const MS_PER_S: f64 = 1e3;
-/// Index of the column with the utilisation in [`TOLD`].
+/// Index of the column with the utilisation in [`REPORTED`].
 const BUSY_COLUMN: usize = 3;
 /// Evaluated interval of the recording, in s. Its distance from the start and the end of the load
 /// is longer than the update interval of any sensor.
@@ -114,8 +114,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         correction: None,
         expected: Verdict::Holds,
         measure: || {
-            let (told, on) = utilisation()?;
-            Ok(Some(vec![(told - on).abs()]))
+            let (reported, on) = utilisation()?;
+            Ok(Some(vec![(reported - on).abs()]))
         },
     },
     Claim {
@@ -318,8 +318,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         expected: Verdict::Holds,
         measure: || {
             let mut found = vec![];
-            for said in [NVCC_NEW, NVCC_OLD] {
-                let toolkit = toolkit::from_nvcc(said)
+            for output in [NVCC_NEW, NVCC_OLD] {
+                let toolkit = toolkit::from_nvcc(output)
                     .context("no release number in the output of `nvcc --version`")?;
                 let builds = toolkit::toolkit_builds(toolkit, FRAMEWORK.parse()?).is_ok();
                 found.extend([f64::from(builds), toolkit.to_string().parse()?]);
@@ -468,9 +468,9 @@ fn other_versions_that_build() -> Result<Option<Vec<f64>>> {
 /// load ran, both in percent.
 fn utilisation() -> Result<(f64, f64)> {
     let (from_ms, to_ms) = (WINDOW_S.0 * MS_PER_S, WINDOW_S.1 * MS_PER_S);
-    let rows = columns(TOLD)?;
+    let rows = columns(REPORTED)?;
     let within = rows.iter().filter(|row| (from_ms..to_ms).contains(&row[0]));
-    let told: Vec<f64> = within.map(|row| row[BUSY_COLUMN]).collect();
+    let reported: Vec<f64> = within.map(|row| row[BUSY_COLUMN]).collect();
     // Each time stamp occurs twice in the file. Without duplicates, starts and ends of the load
     // alternate.
     let mut stamps: Vec<f64> = columns(LOAD)?.concat();
@@ -479,8 +479,8 @@ fn utilisation() -> Result<(f64, f64)> {
         .chunks_exact(2)
         .map(|load| (load[1].min(to_ms) - load[0].max(from_ms)).max(0.0))
         .sum();
-    let told_pct = told.iter().sum::<f64>() / told.len() as f64;
-    Ok((told_pct, 100.0 * on_ms / (to_ms - from_ms)))
+    let reported_pct = reported.iter().sum::<f64>() / reported.len() as f64;
+    Ok((reported_pct, 100.0 * on_ms / (to_ms - from_ms)))
 }
 
 /// Returns two numbers, each the largest relative error over all time shifts: that of the energy
@@ -515,9 +515,9 @@ fn errors(board: Board) -> Result<[f64; 2]> {
         let gpu = &model.gpus()[0];
         for read_s in phases() {
             let row_s = |row: u32| WINDOW_S.0 + moved_s + read_s + INTERVAL_S * f64::from(row);
-            let told_w = |row| gpu.reported_w(PowerField::Draw, row_s(row));
+            let reported_w = |row| gpu.reported_w(PowerField::Draw, row_s(row));
             let counted_j = |row| gpu.counted_j(row_s(row)).context("no counter");
-            let watts: Option<f64> = (0..N_ROWS).map(told_w).sum();
+            let watts: Option<f64> = (0..N_ROWS).map(reported_w).sum();
             let by_power_j = watts.context("no power")? * INTERVAL_S;
             let by_counter_j = counted_j(N_ROWS)? - counted_j(0)?;
             let true_j = gpu.energy_j(row_s(0), row_s(N_ROWS));

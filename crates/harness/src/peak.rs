@@ -35,8 +35,8 @@ const CPU_COPY_BYTES: usize = 256 << 20;
 const GPU_COPY_BYTES: u64 = 256 << 20;
 /// Minimum duration of a run on a GPU that counts, in seconds.
 const LONG_ENOUGH_S: f64 = 0.02;
-/// Maximum number of rounds, for devices that are still faster than [`LONG_ENOUGH_S`]. It is also
-/// below the number of iterations after which any known driver ends a loop.
+/// Maximum number of rounds, for devices that are still faster than [`LONG_ENOUGH_S`]. The number
+/// is below the limits at which known drivers end a loop.
 const MAX_ROUNDS: u32 = 1 << 15;
 
 /// Measures the CPU: operations per second, and bytes copied per second, of `n_threads` threads (at
@@ -180,7 +180,8 @@ fn bit_chains(level: Level, steps: usize) -> f64 {
 fn word_chains(steps: usize) -> usize {
     const N_CHAINS: usize = 8 * 16;
     let mask = black_box(0x5a5a_5a5a_u32);
-    // One array: of an array of arrays, the compiler vectorises across the arrays, which gathers.
+    // A flat array: in an array of arrays, the compiler would vectorise across the inner arrays,
+    // with slow gathers.
     let mut chains = black_box([1_u32; N_CHAINS]);
     for _ in 0..steps {
         for x in &mut chains {

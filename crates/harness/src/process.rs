@@ -64,8 +64,8 @@ impl Process {
     /// Sends a request and waits for the answer, at most for `patience`.
     ///
     /// # Errors
-    /// The process has ended, with its last line of standard error; it did not answer in time, or
-    /// not with JSON, and was killed.
+    /// The process has ended; the error contains its last line of standard error. The process did
+    /// not answer in time, or its answer is not JSON; it was killed.
     pub fn request(&mut self, request: &Value, patience: Duration) -> Result<Value> {
         let pipe = self.requests.as_mut().context("the process has ended")?;
         let sent = writeln!(pipe, "{request}").and_then(|()| pipe.flush());
@@ -75,7 +75,7 @@ impl Process {
         }
     }
 
-    /// Waits for an answer, at most for `patience`: for the first one, which needs no request.
+    /// Waits at most `patience` for the first answer of a process, which is sent without a request.
     ///
     /// # Errors
     /// As [`request`](Self::request).

@@ -47,7 +47,7 @@ pub fn title(id: &str) -> &str {
     source.map_or(id, |source| source.title)
 }
 
-/// Returns what the document with this id is; `None` if it is unknown.
+/// Returns the description of the document with this id; `None` if the id is unknown.
 #[must_use]
 pub fn about(id: &str) -> Option<&'static str> {
     let source = ALL.iter().find(|source| source.id == id);

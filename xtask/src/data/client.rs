@@ -64,10 +64,10 @@ impl Client {
     ) -> Result<PathBuf, DataError> {
         let run = |command: &mut Command| -> Result<(), DataError> {
             let program = name(command);
-            let failed = |said| DataError::Client {
+            let failed = |reason| DataError::Client {
                 set,
                 program: program.clone(),
-                said,
+                reason,
                 dir: dir.to_owned(),
             };
             match watch(command.current_dir(incoming), |_| ()) {

@@ -107,8 +107,8 @@ fn listing(json: &Path) -> Result<Result<String, String>> {
     Ok(Ok(lines.filter(|line| !is_auto_trait(line)).collect()))
 }
 
-/// Returns whether a line says that a type has a trait that most types have without being told.
-/// Lines that say that a type does not have such a trait (`impl !…`) are listed.
+/// Returns whether a line is the implementation of an auto trait. Negative implementations
+/// (`impl !…`) are listed.
 fn is_auto_trait(line: &str) -> bool {
     const TRAITS: [&str; 7] = [
         "core::marker::Freeze",

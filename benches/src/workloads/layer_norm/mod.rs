@@ -22,8 +22,8 @@ use tensor_core::{Axes, Tensor};
 const VARIANCE_OFFSET: f32 = 1e-5;
 /// Operations per element: one for the mean, three for the variance, four for the result.
 const OPERATIONS_PER_ELEMENT: f64 = 8.0;
-/// Roundings of an element beside those of the sums: one each for the division of a sum by its
-/// length, subtraction, square, offset, root, quotient, product and sum.
+/// Roundings of an element in addition to those of the sums: one each for the division of a sum by
+/// its length, subtraction, square, offset, root, quotient, product and sum.
 const ELEMENT_EPSILONS: usize = 8;
 
 /// Returns the program for normal numbers.

@@ -10,11 +10,11 @@ def with_scipy(scipy, ratios):
 
 
 def distance(scipy, k):
-    law = scipy.stats.invgauss(k**-2, loc=-k, scale=k**3)
+    distribution = scipy.stats.invgauss(k**-2, loc=-k, scale=k**3)
     normal = scipy.stats.norm
 
     def difference(y):
-        return law.pdf(y) - normal.pdf(y)
+        return distribution.pdf(y) - normal.pdf(y)
 
     # The densities cross at 0 and once on each side of 0.
     left = scipy.optimize.brentq(difference, max(-k, -4) * (1 - 1e-12), -0.3, xtol=1e-14)

@@ -155,7 +155,7 @@ impl Pairs {
             let streamed = Streamed {
                 columns: self.columns(gpu)?,
                 sample: Arc::clone(&self.sample),
-                asked: Vec::new(),
+                pairs_in_tile: Vec::new(),
                 answers: Vec::new(),
             };
             gpu.finish()?;
@@ -166,7 +166,7 @@ impl Pairs {
 }
 
 /// Returns the partner of a column, to which the column is made similar. The partner has no partner
-/// itself, unless there is only one column.
+/// itself if `n_cols - 1` is no multiple of [`EVERY`], as for all sizes here.
 fn partner(col: usize, n_cols: usize) -> usize {
     const SPREAD: usize = 7919;
     let other = (col + 1 + col * SPREAD) % n_cols;
@@ -228,7 +228,7 @@ impl<F: Fn() -> Result<()>> Implementation for StoredTiles<'_, F> {
         );
         let mut answers = vec![None; self.sample.len()];
         for (place, bits) in &self.tiles {
-            let own = asked(&self.sample, *place);
+            let own = pairs_in_tile(&self.sample, *place);
             if own.is_empty() {
                 continue;
             }
@@ -248,8 +248,8 @@ impl<F: Fn() -> Result<()>> Implementation for StoredTiles<'_, F> {
 struct Streamed<'e> {
     columns: Columns<'e>,
     sample: Arc<[(usize, usize)]>,
-    /// Sampled pairs in each tile, as returned by [`asked`]; determined in the first run.
-    asked: Vec<Vec<(usize, usize, usize)>>,
+    /// Sampled pairs in each tile, as returned by [`pairs_in_tile`]; determined in the first run.
+    pairs_in_tile: Vec<Vec<(usize, usize, usize)>>,
     /// For each pair of the sample, 1 if the pair is similar, else 0; `None` until the pair's tile
     /// was computed.
     answers: Vec<Option<u32>>,
@@ -263,10 +263,11 @@ impl Implementation for Streamed<'_> {
             let mut sink = |tile: Tile| {
                 // Tiles come in the same order in every run, so the lookup is done in the first run
                 // only.
-                if tile.place.number >= self.asked.len() {
-                    self.asked.push(asked(&self.sample, tile.place));
+                if tile.place.number >= self.pairs_in_tile.len() {
+                    self.pairs_in_tile
+                        .push(pairs_in_tile(&self.sample, tile.place));
                 }
-                for &(number, i, j) in &self.asked[tile.place.number] {
+                for &(number, i, j) in &self.pairs_in_tile[tile.place.number] {
                     self.answers[number] = tile.get(i, j).map(u32::from);
                 }
                 // A minimal use of all answers, which the compiler cannot remove.
@@ -290,7 +291,7 @@ impl Implementation for Streamed<'_> {
 /// Returns the sampled pairs whose answer is in a tile, each as its number in the sample and its
 /// row and column within the tile. A pair below the diagonal is answered by its mirror image above
 /// the diagonal.
-fn asked(sample: &[(usize, usize)], place: TilePosition) -> Vec<(usize, usize, usize)> {
+fn pairs_in_tile(sample: &[(usize, usize)], place: TilePosition) -> Vec<(usize, usize, usize)> {
     let rows = place.row..place.row + place.rows;
     let cols = place.col..place.col + place.cols;
     let within = |(number, &(i, j)): (usize, &(usize, usize))| {

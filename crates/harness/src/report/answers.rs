@@ -13,7 +13,7 @@ use charts::{Ink, escape, units};
 use crate::record::Record;
 use crate::speedup::{Speedup, Tally, by_workload, rivals, speedups};
 
-/// Returns the section; without rivals it says how to get them.
+/// Returns the section; without rivals, the section names the command that installs them.
 pub(super) fn section(record: &Record) -> String {
     let found = speedups(record);
     let mut html =

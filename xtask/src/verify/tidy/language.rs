@@ -1,7 +1,8 @@
 //! Rules of language that a search of the comments can check.
 //!
-//! Role: the part of `language` in the style guide that needs no reader: first words and last words
-//! of doc comments, the width of comments, and short codes of sources that nobody defined.
+//! Role: the rules of the style guide's section on language that a text search can check: first
+//! words and last words of doc comments, the width of comments, and short codes of sources that
+//! nobody defined.
 //! Limits: a comment that passes may still be hard to read.
 
 use super::tree::{SourceFile, Tree, words};
