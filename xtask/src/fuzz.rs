@@ -21,20 +21,17 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use serde_json::{Value, json};
-use tool_io::{exit, output, replace_file};
+use serde_json::{Map, Value, json};
+use tool_io::{exit, output};
 
 use crate::process::{self, Interrupted, OutputLine, spinner, tail};
+use crate::record::{self, Record};
 use crate::workspace::Workspace;
 
 mod libfuzzer;
 
 use libfuzzer::{Coverage, Statistics};
 
-/// Version of the record's form.
-const SCHEMA: u32 = 1;
-/// The record, relative to the root.
-const RECORD: &str = "xtask/record/fuzz.json";
 /// The folder of the crate, relative to the root.
 const FOLDER: &str = "fuzz";
 /// The toolchain with sanitizers, as an argument of rustup's `cargo`.
@@ -78,17 +75,6 @@ pub(crate) struct Options {
     /// Replace the rows of the targets in xtask/record/fuzz.json
     #[arg(long)]
     record: bool,
-}
-
-/// Versions of the tools and the machine, the same for all targets of a run.
-struct Circumstances {
-    command: String,
-    commit: String,
-    rustc: String,
-    cargo_fuzz: String,
-    cpu: String,
-    cores: usize,
-    date: String,
 }
 
 /// The result of a target that found no fault.
@@ -138,8 +124,9 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let circumstances = Circumstances::find(options, &workspace.root)?;
+    let circumstances = circumstances(options, &workspace.root)?;
     let programs = Programs::build(&workspace, &selected)?;
+    let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
     let faults = thread::scope(|scope| {
         let work = || -> Result<Vec<String>> {
@@ -163,7 +150,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
                 output::print_line(line(&row))?;
                 if options.record {
                     let _lock = queue.lock();
-                    record(&workspace.root.join(RECORD), row)?;
+                    record.put(row)?;
                 }
             }
             Ok(faults)
@@ -202,36 +189,24 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-impl Circumstances {
-    fn find(options: &Options, root: &Path) -> Result<Self> {
-        let rustc = answer(&mut nightly("rustc").args([TOOLCHAIN, "--version"])).context(
-            "fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)",
-        )?;
-        let cargo_fuzz = answer(&mut nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
-            .context("fuzz: cargo-fuzz is missing (`cargo install cargo-fuzz --locked`)")?;
-        ensure!(
-            process::find_in_path(&[SYMBOLIZER]).is_some(),
-            "fuzz: {SYMBOLIZER} was not found in PATH (Debian: `apt-get install llvm`)"
-        );
-        let mut describe = Command::new("git");
-        describe
-            .current_dir(root)
-            .args(["describe", "--always", "--dirty"]);
-        let mut date = Command::new("date");
-        date.args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
-        Ok(Self {
-            command: format!(
-                "cargo xtask fuzz --executions {} --record",
-                options.executions
-            ),
-            commit: answer(&mut describe).unwrap_or_default(),
-            rustc,
-            cargo_fuzz,
-            cpu: cpu(),
-            cores: thread::available_parallelism().map_or(1, usize::from),
-            date: answer(&mut date).unwrap_or_default(),
-        })
-    }
+/// Returns the entries of all rows of a run: command, commit, versions and machine.
+fn circumstances(options: &Options, root: &Path) -> Result<Map<String, Value>> {
+    let rustc = record::output(nightly("rustc").args([TOOLCHAIN, "--version"]))
+        .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
+    let cargo_fuzz = record::output(nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
+        .context("fuzz: cargo-fuzz is missing (`cargo install cargo-fuzz --locked`)")?;
+    ensure!(
+        process::find_in_path(&[SYMBOLIZER]).is_some(),
+        "fuzz: {SYMBOLIZER} was not found in PATH (Debian: `apt-get install llvm`)"
+    );
+    let command = format!(
+        "cargo xtask fuzz --executions {} --record",
+        options.executions
+    );
+    let mut entries = record::circumstances(root, &command);
+    entries.insert("rustc".to_owned(), json!(rustc));
+    entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
+    Ok(entries)
 }
 
 /// Creates a command of rustup's proxies, without the toolchain that runs this program.
@@ -239,25 +214,6 @@ fn nightly(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("RUSTUP_TOOLCHAIN");
     command
-}
-
-/// Returns the output of a command, or `None` if the command is missing or fails.
-fn answer(command: &mut Command) -> Option<String> {
-    let output = command
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Returns the model of the CPU; empty if unknown.
-fn cpu() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.and_then(|rest| rest.split_once(':'));
-    model.map_or_else(String::new, |(_, name)| name.trim().to_owned())
 }
 
 impl Programs {
@@ -388,14 +344,15 @@ fn size(folder: &Path) -> Result<(usize, u64)> {
 
 impl Done {
     /// Returns the row of the record.
-    fn row(&self, name: &str, circumstances: &Circumstances) -> Value {
+    fn row(&self, name: &str, circumstances: &Map<String, Value>) -> Value {
         let Self {
             statistics,
             coverage,
             ..
         } = self;
         let round = |number: f64| (number * 10.0).round() / 10.0;
-        json!({
+        let mut row = circumstances.clone();
+        let own = json!({
             "target": name,
             "executions": self.executions,
             "elapsed_s": round(self.elapsed_s),
@@ -409,14 +366,9 @@ impl Done {
             "slowest_execution_s": statistics.slowest_s,
             "corpus_files": self.corpus_files,
             "corpus_bytes": self.corpus_bytes,
-            "command": circumstances.command,
-            "commit": circumstances.commit,
-            "date": circumstances.date,
-            "rustc": circumstances.rustc,
-            "cargo_fuzz": circumstances.cargo_fuzz,
-            "cpu": circumstances.cpu,
-            "cores": circumstances.cores,
-        })
+        });
+        row.extend(own.as_object().cloned().unwrap_or_default());
+        row.into()
     }
 }
 
@@ -437,42 +389,9 @@ fn line(row: &Value) -> String {
     )
 }
 
-/// Replaces or adds a row of the record.
-fn record(path: &Path, row: Value) -> Result<()> {
-    let known = fs::read_to_string(path).ok();
-    let known: Option<Value> = known.map(|text| serde_json::from_str(&text)).transpose()?;
-    let mut rows = known.map_or_else(Vec::new, |known| {
-        known["targets"].as_array().cloned().unwrap_or_default()
-    });
-    rows.retain(|known| known["target"] != row["target"]);
-    rows.push(row);
-    rows.sort_by_key(|row| row["target"].to_string());
-    let text = serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "targets": rows }))?;
-    Ok(replace_file(path, &(text + "\n"))?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tool_io::TemporaryFolder;
-
-    #[test]
-    fn a_row_of_the_record_is_replaced_and_others_are_kept() {
-        let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-fuzz").unwrap();
-        let path = folder.path().join("fuzz.json");
-        for (target, executions) in [("npy", 1), ("idx", 2), ("npy", 3)] {
-            record(&path, json!({ "target": target, "executions": executions })).unwrap();
-        }
-        let text = fs::read_to_string(&path).unwrap();
-        let expected = json!({
-            "schema": SCHEMA,
-            "targets": [
-                { "target": "idx", "executions": 2 },
-                { "target": "npy", "executions": 3 },
-            ],
-        });
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
-    }
 
     #[test]
     fn every_program_is_a_target() {

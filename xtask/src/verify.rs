@@ -305,7 +305,9 @@ fn quick<'a>(
     id: impl Into<String>,
     find: impl Fn(&Reporter) -> Result<Vec<String>> + 'a,
 ) -> Check<'a> {
-    Check::new(id, move |reporter| Ok(Outcome::from_faults(&find(reporter)?)))
+    Check::new(id, move |reporter| {
+        Ok(Outcome::from_faults(&find(reporter)?))
+    })
 }
 
 fn long<'a>(

@@ -213,8 +213,8 @@ impl Sprt {
     /// For `u = ∞` and a finite mean the result is 0; for negative `u` or NaN it is NaN.
     ///
     /// Let the boundaries be `a` and `-b`, and let `ρ` be the drift and `v` be `u`, both divided by
-    /// the squared volatility. The transform is `(exp(ρ a) sinh(κ b) + exp(-ρ b) sinh(κ a)) / sinh(κ
-    /// (a + b))` with `κ² = ρ² + 2v`.
+    /// the squared volatility. The transform is `(exp(ρ a) sinh(κ b) + exp(-ρ b) sinh(κ a)) /
+    /// sinh(κ (a + b))` with `κ² = ρ² + 2v`.
     ///
     /// # Source
     /// Darling and Siegert 1953, "The first passage problem for a continuous Markov process".

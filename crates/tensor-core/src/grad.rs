@@ -6,8 +6,8 @@
 //! Method: reverse accumulation (Linnainmaa 1970). Starting at the loss, each node receives its
 //! cotangent and passes cotangents to its inputs, by the rule of its operation. The rules of scalar
 //! operations are in [`crate::op`], those of views and gathers in `tensor/adjoint`. Repeated
-//! elements are summed, elements that a view leaves out are padded, and the cotangent of a gather is
-//! a scatter, written as a reduction.
+//! elements are summed, elements that a view leaves out are padded, and the cotangent of a gather
+//! is a scatter, written as a reduction.
 
 use std::collections::HashMap;
 use std::panic::Location;

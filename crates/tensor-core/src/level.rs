@@ -92,8 +92,8 @@ impl Level {
     /// of matrices to the loops of this crate: the GEMM library has an order of sums for each kind
     /// of CPU. Then [`Host`](crate::Host) computes the same bits on all CPUs of an architecture.
     ///
-    /// Call this function before the first computation. Products of large matrices then take several
-    /// times as long.
+    /// Call this function before the first computation. Products of large matrices then take
+    /// several times as long.
     pub fn restrict_to_baseline() {
         IS_RESTRICTED.store(true, Ordering::Relaxed);
     }

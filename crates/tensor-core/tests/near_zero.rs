@@ -147,8 +147,9 @@ fn log_softmax_is_the_logarithm_of_softmax_and_stays_finite() {
                 expected,
                 Tolerance::relative(ULPS).or_absolute(1e-14),
             );
-            // An element is a weight minus a sum of up to 20 weights below 4 in magnitude, whose error
-            // is up to 20 * 4 * EPSILON / 2 = 1e-14 in one formula. The tolerance is ten times that.
+            // An element is a weight minus a sum of up to 20 weights below 4 in magnitude, whose
+            // error is up to 20 * 4 * EPSILON / 2 = 1e-14 in one formula. The tolerance is ten
+            // times that.
             let gradient = |y: Tensor| grad(&(y * &weights).sum(..), &[&x]).unwrap().remove(0);
             let actual = gradient(x.log_softmax(axis))
                 .eval::<f64>(&*executor)

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::{Result, failed};
 
 /// Writes a text file atomically, so that no reader sees half of its text. A symbolic link is
-/// followed, also if its target does not exist yet. A path that is not a regular file, such as a pipe or a device, is written directly.
+/// followed, also if its target does not exist yet. A path that is not a regular file, such as a
+/// pipe or a device, is written directly.
 ///
 /// # Errors
 /// Creating the folder, writing or renaming failed; the message contains the path.
@@ -56,7 +57,8 @@ pub fn check_replaceable(path: &Path) -> Result<()> {
     fs::remove_file(&probe).map_err(fault())
 }
 
-/// Returns the path of the file that a path refers to, which need not exist: follows symbolic links.
+/// Returns the path of the file that a path refers to, which need not exist: follows symbolic
+/// links.
 fn target(path: &Path) -> io::Result<PathBuf> {
     /// The limit of Linux.
     const MAX_LINKS: usize = 40;

@@ -1,11 +1,12 @@
-//! Builds of each published library alone, as by an external user. They detect missing features that other
-//! members of the workspace enable.
+//! Builds of each published library alone, as by an external user. They detect missing features
+//! that other members of the workspace enable.
 //!
 //! Method: a scratch package outside of the workspace depends on the unpacked package of a library
 //! by path. The scratch package uses the workspace's lock file, profile and target folder, so that
-//! registry crates already checked by clippy are not checked again. `cargo check` is enough: a library is not linked, and errors that
-//! occur only in code generation are detected by the tests. The lock file that cargo writes
-//! contains all dependencies for all platforms, so it is searched for unwanted packages.
+//! registry crates already checked by clippy are not checked again. `cargo check` is enough: a
+//! library is not linked, and errors that occur only in code generation are detected by the tests.
+//! The lock file that cargo writes contains all dependencies for all platforms, so it is searched
+//! for unwanted packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};

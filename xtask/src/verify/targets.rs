@@ -41,5 +41,7 @@ pub(super) fn outcome(
         .args(["--features", "telemetry/cli,games/cli,gpu-wgsl/cli"])
         // Another compiler in the same folder would rebuild every build script and macro.
         .env("CARGO_TARGET_DIR", workspace.target.join("targets"));
-    Ok(Ok(Outcome::from_faults(&lints::faults(&mut cargo, reporter)?)))
+    Ok(Ok(Outcome::from_faults(&lints::faults(
+        &mut cargo, reporter,
+    )?)))
 }

@@ -505,7 +505,7 @@ mod tests {
         let names = ["fine".to_owned()];
         let passed = ("fine".to_owned(), Outcome::Passed);
         let of = |raw_status| outcomes(&names.each_ref(), &finished(raw_status, out, "boom\n"));
-        assert_eq!(of(0), [passed.clone()]);
+        assert_eq!(of(0), std::slice::from_ref(&passed));
         for (raw_status, ending) in [(11, "signal: 11"), (3 << 8, "exit status: 3")] {
             let all = of(raw_status);
             let [first, (name, Outcome::Failed(detail))] = &all[..] else {

@@ -202,8 +202,8 @@ fn form(
     })
 }
 
-/// Returns the rank of each row and the row's place among the rows of the rank: two numbers for each
-/// row, in the order of the file of the index.
+/// Returns the rank of each row and the row's place among the rows of the rank: two numbers for
+/// each row, in the order of the file of the index.
 fn index_of(path: &Path, n_rows: usize, places: &[Vec<u64>]) -> Result<Vec<u32>> {
     /// No number of a rank, because MPI's numbers are below 2^31.
     const NONE: u32 = u32::MAX;

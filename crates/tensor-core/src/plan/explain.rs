@@ -139,8 +139,8 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
 }
 
 impl Plan {
-    /// Returns the bytes that a step of this plan reads, estimated as in [`Plan::explain`]: for each
-    /// input the sum over its loads, but at most the whole array.
+    /// Returns the bytes that a step of this plan reads, estimated as in [`Plan::explain`]: for
+    /// each input the sum over its loads, but at most the whole array.
     ///
     /// # Panics
     /// If the step reads a buffer that the plan does not have.

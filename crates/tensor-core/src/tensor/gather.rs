@@ -17,9 +17,9 @@ impl Tensor {
     /// [`select`](Tensor::select) with a single constant as its condition does not choose the
     /// element.
     ///
-    /// Returns an error node of [`Error::DTypeUnsupported`] if `index` does not consist of integers,
-    /// of [`Error::EmptyReduction`] if the axis has size 0 but the result has elements, of
-    /// [`Error::AxisOutOfRange`] if there is no such axis, and of [`Error::RankTooLarge`] or
+    /// Returns an error node of [`Error::DTypeUnsupported`] if `index` does not consist of
+    /// integers, of [`Error::EmptyReduction`] if the axis has size 0 but the result has elements,
+    /// of [`Error::AxisOutOfRange`] if there is no such axis, and of [`Error::RankTooLarge`] or
     /// [`Error::TooLarge`] for a result that no tensor can have.
     ///
     /// # Examples

@@ -145,8 +145,8 @@ impl Tensor {
     /// first.
     ///
     /// The result is NaN if there are no elements, or if any element is NaN or infinite. With
-    /// `ddof` elements or fewer, the result is the sum of the squares divided by 0: infinite, or NaN
-    /// if the sum is 0.
+    /// `ddof` elements or fewer, the result is the sum of the squares divided by 0: infinite, or
+    /// NaN if the sum is 0.
     #[track_caller]
     #[must_use]
     #[allow(

@@ -79,8 +79,8 @@ impl Tensor {
     /// of `bool`s are counts, as `u32`. The shape stays the same.
     ///
     /// The sums of floats that are not negative need not grow: rounding may make a sum smaller than
-    /// the sum before it, by a few units in the last place. The elements are added in groups: if the
-    /// sum of some elements of a line overflows, later results may be infinite or NaN.
+    /// the sum before it, by a few units in the last place. The elements are added in groups: if
+    /// the sum of some elements of a line overflows, later results may be infinite or NaN.
     #[track_caller]
     #[must_use]
     pub fn cumsum(&self, axis: impl Into<ScanAxis>) -> Self {

@@ -297,8 +297,8 @@ impl Tensor {
     /// `(n - size) / step + 1` windows, rounded down, so a step beyond the axis leaves one window.
     ///
     /// Returns an error node of [`Error::WindowSize`] if `size` is 0 or more than `n`, of
-    /// [`Error::ZeroStep`] if `step` is 0, of [`Error::AxisOutOfRange`] if there is no such axis, of
-    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes, and of
+    /// [`Error::ZeroStep`] if `step` is 0, of [`Error::AxisOutOfRange`] if there is no such axis,
+    /// of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes, and of
     /// [`Error::TooLarge`] if the windows have too many elements.
     #[track_caller]
     #[must_use]
