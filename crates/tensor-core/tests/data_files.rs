@@ -480,17 +480,23 @@ fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
     );
     let location = error.location().unwrap();
     assert_eq!((location.file(), location.line()), (file!(), line));
-    let pair: &[(&str, &Tensor)] = &[("x", &x), ("y", &lazy)];
-    let error = safetensors::write(folder.file("x.safetensors"), pair).unwrap_err();
-    assert!(
-        matches!(
-            error.root(),
-            Error::NotRealized {
-                operation: "safetensors::write"
-            }
-        ),
-        "{error}"
-    );
+    // The bytes of the large tensor exceed the address space.
+    let large = Tensor::zeros(&[1 << 61], DType::F64);
+    for missing in [&lazy, &large] {
+        let pair: &[(&str, &Tensor)] = &[("x", &x), ("y", missing)];
+        let line = line!() + 1;
+        let error = safetensors::write(folder.file("x.safetensors"), pair).unwrap_err();
+        assert!(
+            matches!(
+                error.root(),
+                Error::NotRealized {
+                    operation: "safetensors::write"
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(error.location().unwrap().line(), line);
+    }
     let wrong = x.reshape(&[3]);
     let error = npy::write(folder.file("x.npy"), &wrong).unwrap_err();
     assert!(
