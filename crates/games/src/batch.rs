@@ -162,7 +162,7 @@ impl Batch {
 
     /// Evaluates average strategies that are read from `probability(player, game, action)`.
     #[cfg(feature = "gpu")]
-    pub(crate) fn judge(
+    pub(crate) fn evaluate(
         &self,
         probability: impl Fn(usize, usize, usize) -> f64 + Send + Sync,
     ) -> BatchSolution {
@@ -176,7 +176,7 @@ impl Batch {
             };
             let rows = (0..n_rows).map(|row| vector(0, row)).collect();
             let cols = (0..n_cols).map(|col| vector(1, col)).collect();
-            Group::judge(&self.lane_group(first), rows, cols)
+            Group::evaluate(&self.lane_group(first), rows, cols)
         })
     }
 
@@ -318,7 +318,7 @@ fn learn<S: Simd, R: PerAction<S>, C: PerAction<S>>(
         }
     }
     let [rows, cols] = averages;
-    Group::judge(gains, rows, cols)
+    Group::evaluate(gains, rows, cols)
 }
 
 /// The two players of as many games as a SIMD vector has lanes.
@@ -452,7 +452,7 @@ impl Gains<'_> {
 
 impl Group {
     /// Evaluates strategies by best responses to centred payoffs.
-    fn judge(gains: &[LaneGroup], rows: Vec<LaneGroup>, cols: Vec<LaneGroup>) -> Self {
+    fn evaluate(gains: &[LaneGroup], rows: Vec<LaneGroup>, cols: Vec<LaneGroup>) -> Self {
         let mut group = Self {
             values: LaneGroup([0.0; N_LANES]),
             nash_conv: LaneGroup([0.0; N_LANES]),
@@ -461,29 +461,29 @@ impl Group {
             cols,
         };
         for lane in 0..N_LANES {
-            let judged = group.judge_lane(gains, lane);
-            group.values.0[lane] = judged.value;
-            group.nash_conv.0[lane] = judged.nash_conv;
-            group.rounding.0[lane] = judged.rounding;
+            let evaluation = group.evaluate_lane(gains, lane);
+            group.values.0[lane] = evaluation.value;
+            group.nash_conv.0[lane] = evaluation.nash_conv;
+            group.rounding.0[lane] = evaluation.rounding;
         }
         group
     }
 
-    fn judge_lane(&self, gains: &[LaneGroup], lane: usize) -> Judged {
+    fn evaluate_lane(&self, gains: &[LaneGroup], lane: usize) -> Evaluation {
         let (n_rows, n_cols) = (self.rows.len(), self.cols.len());
         let gain = |row: usize, col: usize| gains[row * n_cols + col].0[lane];
-        let worth_of_row = |row| -> f64 {
+        let value_of_row = |row| -> f64 {
             (0..n_cols)
                 .map(|col| gain(row, col) * self.cols[col].0[lane])
                 .sum()
         };
-        let worth_of_col = |col| -> f64 {
+        let value_of_col = |col| -> f64 {
             (0..n_rows)
                 .map(|row| gain(row, col) * self.rows[row].0[lane])
                 .sum()
         };
-        let of_rows: Vec<f64> = (0..n_rows).map(worth_of_row).collect();
-        let of_cols: Vec<f64> = (0..n_cols).map(worth_of_col).collect();
+        let of_rows: Vec<f64> = (0..n_rows).map(value_of_row).collect();
+        let of_cols: Vec<f64> = (0..n_cols).map(value_of_col).collect();
         let best_row = of_rows.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let best_col = of_cols.iter().copied().fold(f64::INFINITY, f64::min);
         // The gain is a sum of the losses of actions. No term is negative, so there is no
@@ -492,16 +492,16 @@ impl Group {
             self.rows
                 .iter()
                 .zip(&of_rows)
-                .map(|(p, worth)| (p.0[lane], worth))
+                .map(|(p, value)| (p.0[lane], value))
         };
         let cols = || {
             self.cols
                 .iter()
                 .zip(&of_cols)
-                .map(|(p, worth)| (p.0[lane], worth))
+                .map(|(p, value)| (p.0[lane], value))
         };
-        let row_gain: f64 = rows().map(|(p, worth)| p * (best_row - worth)).sum();
-        let col_gain: f64 = cols().map(|(p, worth)| p * (worth - best_col)).sum();
+        let row_gain: f64 = rows().map(|(p, value)| p * (best_row - value)).sum();
+        let col_gain: f64 = cols().map(|(p, value)| p * (value - best_col)).sum();
         let size = gains
             .iter()
             .fold(0.0, |size: f64, gain| size.max(gain.0[lane].abs()));
@@ -513,8 +513,8 @@ impl Group {
             // Averages sum to 1 up to one rounding for each action of either player.
             n_relative: (2 * (n_own + n_other) + 2) as f64,
         };
-        Judged {
-            value: rows().map(|(p, worth)| p * worth).sum(),
+        Evaluation {
+            value: rows().map(|(p, value)| p * value).sum(),
             nash_conv: row_gain + col_gain,
             rounding: error(n_rows, n_cols).bound(row_gain) + error(n_cols, n_rows).bound(col_gain),
         }
@@ -522,7 +522,7 @@ impl Group {
 }
 
 /// The evaluation of one game of a group.
-struct Judged {
+struct Evaluation {
     /// The row player's expected payoff minus the constant.
     value: f64,
     nash_conv: f64,
@@ -593,8 +593,8 @@ mod tests {
                     let plain = learn(Scalar, zeros, &gains, &config, &ticks);
                     let wide = learn_group(shape, &gains, &config, &ticks);
                     let numbers = |group: Group| -> Vec<f64> {
-                        let judged = [group.values, group.nash_conv];
-                        let all = group.rows.into_iter().chain(group.cols).chain(judged);
+                        let evaluation = [group.values, group.nash_conv];
+                        let all = group.rows.into_iter().chain(group.cols).chain(evaluation);
                         all.flat_map(|numbers| numbers.0).collect()
                     };
                     assert_close(numbers(wide), numbers(plain), Tolerance::bits());

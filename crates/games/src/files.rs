@@ -4,7 +4,8 @@
 //! Method: one scanner for both formats. Readers request the next expected token, so an error
 //! contains line, column, the expected and the actual text. The readers do not recurse, and they
 //! allocate memory only if the rest of the text is long enough for the announced number of items.
-//! So time and memory grow with the length of the text.
+//! So time and memory grow with the length of the text; the fractions of outcomes, which many cells
+//! can share, have a limit of 1 GiB.
 //! Accuracy: numbers are fractions, read and written without rounding. Only probabilities of chance
 //! whose sum is not 1 are changed.
 //! Source: Savani and Turocy, the manual of Gambit 16, "Game representation formats".
@@ -110,7 +111,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
 /// Parses the text of a game file of either format; the first word determines the format.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or
+/// [`Error::FileInvalid`] if the text starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or
 /// [`read_efg`].
 pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
     parse_counted(text.as_ref(), UNLIMITED)
@@ -155,8 +156,9 @@ const READ_EFG: &str = "files::read_efg";
 /// If all names are empty, the game has no names.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150;
-/// [`Error::TooLarge`] above [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
+/// [`Error::FileInvalid`] if the text does not have the format, or a payoff's absolute value
+/// exceeds 1e150; [`Error::TooLarge`] above [`MAX_PLAYERS`] or [`MAX_PAYOFFS`], or if the fractions
+/// of outcomes need more than 1 GiB in all cells.
 ///
 /// # Examples
 /// ```
@@ -215,8 +217,8 @@ pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
 /// Writes a game tree in the `.efg` format.
 ///
 /// Probabilities of chance are fractions that sum to exactly 1. A player's information sets are
-/// numbered from 1 in their order in the tree. Each set is described at every occurrence, because
-/// not every program remembers earlier descriptions.
+/// numbered from 1 in the order of [`Tree::information_sets`]. Each set is described at every
+/// occurrence, because not every program remembers earlier descriptions.
 ///
 /// [`read_efg`] reads the file back as an equal tree if the file is within the limits above and the
 /// tree's information sets are in depth-first order. Names are written unchanged, although some

@@ -77,15 +77,19 @@ fn a_game_does_not_depend_on_the_games_beside_it() {
 
 #[test]
 fn a_step_is_in_range_if_it_is_in_the_range_of_each_game() {
-    // Both games have the range 4, and their payoffs together have the range 8.
-    let gains = Array3::from_shape_fn((2, 2, 2), |(game, row, col)| {
-        let gain = if row == col { 4.0 } else { 0.0 };
-        gain - 4.0 * game as f64
+    // The range of each game is 1; the payoffs of all games together range from -1 to 1.
+    let gains = Array3::from_shape_fn((2, 2, 2), |(game, row, col)| match game {
+        0 => f64::from(u8::from(row == col)),
+        _ => -f64::from(u8::from(row == col)),
     });
-    let batch = Batch::zero_sum(gains).unwrap();
-    let solve = |step| batch.solve(&SolverConfig::replicator(step).iterations(20));
-    assert!(solve(1.0 / 4.0).is_ok());
-    assert!(solve(1.01 / 4.0).is_err());
+    let batch = Batch::zero_sum(gains.clone()).unwrap();
+    let config = SolverConfig::replicator(1.0).iterations(10);
+    let together = batch.solve(&config).unwrap();
+    for (game, gains) in gains.axis_iter(Axis(0)).enumerate() {
+        let alone = solve(&MatrixGame::zero_sum(gains.to_owned()).unwrap(), &config).unwrap();
+        assert_eq!(together.rows.row(game).to_vec(), alone.strategies[0]);
+    }
+    assert!(batch.solve(&SolverConfig::replicator(1.1)).is_err());
 }
 
 #[cfg(feature = "rayon")]

@@ -56,7 +56,7 @@ fn is_equilibrium(game: &Bimatrix, equilibrium: &Equilibrium) -> bool {
         && x.iter()
             .chain(y)
             .all(|probability| !probability.is_negative());
-    let worth = |player: usize, action: usize| -> Rational {
+    let value = |player: usize, action: usize| -> Rational {
         let opponent = &equilibrium.strategies[1 - player];
         let terms = opponent.iter().enumerate().filter(|(_, p)| !p.is_zero());
         let cell = |other| {
@@ -72,16 +72,16 @@ fn is_equilibrium(game: &Bimatrix, equilibrium: &Equilibrium) -> bool {
     };
     are_distributions
         && (0..2).all(|player| {
-            let worths: Vec<_> = (0..shape[player])
-                .map(|action| worth(player, action))
+            let values: Vec<_> = (0..shape[player])
+                .map(|action| value(player, action))
                 .collect();
             let strategy = &equilibrium.strategies[player];
             let payoff: Rational = strategy
                 .iter()
-                .zip(&worths)
-                .map(|(p, worth)| p * worth)
+                .zip(&values)
+                .map(|(p, value)| p * value)
                 .sum();
-            payoff == equilibrium.payoffs[player] && worths.iter().all(|worth| *worth <= payoff)
+            payoff == equilibrium.payoffs[player] && values.iter().all(|value| *value <= payoff)
         })
 }
 
@@ -565,6 +565,15 @@ fn what_is_no_equilibrium_is_refused_with_the_reason() {
     );
     assert_eq!(fault(with("3/2 -1/2", "6/5")), "negative at action 1");
     assert_eq!(fault(with("3/5 1/5", "6/5")), "not of sum 1");
+    let no_value = Rational::new_raw(1.into(), 0.into());
+    let mut wrong = right.clone();
+    wrong.strategies[0][1] = no_value.clone();
+    let refused = fault(verify(&game, &wrong).unwrap_err());
+    assert_eq!(refused, "denominator 0 at action 1");
+    let mut wrong = right.clone();
+    wrong.payoffs[0] = no_value;
+    let refused = fault(verify(&game, &wrong).unwrap_err());
+    assert_eq!(refused, "the stated payoff has denominator 0");
     let action = |error| match error {
         Error::NotEquilibrium { player, action, .. } => [player, action],
         other => panic!("{other}"),

@@ -42,23 +42,23 @@ fn check(game: &impl StrategicGame, found: &CorrelatedEquilibrium, is_coarse: bo
     assert!(shares.iter().sum::<Rational>().is_one());
     assert!(!shares.iter().any(Signed::is_negative));
     for player in 0..shape.len() {
-        let worth = |told: Option<usize>, instead: Option<usize>| -> Rational {
+        let value = |told: Option<usize>, instead: Option<usize>| -> Rational {
             let cells = cells.iter().zip(shares);
             let told = cells.filter(|(cell, _)| told.is_none_or(|told| cell[player] == told));
-            let worth = told.map(|(cell, share)| {
+            let value = told.map(|(cell, share)| {
                 let mut cell = cell.clone();
                 cell[player] = instead.unwrap_or(cell[player]);
                 game.payoff(player, &cell) * share
             });
-            worth.sum()
+            value.sum()
         };
-        assert_eq!(found.payoffs[player], worth(None, None));
+        assert_eq!(found.payoffs[player], value(None, None));
         for other in 0..shape[player] {
             if is_coarse {
-                assert!(worth(None, Some(other)) <= worth(None, None));
+                assert!(value(None, Some(other)) <= value(None, None));
             } else {
                 for told in 0..shape[player] {
-                    assert!(worth(Some(told), Some(other)) <= worth(Some(told), None));
+                    assert!(value(Some(told), Some(other)) <= value(Some(told), None));
                 }
             }
         }
@@ -249,6 +249,19 @@ fn weights_and_distributions_that_do_not_fit_are_refused() {
             actual: vec![3],
         }
     );
+    let no_value = Objective::Weighted(vec![Rational::new_raw(1.into(), 0.into()); 2]);
+    for refused in [
+        correlated_equilibrium(&chicken(), &no_value),
+        coarse_correlated_equilibrium(&chicken(), &no_value),
+    ] {
+        assert!(matches!(
+            refused,
+            Err(Error::ParameterInvalid {
+                parameter: "weight",
+                ..
+            })
+        ));
+    }
     let bad: [&[f64]; 6] = [
         &[],
         &[1.0],

@@ -297,3 +297,29 @@ fn a_proof_looks_at_its_limits_while_it_is_set_up() {
         assert!(between <= MOST_BETWEEN, "{what}: {between:?}");
     }
 }
+
+#[test]
+fn the_evaluation_of_a_tree_solved_in_floats_can_be_cancelled() {
+    let tree = Tree::from_game(&Kuhn).unwrap();
+    let n_calls = Cell::new(0);
+    let count = || {
+        n_calls.set(n_calls.get() + 1);
+        ControlFlow::Continue(())
+    };
+    let counting = Prover::new().interrupted_by(&count);
+    counting.sequence_form_lp(&tree).unwrap();
+    let n_all = n_calls.take();
+    let cancel_last = || {
+        n_calls.set(n_calls.get() + 1);
+        if n_calls.get() < n_all {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    };
+    let cancelled = Prover::new()
+        .interrupted_by(&cancel_last)
+        .sequence_form_lp(&tree);
+    let operation = "extensive::CompiledGame";
+    assert_eq!(cancelled, Err(Error::Cancelled { operation }));
+}

@@ -133,6 +133,28 @@ fn numbers_that_would_fill_memory_are_refused() {
 }
 
 #[test]
+fn long_fractions_of_an_outcome_do_not_fill_the_memory_of_all_cells() {
+    let fraction = format!("1{}/{} ", "0".repeat(699), "3".repeat(700));
+    let text = |n_players: usize| {
+        format!(
+            "NFG 1 R \"\" {{ {} }} {{ {} }} {{ {{ \"\" {} }} }} {}",
+            "\"\" ".repeat(n_players),
+            "2 ".repeat(n_players),
+            fraction.repeat(n_players),
+            "1 ".repeat(1 << n_players)
+        )
+    };
+    let game = files::read_nfg(text(3)).unwrap();
+    assert_eq!(game.payoff(2, &[1, 0, 1]).to_string(), fraction.trim());
+    // More than 2^21 fractions of 600 bytes each, in a text of 288 kB.
+    let message = too_large(files::read_nfg(text(17)));
+    assert!(
+        message.contains("memory of all cells' fractions in bytes exceeds the limit"),
+        "{message}"
+    );
+}
+
+#[test]
 fn payoffs_that_sum_beyond_the_limit_are_refused() {
     let text = format!("EFG 2 R \"\" {PLAYERS} p 1 1 {{ \"a\" }} 1 {{ 1e150 0 }} t 1");
     let error = files::read_efg(text).unwrap_err();

@@ -47,7 +47,8 @@ pub struct CorrelatedEquilibrium {
 /// optimal, the result is an extreme point of the set of optima.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if the
+/// [`Error::ShapeMismatch`] if there is not one weight for each player;
+/// [`Error::ParameterInvalid`] if the denominator of a weight is 0; [`Error::TooLarge`] if the
 /// number of cells times the sum over players of (number of actions - 1) exceeds 2^20;
 /// [`Error::Unproved`] if the proof takes too many steps.
 ///
@@ -109,8 +110,8 @@ pub(super) fn coarse_correlated(
 ///
 /// The result is the largest, over players, of `Σ_a max_b Σ_s p(a, s) (u(b, s) - u(a, s))`, where
 /// `a` is the recommended action, `b` the action played, `s` the other players' actions, `p` the
-/// probability of a cell and `u` the payoff. It is 0 exactly at correlated equilibria, up to the
-/// rounding of a sum over all cells.
+/// probability of a cell and `u` the payoff. The regret is 0 exactly at correlated equilibria, up
+/// to the rounding of a sum over all cells.
 ///
 /// # Errors
 /// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or
@@ -127,8 +128,8 @@ pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Res
 /// Returns the largest gain of a player from one action fixed in advance, in floats.
 ///
 /// The result is the largest, over players, of `max_b Σ_(a, s) p(a, s) (u(b, s) - u(a, s))`, and at
-/// least 0, with the notation of [`correlated_regret`]. It is 0 exactly at coarse correlated
-/// equilibria, up to the rounding of a sum over all cells.
+/// least 0, with the notation of [`correlated_regret`]. The regret is 0 exactly at coarse
+/// correlated equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
 /// Those of [`correlated_regret`].
@@ -169,7 +170,7 @@ fn solve(
     operation: &'static str,
     game: &impl StrategicGame,
     objective: &Objective,
-    told: Information,
+    information: Information,
     prover: &Prover<'_>,
 ) -> Result<CorrelatedEquilibrium> {
     let shape = game.shape();
@@ -181,7 +182,7 @@ fn solve(
     check_size(operation, n_cells.saturating_mul(n_others.max(1)))?;
 
     let work = Work::new(prover);
-    let solved = solve_cells(game, &weights, told, &work);
+    let solved = solve_cells(game, &weights, information, &work);
     solved.map_err(|fault| fault.of_game(operation))
 }
 
@@ -189,7 +190,7 @@ fn solve(
 fn solve_cells(
     game: &impl StrategicGame,
     weights: &[Rational],
-    told: Information,
+    information: Information,
     work: &Work<'_>,
 ) -> std::result::Result<CorrelatedEquilibrium, SimplexError> {
     let shape = game.shape();
@@ -218,7 +219,7 @@ fn solve_cells(
     let variables = shares.into_iter().map(|share| (Domain::NonNegative, share));
     let mut program = LinearProgram::maximize(variables, work)?;
     for player in 0..shape.len() {
-        for row in deviations(game, &cells, player, told, work)? {
+        for row in deviations(game, &cells, player, information, work)? {
             program.push_row(row, Domain::NonNegative, Rational::zero(), work)?;
         }
     }
@@ -255,18 +256,18 @@ fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],
     player: usize,
-    told: Information,
+    information: Information,
     work: &Work<'_>,
 ) -> std::result::Result<Vec<Vec<(usize, Rational)>>, LimitReached> {
     let n_actions = game.shape()[player];
-    let mut rows = vec![vec![]; told.n_cases(n_actions) * n_actions];
+    let mut rows = vec![vec![]; information.n_cases(n_actions) * n_actions];
     for (at, cell) in cells.iter().enumerate() {
         let here = game.payoff(player, cell);
         let mut elsewhere = cell.clone();
         for other in (0..n_actions).filter(|&other| other != cell[player]) {
             elsewhere[player] = other;
             let gain = difference(&game.payoff(player, &elsewhere), &here, work)?;
-            rows[told.case(cell[player]) * n_actions + other].push((at, gain));
+            rows[information.case(cell[player]) * n_actions + other].push((at, gain));
         }
     }
     // A deviation to the recommended action itself has no cells and is no constraint.
@@ -291,6 +292,15 @@ fn weights(
             actual: vec![weights.len()],
         });
     }
+    // `Rational::new_raw` can create fractions whose denominator is 0.
+    if weights.iter().any(|weight| weight.denom().is_zero()) {
+        return Err(Error::ParameterInvalid {
+            operation,
+            parameter: "weight",
+            value: f64::NAN,
+            must: "a fraction whose denominator is not 0",
+        });
+    }
     Ok(weights)
 }
 
@@ -298,14 +308,14 @@ fn regret(
     operation: &'static str,
     game: &impl StrategicGame,
     distribution: &[f64],
-    told: Information,
+    information: Information,
 ) -> Result<f64> {
     let shape = game.shape();
     check_distribution(operation, shape.iter().product(), distribution)?;
     let mut largest = 0.0_f64;
     for player in 0..shape.len() {
         let n_actions = shape[player];
-        let mut gains = vec![vec![0.0_f64; n_actions]; told.n_cases(n_actions)];
+        let mut gains = vec![vec![0.0_f64; n_actions]; information.n_cases(n_actions)];
         for (at, &share) in distribution
             .iter()
             .enumerate()
@@ -314,7 +324,7 @@ fn regret(
             let mut cell = cell(shape, at);
             let action = cell[player];
             let here = game.payoff(player, &cell);
-            for (other, gain) in gains[told.case(action)].iter_mut().enumerate() {
+            for (other, gain) in gains[information.case(action)].iter_mut().enumerate() {
                 cell[player] = other;
                 *gain += share * nearest(&(game.payoff(player, &cell) - &here));
             }

@@ -34,15 +34,16 @@ impl Equilibrium {
     }
 }
 
-/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is
-/// worth more.
+/// Proves an equilibrium: the value of every action that is played is the stated payoff, and no
+/// action has a larger value.
 ///
-/// All is computed in fractions from the payoffs as they were given; nothing is rounded.
+/// The proof uses fractions of the given payoffs, without rounding.
 ///
 /// # Errors
 /// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a
-/// negative one, or does not sum to 1; [`Error::NotEquilibrium`] if an action is worth more than
-/// the payoff stated, or is played and worth less.
+/// negative one, or does not sum to 1, or if the denominator of a probability or of a stated payoff
+/// is 0; [`Error::NotEquilibrium`] if the value of an action exceeds the stated payoff, or the
+/// action is played and its value is smaller.
 ///
 /// # Examples
 /// ```
@@ -157,9 +158,9 @@ impl Payoffs {
     ) -> Result<Equilibrium> {
         work.look().map_err(|halt| halt.error(operation))?;
         let best = |player: usize| -> Result<Rational> {
-            let worths = self.values(player, &strategies[1 - player], work);
-            let worths = worths.map_err(|halt| halt.error(operation))?;
-            Ok(worths.into_iter().max().unwrap_or_default())
+            let values = self.values(player, &strategies[1 - player], work);
+            let values = values.map_err(|halt| halt.error(operation))?;
+            Ok(values.into_iter().max().unwrap_or_default())
         };
         let equilibrium = Equilibrium {
             payoffs: [best(0)?, best(1)?],
@@ -177,16 +178,23 @@ impl Payoffs {
     ) -> Result<()> {
         for (player, strategy) in equilibrium.strategies.iter().enumerate() {
             check_strategy(operation, player, self.shape[player], strategy)?;
+            if has_no_value(&equilibrium.payoffs[player]) {
+                return Err(Error::ProfileInvalid {
+                    operation,
+                    player,
+                    fault: "the stated payoff has denominator 0".to_owned(),
+                });
+            }
         }
         for (player, strategy) in equilibrium.strategies.iter().enumerate() {
             let payoff = &equilibrium.payoffs[player];
-            let worths = self.values(player, &equilibrium.strategies[1 - player], work);
-            let worths = worths.map_err(|halt| halt.error(operation))?;
-            let fault = worths
+            let values = self.values(player, &equilibrium.strategies[1 - player], work);
+            let values = values.map_err(|halt| halt.error(operation))?;
+            let fault = values
                 .iter()
                 .zip(strategy)
-                .position(|(worth, probability)| {
-                    worth > payoff || (worth < payoff && !probability.is_zero())
+                .position(|(value, probability)| {
+                    value > payoff || (value < payoff && !probability.is_zero())
                 });
             if let Some(action) = fault {
                 return Err(Error::NotEquilibrium {
@@ -208,7 +216,7 @@ impl Payoffs {
     ) -> std::result::Result<Vec<Rational>, LimitReached> {
         let (weights, scale) = over_common_denominator(opponent);
         let scale = scale * &self.denominators[player];
-        let worth = |action| {
+        let value = |action| {
             let played = weights.iter().enumerate();
             let played = played.filter(|(_, weight)| !weight.is_zero());
             let mut sum = BigInt::zero();
@@ -219,7 +227,7 @@ impl Payoffs {
             }
             lowest_terms(&sum, &scale, work)
         };
-        (0..self.shape[player]).map(worth).collect()
+        (0..self.shape[player]).map(value).collect()
     }
 }
 
@@ -276,6 +284,8 @@ fn check_strategy(
             "wrong number of probabilities ({}; expected {n_actions})",
             strategy.len()
         )
+    } else if let Some(action) = strategy.iter().position(has_no_value) {
+        format!("denominator 0 at action {action}")
     } else if let Some(action) = strategy.iter().position(Rational::is_negative) {
         format!("negative at action {action}")
     } else if !sums_to_one(strategy) {
@@ -288,6 +298,11 @@ fn check_strategy(
         player,
         fault,
     })
+}
+
+/// Returns whether the denominator is 0; [`Rational::new_raw`] can create such fractions.
+fn has_no_value(fraction: &Rational) -> bool {
+    fraction.denom().is_zero()
 }
 
 fn sums_to_one(strategy: &[Rational]) -> bool {

@@ -14,7 +14,7 @@ use super::gcd::{lowest_terms, product};
 use super::program::{Domain, LinearProgram, Optimum, check_size};
 use super::simplex::{self, SimplexError};
 use super::work::{LimitReached, Prover, Work};
-use crate::extensive::{CompiledGame, Leaf, Sequences, Tree};
+use crate::extensive::{Leaf, Sequences, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result, nash_conv};
 use num_bigint::BigInt;
@@ -100,7 +100,7 @@ pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatS
     let strategies = solved.strategies(&work, ratio, even).map_err(halted)?;
     Ok(FloatSolution {
         value: nearest(&solved.value(&work).map_err(halted)?),
-        nash_conv: nash_conv(&CompiledGame::from_tree(tree)?, &strategies)?,
+        nash_conv: nash_conv(&prover.compile(tree)?, &strategies)?,
         strategies,
     })
 }

@@ -7,16 +7,22 @@ use crate::number::nearest;
 use crate::{Labels, NormalForm, Number, Rational, Result, StrategicGame};
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use std::fmt::Write;
+use std::rc::Rc;
 
 /// Smallest size of a number and the following blank, in bytes.
 const MIN_NUMBER_BYTES: usize = 2;
 
+/// Largest memory of the fractions of all cells, in bytes, if cells contain numbers of outcomes: a
+/// short text can use a long fraction in many cells. The longest file with a payoff for each cell
+/// needs about as much.
+const MAX_FRACTION_BYTES: usize = 1 << 30;
+
 /// A payoff in a quarter of a fraction's memory, because tables are large and most payoffs are
-/// floats.
+/// floats. The cells of an outcome share its fractions.
 #[derive(Clone)]
 enum Payoff {
     Float(f64),
-    Fraction(Box<Rational>),
+    Fraction(Rc<Rational>),
 }
 
 impl From<Rational> for Payoff {
@@ -24,7 +30,7 @@ impl From<Rational> for Payoff {
         if payoff.is_float() {
             Self::Float(nearest(&payoff))
         } else {
-            Self::Fraction(Box::new(payoff))
+            Self::Fraction(Rc::new(payoff))
         }
     }
 }
@@ -129,6 +135,14 @@ fn payoff_version(
     Ok(payoffs)
 }
 
+/// Returns the memory of a payoff as a fraction, in bytes.
+fn fraction_bytes(payoff: &Payoff) -> u128 {
+    let long = payoff.exact().map_or(0, |fraction| {
+        fraction.numer().bits() + fraction.denom().bits()
+    });
+    size_of::<Rational>() as u128 + u128::from(long.div_ceil(u64::from(u8::BITS)))
+}
+
 /// Reads outcomes and the number of an outcome for each cell; returns each player's payoffs.
 fn outcome_version(
     scanner: &mut Scanner<'_>,
@@ -148,19 +162,38 @@ fn outcome_version(
         scanner.close(&format!("{n_players} payoffs"))?;
     }
     scanner.check_room(n_cells, MIN_NUMBER_BYTES, "numbers of outcomes")?;
+    // A table stores all of a player's payoffs as fractions if any is not a float.
+    let players = 0..n_players;
+    let players_with_fractions: Vec<usize> = players
+        .filter(|&player| outcomes.iter().any(|payoffs| !payoffs[player].is_float()))
+        .collect();
+    let bytes_of = |payoffs: &Vec<Payoff>| {
+        let fractions = players_with_fractions.iter();
+        fractions
+            .map(|&player| fraction_bytes(&payoffs[player]))
+            .sum()
+    };
+    let outcome_bytes: Vec<u128> = outcomes.iter().map(bytes_of).collect();
+    let mut n_bytes = 0;
     let mut payoffs = vec![vec![]; n_players];
     for _ in 0..n_cells {
         let at = scanner.position();
         let number = usize::try_from(scanner.natural("an outcome's number")?);
-        let outcome = number.ok().and_then(|number| outcomes.get(number));
-        let outcome = outcome.ok_or_else(|| {
+        let number = number.ok().filter(|&number| number < outcomes.len());
+        let number = number.ok_or_else(|| {
             let last = outcomes.len() - 1;
             scanner.fault(at, format!("an outcome's number, from 0 to {last}"))
         })?;
-        for (payoffs, payoff) in payoffs.iter_mut().zip(outcome) {
+        n_bytes += outcome_bytes[number];
+        for (payoffs, payoff) in payoffs.iter_mut().zip(&outcomes[number]) {
             payoffs.push(payoff.clone());
         }
     }
+    scanner.limit(
+        "memory of all cells' fractions in bytes",
+        n_bytes,
+        MAX_FRACTION_BYTES,
+    )?;
     Ok(payoffs)
 }
 

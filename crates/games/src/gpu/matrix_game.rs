@@ -9,7 +9,7 @@ use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParam
 /// Name of the operation in errors.
 const OPERATION: &str = "gpu::Learner";
 /// Cells of the matrix, times iterations, per submission; small enough that no driver times out.
-const SUBMISSION_CELLS: usize = 1 << 32;
+const SUBMISSION_CELLS: u64 = 1 << 32;
 
 /// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
@@ -110,8 +110,8 @@ impl<'a> Learner<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
     pub fn advance(&mut self, iterations: u64) -> Result<()> {
-        let n_cells = self.players[0].payoffs.len();
-        let together = (SUBMISSION_CELLS / n_cells).max(1) as u64;
+        let n_cells = self.players[0].payoffs.len() as u64;
+        let together = (SUBMISSION_CELLS / n_cells).max(1);
         for _ in 0..iterations {
             self.iteration += 1;
             self.weight += self.config.weight(self.iteration);

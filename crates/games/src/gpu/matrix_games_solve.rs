@@ -108,7 +108,7 @@ impl<'a> Games<'a> {
         }
         let n_together = self.parts.first().map_or(1, |part| part.n_games);
         let (_, n_rows, n_cols) = self.batch.row_payoffs().dim();
-        Ok(self.batch.judge(|player, game, action| {
+        Ok(self.batch.evaluate(|player, game, action| {
             let part = game / n_together;
             let (before, n) = [(0, n_rows), (n_rows, n_cols)][player];
             let n_games = self.parts[part].n_games;
@@ -194,12 +194,12 @@ impl Order {
 /// Returns the kernel parameters of a configuration, or an error if the kernel does not support
 /// the configuration.
 fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
-    let asked = matching(OPERATION, config)?;
+    let matching_rule = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(too_large("iterations", iterations, MAX_ITERATIONS));
     }
-    Ok(asked)
+    Ok(matching_rule)
 }
 
 fn too_large(what: &'static str, needed: u64, limit: u64) -> Error {

@@ -2,7 +2,7 @@
 
 use super::matrix::check_not_empty;
 use super::table::{self, Table};
-use super::{Base, Labels, MatrixGame, StrategicGame, product};
+use super::{Base, Labels, MatrixGame, StrategicGame, assert_fits, product};
 use crate::{Error, Number, Rational, Result};
 use ndarray::Array2;
 
@@ -117,7 +117,7 @@ impl StrategicGame for Bimatrix {
     }
 
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
-        self.payoffs[player].fraction(cell[0] * self.shape[1] + cell[1])
+        self.payoffs[player].fraction(table::position(&self.shape, cell))
     }
 
     fn payoff_range(&self, player: usize) -> f64 {
@@ -125,6 +125,7 @@ impl StrategicGame for Bimatrix {
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        assert_fits(&self.shape, player, profile, values);
         let payoffs = self.payoffs[player].of_base(base);
         if player == 0 {
             product::right(payoffs, &profile[1], values);

@@ -1,7 +1,7 @@
 //! Two-player zero-sum games.
 
-use super::table::Table;
-use super::{Base, Labels, StrategicGame, polish, product};
+use super::table::{self, Table};
+use super::{Base, Labels, StrategicGame, assert_fits, polish, product};
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 use num_traits::Zero;
@@ -126,7 +126,8 @@ impl StrategicGame for MatrixGame {
     }
 
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
-        let gain = self.payoffs.fraction(cell[0] * self.shape[1] + cell[1]);
+        assert!(player < 2, "no player {player}");
+        let gain = self.payoffs.fraction(table::position(&self.shape, cell));
         if player == 0 { gain } else { &self.sum - gain }
     }
 
@@ -135,6 +136,7 @@ impl StrategicGame for MatrixGame {
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        assert_fits(&self.shape, player, profile, values);
         if player == 0 {
             product::right(self.payoffs.of_base(base), &profile[1], values);
         } else if let Some(others) = &self.others {
@@ -146,10 +148,14 @@ impl StrategicGame for MatrixGame {
     }
 
     fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+        assert_eq!(values.len(), 2, "values of each player");
         if self.others.is_some() {
             self.expected(base, 0, profile, &mut values[0]);
             self.expected(base, 1, profile, &mut values[1]);
             return;
+        }
+        for (player, values) in values.iter().enumerate() {
+            assert_fits(&self.shape, player, profile, values);
         }
         let (rows, cols) = values.split_at_mut(1);
         let gains = self.payoffs.of_base(base);

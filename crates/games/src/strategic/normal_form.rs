@@ -1,8 +1,8 @@
 //! Games with any number of players.
 
 use super::matrix::check_not_empty;
-use super::table::Table;
-use super::{Base, Bimatrix, Labels, MatrixGame, StrategicGame};
+use super::table::{self, Table};
+use super::{Base, Bimatrix, Labels, MatrixGame, StrategicGame, assert_fits};
 use crate::{Error, Number, Rational, Result};
 use ndarray::ArrayD;
 
@@ -144,9 +144,7 @@ impl StrategicGame for NormalForm {
     }
 
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
-        let place = |at, (&side, &index): (&usize, &usize)| at * side + index;
-        let at = self.shape.iter().zip(cell).fold(0, place);
-        self.payoffs[player].fraction(at)
+        self.payoffs[player].fraction(table::position(&self.shape, cell))
     }
 
     fn payoff_range(&self, player: usize) -> f64 {
@@ -162,7 +160,7 @@ impl StrategicGame for NormalForm {
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
-        assert_eq!(values.len(), self.shape[player], "one value an action");
+        assert_fits(&self.shape, player, profile, values);
         // Players after `player` are averaged out from the last axis on, then players before it
         // from the first axis on.
         let mut left = self.payoffs[player].of_base(base).to_vec();

@@ -127,6 +127,19 @@ impl Table {
     }
 }
 
+/// Returns the row-major position of a cell.
+///
+/// # Panics
+/// If the cell is not one action of each player.
+pub(super) fn position(shape: &[usize], cell: &[usize]) -> usize {
+    assert_eq!(cell.len(), shape.len(), "one action for each player");
+    let place = |at, (&side, &action): (&usize, &usize)| {
+        assert!(action < side, "action {action} of a player with {side}");
+        at * side + action
+    };
+    shape.iter().zip(cell).fold(0, place)
+}
+
 /// Returns the indices of a cell from its row-major position.
 pub(crate) fn cell(shape: &[usize], at: usize) -> Vec<usize> {
     let mut rest = at;

@@ -2,13 +2,15 @@
 //!
 //! Role: the settings that the command line requests, and the split of the time between proofs and
 //! learning.
-//! Limits: every proof has a deadline, since some games take longer than a lifetime.
+//! Limits: every proof has a deadline, because some proofs need exponential
+//! time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use commands::Solve;
 use games::exact::Prover;
+use games::{Error, Result};
 
 /// Default time for learning.
 const LEARNING_TIME: Duration = Duration::from_secs(60);
@@ -85,6 +87,15 @@ impl Options {
     fn prover_within(&self, time: Duration) -> Prover<'static> {
         let deadline = self.begun.checked_add(time);
         deadline.map_or_else(Prover::new, |deadline| Prover::new().deadline(deadline))
+    }
+
+    /// Returns an error if the time for proofs is over.
+    pub(super) fn check_proof_time(&self, operation: &'static str) -> Result<()> {
+        if self.begun.elapsed() < self.proof_time() {
+            Ok(())
+        } else {
+            Err(Error::DeadlineReached { operation })
+        }
     }
 
     /// Returns the time for proofs, from the start of the program.

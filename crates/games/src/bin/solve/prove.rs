@@ -13,6 +13,10 @@ use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as 
 use super::answer::{Answer, FactValue};
 use super::options::Options;
 
+/// Largest number of probabilities in the answer to a game of one player: one for each action in
+/// each equilibrium.
+const MAX_PROBABILITIES: usize = 1 << 20;
+
 /// Equilibria of a game whose sum is not constant.
 struct Found {
     equilibria: Vec<Equilibrium>,
@@ -31,7 +35,7 @@ pub(super) fn is_limit(fault: &Error) -> bool {
 /// Solves a strategic game of one player or two.
 pub(super) fn strategic(game: &NormalForm, options: &Options) -> games::Result<Answer> {
     if game.shape().len() == 1 {
-        return Ok(one_player(game));
+        return one_player(game, options);
     }
     let bimatrix = Bimatrix::try_from(game.clone())?;
     match MatrixGame::try_from(bimatrix.clone()) {
@@ -41,7 +45,8 @@ pub(super) fn strategic(game: &NormalForm, options: &Options) -> games::Result<A
 }
 
 /// Solves a game of one player: every best action is an extreme equilibrium.
-fn one_player(game: &NormalForm) -> Answer {
+fn one_player(game: &NormalForm, options: &Options) -> games::Result<Answer> {
+    const OPERATION: &str = "solve";
     let labels = game.labels();
     let payoffs: Vec<Rational> = (0..game.shape()[0])
         .map(|action| game.payoff(0, &[action]))
@@ -49,15 +54,26 @@ fn one_player(game: &NormalForm) -> Answer {
     let best = payoffs.iter().max();
     let is_best = payoffs.iter().map(|payoff| Some(payoff) == best);
     let best_actions = is_best.enumerate().filter(|&(_, is_best)| is_best);
+    let best_actions: Vec<usize> = best_actions.map(|(action, _)| action).collect();
+    let n_probabilities = best_actions.len() as u128 * payoffs.len() as u128;
+    if n_probabilities > MAX_PROBABILITIES as u128 {
+        return Err(Error::TooLarge {
+            operation: OPERATION,
+            what: "number of probabilities of all equilibria",
+            needed: n_probabilities,
+            limit: MAX_PROBABILITIES as u128,
+        });
+    }
     let mut answer = Answer::new(&labels.title, "all best actions, proved");
-    for (number, (action, _)) in (1..).zip(best_actions) {
+    for (number, action) in (1..).zip(best_actions) {
+        options.check_proof_time(OPERATION)?;
         let mut strategy = vec![Rational::default(); payoffs.len()];
         strategy[action] = Rational::from_integer(1.into());
         let payoff = FactValue::Fractions(vec![payoffs[action].clone()]);
         answer.push_fact(number, "payoffs", payoff);
         answer.push_strategic(number, labels, &[strategy]);
     }
-    answer
+    Ok(answer)
 }
 
 fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {
@@ -134,8 +150,8 @@ fn general_sum_tree(tree: &Tree, form: &Sequences, options: &Options) -> games::
     Ok(answer)
 }
 
-/// Adds the distinct behavior strategies of the equilibria of a strategic form. Different mixed
-/// strategies may have the same behavior strategy.
+/// Adds the distinct behaviour strategies of the equilibria of a strategic form. Different mixed
+/// strategies may have the same behaviour strategy.
 fn push_behaviours(
     answer: &mut Answer,
     tree: &Tree,

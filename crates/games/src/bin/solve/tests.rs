@@ -400,3 +400,24 @@ fn learning_has_its_half_of_the_time_after_a_proof_that_was_late() {
     let fresh = parsed(&["--time-limit", "2000"]);
     assert!(fresh.time_to_learn() > Duration::from_secs(1900));
 }
+
+#[test]
+fn a_game_of_one_player_with_too_many_best_actions_is_learnt() {
+    let game = |n_actions: usize| {
+        let payoffs = "0 ".repeat(n_actions);
+        format!("NFG 1 R \"\" {{ \"A\" }} {{ {n_actions} }} {payoffs}")
+    };
+    // Each of 1000 best actions is an equilibrium with a probability of each action.
+    assert_eq!(solved(&game(1000), &[]).rows.len(), 1_000_000);
+    let answer = solved(&game(2000), &[]);
+    let reason = fact(&answer, "reason").text(false);
+    assert!(
+        reason.contains("number of probabilities of all equilibria exceeds the limit (4000000;"),
+        "{reason}"
+    );
+    assert!(answer.is_reached() && answer.rows.len() == 2000);
+    // Even a short time is enough to learn.
+    let answer = solved(&game(1000), &["--time-limit", "1e-9"]);
+    let reason = fact(&answer, "reason").text(false);
+    assert!(reason.contains("solve: deadline reached"), "{reason}");
+}
