@@ -24,7 +24,7 @@ const MAX_SECONDS: f64 = 1e9;
 pub struct Solve {
     /// Game in Gambit's format .nfg or .efg, detected by its first word; `-` reads standard input
     ///
-    /// A strategic game may have any number of players, an extensive one two.
+    /// A strategic game may have any number of players, an extensive game must have two.
     pub file: PathBuf,
     /// Print a line for each action: numbers and names of player, information set and action, its
     /// probability, and the exact fraction if it is proved

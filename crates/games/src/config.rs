@@ -17,8 +17,8 @@ pub struct StopConditions {
     /// Largest number of iterations.
     pub iterations: u64,
     /// Target: the run stops if NashConv of the average profile plus its rounding error is at most
-    /// this number, in units of the payoffs. It is checked at checkpoints; 0 disables this
-    /// condition.
+    /// this number, in units of the payoffs. The run checks the target at checkpoints; 0 disables
+    /// the target.
     pub nash_conv: f64,
     /// Time limit for learning, checked between iterations; evaluations of NashConv do not count.
     pub time: Option<Duration>,

@@ -7,11 +7,13 @@
 //! each proved again by best responses. All other problems are linear programs with integer
 //! coefficients. A floating-point solver guesses which variables are positive. The basis of this
 //! guess is solved exactly, by lifting its solution modulo a prime. If the solution and its prices
-//! do not prove each other optimal, exact pivots repair the basis. Equal objectives are the proof.
+//! do not prove each other optimal, exact pivots repair the basis. Equal objectives of a program
+//! and its dual prove the result.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
-//! Limits: programs of up to 2^20 nonzero coefficients, and proofs of up to 2^34 steps of
-//! arithmetic; larger ones are errors. A guess that takes longer than two minutes is dropped; the
-//! proof then continues without it. [`Prover`] adds a deadline and cancellation.
+//! Limits: programs of up to 2^20 nonzero coefficients, and 2^34 steps of arithmetic for each
+//! linear program; beyond these limits, functions return errors. A guess that takes longer than two
+//! minutes is discarded, and the proof continues without a guess. [`Prover`] adds a deadline and
+//! cancellation.
 
 mod ball;
 mod basis;
@@ -86,8 +88,9 @@ mod sealed {
 /// the basis, and their number may exceed the limit on steps.
 ///
 /// # Errors
-/// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;
-/// [`Error::Unproved`](crate::Error::Unproved) if the proof takes too many steps. For trees also
+/// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients, or a
+/// path of the tree has more than 256 chance moves; [`Error::Unproved`](crate::Error::Unproved) if
+/// the proof takes too many steps. For trees also
 /// [`Error::PlayersUnsupported`](crate::Error::PlayersUnsupported) unless there are two players,
 /// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the
 /// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player lacks

@@ -24,16 +24,16 @@ pub struct BestResponses {
     pub best_values: Vec<f64>,
     /// A pure best response of each player; ties go to the first action.
     pub strategies: Profile,
-    /// Gain of each player from its best response, at least 0. It is computed as a sum of the
-    /// losses of the actions played, so it does not depend on a constant in the payoffs.
+    /// Gain of each player from its best response, at least 0. The gain is computed as a sum of
+    /// the losses of the actions played, so it does not depend on a constant in the payoffs.
     pub gains: Vec<f64>,
     /// Upper bound on the rounding error of [`Self::nash_conv`], in units of the payoffs.
     pub rounding: f64,
 }
 
 impl BestResponses {
-    /// Returns NashConv, the sum over players of the gain from a best response. It is 0, within
-    /// [`Self::rounding`], exactly at an equilibrium.
+    /// Returns NashConv, the sum over players of the gain from a best response. NashConv is
+    /// 0, within [`Self::rounding`], exactly at an equilibrium.
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
         self.gains.iter().sum()
@@ -78,7 +78,8 @@ pub(crate) struct Learner {
 
 /// The complete state of a learning run, sufficient to resume the run.
 ///
-/// It can be serialised with the feature `serde`; [`Run::resume`](crate::Run::resume) validates it.
+/// The state can be serialised with the feature `serde`; [`Run::resume`](crate::Run::resume)
+/// validates a state.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SolverState {

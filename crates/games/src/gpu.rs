@@ -13,7 +13,7 @@
 //! Accuracy: NashConv and values are those of the returned strategies, in f64. The distance from an
 //! f64 run depends on the game: rounding usually changes a strategy by millionths, but where all
 //! regrets of a player vanish at the same time, the next strategy depends on rounding, as it does
-//! in f64. [`Batch::solve_on`] has figures.
+//! in f64. [`Batch::solve_on`] states measured differences.
 //! Limits: regret matching in all its forms.
 
 mod extensive_games_solve;
@@ -44,7 +44,8 @@ impl Batch {
     /// least 99 % of the games.
     ///
     /// # Errors
-    /// Those of [`Self::solve`]; [`Error::RuleNotOnDevice`] for any rule but regret matching;
+    /// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range;
+    /// [`Error::RuleNotOnDevice`] for any rule but regret matching;
     /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] or [`MAX_ITERATIONS`];
     /// [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
     ///
@@ -133,7 +134,7 @@ fn ticks(config: &SolverConfig) -> Vec<f32> {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "rounding to f32 is what is asked for"
+    reason = "rounding to f32 is intended"
 )]
 fn narrowed(x: f64) -> f32 {
     x as f32

@@ -110,8 +110,9 @@ pub struct Solution {
 /// Learns until a stop condition holds, and returns the average profile with its distance from an
 /// equilibrium.
 ///
-/// The result is bit-identical for the same game and configuration on every machine, unless a time
-/// limit stops the run.
+/// The result has the same bits on every CPU for the same game, configuration and build, unless a
+/// time limit stops the run. Hedge, discounts, and averages with exponents other than 0, 1 and 2
+/// call `exp` or `powf`, whose last bits depend on the platform.
 ///
 /// # Errors
 /// [`Error::ParameterInvalid`] if a parameter of the configuration is out of range;
@@ -252,12 +253,12 @@ impl<'g, G: Game> Run<'g, G> {
                 .saturating_add(1 + done / CHECKPOINT_SHARE)
                 .min(stop.iterations);
             let in_time = self.advance_in_time(next, stop.time);
-            let mut look = self.look();
-            if let Some(polished) = self.polish(&look) {
-                look = polished;
+            let mut checkpoint = self.push_checkpoint();
+            if let Some(polished) = self.polish(&checkpoint) {
+                checkpoint = polished;
             }
-            let broken = progress(&look).is_break();
-            let stopped = if let Some(end) = look.end(stop.nash_conv) {
+            let broken = progress(&checkpoint).is_break();
+            let stopped = if let Some(end) = checkpoint.end(stop.nash_conv) {
                 Some(end)
             } else if self.state.iteration >= stop.iterations {
                 Some(StopReason::AfterIterations)
@@ -304,24 +305,25 @@ impl<'g, G: Game> Run<'g, G> {
             .as_ref()
             .map(|polished| self.game.responses(polished));
         self.busy += begin.elapsed();
-        let (polished, look) = (polished?, self.checkpoint(&answers?));
-        let ends = look.end(target).is_some();
+        let (polished, checkpoint) = (polished?, self.checkpoint(&answers?));
+        let ends = checkpoint.end(target).is_some();
         let known = self.polished.as_ref();
         // A profile that ends the run is the result. The best of the other profiles is stored,
         // because the run may end at a limit with an average that is worse.
-        if ends || known.is_none_or(|(_, known)| look.bound() < known.bound()) {
-            self.polished = Some((polished, look));
+        if ends || known.is_none_or(|(_, known)| checkpoint.bound() < known.bound()) {
+            self.polished = Some((polished, checkpoint));
         }
         if ends {
-            self.trace.push(look);
+            self.trace.push(checkpoint);
         }
-        ends.then_some(look)
+        ends.then_some(checkpoint)
     }
 
-    fn look(&mut self) -> Checkpoint {
-        let look = self.checkpoint(&self.game.responses(&self.average()));
-        self.trace.push(look);
-        look
+    /// Evaluates the average profile and adds the checkpoint to the trace.
+    fn push_checkpoint(&mut self) -> Checkpoint {
+        let checkpoint = self.checkpoint(&self.game.responses(&self.average()));
+        self.trace.push(checkpoint);
+        checkpoint
     }
 
     fn checkpoint(&self, answers: &BestResponses) -> Checkpoint {
@@ -337,8 +339,8 @@ impl<'g, G: Game> Run<'g, G> {
         let target = self.config.stop.nash_conv;
         let mut strategies = self.average();
         let mut answers = self.game.responses(&strategies);
-        let polished = self.polished.take().filter(|(_, look)| {
-            look.end(target).is_some() || look.bound() < answers.nash_conv_bound()
+        let polished = self.polished.take().filter(|(_, checkpoint)| {
+            checkpoint.end(target).is_some() || checkpoint.bound() < answers.nash_conv_bound()
         });
         let is_polished = polished.is_some();
         if let Some((polished, _)) = polished {
@@ -391,7 +393,7 @@ fn check_state<G: Game>(game: &G, state: &SolverState, first: &SolverState) -> R
     };
     if how(state) != how(first) {
         let fault = format!(
-            "config differ (state {:?}; run {:?})",
+            "configurations differ (state {:?}; run {:?})",
             how(state),
             how(first)
         );

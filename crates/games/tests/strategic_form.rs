@@ -183,7 +183,7 @@ fn forms_of_too_many_digits_or_choices_are_errors() {
         deep.terminal(&[1]).unwrap();
     }
     deep.terminal(&[2]).unwrap();
-    let moves = "number of moves of chance on the way to an end";
+    let moves = "number of chance moves on a path";
     assert_eq!(limit_of(deep), (moves, 256));
     // 2^16 plans, each with an entry for each of 300 sets.
     let mut wide = TreeBuilder::new(String::new(), names(1));

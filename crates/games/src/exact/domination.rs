@@ -22,10 +22,10 @@ const MAX_COMPARISONS: usize = 1 << 26;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Dominance {
-    /// Strict dominance by a pure action: it is better against every combination of the other
+    /// Strict dominance by a pure action, which is better against every combination of the other
     /// players' actions.
     StrictByPure,
-    /// Strict dominance by a mixture of actions: it is better against every combination of the
+    /// Strict dominance by a mixture of actions, which is better against every combination of the
     /// other players' actions.
     #[default]
     Strict,

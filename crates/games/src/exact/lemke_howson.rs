@@ -9,8 +9,8 @@
 //! overflow.
 //! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002,
 //! "Computing equilibria for two-person games".
-//! Limits: paths are short in games that were not built to make them long; the worst are
-//! exponential (Savani and von Stengel 2006).
+//! Limits: most games have short paths; the longest paths are exponential in the number of actions
+//! (Savani and von Stengel 2006).
 
 use super::equilibrium::{Equilibrium, Payoffs};
 use super::integer::TableauNumber;
@@ -25,6 +25,9 @@ use num_bigint::BigInt;
 /// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium
 /// is proved by [`super::verify`] and is extreme (see [`super::all_equilibria`]). Different labels
 /// may lead to the same equilibrium.
+///
+/// Cost: paths are exponentially long in the worst case, and have no limit on steps. [`Prover`]
+/// adds a deadline.
 ///
 /// # Errors
 /// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs
@@ -68,6 +71,9 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
 /// [`super::all_equilibria`].
 ///
 /// In general these are not all equilibria of the game.
+///
+/// Cost: paths are exponentially long in the worst case, and have no limit on steps. [`Prover`]
+/// adds a deadline.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if a payoff needs more than 4096 bits over the common denominator.

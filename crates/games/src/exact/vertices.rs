@@ -107,15 +107,15 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
 /// Returns the connected components of a game's equilibria, as indices into the list of all extreme
 /// equilibria.
 ///
-/// Two extreme equilibria that share a strategy are connected by a line of equilibria; a component
-/// is all that such lines reach. An isolated equilibrium is a component of its own. Both the
-/// components and the numbers in each are in order.
+/// Two extreme equilibria that share a strategy are connected by a line of equilibria. A component
+/// contains all equilibria that such lines connect. An isolated equilibrium is a component of its
+/// own. Both the components and the numbers in each are in order.
 ///
 /// # Examples
 /// ```
 /// use games::{Bimatrix, exact, ndarray::array};
 ///
-/// // The column player never minds, so that equilibria fill lines.
+/// // The column player's payoff is always 0, so equilibria form lines.
 /// let game = Bimatrix::new(array![[1, 0], [0, 1]], array![[0, 0], [0, 0]])?;
 /// let equilibria = exact::all_equilibria(&game)?;
 /// assert_eq!(exact::components(&equilibria), [(0..equilibria.len()).collect::<Vec<_>>()]);
@@ -225,12 +225,12 @@ impl Bases {
 fn at<T: TableauNumber, R>(
     origin: &Option<Tableau<T>>,
     basis: LabelSet,
-    ask: impl Fn(&Tableau<T>) -> Option<R>,
+    evaluate: impl Fn(&Tableau<T>) -> Option<R>,
     work: &Work<'_>,
 ) -> Option<R> {
     let mut tableau = origin.clone()?;
     tableau.go_to(|label| basis >> label & 1 == 1, work)?;
-    ask(&tableau)
+    evaluate(&tableau)
 }
 
 fn corner<T: TableauNumber>(tableau: &Tableau<T>) -> Option<Corner> {

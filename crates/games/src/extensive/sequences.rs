@@ -1,8 +1,8 @@
 //! The sequence form of a game with perfect recall.
 //!
 //! Role: the input of the solvers. A player's sequence is the list of its actions on the path to a
-//! node. It is identified by its last action, which belongs to an information set. Sequence 0 is
-//! the empty sequence.
+//! node. A sequence is identified by its last action, which belongs to an information set. Sequence
+//! 0 is the empty sequence.
 //! Method: one traversal of the tree in its order, so a set comes after the set of its parent
 //! sequence.
 //! Limits: perfect recall; games without it are rejected.
@@ -45,7 +45,7 @@ impl Decision {
     }
 }
 
-/// An end (terminal node) that chance reaches with positive probability.
+/// A terminal node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Index of the probability that chance makes the moves on the path to the end: the argument of
@@ -269,7 +269,7 @@ impl Sequences {
         if needed > MAX_CHANCE_MOVES {
             return Err(Error::TooLarge {
                 operation,
-                what: "number of moves of chance on the way to an end",
+                what: "number of chance moves on a path",
                 needed,
                 limit: MAX_CHANCE_MOVES,
             });

@@ -76,8 +76,8 @@ impl StrategicForm {
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if a player lacks perfect recall; [`Error::TooLarge`] above 2^16
-    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or
-    /// if a payoff needs more than 2^16 bits over the common denominator, or those of all cells
+    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 chance moves on a path, or if
+    /// a payoff needs more than 2^16 bits over the common denominator, or those of all cells
     /// more than 2^26.
     pub fn new(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
@@ -135,7 +135,8 @@ impl StrategicForm {
     /// At sets that the mixture's own choices exclude, all actions have the same probability.
     ///
     /// # Panics
-    /// If there is no such player, or not one weight for each of its plans.
+    /// If there is no such player, not one weight for each of its plans, or a weight whose
+    /// denominator is 0.
     #[must_use]
     pub fn behaviour(&self, player: usize, weights: &[Rational]) -> Vec<Rational> {
         let plans = &self.plans[player];
@@ -304,14 +305,14 @@ impl<'a> Ends<'a> {
     /// Sums are integers over one denominator: reducing fractions to lowest terms after each
     /// addition would cost more than the rest of the computation.
     fn payoffs(&self, player: usize) -> Result<ArrayD<Rational>> {
-        let (worths, common) = self.values(player)?;
+        let (values, common) = self.values(player)?;
         let mut sums = vec![BigInt::ZERO; self.shape.iter().product()];
         let n_words = words(common.bits());
-        for (leaf, worth) in worths.iter().enumerate() {
+        for (leaf, value) in values.iter().enumerate() {
             let plans = self.plans(leaf);
             for number in 0..self.n_cells(leaf) {
                 (self.count)(OVERHEAD + n_words)?;
-                sums[place(&plans, &self.shape, number)] += worth;
+                sums[place(&plans, &self.shape, number)] += value;
             }
         }
         let fraction = |sum| {
@@ -327,15 +328,15 @@ impl<'a> Ends<'a> {
     /// times the probability that chance leads to the leaf.
     fn values(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
         let limit = max_bits(self.shape.iter().product());
-        let (mut worths, mut common) = (vec![], BigInt::one());
+        let (mut values, mut common) = (vec![], BigInt::one());
         for Leaf { reach, outcome } in self.sequences.leaves() {
             let payoff = &self.sequences.outcomes()[*outcome as usize][player];
             // The limit is checked after every fraction, so that the denominator cannot grow
             // without bound.
-            let worth = self.sequences.exact_reach(*reach) * payoff;
-            let bits = worth.numer().bits().max(worth.denom().bits());
+            let value = self.sequences.exact_reach(*reach) * payoff;
+            let bits = value.numer().bits().max(value.denom().bits());
             (self.count)(words_of_gcd(common.bits().max(bits)))?;
-            common = common.lcm(worth.denom());
+            common = common.lcm(value.denom());
             let needed = common.bits().max(bits);
             if needed > limit {
                 return Err(Error::TooLarge {
@@ -345,13 +346,13 @@ impl<'a> Ends<'a> {
                     limit: limit.into(),
                 });
             }
-            worths.push(worth);
+            values.push(value);
         }
-        let integer = |worth: Rational| {
+        let integer = |value: Rational| {
             (self.count)(OVERHEAD + words(common.bits()).pow(2))?;
-            Ok(worth.numer() * (&common / worth.denom()))
+            Ok(value.numer() * (&common / value.denom()))
         };
-        let integers: Result<Vec<BigInt>> = worths.into_iter().map(integer).collect();
+        let integers: Result<Vec<BigInt>> = values.into_iter().map(integer).collect();
         Ok((integers?, common))
     }
 }

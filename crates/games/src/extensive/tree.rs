@@ -64,11 +64,12 @@ pub struct Tree {
 impl Tree {
     /// Builds the tree of a game by one traversal of its states.
     ///
-    /// Cost: one call of the game's functions for each of its states, all of which are held.
+    /// Cost: one call of the game's functions for each of its states. Memory: the whole tree.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27
-    /// states.
+    /// [`Error::TreeInvalid`] if the rules contradict themselves; [`Error::PayoffInvalid`] for a
+    /// payoff that is not finite or exceeds 1e150; [`Error::EmptyGame`] without players;
+    /// [`Error::TooLarge`] above 2^27 states.
     pub fn from_game<G: ExtensiveGame>(game: &G) -> Result<Self> {
         let players = (1..=game.n_players()).map(|number| number.to_string());
         let mut builder = TreeBuilder::new(game.title(), players.collect());
