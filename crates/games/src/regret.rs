@@ -76,9 +76,9 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
         strategy,
     } = sets;
     let zero = simd.splat_f64s(0.0);
-    let mut worth = zero;
+    let mut value = zero;
     for (values, strategy) in values.chunks_exact(of).zip(strategy.chunks_exact(of)) {
-        worth = mul_then_add(simd, values[at], strategy[at], worth);
+        value = mul_then_add(simd, values[at], strategy[at], value);
     }
     match step {
         Step::Match { keep, predictive } => {
@@ -87,7 +87,7 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
                 regrets,
                 strategy,
             };
-            let ahead = (worth, predictive);
+            let ahead = (value, predictive);
             match keep {
                 Keep::All => matching(simd, ahead, sets, part, |sum| sum),
                 Keep::Positive => matching(simd, ahead, sets, part, |sum| simd.max_f64s(sum, zero)),
@@ -108,7 +108,7 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
                 } else {
                     1.0
                 };
-            let highest = accumulate(simd, worth, values, regrets, part);
+            let highest = accumulate(simd, value, values, regrets, part);
             let mut total = zero;
             for (regrets, strategy) in regrets.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {
                 let behind = simd.sub_f64s(regrets[at], highest);
@@ -118,29 +118,29 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
             normalise(simd, strategy, total, part);
         }
         Step::Follow => {
-            let highest = accumulate(simd, worth, values, regrets, part);
+            let highest = accumulate(simd, value, values, regrets, part);
             first(simd, highest, regrets, strategy, part);
         }
         Step::Replicate { step } => {
-            accumulate(simd, worth, values, regrets, part);
+            accumulate(simd, value, values, regrets, part);
             let (one, step) = (simd.splat_f64s(1.0), simd.splat_f64s(step));
             let mut total = zero;
             for (values, strategy) in values.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {
-                let growth = mul_then_add(simd, step, simd.sub_f64s(values[at], worth), one);
+                let growth = mul_then_add(simd, step, simd.sub_f64s(values[at], value), one);
                 strategy[at] = simd.mul_f64s(strategy[at], growth);
                 total = simd.add_f64s(total, strategy[at]);
             }
             normalise(simd, strategy, total, part);
         }
     }
-    worth
+    value
 }
 
 /// Updates regrets and strategy by regret matching; `keep` discounts the sums of regrets.
 #[inline(always)]
 fn matching<S: Simd>(
     simd: S,
-    (worth, predictive): (S::f64s, bool),
+    (value, predictive): (S::f64s, bool),
     sets: Sets<'_, S>,
     part: Interleaved,
     keep: impl Fn(S::f64s) -> S::f64s,
@@ -154,7 +154,7 @@ fn matching<S: Simd>(
         .chunks_exact_mut(of)
         .zip(sets.strategy.chunks_exact_mut(of));
     for (values, (regrets, strategy)) in values.zip(learnt) {
-        let last = simd.sub_f64s(values[at], worth);
+        let last = simd.sub_f64s(values[at], value);
         let sum = keep(simd.add_f64s(regrets[at], last));
         regrets[at] = sum;
         let ahead = if predictive {
@@ -202,7 +202,7 @@ pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Interleaved) -
 #[inline(always)]
 fn accumulate<S: Simd>(
     simd: S,
-    worth: S::f64s,
+    value: S::f64s,
     values: &[S::f64s],
     regrets: &mut [S::f64s],
     part: Interleaved,
@@ -210,7 +210,7 @@ fn accumulate<S: Simd>(
     let Interleaved { at, of } = part;
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
     for (values, regrets) in values.chunks_exact(of).zip(regrets.chunks_exact_mut(of)) {
-        regrets[at] = simd.add_f64s(regrets[at], simd.sub_f64s(values[at], worth));
+        regrets[at] = simd.add_f64s(regrets[at], simd.sub_f64s(values[at], value));
         highest = simd.max_f64s(regrets[at], highest);
     }
     highest

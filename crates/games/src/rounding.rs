@@ -38,7 +38,7 @@ impl GainError {
         if self.size == 0.0 {
             return 0.0;
         }
-        let worth = self.n_roundings * (UNIT * self.size + TINY);
-        (2.0 * self.depth * worth + self.n_relative * UNIT * gain) * SLACK
+        let value_error = self.n_roundings * (UNIT * self.size + TINY);
+        (2.0 * self.depth * value_error + self.n_relative * UNIT * gain) * SLACK
     }
 }

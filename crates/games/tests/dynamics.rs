@@ -63,8 +63,8 @@ fn hedge_plays_in_proportion_to_exponentials() {
     };
     let mut run = Run::new(&game, &config).unwrap();
     run.advance(2);
-    // The first action was worth 1/2 more to the row player. The average is over the uniform
-    // strategy and the second strategy.
+    // The value of the first action was 1/2 larger to the row player. The average is over the
+    // uniform strategy and the second strategy.
     let second = 1.0 / (1.0 + (-1.0_f64).exp());
     assert_close(
         [run.average()[0][0]],
@@ -83,13 +83,13 @@ fn uneven() -> [Array2<f64>; 2] {
 }
 
 /// Returns the values of each player's actions, summed cell by cell.
-fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>; 2] {
-    let mut worths = [vec![0.0; x.len()], vec![0.0; y.len()]];
+fn action_values([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>; 2] {
+    let mut values = [vec![0.0; x.len()], vec![0.0; y.len()]];
     for ((row, col), payoff) in rows.indexed_iter() {
-        worths[0][row] += payoff * y[col];
-        worths[1][col] += cols[(row, col)] * x[row];
+        values[0][row] += payoff * y[col];
+        values[1][col] += cols[(row, col)] * x[row];
     }
-    worths
+    values
 }
 
 /// Checks 12 iterations of a run against a reference in which `next` computes each player's next
@@ -104,12 +104,12 @@ fn follows(config: SolverConfig, mut next: impl FnMut(usize, &mut [f64], &[f64],
     let bound = Tolerance::relative(0).or_absolute(1e-13);
     for t in 1..=12 {
         run.advance(1);
-        let worths = worths(&payoffs, &played);
+        let values = action_values(&payoffs, &played);
         for player in 0..2 {
             for (sum, p) in sums[player].iter_mut().zip(&played[player]) {
                 *sum += p;
             }
-            next(player, &mut played[player], &worths[player], t);
+            next(player, &mut played[player], &values[player], t);
             let average = sums[player].iter().map(|sum| sum / t as f64);
             let average: Vec<f64> = average.collect();
             assert_close(&run.average()[player], average, bound.clone());
@@ -121,11 +121,11 @@ fn follows(config: SolverConfig, mut next: impl FnMut(usize, &mut [f64], &[f64],
 #[test]
 fn hedge_without_a_rate_has_that_of_the_actions_the_time_and_the_range() {
     let mut totals = [vec![0.0; 2], vec![0.0; 3]];
-    follows(SolverConfig::hedge(), |player, played, worths, t| {
+    follows(SolverConfig::hedge(), |player, played, values, t| {
         let range = [4.0, 10.0][player];
         let rate = (8.0 * (played.len() as f64).ln() / (t + 1) as f64).sqrt() / range;
-        for (total, worth) in totals[player].iter_mut().zip(worths) {
-            *total += worth;
+        for (total, value) in totals[player].iter_mut().zip(values) {
+            *total += value;
         }
         let shares: Vec<f64> = totals[player].iter().map(|u| (rate * u).exp()).collect();
         let all: f64 = shares.iter().sum();
@@ -138,10 +138,10 @@ fn hedge_without_a_rate_has_that_of_the_actions_the_time_and_the_range() {
 #[test]
 fn replicators_grow_by_what_they_get_above_the_mean() {
     const STEP: f64 = 0.07;
-    follows(SolverConfig::replicator(STEP), |_, played, worths, _| {
-        let mean: f64 = played.iter().zip(worths).map(|(p, worth)| p * worth).sum();
-        for (p, worth) in played.iter_mut().zip(worths) {
-            *p += STEP * *p * (worth - mean);
+    follows(SolverConfig::replicator(STEP), |_, played, values, _| {
+        let mean: f64 = played.iter().zip(values).map(|(p, value)| p * value).sum();
+        for (p, value) in played.iter_mut().zip(values) {
+            *p += STEP * *p * (value - mean);
         }
     });
 }

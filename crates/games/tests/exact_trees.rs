@@ -51,7 +51,7 @@ impl<'a> Response<'a> {
             choices: vec![None; n_sets],
         };
         response.reach(0, Rational::one());
-        response.worth(0)
+        response.value_of(0)
     }
 
     fn reach(&mut self, node: usize, reach: Rational) {
@@ -80,7 +80,7 @@ impl<'a> Response<'a> {
         }
     }
 
-    fn worth(&mut self, node: usize) -> Rational {
+    fn value_of(&mut self, node: usize) -> Rational {
         let tree = self.tree;
         let children = tree.children(node).iter().map(|&child| child as usize);
         let shares = match tree.nodes()[node] {
@@ -92,14 +92,14 @@ impl<'a> Response<'a> {
                 let set = set as usize;
                 if tree.information_sets()[set].player == self.player {
                     let choice = self.choice(set);
-                    return self.worth(tree.children(node)[choice] as usize);
+                    return self.value_of(tree.children(node)[choice] as usize);
                 }
                 self.strategies[set]
             }
         };
         children
             .zip(shares)
-            .map(|(child, share)| self.worth(child) * share)
+            .map(|(child, share)| self.value_of(child) * share)
             .sum()
     }
 
@@ -109,15 +109,15 @@ impl<'a> Response<'a> {
         }
         let members = self.members[set].clone();
         let n_actions = self.tree.information_sets()[set].actions.len();
-        let mut worth = |action: usize| -> Rational {
+        let mut value = |action: usize| -> Rational {
             let children = members.iter().map(|(node, reach)| {
-                self.worth(self.tree.children(*node)[action] as usize) * reach
+                self.value_of(self.tree.children(*node)[action] as usize) * reach
             });
             children.sum()
         };
-        let worths: Vec<Rational> = (0..n_actions).map(&mut worth).collect();
+        let values: Vec<Rational> = (0..n_actions).map(&mut value).collect();
         let choice = (0..n_actions)
-            .max_by_key(|&action| worths[action].clone())
+            .max_by_key(|&action| values[action].clone())
             .unwrap();
         self.choices[set] = Some(choice);
         choice

@@ -43,14 +43,14 @@ fn even_value(form: &Sequences) -> Rational {
     let reaches: Vec<_> = (0..form.n_players())
         .map(|player| even_reaches(form, player))
         .collect();
-    let worth = |(at, leaf): (usize, &games::extensive::Leaf)| {
+    let value = |(at, leaf): (usize, &games::extensive::Leaf)| {
         let sequences = form.leaf_sequences(at).iter().zip(&reaches);
         let reach: Rational = sequences
             .map(|(&sequence, reaches)| reaches[sequence as usize].clone())
             .product();
         reach * form.exact_reach(leaf.reach) * &form.outcomes()[leaf.outcome as usize][0]
     };
-    form.leaves().iter().enumerate().map(worth).sum()
+    form.leaves().iter().enumerate().map(value).sum()
 }
 
 /// Returns the first player's payoff at each leaf, with the probability of the chance moves on the

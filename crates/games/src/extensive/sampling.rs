@@ -274,14 +274,16 @@ impl<'t> Mccfr<'t> {
         };
         // The estimate of an action that was not drawn is 0; that of the drawn action is its value
         // divided by the probability of the draw.
-        let worth =
+        let action_value =
             self.walk_outcome(children[action] as usize, player, next, exploration, rng) / drawn;
-        let value = p * worth;
+        let value = p * action_value;
         if is_own {
-            // Importance weight: counterfactual reach over the probability of the path.
+            // Importance weight: counterfactual reach over the probability of the path. The
+            // quotient is finite: a tree has fewer than 2^27 paths, so a path whose probability
+            // underflows is drawn with a probability below 2^-1000.
             let scale = reach.others / reach.drawn;
             for (other, regret) in self.regrets[own.clone()].iter_mut().enumerate() {
-                let estimate = if other == action { worth } else { 0.0 };
+                let estimate = if other == action { action_value } else { 0.0 };
                 *regret += scale * (estimate - value);
             }
             for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {

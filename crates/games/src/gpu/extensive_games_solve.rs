@@ -63,7 +63,7 @@ pub fn solve_variants(
     games: &[CompiledGame],
     config: &SolverConfig,
 ) -> Result<Vec<Profile>> {
-    let asked = matching(OPERATION, config)?;
+    let matching_rule = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(Error::TooLarge {
@@ -97,7 +97,7 @@ pub fn solve_variants(
             // Sums of 0 become uniform strategies.
             sums.resize(sums.len() + part.len() * n, 0.0);
         } else {
-            sums.extend(tree.learn(gpu, part, config, asked)?);
+            sums.extend(tree.learn(gpu, part, config, matching_rule)?);
         }
     }
     let profile = |sums: &[f32]| tree.profile(sums, first.sequences());

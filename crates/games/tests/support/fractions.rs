@@ -24,7 +24,7 @@ pub(crate) fn nash_conv_of_game(game: &impl StrategicGame, profile: &Profile) ->
         .collect();
     let mut total = Rational::zero();
     for player in 0..shape.len() {
-        let mut worths = vec![Rational::zero(); shape[player]];
+        let mut action_values = vec![Rational::zero(); shape[player]];
         let n_cells: usize = shape.iter().product();
         for at in 0..n_cells {
             let mut rest = at;
@@ -40,11 +40,11 @@ pub(crate) fn nash_conv_of_game(game: &impl StrategicGame, profile: &Profile) ->
             let weight: Rational = others
                 .map(|other| profile[other][cell[other]].clone())
                 .product();
-            worths[cell[player]] += weight * game.payoff(player, &cell);
+            action_values[cell[player]] += weight * game.payoff(player, &cell);
         }
-        let pairs = worths.iter().zip(&profile[player]);
-        let value: Rational = pairs.map(|(worth, p)| worth * p).sum();
-        total += worths.iter().max().unwrap() - value;
+        let pairs = action_values.iter().zip(&profile[player]);
+        let value: Rational = pairs.map(|(action_value, p)| action_value * p).sum();
+        total += action_values.iter().max().unwrap() - value;
     }
     total
 }
@@ -69,25 +69,25 @@ pub(crate) fn nash_conv_of_tree(form: &Sequences, profile: &Profile) -> Rational
     });
     let mut total = Rational::zero();
     for player in 0..2 {
-        let mut worths = vec![Rational::zero(); form.n_sequences(player)];
+        let mut action_values = vec![Rational::zero(); form.n_sequences(player)];
         let mut value = Rational::zero();
         for (at, leaf) in form.leaves().iter().enumerate() {
             let sequences = form.leaf_sequences(at);
             let (own, other) = (sequences[player] as usize, sequences[1 - player] as usize);
             let payoff = &form.outcomes()[leaf.outcome as usize][player];
-            let worth = form.exact_reach(leaf.reach) * payoff * &plans[1 - player][other];
-            value += &worth * &plans[player][own];
-            worths[own] += worth;
+            let action_value = form.exact_reach(leaf.reach) * payoff * &plans[1 - player][other];
+            value += &action_value * &plans[player][own];
+            action_values[own] += action_value;
         }
         for decision in form.decisions(player).iter().rev() {
             let best = decision
                 .actions()
-                .map(|place| worths[place + 1].clone())
+                .map(|place| action_values[place + 1].clone())
                 .max()
                 .unwrap();
-            worths[decision.parent as usize] += best;
+            action_values[decision.parent as usize] += best;
         }
-        total += &worths[0] - value;
+        total += &action_values[0] - value;
     }
     total
 }

@@ -66,7 +66,7 @@ fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution,
         .tolerance(tolerance.max(f64::MIN_POSITIVE))
         .time_limit(time);
     let solution = solve_with_progress(game, &config, deadline)?;
-    let answer = judged(&solution, title, tolerance);
+    let answer = answer_of(&solution, title, tolerance);
     Ok((solution, answer))
 }
 
@@ -77,10 +77,10 @@ fn solve_with_progress<G: Game>(
     deadline: Option<Instant>,
 ) -> Result<Solution> {
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
-    let solution = games::solve_with(game, config, |look: &Checkpoint| {
+    let solution = games::solve_with(game, config, |checkpoint: &Checkpoint| {
         bar.set_message(format!(
             "iteration {}, NashConv {:.3e}",
-            look.iteration, look.nash_conv
+            checkpoint.iteration, checkpoint.nash_conv
         ));
         bar.tick();
         // The time limit of the configuration does not count evaluations, which may take longer
@@ -95,7 +95,7 @@ fn solve_with_progress<G: Game>(
 }
 
 /// Returns an answer with all facts of a solution, without strategies.
-fn judged(solution: &Solution, title: &str, tolerance: f64) -> Answer {
+fn answer_of(solution: &Solution, title: &str, tolerance: f64) -> Answer {
     let method = if solution.polished {
         "linear algebra from an average of learning"
     } else {

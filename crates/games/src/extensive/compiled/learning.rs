@@ -165,15 +165,15 @@ simd! {
     fn respond<'a, S>(simd; chunks: &'a [Chunk], values: &'a mut [Vector], best: &'a mut [Vector]) {
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();
-            let mut worth = Vector::default();
-            for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth)).iter_mut().enumerate() {
+            let mut value = Vector::default();
+            for (at, value) in split_mut::<S>(std::slice::from_mut(&mut value)).iter_mut().enumerate() {
                 let part = Interleaved { at, of: parts::<S>() };
                 let values = split::<S>(&values[own.clone()]);
                 let highest = regret::highest(simd, values, part);
                 regret::first(simd, highest, values, split_mut::<S>(&mut best[own.clone()]), part);
-                *worth = highest;
+                *value = highest;
             }
-            hand_up(chunk, worth, values);
+            add_to_parents(chunk, value, values);
         }
     }
 
@@ -217,10 +217,10 @@ impl CompiledGame {
         // Deepest chunks first: the value of a set is part of the values of the actions before it.
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();
-            let mut worth = Vector::default();
+            let mut value = Vector::default();
             // A vector of the layout is several SIMD vectors on CPUs with fewer lanes. Number `at`
             // of each action belongs to the same sets, so these sets are updated together.
-            for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth))
+            for (at, value) in split_mut::<S>(std::slice::from_mut(&mut value))
                 .iter_mut()
                 .enumerate()
             {
@@ -233,9 +233,9 @@ impl CompiledGame {
                     at,
                     of: parts::<S>(),
                 };
-                *worth = regret::step(simd, step, sets, part);
+                *value = regret::step(simd, step, sets, part);
             }
-            hand_up(chunk, worth, values);
+            add_to_parents(chunk, value, values);
         }
         extend(simd, chunks, strategy, plan);
     }
@@ -336,13 +336,13 @@ fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [V
     }
 }
 
-/// Adds the value `worth` of each set of a chunk to the value of the set's parent sequence.
+/// Adds the value of each set of a chunk to the value of the set's parent sequence.
 #[inline(always)]
-fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
+fn add_to_parents(chunk: &Chunk, value: Vector, values: &mut [Vector]) {
     let values = flat_mut(values);
     // One by one, because several sets of a chunk can have the same parent.
-    for (&slot, worth) in chunk.parents.iter().zip(worth.0) {
-        values[slot as usize] += worth;
+    for (&slot, value) in chunk.parents.iter().zip(value.0) {
+        values[slot as usize] += value;
     }
 }
 
