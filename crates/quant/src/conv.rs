@@ -14,7 +14,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::border::{self, Border};
-use crate::error::{Error, Result, check, check_type};
+use crate::error::{Error, Result, check, check_outputs, check_type, product};
 use crate::level_set::{Alphabet, LevelSet, check_bits};
 use crate::planes::{Packing, PlaneLayout, check_codes};
 use crate::window::Window;
@@ -138,9 +138,9 @@ impl PackedSigns {
     ///
     /// # Errors
     /// [`Error::BitCount`] unless `n_planes` is 1 to [`MAX_BITS`](crate::MAX_BITS);
-    /// [`Error::Window`] for a number of taps along an axis that is 0 or above [`Window::MAX`];
-    /// [`Error::Length`] for another number of codes than the sizes require;
-    /// [`Error::UnknownCode`] for a code with more bits than planes.
+    /// [`Error::InvalidNumber`] for more than 2^20 outputs; [`Error::Window`] for a number of taps
+    /// along an axis that is 0 or above [`Window::MAX`]; [`Error::Length`] for another number of
+    /// codes than the sizes require; [`Error::UnknownCode`] for a code with more bits than planes.
     pub fn from_codes(
         codes: &[u8],
         n_outputs: usize,
@@ -150,6 +150,9 @@ impl PackedSigns {
     ) -> Result<Self> {
         let operation = "PackedSigns::from_codes";
         check_bits(operation, n_planes)?;
+        if n_outputs > 0 {
+            check_outputs(operation, n_outputs)?;
+        }
         // An image of the size of the window has an output unless a number of taps is invalid.
         Window::new(taps).output_size(taps)?;
         let expected = product(&[n_outputs, taps[0], taps[1], group_len]);
@@ -259,7 +262,8 @@ pub fn conv2d_packed(
     let border = Border::new(window, image, size);
     let view = signs.view();
     let starts = view.starts(x.alphabet, layout.group_len(), &border, outside);
-    // In the range of i32, as the number of products is.
+    // Modulo 2^32: a start can be twice the number of products, but the complete sum is in the
+    // range of i32.
     let starts: Vec<i32> = starts.into_iter().map(wrapped).collect();
     let n_planes = signs.n_planes();
     let starts = match starts.first() {
@@ -444,13 +448,6 @@ pub(crate) fn weight_words(
         }
     }
     words
-}
-
-/// Returns the product of sizes, which saturates. It is exact if a size is 0.
-fn product(sizes: &[usize]) -> usize {
-    sizes
-        .iter()
-        .fold(1, |n: usize, &size| n.saturating_mul(size))
 }
 
 /// Returns the shape of a tensor of images.

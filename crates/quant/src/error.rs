@@ -19,7 +19,7 @@ pub enum Error {
         /// The largest supported number of bits.
         limit: usize,
     },
-    /// A basis, offset, step or scale is not finite, or not positive where it must be.
+    /// A number, such as a basis number, a size or a decay, is outside its valid range.
     #[error("{operation}: {quantity} is {value} (expected {expected})")]
     InvalidNumber {
         /// The name of the operation.
@@ -181,6 +181,14 @@ pub enum Error {
         /// The expected shape, in words.
         expected: String,
     },
+    /// A fit with an offset to which no offset was given.
+    #[error("{operation}: offset is missing (expected [{n_channels}])")]
+    OffsetMissing {
+        /// The name of the operation.
+        operation: &'static str,
+        /// The number of channels, each of which has an offset.
+        n_channels: usize,
+    },
     /// A tensor of another type than the operation requires.
     #[error("{operation}: {quantity} has type {actual} (expected {expected})")]
     Type {
@@ -320,6 +328,24 @@ impl From<gpu_wgsl::Error> for Error {
 }
 
 impl Error {
+    /// Returns the error of a text or tensor of a model file. Only the beginning of `actual` is
+    /// shown, because a damaged file can have a text or a shape of any length.
+    pub(crate) fn model_file(
+        operation: &'static str,
+        key: &str,
+        actual: &str,
+        expected: &str,
+    ) -> Self {
+        /// The number of characters that are shown.
+        const MAX_SHOWN: usize = 80;
+        Self::ModelFile {
+            operation,
+            key: key.to_owned(),
+            actual: actual.chars().take(MAX_SHOWN).collect(),
+            expected: expected.to_owned(),
+        }
+    }
+
     /// Returns the error with the path of the file in which it occurred.
     pub(crate) fn in_file(self, path: &std::path::Path) -> Self {
         match self {
@@ -364,6 +390,44 @@ pub(crate) fn check_multiple(
 
 /// The largest height, width and number of channels of an image.
 pub(crate) const MAX_SIDE: usize = 1 << 20;
+
+/// Returns the product of sizes, or the largest `usize` if the product is larger. The product is 0
+/// if a size is 0.
+pub(crate) fn product(sizes: &[usize]) -> usize {
+    sizes
+        .iter()
+        .fold(1, |n: usize, &size| n.saturating_mul(size))
+}
+
+/// Checks a number of outputs.
+pub(crate) fn check_outputs(operation: &'static str, n_outputs: usize) -> Result<()> {
+    let is_valid = (1..=MAX_SIDE).contains(&n_outputs);
+    check(
+        operation,
+        "number of outputs",
+        n_outputs as f64,
+        is_valid,
+        "1 to 2^20",
+    )
+}
+
+/// Checks that the channels of the input and of the output can be divided into groups.
+pub(crate) fn check_groups(
+    operation: &'static str,
+    n_groups: usize,
+    n_channels: [usize; 2],
+) -> Result<()> {
+    for n_channels in n_channels {
+        if n_groups == 0 || !n_channels.is_multiple_of(n_groups) || n_channels == 0 {
+            return Err(Error::Groups {
+                operation,
+                n_channels,
+                n_groups,
+            });
+        }
+    }
+    Ok(())
+}
 
 /// Checks the type of a tensor.
 pub(crate) fn check_type(

@@ -16,26 +16,26 @@ pub(crate) enum Fault {
 }
 
 thread_local! {
-    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+    static ENABLED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
 /// Runs `f` with the fault enabled on this thread.
-pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
+pub(crate) fn with_fault<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
     /// A guard that disables the fault on drop, also after a panic.
-    struct Uprooted;
+    struct DisableOnDrop;
 
-    impl Drop for Uprooted {
+    impl Drop for DisableOnDrop {
         fn drop(&mut self) {
-            PLANTED.set(None);
+            ENABLED.set(None);
         }
     }
 
-    let _uprooted = Uprooted;
-    PLANTED.set(Some(fault));
+    let _disable = DisableOnDrop;
+    ENABLED.set(Some(fault));
     f()
 }
 
 /// Returns whether the fault is enabled on this thread.
-pub(crate) fn is_planted(fault: Fault) -> bool {
-    PLANTED.get() == Some(fault)
+pub(crate) fn is_enabled(fault: Fault) -> bool {
+    ENABLED.get() == Some(fault)
 }

@@ -12,7 +12,9 @@
 
 use tensor_core::{DType, Executor, Tensor, einsum};
 
-use crate::error::{Error, MAX_SIDE, Result, check, check_type, finite};
+use crate::error::{
+    Error, MAX_SIDE, Result, check, check_count, check_groups, check_outputs, check_type, finite,
+};
 use crate::level_set::{LevelSet, check_bits};
 use crate::population::Sample;
 use crate::qem::Qem;
@@ -110,7 +112,7 @@ pub enum Activation {
     None,
     /// `max(x, 0)`.
     Relu,
-    /// The nearest level.
+    /// The level by the thresholds of a level set.
     Levels(LevelSet),
 }
 
@@ -247,16 +249,8 @@ impl Layer {
     /// `[height, width, channels]`.
     fn output_size(&self, [height, width, n_channels]: [usize; 3]) -> Result<[usize; 3]> {
         let operation = "Network::new";
-        for n_channels in [n_channels, self.n_outputs] {
-            if self.n_groups == 0 || !n_channels.is_multiple_of(self.n_groups) || n_channels == 0 {
-                return Err(Error::Groups {
-                    operation,
-                    n_channels,
-                    n_groups: self.n_groups,
-                });
-            }
-        }
-        check_side("number of outputs", self.n_outputs)?;
+        check_groups(operation, self.n_groups, [n_channels, self.n_outputs])?;
+        check_outputs(operation, self.n_outputs)?;
         let size = self.window.output_size([height, width])?;
         let [height, width] = self.pool.output_size(size)?;
         check_pool(operation, &self.pool)?;
@@ -344,12 +338,6 @@ pub(crate) fn convolved(
         &[&windows, &weights.reshape(&grouped)],
     );
     sums.reshape(&[batch, rows, cols, n_outputs])
-}
-
-/// Checks a height, a width or a number of channels.
-fn check_side(quantity: &'static str, side: usize) -> Result<()> {
-    let is_valid = (1..=MAX_SIDE).contains(&side);
-    check("Network::new", quantity, side as f64, is_valid, "1 to 2^20")
 }
 
 /// Checks that each pooling window has a position inside of the image.
@@ -446,6 +434,29 @@ impl InputImage {
         })
     }
 
+    /// Checks that the sides are 1 to 2^20, and that each channel has a finite scale and offset.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
+        const SIDES: [&str; 3] = [
+            "height of the input",
+            "width of the input",
+            "number of channels of the input",
+        ];
+        for (quantity, side) in SIDES.into_iter().zip(self.size) {
+            let is_valid = (1..=MAX_SIDE).contains(&side);
+            check(operation, quantity, side as f64, is_valid, "1 to 2^20")?;
+        }
+        for (quantity, numbers) in [
+            ("scale of the input", &self.scale),
+            ("offset of the input", &self.offset),
+        ] {
+            check_count(operation, quantity, numbers.len(), self.size[2])?;
+            for &number in numbers {
+                finite(operation, quantity, number.into())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the numbers of codes `[batch, height, width, channels]` of any integer type, as f32.
     #[must_use]
     pub fn values_of(&self, codes: &Tensor) -> Tensor {
@@ -505,25 +516,7 @@ impl Network {
         if layers.is_empty() {
             return Err(Error::Empty { operation });
         }
-        for (quantity, side) in ["height", "width", "number of channels"]
-            .into_iter()
-            .zip(input.size)
-        {
-            check_side(quantity, side)?;
-        }
-        for (quantity, numbers) in [("scale", &input.scale), ("offset", &input.offset)] {
-            if numbers.len() != input.size[2] {
-                return Err(Error::Length {
-                    operation,
-                    quantity,
-                    actual: numbers.len(),
-                    expected: input.size[2],
-                });
-            }
-            for &number in numbers {
-                finite(operation, quantity, number.into())?;
-            }
-        }
+        input.check(operation)?;
         let mut images = vec![input.size];
         for layer in &layers {
             let output = layer.output_size(images[images.len() - 1]);

@@ -6,12 +6,12 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tensor_core::data::safetensors::{Entry, Reader};
 use tensor_core::{DType, Host};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, MAX_SIDE, Result};
 use crate::network::{Layer, Normalization, Weights};
 use crate::window::Window;
 
@@ -42,6 +42,7 @@ const EPSILON: f32 = 1e-5;
 #[derive(Debug)]
 pub struct StateDict {
     reader: Reader<BufReader<File>>,
+    path: PathBuf,
     epsilon: f32,
 }
 
@@ -51,9 +52,12 @@ impl StateDict {
     /// # Errors
     /// [`Error::Tensor`] for a file that is no safetensors file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let reader = Reader::open(path).map_err(tensor_core::Error::from)?;
-        let epsilon = EPSILON;
-        Ok(Self { reader, epsilon })
+        let path = path.as_ref();
+        Ok(Self {
+            reader: Reader::open(path).map_err(tensor_core::Error::from)?,
+            path: path.to_owned(),
+            epsilon: EPSILON,
+        })
     }
 
     /// Sets the `epsilon` of batch normalizations (default: 1e-5, as in PyTorch).
@@ -71,10 +75,20 @@ impl StateDict {
     /// not contain their number.
     ///
     /// # Errors
-    /// [`Error::ModelFile`] for a tensor that is missing or has another shape or type than
-    /// expected; [`Error::InvalidNumber`] for numbers that [`Normalization::batch`] rejects;
-    /// [`Error::Tensor`] for an error of the file.
+    /// [`Error::File`] with [`Error::ModelFile`] for a tensor that is missing or has another shape
+    /// or type than expected, or with [`Error::InvalidNumber`] for numbers that
+    /// [`Normalization::batch`] rejects; [`Error::Tensor`] for an error of the file.
     pub fn layer(&mut self, name: &str, batch_norm: Option<&str>, window: Window) -> Result<Layer> {
+        let read = self.read_layer(name, batch_norm, window);
+        read.map_err(|error| error.in_file(&self.path))
+    }
+
+    fn read_layer(
+        &mut self,
+        name: &str,
+        batch_norm: Option<&str>,
+        window: Window,
+    ) -> Result<Layer> {
         let key = format!("{name}.weight");
         let [height, width] = window.size;
         let expected = format!(
@@ -88,6 +102,11 @@ impl StateDict {
             }
             _ => return Err(unexpected(&key, Some(&entry), &expected)),
         };
+        let sides = [n_outputs, n_channels];
+        if !sides.iter().all(|side| (1..=MAX_SIDE).contains(side)) {
+            let expected = "1 to 2^20 outputs and channels";
+            return Err(unexpected(&key, Some(&entry), expected));
+        }
         let weights = self.numbers(&entry, &[n_outputs, n_channels, height, width])?;
         let bias_key = format!("{name}.bias");
         let has_bias = self.find(&bias_key).is_some();
@@ -147,13 +166,9 @@ impl StateDict {
 }
 
 fn unexpected(key: &str, actual: Option<&Entry>, expected: &str) -> Error {
-    Error::ModelFile {
-        operation: "StateDict::layer",
-        key: key.to_owned(),
-        actual: match actual {
-            Some(entry) => format!("a tensor of {} {:?}", entry.dtype, entry.shape),
-            None => "missing".to_owned(),
-        },
-        expected: expected.to_owned(),
-    }
+    let actual = match actual {
+        Some(entry) => format!("a tensor of {} {:?}", entry.dtype, entry.shape),
+        None => "missing".to_owned(),
+    };
+    Error::model_file("StateDict::layer", key, &actual, expected)
 }

@@ -335,9 +335,17 @@ fn absurd_sizes_next_to_zero_do_not_overflow() {
         let signs = PackedSigns::from_codes(&[], 0, taps, 4, 8);
         assert!(matches!(signs, Err(Error::Window { .. })), "{taps:?}");
     }
-    for (n_outputs, group_len) in [(0, 4), (max, 0), (1, 0)] {
+    for (n_outputs, group_len) in [(0, 4), (1 << 20, 0), (1, 0)] {
         let signs = PackedSigns::from_codes(&[], n_outputs, [3, 3], group_len, 8).unwrap();
         assert!(signs.words().is_empty());
+    }
+    // The sums of 0 channels would have one start for each of `usize::MAX` outputs.
+    for n_outputs in [(1 << 20) + 1, max] {
+        let signs = PackedSigns::from_codes(&[], n_outputs, [1, 1], 0, 1);
+        assert!(
+            matches!(signs, Err(Error::InvalidNumber { .. })),
+            "{signs:?}"
+        );
     }
     assert_eq!(Window::new([max, 2]).n_taps(), max);
     let layout = PlaneLayout::new(max, max, 8).unwrap();

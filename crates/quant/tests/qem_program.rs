@@ -489,7 +489,7 @@ fn wrong_operands_are_errors() {
     let affine = qem.clone().affine();
     assert_eq!(
         message(step(&affine, &[3, 9], &[3, 2])),
-        "Qem::step_of: offset has shape [0] (expected [3])"
+        "Qem::step_of: offset is missing (expected [3])"
     );
     let with_offset =
         |qem: &Qem, n| qem.step_of(&zeros(&[3, 9]), &zeros(&[3, 2]), Some(&zeros(&[n])));

@@ -110,8 +110,12 @@ fn missing_and_wrong_tensors_are_errors_that_name_them() {
     let (one, three) = (Window::new([1, 1]), Window::new([3, 3]));
     let mut message = |name: &str, batch_norm, window| {
         let error = file.layer(name, batch_norm, window).unwrap_err();
-        assert!(matches!(error, Error::ModelFile { .. }), "{error}");
-        error.to_string()
+        let Error::File { path, source } = error else {
+            panic!("{error}")
+        };
+        assert!(path.contains("wrong-"), "{path}");
+        assert!(matches!(*source, Error::ModelFile { .. }), "{source}");
+        source.to_string()
     };
     assert_eq!(
         message("absent", None, one),
@@ -143,4 +147,25 @@ fn missing_and_wrong_tensors_are_errors_that_name_them() {
         StateDict::open("absent.safetensors"),
         Err(Error::Tensor(_))
     ));
+}
+
+#[test]
+fn absurd_numbers_of_outputs_and_channels_take_no_memory() {
+    let mut file = state_dict(
+        "absurd",
+        &[
+            ("outputs.weight", &[1 << 40, 0, 1, 1], DType::F32),
+            ("channels.weight", &[0, 1 << 40, 1, 1], DType::F32),
+            ("rows.weight", &[1 << 40, 0], DType::F32),
+            ("none.weight", &[0, 0], DType::F32),
+        ],
+    );
+    for name in ["outputs", "channels", "rows", "none"] {
+        let error = file.layer(name, None, Window::new([1, 1])).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.ends_with("(expected 1 to 2^20 outputs and channels)"),
+            "{message}"
+        );
+    }
 }

@@ -51,7 +51,7 @@ fn numbers_that_are_too_large_are_errors() {
     let layers = || vec![("classes", NetLayer::Linear(QuantLinear::new(2)))];
     for size in [[1, 1, usize::MAX], [0, 1, 1], [1, 1 << 21, 1]] {
         let error = Net::new(InputImage::unit(size), layers()).unwrap_err();
-        assert!(error.to_string().contains("side of the input"), "{error}");
+        assert!(error.to_string().contains(" of the input is "), "{error}");
     }
     let mut input = InputImage::unit([2, 2, 3]);
     input.scale.pop();
@@ -67,6 +67,12 @@ fn numbers_that_are_too_large_are_errors() {
         ),
         "{error}"
     );
+    // 2^70 weights, of which no slice of memory is long enough.
+    let window = Window::new([1 << 15; 2]).with_padding([[1 << 15; 2]; 2]);
+    let conv = QuantConv2d::new(1 << 20, window);
+    let large = vec![("large", NetLayer::Conv2d(conv))];
+    let error = Net::new(InputImage::unit([1, 1, 1 << 20]), large).unwrap_err();
+    assert!(error.to_string().contains("number of weights"), "{error}");
     for bases in [0, 9, 33, usize::MAX] {
         let weights = Levels {
             weights: WeightLevels::Abc { bases },
@@ -373,4 +379,15 @@ fn bad_images_are_errors() {
     assert!(images.accuracy(&[0]).is_err());
     assert!((images.accuracy(&[1, 2]).unwrap() - 0.5).abs() < f64::EPSILON);
     assert!(Images::read_idx("no-such-file", "no-such-file", 10).is_err());
+}
+
+#[test]
+fn parameters_of_unchecked_layers_do_not_overflow() {
+    let max = usize::MAX;
+    let conv = QuantConv2d::new(max, Window::new([max; 2]));
+    assert_eq!(conv.parameters([1, 1, max])[0].shape, [max; 4]);
+    let linear = QuantLinear::new(2);
+    assert_eq!(linear.parameters([max; 3])[0].shape, [2, max]);
+    let levels = ActivationLevels::Abc { bases: max };
+    assert_eq!(levels.parameters()[0].shape, [8]);
 }

@@ -304,19 +304,11 @@ impl<R: Read + Seek> Source<R> {
     fn error(&self, key: &str, expected: &str) -> Error {
         let entry = self.reader.entries().iter().find(|entry| entry.name == key);
         let actual = match (self.reader.metadata().get(key), entry) {
-            // A damaged file can have a text, a type or a shape of any length.
-            (Some(text), _) => format!("{:?}", shortened(text)),
-            (None, Some(entry)) => {
-                shortened(&format!("a tensor of {} {:?}", entry.dtype, entry.shape))
-            }
+            (Some(text), _) => format!("{text:?}"),
+            (None, Some(entry)) => format!("a tensor of {} {:?}", entry.dtype, entry.shape),
             (None, None) => "missing".to_owned(),
         };
-        Error::ModelFile {
-            operation: "FrozenNetwork::read",
-            key: key.to_owned(),
-            actual,
-            expected: expected.to_owned(),
-        }
+        Error::model_file("FrozenNetwork::read", key, &actual, expected)
     }
 
     fn text(&self, key: &str) -> Result<&str> {
@@ -592,11 +584,6 @@ impl<R: Read + Seek> Source<R> {
             exponents,
         })
     }
-}
-
-/// Returns the beginning of a text.
-fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
 }
 
 fn tensor<T: Element>(shape: &[usize], data: &[T]) -> Tensor {

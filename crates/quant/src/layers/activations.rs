@@ -7,7 +7,7 @@ use tensor_core::Tensor;
 use super::levels::{LearnedLevels, check_step_bits, dorefa_step};
 use super::{Applied, NamedShape, Slot, Start, check_tensors};
 use crate::error::{Result, check, finite};
-use crate::level_set::{Alphabet, LevelSet, Ties, check_bits, rounded};
+use crate::level_set::{Alphabet, LevelSet, MAX_BITS, Ties, check_bits, rounded};
 use crate::network::Activation;
 use crate::population::RectifiedNormal;
 use crate::qem::Qem;
@@ -100,7 +100,9 @@ impl ActivationLevels {
         })
     }
 
-    /// Returns the parameters: `shift` and `factor`, `[bases]`, for ABC-Net; none otherwise.
+    /// Returns the parameters: `shift` and `factor`, `[bases]`, for ABC-Net; none otherwise. A
+    /// number of bases above [`MAX_BITS`](crate::MAX_BITS), which all other functions reject,
+    /// counts as `MAX_BITS`.
     #[must_use]
     pub fn parameters(&self) -> Vec<Slot> {
         /// The last threshold is below this number of standard deviations.
@@ -108,6 +110,7 @@ impl ActivationLevels {
         let Self::Abc { bases } = *self else {
             return Vec::new();
         };
+        let bases = bases.min(MAX_BITS);
         let threshold = |base: usize| RANGE * (base as f64 + 0.5) / bases as f64;
         let shifts = (0..bases).map(|base| ABC_THRESHOLD - rounded(threshold(base)));
         vec![
@@ -154,7 +157,7 @@ impl ActivationLevels {
             let highest = highest_level(&learned.qem, &state[0]);
             let surrogate = x.le(&highest).select(&rectified, &highest);
             #[cfg(test)]
-            let surrogate = if crate::fault::is_planted(crate::fault::Fault::UnclippedGradient) {
+            let surrogate = if crate::fault::is_enabled(crate::fault::Fault::UnclippedGradient) {
                 rectified
             } else {
                 surrogate

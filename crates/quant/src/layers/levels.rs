@@ -61,17 +61,17 @@ impl LearnedLevels {
         let (levels, decay) = (step.levels, DECAY);
         #[cfg(test)]
         let (levels, decay) = {
-            use crate::fault::{Fault, is_planted};
+            use crate::fault::{Fault, is_enabled};
             let of_new = || {
                 self.qem
                     .step_of(x, &step.basis, None)
                     .map(|step| step.levels)
             };
-            let is_new = is_planted(Fault::NewBasis);
+            let is_new = is_enabled(Fault::NewBasis);
             let levels = if is_new { of_new()? } else { levels };
             (
                 levels,
-                if is_planted(Fault::NoAverage) {
+                if is_enabled(Fault::NoAverage) {
                     0.0
                 } else {
                     decay

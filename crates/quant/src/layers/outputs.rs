@@ -1,22 +1,9 @@
-//! The outputs of convolutions and linear layers: their number and their bias.
+//! The bias of convolutions and linear layers.
 
 use tensor_core::Tensor;
 
 use super::{Slot, Start};
-use crate::error::{MAX_SIDE, Result, check};
 use crate::network::{Layer, Normalization};
-
-/// Checks a number of outputs.
-pub(super) fn check_outputs(operation: &'static str, n_outputs: usize) -> Result<()> {
-    let is_valid = (1..=MAX_SIDE).contains(&n_outputs);
-    check(
-        operation,
-        "number of outputs",
-        n_outputs as f64,
-        is_valid,
-        "1 to 2^20",
-    )
-}
 
 /// Returns the slots of a layer with weights and perhaps a bias.
 pub(super) fn with_bias(weight: Slot, n_outputs: usize, has_bias: bool) -> Vec<Slot> {

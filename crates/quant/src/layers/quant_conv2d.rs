@@ -2,9 +2,9 @@
 
 use tensor_core::Tensor;
 
-use super::outputs::{check_outputs, plus_bias, with_bias, with_frozen_bias};
+use super::outputs::{plus_bias, with_bias, with_frozen_bias};
 use super::{Applied, Slot, WeightLevels, check_tensors, not_images, weight_slot};
-use crate::error::{Error, Result, finite};
+use crate::error::{Result, check_groups, check_outputs, finite, product};
 use crate::network::{Layer, convolved};
 use crate::window::Window;
 
@@ -45,20 +45,14 @@ impl QuantConv2d {
     /// Returns the size `[height, width, channels]` of the output for an image of a size.
     ///
     /// # Errors
-    /// [`Error::Groups`] for channels that the groups do not divide; [`Error::Window`] for a window
-    /// that does not fit; [`Error::BitCount`] for an unsupported number of bits;
-    /// [`Error::InvalidNumber`] for more than 2^20 outputs or a padding value that is not finite.
+    /// [`Error::Groups`](crate::Error::Groups) for channels that the groups do not divide;
+    /// [`Error::Window`](crate::Error::Window) for a window that does not fit;
+    /// [`Error::BitCount`](crate::Error::BitCount) for an unsupported number of bits;
+    /// [`Error::InvalidNumber`](crate::Error::InvalidNumber) for more than 2^20 outputs or a
+    /// padding value that is not finite.
     pub fn output_size(&self, [height, width, n_channels]: [usize; 3]) -> Result<[usize; 3]> {
         let operation = "QuantConv2d";
-        for n_channels in [n_channels, self.n_outputs] {
-            if self.n_groups == 0 || !n_channels.is_multiple_of(self.n_groups) || n_channels == 0 {
-                return Err(Error::Groups {
-                    operation,
-                    n_channels,
-                    n_groups: self.n_groups,
-                });
-            }
-        }
+        check_groups(operation, self.n_groups, [n_channels, self.n_outputs])?;
         check_outputs(operation, self.n_outputs)?;
         finite(operation, "padding value", self.padding_value.into())?;
         self.levels.check(operation)?;
@@ -76,14 +70,15 @@ impl QuantConv2d {
             taps_x,
             n_channels / self.n_groups.max(1),
         ];
-        let n_inputs = shape[1..].iter().product();
+        let n_inputs = product(&shape[1..]);
         with_bias(weight_slot(&shape, n_inputs), self.n_outputs, self.has_bias)
     }
 
     /// Returns the state before the first step with these weights.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] and [`Error::InvalidNumber`] for weights that are not finite.
+    /// [`Error::NotANumber`](crate::Error::NotANumber) and
+    /// [`Error::InvalidNumber`](crate::Error::InvalidNumber) for weights that are not finite.
     pub fn state(&self, weights: &[f32]) -> Result<Vec<Slot>> {
         self.levels.state(weights, self.n_outputs)
     }
@@ -91,8 +86,9 @@ impl QuantConv2d {
     /// Returns the output and the next state.
     ///
     /// # Errors
-    /// [`Error::Length`] and [`Error::Shape`] for other numbers or shapes of tensors; the errors of
-    /// [`output_size`](Self::output_size); [`Error::Tensor`] for an error of a tensor.
+    /// [`Error::Length`](crate::Error::Length) and [`Error::Shape`](crate::Error::Shape) for other
+    /// numbers or shapes of tensors; the errors of [`output_size`](Self::output_size);
+    /// [`Error::Tensor`](crate::Error::Tensor) for an error of a tensor.
     pub fn apply(&self, x: &Tensor, parameters: &[Tensor], state: &[Tensor]) -> Result<Applied> {
         let operation = "QuantConv2d::apply";
         let &[batch, height, width, n_channels] = x.shape()? else {

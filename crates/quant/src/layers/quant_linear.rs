@@ -2,9 +2,9 @@
 
 use tensor_core::Tensor;
 
-use super::outputs::{check_outputs, plus_bias, with_bias, with_frozen_bias};
+use super::outputs::{plus_bias, with_bias, with_frozen_bias};
 use super::{Applied, Slot, WeightLevels, check_tensors, not_images, weight_slot};
-use crate::error::Result;
+use crate::error::{Result, check_outputs, product};
 use crate::network::Layer;
 use crate::window::Window;
 
@@ -60,7 +60,7 @@ impl QuantLinear {
     /// Returns the parameters for an image of a size.
     #[must_use]
     pub fn parameters(&self, image: [usize; 3]) -> Vec<Slot> {
-        let n_inputs = image.iter().product();
+        let n_inputs = product(&image);
         let weight = weight_slot(&[self.n_outputs, n_inputs], n_inputs);
         with_bias(weight, self.n_outputs, self.has_bias)
     }

@@ -5,7 +5,7 @@ use tensor_core::compare::{Tolerance, compare};
 use tensor_core::{Host, Tensor, grad};
 
 use super::*;
-use crate::fault::{Fault, planted};
+use crate::fault::{Fault, with_fault};
 use crate::window::Window;
 use crate::{LevelSet, MovingBasis, Qem, RectifiedNormal, Sample, abc};
 
@@ -201,7 +201,7 @@ fn weights_have_the_gradients_of_their_levels() {
         check_weight_gradients(levels).unwrap_or_else(|error| panic!("{levels}: {error}"));
     }
     let fault = Fault::DifferentiatedFactors;
-    let found = planted(fault, || {
+    let found = with_fault(fault, || {
         check_weight_gradients(WeightLevels::Abc { bases: 3 })
     });
     assert!(found.is_err(), "the fault was not found");
@@ -293,7 +293,7 @@ fn check_learned_levels() -> Result<(), String> {
 fn the_output_has_the_levels_of_the_old_basis_and_the_state_is_an_average() {
     check_learned_levels().unwrap();
     for fault in [Fault::NewBasis, Fault::NoAverage] {
-        let found = planted(fault, check_learned_levels);
+        let found = with_fault(fault, check_learned_levels);
         assert!(found.is_err(), "{fault:?} was not found");
     }
 }
@@ -366,7 +366,7 @@ fn check_activation_gradients() -> Result<(), String> {
 #[test]
 fn activations_have_a_clipped_gradient() {
     check_activation_gradients().unwrap();
-    let found = planted(Fault::UnclippedGradient, check_activation_gradients);
+    let found = with_fault(Fault::UnclippedGradient, check_activation_gradients);
     assert!(found.is_err(), "the fault was not found");
     let x = Tensor::from_vec(&[6], vec![-0.1_f32, 0.0, 0.4, 0.6, 1.0, 1.1]);
     let output = ActivationLevels::DoReFa { bits: 2 }

@@ -135,9 +135,9 @@ impl WeightLevels {
                 let surrogate = weights.clone();
                 #[cfg(test)]
                 let surrogate = {
-                    use crate::fault::{Fault, is_planted};
+                    use crate::fault::{Fault, is_enabled};
                     let differentiated = AbcFit::new(weights, bases)?.levels()?;
-                    let is_fault = is_planted(Fault::DifferentiatedFactors);
+                    let is_fault = is_enabled(Fault::DifferentiatedFactors);
                     if is_fault {
                         surrogate + differentiated
                     } else {

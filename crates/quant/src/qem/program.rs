@@ -162,7 +162,11 @@ impl Qem {
         match (self.is_affine, offset_shape) {
             (false, None) => Ok(n_elements),
             (true, Some(&[n])) if n == n_channels => Ok(n_elements),
-            (true, shape) => wrong("offset", shape.unwrap_or(&[0]), format!("[{n_channels}]")),
+            (true, None) => Err(Error::OffsetMissing {
+                operation,
+                n_channels,
+            }),
+            (true, Some(shape)) => wrong("offset", shape, format!("[{n_channels}]")),
             (false, Some(shape)) => wrong("offset", shape, "none without affine()".to_owned()),
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn read(
         let actual = text(key).unwrap_or_else(|| "missing".to_owned());
         if actual != expected {
             let [actual, expected] = difference(&actual, expected);
-            return Err(unexpected(key, actual, expected));
+            return Err(unexpected(key, &actual, &expected));
         }
     }
     let step = text("step").and_then(|text| text.parse().ok());
@@ -84,8 +84,8 @@ pub(super) fn read(
         let actual = text("step").unwrap_or_else(|| "missing".to_owned());
         return Err(unexpected(
             "step",
-            actual,
-            format!("a number up to {}", identity.n_steps),
+            &actual,
+            &format!("a number up to {}", identity.n_steps),
         ));
     };
     let mut tensors = Vec::with_capacity(expected.len());
@@ -98,8 +98,8 @@ pub(super) fn read(
         if !is_right {
             return Err(unexpected(
                 name,
-                found.unwrap_or_else(|| "missing".to_owned()),
-                format!("a tensor of {dtype} {shape:?}"),
+                found.as_deref().unwrap_or("missing"),
+                &format!("a tensor of {dtype} {shape:?}"),
             ));
         }
         let tensor = reader.read(name).map_err(tensor_core::Error::from)?;
@@ -109,16 +109,16 @@ pub(super) fn read(
     if n_tensors != expected.len() {
         return Err(unexpected(
             "tensors",
-            n_tensors.to_string(),
-            expected.len().to_string(),
+            &n_tensors.to_string(),
+            &expected.len().to_string(),
         ));
     }
     let names = expected.iter().map(|(name, _)| name.as_str());
     let sum = Checksum::of_file(reader.metadata(), &names.zip(&tensors).collect())?.to_string();
     let written = reader.metadata().get(checksum::KEY);
     if written != Some(&sum) {
-        let written = written.cloned().unwrap_or_else(|| "missing".to_owned());
-        return Err(unexpected(checksum::KEY, written, sum));
+        let written = written.map_or("missing", String::as_str);
+        return Err(unexpected(checksum::KEY, written, &sum));
     }
     Ok((step, tensors))
 }
@@ -142,13 +142,8 @@ fn difference(a: &str, b: &str) -> [String; 2] {
     })
 }
 
-fn unexpected(key: &str, actual: String, expected: String) -> Error {
-    Error::ModelFile {
-        operation: "Training::resume",
-        key: key.to_owned(),
-        actual,
-        expected,
-    }
+fn unexpected(key: &str, actual: &str, expected: &str) -> Error {
+    Error::model_file("Training::resume", key, actual, expected)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tensor_core::{DType, Tensor};
 
-use crate::error::{Error, MAX_SIDE, Result, check, check_count, finite};
+use crate::error::{Error, Result, check, check_count, product};
 use crate::layers::{
     ActivationLevels, Applied, BatchNorm, Levels, MaxPool, NamedShape, QuantConv2d, QuantLinear,
     Slot, WeightLevels, shapes_of,
@@ -110,6 +110,30 @@ impl NetLayer {
         }
     }
 
+    /// Returns the size of the output, or an error if a layer does not fit its input or if no
+    /// memory can contain its parameters.
+    fn checked_output_size(
+        &self,
+        operation: &'static str,
+        image: [usize; 3],
+    ) -> Result<[usize; 3]> {
+        const MAX_NUMBERS: usize = isize::MAX as usize / size_of::<f32>();
+        let size = self.output_size(image)?;
+        for slot in self.parameters(image) {
+            let len = product(&slot.shape);
+            let is_valid = len <= MAX_NUMBERS;
+            let expected = "as many f32 as memory can address";
+            check(
+                operation,
+                "number of weights",
+                len as f64,
+                is_valid,
+                expected,
+            )?;
+        }
+        Ok(size)
+    }
+
     /// Returns the parameters for an image of a size.
     #[must_use]
     pub fn parameters(&self, image: [usize; 3]) -> Vec<Slot> {
@@ -192,39 +216,14 @@ impl Net {
     /// of the input that is not 1 to 2^20, and for a scale or an offset of the input that is not
     /// finite; [`Error::Length`] unless there is one of both for each channel;
     /// [`Error::LayerName`] for a name that occurs twice;
-    /// [`Error::Layer`] with the error of a layer that does not fit its input or whose options are
-    /// invalid.
+    /// [`Error::Layer`] with the error of a layer that does not fit its input, whose options are
+    /// invalid, or whose weights are more than memory can address.
     pub fn new(input: InputImage, layers: Vec<(&str, NetLayer)>) -> Result<Self> {
         let operation = "Net::new";
         if layers.is_empty() {
             return Err(Error::Empty { operation });
         }
-        for side in input.size {
-            let is_valid = (1..=MAX_SIDE).contains(&side);
-            check(
-                operation,
-                "side of the input",
-                side as f64,
-                is_valid,
-                "1 to 2^20",
-            )?;
-        }
-        let n_channels = input.size[2];
-        check_count(
-            operation,
-            "the scale of the input",
-            input.scale.len(),
-            n_channels,
-        )?;
-        check_count(
-            operation,
-            "the offset of the input",
-            input.offset.len(),
-            n_channels,
-        )?;
-        for &number in input.scale.iter().chain(&input.offset) {
-            finite(operation, "scale or offset of the input", number.into())?;
-        }
+        input.check(operation)?;
         let mut net = Self {
             sizes: vec![input.size],
             input,
@@ -237,7 +236,7 @@ impl Net {
                     name: name.to_owned(),
                 });
             }
-            let size = layer.output_size(net.output_size());
+            let size = layer.checked_output_size(operation, net.output_size());
             net.sizes.push(size.map_err(|error| error.in_layer(name))?);
             net.layers.push((name.to_owned(), layer));
         }
@@ -350,8 +349,7 @@ impl Net {
         let products = layers.filter(|((_, layer), _)| layer.is_product());
         let n_products = products.map(|((_, layer), sizes)| {
             let weights = layer.parameters(sizes[0]);
-            let factors = weights[0].shape[1..].iter().chain(&sizes[1]);
-            factors.fold(1, |n: usize, &factor| n.saturating_mul(factor))
+            product(&[&weights[0].shape[1..], &sizes[1]].concat())
         });
         n_products.collect()
     }
@@ -448,7 +446,7 @@ impl Net {
                 let of_state = place.layer.state_shapes(place.image)?;
                 let own = place.own(parameters).iter().chain(place.own_state(state));
                 for ((name, shape), numbers) in shapes.iter().chain(&of_state).zip(own) {
-                    check_count(operation, name, numbers.len(), shape.iter().product())?;
+                    check_count(operation, name, numbers.len(), product(shape))?;
                 }
                 Ok(())
             };

@@ -13,12 +13,11 @@
 //! [`MaxPool`](crate::layers::MaxPool).
 //! Accuracy: bounds are of first order in the unit roundoff, times 1.01. Sums may be added in
 //! any order, so that their bounds grow with the number of terms.
-//! Cost: some nanoseconds per product of the net.
 
 use std::collections::HashMap;
 
 use super::net::Net;
-use crate::error::{Error, Result, check, finite};
+use crate::error::{Error, Result, check, finite, product};
 use backward::backward;
 use forward::{Stored, forward};
 
@@ -202,8 +201,7 @@ impl Oracle {
         if labels.is_empty() {
             return Err(Error::Empty { operation });
         }
-        let len = |size: [usize; 3]| size.iter().product::<usize>();
-        let expected = labels.len() * len(self.net.input().size);
+        let expected = labels.len().saturating_mul(product(&self.net.input().size));
         if images.len() != expected {
             return Err(Error::Length {
                 operation,
@@ -215,7 +213,7 @@ impl Oracle {
         for &value in images {
             finite(operation, "value of an image", value.into())?;
         }
-        let n_classes = len(self.net.output_size());
+        let n_classes = product(&self.net.output_size());
         let wrong = labels.iter().position(|&label| label as usize >= n_classes);
         match wrong {
             None => Ok(()),

@@ -8,7 +8,7 @@ use tensor_core::rng::Philox;
 use tensor_core::{Executor, Host, Reference, Tensor};
 
 use super::*;
-use crate::fault::{Fault, planted};
+use crate::fault::{Fault, with_fault};
 use crate::layers::{ActivationLevels, BatchNorm, MaxPool, QuantConv2d, QuantLinear, WeightLevels};
 use crate::train::{NetLayer, SharedOptimizer, Steps, started};
 use crate::{InputImage, Window};
@@ -262,7 +262,7 @@ fn planted_faults_are_found() {
         (Fault::DifferentiatedFactors, "abc2a2"),
     ];
     for (fault, levels) in faults {
-        let check = || planted(fault, || check_steps(levels, false, &Host::new()));
+        let check = || with_fault(fault, || check_steps(levels, false, &Host::new()));
         assert!(catch_unwind(check).is_err(), "{fault:?}");
     }
 }
@@ -300,6 +300,13 @@ fn bad_batches_and_tensors_are_errors() {
     assert!(matches!(error, Error::Length { .. }), "{error}");
     let error = oracle.step(&image, &[N_CLASSES], 0.1).unwrap_err();
     assert!(matches!(error, Error::Label { .. }), "{error}");
+    let large = InputImage::unit([1 << 20; 3]);
+    let relu = ("relu", NetLayer::Activation(ActivationLevels::Relu));
+    let large = Net::new(large, vec![relu]).unwrap();
+    // The 2^64 numbers of 16 images.
+    let mut oracle_of_large = Oracle::new(&large, options, &[], &[]).unwrap();
+    let error = oracle_of_large.step(&[], &[0; 16], 0.1).unwrap_err();
+    assert!(matches!(error, Error::Length { .. }), "{error}");
     let chosen = [("act9".to_owned(), vec![0.0])].into();
     let error = oracle.step_with(&chosen, &image, &[0], 0.1).unwrap_err();
     assert!(matches!(error, Error::Layer { .. }), "{error}");
