@@ -10,7 +10,8 @@ use tensor_core::{Executor, Host, Reference, Tensor};
 use super::*;
 use crate::fault::{Fault, with_fault};
 use crate::layers::{ActivationLevels, BatchNorm, MaxPool, QuantConv2d, QuantLinear, WeightLevels};
-use crate::train::{NetLayer, SharedOptimizer, Steps, started};
+use crate::train::training::started;
+use crate::train::{NetLayer, SharedOptimizer, Steps};
 use crate::{InputImage, Window};
 
 /// So few images that the bounds of sums are small, and no value is near an edge of a derivative in
