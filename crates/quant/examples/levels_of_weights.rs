@@ -21,16 +21,7 @@ fn main() -> quant::Result<()> {
     println!("bits  learned basis  uniform  without a basis");
     for bits in 1..=4 {
         let fit = Qem::signs(bits)?.fit(&sample)?;
-        // The best uniform levels, by a search over their distance.
-        let uniform = (1..200)
-            .map(|n| {
-                let step = 2e-3 * f64::from(n) / f64::from(1 << bits);
-                let basis: Vec<f64> = (0..bits).map(|j| step * f64::from(1 << j)).collect();
-                Qem::signs(bits)?.error(&sample, &basis, 0.0)
-            })
-            .try_fold(f64::INFINITY, |least, error| {
-                Ok::<_, quant::Error>(least.min(error?))
-            })?;
+        let uniform = Qem::signs(bits)?.uniform().fit(&sample)?;
         let levels = fit.level_set()?;
         let start: Vec<f64> = levels.levels().iter().copied().map(f64::from).collect();
         let best = lloyd_max(&sample, &start)?;
@@ -38,7 +29,7 @@ fn main() -> quant::Result<()> {
         println!(
             "{bits:4}  {:13.2}  {:7.2}  {:15.2}",
             percent(fit.mean_square_error),
-            percent(uniform),
+            percent(uniform.mean_square_error),
             percent(best.mean_square_error)
         );
         let (codes, _) = levels.quantize(&weights);

@@ -47,7 +47,7 @@ struct Options {
     /// `float`, or `w2a2` (LQ-Nets with 2 bits per weight and per activation), `u2a2` (equal
     /// distances), `d2a2` (DoReFa-Net), `abc2a2` (ABC-Net), with other numbers of bits or bases
     levels: Levels,
-    /// Seed of weights and order
+    /// Seed of the initial weights and of the order of the images
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Epochs with levels
@@ -93,7 +93,8 @@ fn default_data() -> PathBuf {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    // Without any argument, the help, with exit code 0: `verify` runs each example so.
+    // Without arguments, print the help and exit with 0, because `verify` runs each example without
+    // arguments.
     if std::env::args_os().len() == 1 {
         return match output::print(Options::command().render_help()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -308,7 +309,7 @@ impl Run<'_> {
         output::print_line(format_args!("{levels}: step {step} of {n_steps}"))?;
         let began = Instant::now();
         let (mut sum, mut n_losses, mut last_saved) = (0.0, 0, step);
-        let mut said = Ok(());
+        let mut printed = Ok(());
         training.run(|training, progress| {
             sum += progress.losses.iter().sum::<f32>();
             n_losses += progress.losses.len();
@@ -318,7 +319,7 @@ impl Run<'_> {
                 last_saved = progress.step;
             }
             if stops {
-                said = output::print_line(format_args!(
+                printed = output::print_line(format_args!(
                     "{levels}: stopped at step {}, saved in {}",
                     progress.step,
                     path.display()
@@ -328,7 +329,7 @@ impl Run<'_> {
             if progress.is_end_of_epoch {
                 let network = training.trained()?.network()?;
                 let accuracy = self.test.accuracy(&self.predictions(&network)?)?;
-                said = output::print_line(format_args!(
+                printed = output::print_line(format_args!(
                     "{levels}: epoch {}, loss {:.4}, test accuracy {:.2} %, {:.0} s",
                     progress.n_epochs,
                     sum / n_losses as f32,
@@ -337,12 +338,12 @@ impl Run<'_> {
                 ));
                 (sum, n_losses) = (0.0, 0);
             }
-            Ok(match said {
+            Ok(match printed {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             })
         })?;
-        said?;
+        printed?;
         let is_complete = training.step() == training.n_steps();
         Ok(if is_complete {
             Some(training.trained()?)

@@ -39,8 +39,8 @@ pub struct Abc {
 ///
 /// # Errors
 /// [`Error::BitCount`] unless `n_bases` is 1 to [`MAX_BITS`](crate::MAX_BITS); [`Error::Empty`];
-/// [`Error::Singular`] if two thresholds have no elements between them, for example if all elements
-/// are equal.
+/// [`Error::Singular`] if two neighbouring thresholds have no elements between them, for example
+/// with two bases or more if all elements are equal.
 ///
 /// # Examples
 /// ```

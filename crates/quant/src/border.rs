@@ -1,4 +1,4 @@
-//! The classes of output positions: those with the same taps inside of the image are equal.
+//! Classes of output positions that have the same taps inside of the image.
 //!
 //! Method: the taps inside of the image are a range of taps along the height and one along the
 //! width, so a class is a pair of a class of rows and a class of columns.

@@ -1,8 +1,7 @@
-//! Checksums, by which files and data are recognised.
+//! Checksums of files and of training images.
 //!
 //! Role: a changed bit of a file must not become another network silently, and a training must not
-//! go on with other images. The checksum does not protect against deliberate
-//! changes.
+//! go on with other images. The checksum does not protect against deliberate changes.
 //! Method: each word of 64 bits is mixed into the sum by an invertible function, so two inputs of
 //! equal length that differ in one word always have different sums.
 

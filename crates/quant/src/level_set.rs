@@ -432,7 +432,7 @@ impl LevelSet {
         Tensor::from_vec(&[self.codes.len()], codes).gather(&index, 0)
     }
 
-    /// Returns the nearest level of each element of a tensor of f32, as a tensor program. The
+    /// Returns the level of each element of a tensor of f32, as a tensor program. The
     /// levels are equal to those of [`quantize`](Self::quantize) and
     /// [`dequantize`](Self::dequantize).
     #[must_use]

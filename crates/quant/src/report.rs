@@ -19,7 +19,8 @@ pub struct QuantizerReport {
 }
 
 impl QuantizerReport {
-    /// Returns the mean square error relative to the mean square; NaN if all numbers are 0.
+    /// Returns the mean square error relative to the mean square; NaN or infinite if all
+    /// numbers are 0.
     #[must_use]
     pub fn relative_error(&self) -> f64 {
         self.mean_square_error / self.mean_square
@@ -42,7 +43,8 @@ pub struct LayerReport {
     pub n_bytes_packed: usize,
 }
 
-/// The layers of a quantised network, compared with the float network that it was made from.
+/// The layers of a quantised network, compared with the float network from which the network was
+/// quantised.
 ///
 /// The text form is a table; errors are in percent of the mean square.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +54,7 @@ pub struct Report {
 }
 
 impl Network {
-    /// Compares this network with the float network that it was made from by
+    /// Compares this network with the float network from which the network was quantised by
     /// [`quantized`](Self::quantized).
     ///
     /// The error of weights is that of all weights of a layer. The error of activations is the one

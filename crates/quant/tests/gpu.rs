@@ -24,7 +24,7 @@ const GEOMETRY: PackedConvGeometry = PackedConvGeometry {
     out_channels: 6,
     planes: 2,
     weight_planes: 3,
-    kernel: [3, 2],
+    window: [3, 2],
     stride: [1, 1],
     dilation: [1, 2],
     padding: [[1, 1], [0, 2]],
@@ -200,7 +200,7 @@ fn sizes_that_do_not_fit_are_errors() {
                 ..GEOMETRY
             }),
             sized(PackedConvGeometry {
-                kernel: [9, 1],
+                window: [9, 1],
                 ..GEOMETRY
             }),
             sized(PackedConvGeometry {

@@ -144,7 +144,7 @@ fn geometry(
         out_channels: channels,
         planes: u32::try_from(planes)?,
         weight_planes: u32::try_from(weight_planes)?,
-        kernel: [taps; 2],
+        window: [taps; 2],
         stride: [1; 2],
         dilation: [1; 2],
         padding: [[1; 2]; 2],

@@ -265,7 +265,7 @@ impl FrozenLayer {
             out_channels: number(self.n_outputs)?,
             planes: number(layout.n_planes())?,
             weight_planes: number(n_weight_planes)?,
-            kernel: pair(self.window.size)?,
+            window: pair(self.window.size)?,
             stride: pair(self.window.stride)?,
             dilation: pair(self.window.dilation)?,
             padding: paddings(self.window.padding)?,

@@ -33,8 +33,8 @@ pub struct PackedConvGeometry {
     pub planes: u32,
     /// Number of planes of the weights.
     pub weight_planes: u32,
-    /// Size of the kernel.
-    pub kernel: [u32; 2],
+    /// Number of taps along each axis.
+    pub window: [u32; 2],
     /// Distance between the first taps of neighbouring output pixels.
     pub stride: [u32; 2],
     /// Distance between neighbouring taps.
@@ -62,7 +62,8 @@ pub struct PackedConvCodes<'a> {
     pub pool: [u32; 2],
     /// Distance between neighbouring windows.
     pub pool_stride: [u32; 2],
-    /// Rows above and below, and columns left and right of the sums. They take no part.
+    /// Rows above and below, and columns left and right of the sums. The maximum
+    /// ignores these positions.
     pub pool_padding: [[u32; 2]; 2],
     /// Shape `[out_channels]`: whether the minimum of a window is used instead of the maximum.
     pub is_flipped: &'a [bool],
@@ -86,7 +87,7 @@ pub struct PackedConvCodes<'a> {
 pub struct PackedConvData<'a> {
     /// The sizes.
     pub geometry: PackedConvGeometry,
-    /// Shape `[weight_planes, kernel rows, kernel columns, words of a group, out_channels]`. Unused
+    /// Shape `[weight_planes, window rows, window columns, words of a group, out_channels]`. Unused
     /// bits are 0, as those of the input.
     pub weights: &'a [u32],
     /// Shape `[out_channels]`.
@@ -120,7 +121,7 @@ pub struct PackedConvData<'a> {
 ///     out_channels: 1,
 ///     planes: 1,
 ///     weight_planes: 1,
-///     kernel: [1, 1],
+///     window: [1, 1],
 ///     stride: [1, 1],
 ///     dilation: [1, 1],
 ///     padding: [[0, 0], [0, 0]],
@@ -174,7 +175,7 @@ impl<'a> PackedConv<'a> {
         let n_channels = g.out_channels as usize;
         let n_pairs = operation.product(&[g.planes, g.weight_planes])?;
         let n_tap_words = operation.product(&[g.weight_planes, params.words])?;
-        let taps = operation.product(&g.kernel)?;
+        let taps = operation.product(&g.window)?;
         operation.check_len(
             "weights",
             data.weights.len(),
@@ -410,10 +411,10 @@ impl Operation {
         let mut out_size = [0; 2];
         for (axis, size) in out_size.iter_mut().enumerate() {
             self.positive("image size", g.image[axis])?;
-            self.positive("kernel size", g.kernel[axis])?;
+            self.positive("window size", g.window[axis])?;
             self.positive("stride", g.stride[axis])?;
             self.positive("dilation", g.dilation[axis])?;
-            let reach = u64::from(g.kernel[axis] - 1) * u64::from(g.dilation[axis]) + 1;
+            let reach = u64::from(g.window[axis] - 1) * u64::from(g.dilation[axis]) + 1;
             let reach = u32::try_from(reach).unwrap_or(u32::MAX);
             *size = self.n_places(g.image[axis], g.padding[axis], reach, g.stride[axis])?;
         }
@@ -426,7 +427,7 @@ impl Operation {
             groups: g.groups,
             weight_planes: g.weight_planes,
             out_channels: g.out_channels,
-            kernel: g.kernel,
+            kernel: g.window,
             stride: g.stride,
             dilation: g.dilation,
             padding: g.padding.map(|[before, _]| before),
