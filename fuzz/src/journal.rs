@@ -63,11 +63,11 @@ fn damaged(source: &mut Source<'_>) {
         let number = u64::from(source.byte()) << source.below(56);
         let len = source.below(64);
         let payload = source.take(len).to_vec();
-        if !results.contains_key(&number) {
+        results.entry(number).or_insert_with(|| {
             let appended = journal.append([(number, &payload[..])]);
             appended.expect("the disk is not full");
-            results.insert(number, payload);
-        }
+            payload
+        });
     }
     drop(journal);
     let mut bytes = fs::read(file.path()).expect("the file was written");

@@ -87,7 +87,10 @@ fn check(target: &Target, inputs: impl Iterator<Item = Vec<u8>>) -> Result<usize
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let files = names(&folder("corpus").join(name));
     let read = |file: &String| fs::read(folder("corpus").join(name).join(file));
-    files.iter().map(|file| read(file).unwrap()).collect()
+    files
+        .iter()
+        .map(|file| read(file).expect("a file of the corpus can be read"))
+        .collect()
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -96,10 +99,11 @@ fn folder(name: &str) -> PathBuf {
 
 /// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    let entries = fs::read_dir(folder).expect("the folder exists");
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.expect("the folder can be read").file_name();
     entries
-        .map(|entry| name(entry).into_string().unwrap())
+        .map(|entry| name(entry).into_string().expect("names are text"))
         .collect()
 }
 

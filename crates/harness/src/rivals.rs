@@ -377,7 +377,7 @@ mod tests {
     fn the_folder_goes_with_the_rival() {
         let script: &'static str = Box::leak(format!("echo '{READY}'; read request").into());
         let rival = fake(script).unwrap();
-        let protocol = rival.folder.file("protocol.py");
+        let protocol = rival.folder.path().join("protocol.py");
         assert!(protocol.exists());
         drop(rival);
         assert!(!protocol.exists());
