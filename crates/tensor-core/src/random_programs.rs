@@ -212,8 +212,7 @@ pub fn check_program(
     check_one(executor, program, limits, within_bounds)
 }
 
-/// Runs a program on [`Reference`](crate::Reference) and compares its results with the oracle, bit
-/// by bit.
+/// Runs a program on [`Reference`] and compares its results with the oracle, bit by bit.
 ///
 /// # Errors
 /// As [`check_program`].
