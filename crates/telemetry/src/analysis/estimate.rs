@@ -61,14 +61,39 @@ impl Estimate {
         }
     }
 
-    /// Clamps the value and both ends to the interval from 0 to `most`. The range then contains the
-    /// value.
+    /// Clamps the value and both ends to the interval from 0 to `most`, which counts as 0 if it is
+    /// negative or NaN. The range then contains the value. An end that is NaN becomes the value.
     pub(super) fn within(self, most: f64) -> Self {
-        let value = self.value.clamp(0.0, most);
+        // Unlike `clamp`, `min` and `max` accept any numbers, and return the other one for NaN.
+        let most = most.max(0.0);
+        let value = self.value.max(0.0).min(most);
         Self {
             value,
-            low: self.low.clamp(0.0, value),
-            high: self.high.clamp(value, most),
+            low: self.low.max(0.0).min(value),
+            high: self.high.min(most).max(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_numbers_become_a_range_within_limits() {
+        let numbers = [f64::NAN, f64::NEG_INFINITY, -1.0, 0.0, 2.0, f64::INFINITY];
+        for most in numbers {
+            for (value, low, high) in numbers
+                .iter()
+                .flat_map(|&a| numbers.iter().map(move |&b| (a, b, -b)))
+            {
+                let within = Estimate { value, low, high }.within(most);
+                assert!(within.contains(within.value), "{within:?}, {most}");
+                assert!(
+                    0.0 <= within.low && within.high <= most.max(0.0),
+                    "{within:?}"
+                );
+            }
         }
     }
 }

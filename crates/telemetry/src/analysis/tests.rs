@@ -284,6 +284,22 @@ fn means_of_policies_are_those_of_time() {
 }
 
 #[test]
+fn negative_readings_are_left_out() {
+    let busy = |time_s: f64| if time_s % 20.0 < 10.0 { 100.0 } else { 0.0 };
+    let load = PowerProfile::constant(80.0);
+    let right = traced(&load, |time_s, values| {
+        values.set(Metric::GpuBusy, busy(time_s));
+        values.set(Metric::PowerInstant, f64::NAN);
+    });
+    let wrong = traced(&load, |time_s, values| {
+        values.set(Metric::GpuBusy, busy(time_s));
+        values.set(Metric::PowerInstant, -5.0);
+    });
+    let [right, wrong] = [right, wrong].map(|trace| idle_periods(&trace, 0).unwrap());
+    assert_eq!(wrong, right);
+}
+
+#[test]
 fn rows_of_one_time_and_rows_in_disorder_are_no_panic() {
     let mut trace = traced(&PowerProfile::constant(80.0), |_, values| {
         values.set(Metric::GpuBusy, 50.0);

@@ -81,10 +81,18 @@ impl<'a> RowWindow<'a> {
         (self.window_s.0..=self.window_s.1).contains(&time_s)
     }
 
-    /// Returns the finite values of a metric within the window, with their times in s.
-    fn series(&self, metric: Metric) -> Vec<(f64, f64)> {
+    /// Returns the possible values of a metric in the whole trace, with their times in s. Power,
+    /// energy, utilisation and memory are never negative.
+    fn possible(&self, metric: Metric) -> Vec<(f64, f64)> {
         let mut series = self.trace.series(self.device, metric);
-        series.retain(|&(time_s, value)| self.is_within(time_s) && value.is_finite());
+        series.retain(|&(_, value)| value.is_finite() && value >= 0.0);
+        series
+    }
+
+    /// Returns the possible values of a metric within the window, with their times in s.
+    fn series(&self, metric: Metric) -> Vec<(f64, f64)> {
+        let mut series = self.possible(metric);
+        series.retain(|&(time_s, _)| self.is_within(time_s));
         series
     }
 
@@ -112,8 +120,7 @@ impl<'a> RowWindow<'a> {
     /// those of the whole trace, because a reading after the window may describe the end of the
     /// window.
     pub(super) fn readings(&self, metric: Metric) -> Vec<TimedReading> {
-        let mut series = self.trace.series(self.device, metric);
-        series.retain(|&(_, value)| value.is_finite());
+        let series = self.possible(metric);
         let held = held_s(&series, self.usual_s);
         let step = |(i, &(from_s, value)): (usize, &(f64, f64))| {
             // The time of the next read is copied, not computed, so that rounding leaves no gaps.
@@ -231,8 +238,7 @@ impl<'a> RowWindow<'a> {
     /// Returns one step for each update of a sensor of power, in W. A step begins at the previous
     /// update. Several reads of one update are one step.
     fn updates(&self, metric: Metric) -> Vec<TimedReading> {
-        let mut series = self.trace.series(self.device, metric);
-        series.retain(|&(_, value)| value.is_finite());
+        let mut series = self.possible(metric);
         series.dedup_by(|next, last| next.0 <= last.0);
         let class = self.update_and_window_s(metric);
         // The update interval of an unknown sensor is measured or, if that fails, assumed to be
