@@ -106,7 +106,9 @@ fn a_journal_of_another_job_or_with_a_second_result_is_rejected() {
     assert!(matches!(error, Error::OtherJob { .. }), "{text}");
     assert!(text.contains("(\"job\"; expected \"job 2\")"), "{text}");
     let (mut journal, _) = Journal::open(&path, "job").unwrap();
-    journal.append([RESULTS[0]]).unwrap();
+    let (mut again, (number, payload)) = (Vec::new(), RESULTS[0]);
+    add_record(&mut again, number, payload).unwrap();
+    journal.append_records(&again).unwrap();
     drop(journal);
     let text = Journal::open(&path, "job").unwrap_err().to_string();
     assert!(text.contains("a second result of task 7"), "{text}");
