@@ -5,6 +5,13 @@
 //! Method: one macro defines a struct together with the offsets of its fields. `tests/reflect.rs`
 //! compares the offsets with naga's for every kernel.
 
+mod inverse_gaussian_function;
+mod matching_keep;
+mod packed_conv;
+
+pub use inverse_gaussian_function::InverseGaussianFunction;
+pub use matching_keep::MatchingKeep;
+
 use bytemuck::{Pod, Zeroable};
 use std::ops::Range;
 
@@ -21,7 +28,7 @@ pub struct Field {
 pub trait Params: Pod {
     /// Name of the struct, equal in Rust and WGSL.
     const NAME: &'static str;
-    /// Fields in order.
+    /// Fields in order, padding included.
     const FIELDS: &'static [Field];
 
     /// Returns the size of the work in x, y, z, in elements (not in invocations or workgroups).
@@ -34,17 +41,22 @@ pub trait Params: Pod {
     /// wrong results without an error. The dispatcher therefore rejects such a buffer.
     fn buffer_lens(&self) -> Vec<u64>;
 
-    /// Returns the maximum number of iterations of a loop in one invocation.
+    /// Returns the maximum number of iterations of all loops of one invocation together, with one
+    /// more for each execution of a loop.
     ///
-    /// Some software drivers end every loop after a fixed number of iterations without an error.
-    /// The dispatcher rejects work beyond this number.
+    /// llvmpipe shares one counter among all loops of a shader, nested loops included. When the
+    /// counter is used up, loops end without an error. The dispatcher rejects such work.
     fn loop_iterations(&self) -> u64;
 }
 
 /// Invocations per workgroup in `wgsl/shared/group_sum.wgsl`.
 const GROUP_SUM_LANES: u32 = 256;
-/// Rounds of Philox4x32-10, the only loop of its kernel.
-const PHILOX_ROUNDS: u32 = 10;
+/// Passes of the loop in `wgsl/shared/group_sum.wgsl`: one for each level of the tree, and the last.
+const GROUP_SUM_PASSES: u64 = GROUP_SUM_LANES.ilog2() as u64 + 1;
+/// Passes of the ten rounds of Philox4x32-10, the only loop of its kernels.
+const PHILOX_PASSES: u64 = 10 + 1;
+/// Side of the tiles of `wgsl/matmul_tile.wgsl`.
+const MATMUL_TILE: u32 = 16;
 
 macro_rules! params {
     ($(
@@ -80,7 +92,7 @@ macro_rules! params {
                 fn loop_iterations(&self) -> u64 {
                     #[allow(unused_variables, reason = "kernels without loops ignore it")]
                     let $this = self;
-                    u64::from($iterations)
+                    $iterations
                 }
             }
         )+
@@ -106,7 +118,11 @@ params! {
     }
     domain(p) [u64::from(p.cols), u64::from(p.rows), 1];
     buffers [area(p.rows, p.inner), area(p.inner, p.cols), area(p.rows, p.cols)];
-    loops p.inner;
+    loops {
+        // `matmul_tile` has the most: for each tile a pass of the outer loop, and the inner loop.
+        let of_tile = 1 + u64::from(MATMUL_TILE + 1);
+        u64::from(p.inner.div_ceil(MATMUL_TILE)) * of_tile + 1
+    };
 
     /// Parameters of `philox_fill`.
     struct PhiloxFillParams {
@@ -125,7 +141,7 @@ params! {
     }
     domain(p) [u64::from(p.n_words.div_ceil(4)), 1, 1];
     buffers [u64::from(p.n_words)];
-    loops PHILOX_ROUNDS;
+    loops PHILOX_PASSES;
 
     /// Parameters of `buffer_copy`.
     struct BufferCopyParams {
@@ -140,7 +156,7 @@ params! {
     }
     domain(p) [u64::from(p.n_vec4), 1, 1];
     buffers [area(4, p.n_vec4); 2];
-    loops 0_u32;
+    loops 0;
 
     /// Parameters of `fma_peak`.
     struct FmaPeakParams {
@@ -155,7 +171,7 @@ params! {
     }
     domain(p) [u64::from(p.n), 1, 1];
     buffers [area(4, p.n)];
-    loops p.rounds;
+    loops u64::from(p.rounds) + 1;
 
     /// Parameters of `popcount_peak`.
     struct PopcountPeakParams {
@@ -170,7 +186,7 @@ params! {
     }
     domain(p) [u64::from(p.n), 1, 1];
     buffers [area(4, p.n)];
-    loops p.rounds;
+    loops u64::from(p.rounds) + 1;
 
     /// Parameters of `inverse_gaussian_eval`.
     struct InverseGaussianEvalParams {
@@ -193,7 +209,7 @@ params! {
     }
     domain(p) [u64::from(p.n), 1, 1];
     buffers [u64::from(p.n); 2];
-    loops 0_u32;
+    loops 0;
 
     /// Parameters of `inverse_gaussian_sample`.
     struct InverseGaussianSampleParams {
@@ -212,15 +228,17 @@ params! {
     }
     domain(p) [u64::from(p.n), 1, 1];
     buffers [u64::from(p.n)];
-    loops PHILOX_ROUNDS;
+    loops PHILOX_PASSES;
 
     /// Parameters of the kernels `matrix_games_solve_…`.
     struct MatrixGamesParams {
         /// Number of games.
         games: u32,
-        /// Number of actions of the first player in each game.
+        /// Number of actions of the first player in each game: at most the number in the kernel's
+        /// name. The kernel computes wrong results for more.
         rows: u32,
-        /// Number of actions of the second player in each game.
+        /// Number of actions of the second player in each game: at most the number in the kernel's
+        /// name.
         cols: u32,
         /// Number of iterations of earlier dispatches.
         done: u32,
@@ -236,11 +254,19 @@ params! {
     domain(p) [u64::from(p.games), 1, 1];
     buffers {
         let [games, cells] = [u64::from(p.games), area(p.rows, p.cols)];
-        let actions = games * (u64::from(p.rows) + u64::from(p.cols));
+        let actions = games.saturating_mul(u64::from(p.rows) + u64::from(p.cols));
         let ticks = 4 * (u64::from(p.done) + u64::from(p.iterations));
-        [ticks, games * cells, 2 * actions, actions]
+        [ticks, games.saturating_mul(cells), actions.saturating_mul(2), actions]
     };
-    loops p.iterations;
+    loops {
+        // `matrix_games_solve_16` has the longest iterations: a pass, and a loop over the turns.
+        // The other kernels load and store the numbers of both players' actions in loops.
+        let of_iteration = 3 + u64::from(p.alternating);
+        let of_actions = 2 * (u64::from(p.rows) + u64::from(p.cols) + 2);
+        u64::from(p.iterations)
+            .saturating_mul(of_iteration)
+            .saturating_add(1 + of_actions)
+    };
 
     /// Parameters of `matrix_game_value`.
     struct MatrixGameValueParams {
@@ -255,7 +281,7 @@ params! {
     }
     domain(p) [u64::from(p.actions.div_ceil(4)), 1, 1];
     buffers [area(p.actions, p.others), u64::from(p.others), u64::from(p.actions)];
-    loops p.others.div_ceil(GROUP_SUM_LANES);
+    loops u64::from(p.others.div_ceil(GROUP_SUM_LANES)) + 1 + GROUP_SUM_PASSES;
 
     /// Parameters of `matrix_game_update`.
     struct MatrixGameUpdateParams {
@@ -276,7 +302,7 @@ params! {
     }
     domain(p) [u64::from(p.actions.min(1)), 1, 1];
     buffers [u64::from(p.actions); 4];
-    loops p.actions.div_ceil(GROUP_SUM_LANES);
+    loops 3 * (u64::from(p.actions.div_ceil(GROUP_SUM_LANES)) + 1) + 2 * GROUP_SUM_PASSES;
 
     /// Parameters of `extensive_games_solve`.
     struct ExtensiveGamesParams {
@@ -318,11 +344,11 @@ params! {
             p.pairs.into(),
             ticks,
             area(p.games, p.pairs),
-            games * (4 * sequences + decisions),
+            games.saturating_mul(4 * sequences + decisions),
             games * sequences,
         ]
     };
-    loops p.iterations.max(p.sequences);
+    loops p.n_passes();
 
     /// Parameters of the kernels `bit_conv_…` and `byte_conv_…`: convolutions of packed numbers.
     /// Pairs are rows, then columns.
@@ -399,113 +425,39 @@ params! {
     loops p.n_iterations();
 }
 
-/// The treatment of accumulated regrets in regret matching.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum MatchingKeep {
-    /// Sums are unchanged.
-    All,
-    /// Negative sums are set to zero.
-    Positive,
-    /// Positive and negative sums are multiplied by factors, which may change with each iteration.
-    Shares,
-}
+impl ExtensiveGamesParams {
+    /// Invocations of a workgroup of `extensive_games_solve`.
+    const LANES: u64 = 128;
 
-/// A function computed by `inverse_gaussian_eval`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum InverseGaussianFunction {
-    /// The density.
-    Pdf,
-    /// The logarithm of the density.
-    LnPdf,
-    /// The distribution function, `P(X <= x)`.
-    Cdf,
-    /// The survival function, `P(X > x)`.
-    Sf,
-    /// The logarithm of the distribution function.
-    LnCdf,
-    /// The logarithm of the survival function.
-    LnSf,
-}
-
-impl InverseGaussianFunction {
-    /// Every function, in the order of the codes.
-    pub const ALL: [Self; 6] = [
-        Self::Pdf,
-        Self::LnPdf,
-        Self::Cdf,
-        Self::Sf,
-        Self::LnCdf,
-        Self::LnSf,
-    ];
-
-    /// Returns the function with this code. Unknown codes return the last function, as in the
-    /// kernel.
-    #[must_use]
-    pub fn from_code(code: u32) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|function| *function as u32 == code)
-            .unwrap_or(Self::LnSf)
-    }
-}
-
-impl PackedConvParams {
-    /// Number of output pixels of an invocation.
-    pub const PIXELS: u64 = 8;
-    /// Number of channels that a workgroup computes.
-    const BLOCK_CHANNELS: u32 = 32;
-
-    /// Returns the number of words of the channels of one output group.
-    #[must_use]
-    pub fn out_words(&self) -> u32 {
-        self.group_channels().div_ceil(self.word_channels.max(1))
-    }
-
-    /// Returns the number of channels of one output group; 0 without groups.
-    fn group_channels(&self) -> u32 {
-        self.out_channels.checked_div(self.out_groups).unwrap_or(0)
-    }
-
-    /// Returns the number of output pixels: of the convolution for kernels of sums, and of the
-    /// pooled convolution for kernels of codes.
-    #[must_use]
-    pub fn n_pixels(&self) -> u64 {
-        let has_codes = self.thresholds > 0;
-        let [rows, cols] = if has_codes {
-            self.pooled_size
-        } else {
-            self.out_size
-        };
-        product(&[self.batch, rows, cols])
-    }
-
-    /// Returns the number of invocations of a pixel: one per channel, and for codes whole blocks of
-    /// the channels of a group.
-    fn lanes(&self) -> u64 {
-        if self.thresholds > 0 {
-            let n_blocks = self.group_channels().div_ceil(Self::BLOCK_CHANNELS);
-            product(&[self.out_groups, n_blocks, Self::BLOCK_CHANNELS])
-        } else {
-            self.out_channels.into()
-        }
-    }
-
-    /// Returns the number of iterations of all loops of an invocation together. A driver may count
-    /// the iterations of nested loops as those of a single loop.
-    fn n_iterations(&self) -> u64 {
-        let has_codes = self.thresholds > 0;
-        let [rows, cols] = if has_codes { self.pool } else { [1, 1] };
-        let taps = product(&self.kernel);
-        // Each loop counts once more than the loop inside of it.
-        let pair = taps
-            .saturating_mul(1 + u64::from(self.words))
-            .saturating_add(1);
-        let pairs = product(&[self.planes, self.weight_planes]).saturating_mul(pair);
-        let sums = product(&[rows, cols]).saturating_mul(pairs.saturating_add(1));
-        let codes = product(&[self.code_planes, 1 + u32::BITS]);
-        sums.saturating_add(2 * u64::from(self.thresholds) + codes)
+    /// Returns an upper bound of the passes of all loops of an invocation. The parameters state the
+    /// sizes of the whole tree only. A loop over a part of the tree has at most as many passes as
+    /// the parts have elements together, because lanes with fewer elements wait for the others.
+    fn n_passes(&self) -> u64 {
+        let [sequences, decisions] = [self.sequences, self.decisions].map(u64::from);
+        let depths = u64::from(self.depths);
+        let turns = 1 + u64::from(self.alternating);
+        let levels = depths.saturating_mul(turns);
+        // Lanes share the elements of a level, so an outer loop has a pass for each 128 elements
+        // and up to two more for each level.
+        let chunks = |n: u64, levels: u64| (n / Self::LANES).saturating_add(levels);
+        let (of_value, of_levels) = (chunks(sequences, turns), chunks(decisions, levels));
+        // `value`: outer loop, pairs. `update`: outer loop, three loops over actions, decisions
+        // behind an action. `extend`: outer loop, actions. Last the loops over depths and turns.
+        let terms = [
+            of_value.saturating_mul(2),
+            turns,
+            u64::from(self.pairs),
+            of_levels.saturating_mul(6),
+            levels.saturating_mul(4),
+            5 * sequences + decisions,
+            turns.saturating_mul(3) + 2,
+        ];
+        let of_iteration = terms.into_iter().fold(0, u64::saturating_add);
+        // `begin` initializes the state in the first dispatch.
+        let of_begin = 3 * sequences + 4 * decisions + 4 * depths + 7;
+        u64::from(self.iterations)
+            .saturating_mul(of_iteration)
+            .saturating_add(of_begin)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::centre::largest_size;
 use crate::regret::{Keep, Step};
 use crate::{Batch, BatchSolution, Error, Result, SolverConfig};
 use gpu_wgsl::Gpu;
+use shaders::Params;
 use shaders::params::MatchingKeep;
 
 /// Largest number of iterations; the factors of all iterations are in one buffer of 128 MiB.
@@ -130,6 +131,17 @@ fn ticks(config: &SolverConfig) -> Vec<f32> {
         [config.weight(t) / total, positive, negative, 0.0].map(narrowed)
     };
     iterations.flat_map(tick).collect()
+}
+
+/// Returns the largest number of iterations of one dispatch for which the driver does not end loops
+/// early, and at least 1. `params` returns the parameters of a dispatch of some iterations.
+fn most_iterations<P: Params>(gpu: &Gpu, params: impl Fn(u32) -> P) -> u64 {
+    let Some(limit) = gpu.adapter().max_loop_iterations else {
+        return u64::MAX;
+    };
+    let [none, one] = [0, 1].map(|iterations| params(iterations).loop_iterations());
+    let each = one.saturating_sub(none).max(1);
+    (limit.saturating_sub(none) / each).max(1)
 }
 
 #[expect(

@@ -312,6 +312,39 @@ fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
     }
 }
 
+/// Some software drivers end all loops of a shader after 65 535 passes without an error, so a run of
+/// so many passes is divided into several dispatches.
+#[test]
+fn long_runs_are_whole_on_every_driver() {
+    let batches = [(3, 65_535), (4, 65_535), (16, 30_000)].map(|(n_actions, iterations)| {
+        let gains = random_gains([1, n_actions, n_actions], 7);
+        (Batch::zero_sum(gains).unwrap(), n_actions, iterations)
+    });
+    let kuhn = CompiledGame::new(&Kuhn).unwrap();
+    let long = SolverConfig::regret_matching_plus().iterations(5000);
+    let truth = solve(&kuhn, &long).unwrap().nash_conv;
+    for gpu in every_adapter() {
+        for (batch, n_actions, iterations) in &batches {
+            let config = SolverConfig::default().iterations(*iterations);
+            let games = Games::upload(gpu, batch).unwrap();
+            // The weights of all iterations have the sum 1.
+            let averages = games.learn(&config).unwrap();
+            let averages = gpu.read(&averages[0]).unwrap();
+            for player in averages.chunks(*n_actions) {
+                let sum: f32 = player.iter().sum();
+                let bound = Tolerance::exact().or_absolute(1e-2);
+                assert_close([sum], [1.0_f32], bound);
+            }
+            let found = games.solve(&config).unwrap().nash_conv[0];
+            assert!(found < 1e-3, "{n_actions}: {found}");
+        }
+        let profiles = solve_variants(gpu, std::slice::from_ref(&kuhn), &long).unwrap();
+        let found = nash_conv(&kuhn, &profiles[0]).unwrap();
+        eprintln!("{}: {found:e}, CPU {truth:e}", gpu.adapter().driver);
+        assert!(found < 2.0 * truth + 1e-5, "{found}");
+    }
+}
+
 /// Kuhn poker in which payoffs beyond the ante are multiplied by a factor.
 struct Stakes(f64);
 

@@ -133,7 +133,7 @@ pub struct Adapter {
     pub name: String,
     /// Kind of hardware.
     pub device_type: DeviceType,
-    /// Vulkan, Metal or Dx12.
+    /// Vulkan, Metal, Dx12 or BrowserWebGpu; Gl for a device of the application.
     pub backend: String,
     /// Driver name and version.
     pub driver: String,
@@ -146,8 +146,9 @@ pub struct Adapter {
     /// Rows and columns of the adapter's cooperative matrices that multiply `f16` and add in `f32`;
     /// `None` if it has none that kernels can use.
     pub matrix_side: Option<u32>,
-    /// Number of iterations after which the driver ends a shader's loop without an error; `None` if
-    /// no such limit is known.
+    /// Number of iterations of all loops of an invocation together after which the driver ends
+    /// loops without an error; each execution of a loop counts once more. `None` if no such limit
+    /// is known.
     pub max_loop_iterations: Option<u64>,
     /// Limits of the adapter; an opened device has the same limits.
     pub limits: Limits,

@@ -1,7 +1,7 @@
 //! The limits of a device that affect kernels of nests.
 //!
 //! Role: plain data, computed once per device from its adapter. The kernel generator and the device
-//! read them, and neither has to know the other.
+//! both use this module, so neither depends on the other.
 
 use crate::adapter::{Adapter, DeviceType, Feature};
 use crate::tiles::{Combination, Tiles};
@@ -45,8 +45,9 @@ pub(crate) struct KernelLimits {
     pub(crate) least_outputs: usize,
     /// Minimum number of rows, and of columns, for a kernel in blocks.
     pub(crate) least_side: usize,
-    /// Number of iterations after which the driver ends a loop without an error; `None` if no such
-    /// limit is known.
+    /// Number of iterations of all loops of an invocation together after which the driver ends
+    /// loops without an error; each execution of a loop counts once more. `None` if no such limit
+    /// is known.
     pub(crate) loop_iterations: Option<u64>,
     pub(crate) tiles: Tiles,
 }

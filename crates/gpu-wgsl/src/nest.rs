@@ -17,6 +17,7 @@ mod lanes;
 mod numbers;
 mod opaque;
 mod parts;
+mod passes;
 mod placement;
 mod scan;
 mod scan_parts;
@@ -41,8 +42,8 @@ pub(crate) const GROUP: u32 = 256;
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
-    /// Always 0, which the compiler cannot know. Kernels combine a value with this word to hide the
-    /// value from the compiler.
+    /// Always 0 at run time, but not a constant for the compiler. Kernels combine a value with this
+    /// word to hide the value from the compiler.
     zero: u32,
     /// Padding to 16 bytes.
     pad: [u32; 3],

@@ -5,7 +5,7 @@
     reason = "a tree has fewer than 2^27 nodes, and iterations are below 2^24"
 )]
 
-use super::{MAX_ITERATIONS, matching, narrowed, ticks};
+use super::{MAX_ITERATIONS, matching, most_iterations, narrowed, ticks};
 use crate::extensive::{CompiledGame, Sequences};
 use crate::{Error, Profile, Result, SolverConfig, Updates};
 use gpu_wgsl::Gpu;
@@ -63,7 +63,7 @@ pub fn solve_variants(
     games: &[CompiledGame],
     config: &SolverConfig,
 ) -> Result<Vec<Profile>> {
-    let matching_rule = matching(OPERATION, config)?;
+    let rule = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(Error::TooLarge {
@@ -97,7 +97,7 @@ pub fn solve_variants(
             // Sums of 0 become uniform strategies.
             sums.resize(sums.len() + part.len() * n, 0.0);
         } else {
-            sums.extend(tree.learn(gpu, part, config, matching_rule)?);
+            sums.extend(tree.learn(gpu, part, config, rule)?);
         }
     }
     let profile = |sums: &[f32]| tree.profile(sums, first.sequences());
@@ -230,25 +230,28 @@ impl Flat {
         // An estimate of the numbers that an iteration reads: each pair once, and about eight for
         // each sequence.
         let work = n_games as u64 * (self.others.len() + 8 * n) as u64;
-        let most = (DISPATCH_WORK / work).clamp(1, DISPATCH_ITERATIONS);
+        let params = |done: u64, n_iterations: u32| ExtensiveGamesParams {
+            games: n_games as u32,
+            first_sequences: self.first_sequences as u32,
+            sequences: n as u32,
+            decisions: self.decisions.len() as u32,
+            depths: self.levels.len() as u32 / 2,
+            pairs: self.others.len() as u32,
+            done: done as u32,
+            iterations: n_iterations,
+            keep: keep as u32,
+            alternating: u32::from(config.updates == Updates::Alternating),
+            predictive,
+            pad0: 0,
+        };
+        let most = (DISPATCH_WORK / work)
+            .clamp(1, DISPATCH_ITERATIONS)
+            .min(most_iterations(gpu, |n| params(0, n)));
         let iterations = config.stop.iterations;
         let mut done = 0;
         while done < iterations {
             let n_iterations = most.min(iterations - done);
-            let params = ExtensiveGamesParams {
-                games: n_games as u32,
-                first_sequences: self.first_sequences as u32,
-                sequences: n as u32,
-                decisions: self.decisions.len() as u32,
-                depths: self.levels.len() as u32 / 2,
-                pairs: self.others.len() as u32,
-                done: done as u32,
-                iterations: n_iterations as u32,
-                keep: keep as u32,
-                alternating: u32::from(config.updates == Updates::Alternating),
-                predictive,
-                pad0: 0,
-            };
+            let params = params(done, n_iterations as u32);
             let buffers = [
                 &*sequences,
                 &*decisions,

@@ -1,6 +1,6 @@
 //! Wrapper of the kernels `matrix_games_solve_3`, `…_4` and `…_16`.
 
-use super::{MAX_ITERATIONS, matching, scaled, ticks};
+use super::{MAX_ITERATIONS, matching, most_iterations, scaled, ticks};
 use crate::{Batch, BatchSolution, Error, Result, SolverConfig, Updates};
 use gpu_wgsl::{Buffer, Gpu};
 use shaders::params::{MatchingKeep, MatrixGamesParams};
@@ -16,8 +16,9 @@ pub const MAX_ACTIONS: usize = 16;
 const PART_CELLS: usize = 1 << 22;
 /// Invocations times iterations of one dispatch, small enough that no driver times out.
 const DISPATCH_WORK: u64 = 1 << 28;
-/// Largest number of loop iterations in a shader; a driver may end longer loops.
-const MAX_LOOP: u64 = 65_535;
+/// Largest number of iterations of one dispatch: an iteration may take longer than a microsecond,
+/// however few the games are.
+const DISPATCH_ITERATIONS: u64 = 65_535;
 
 /// A batch of games on a GPU.
 ///
@@ -156,20 +157,23 @@ impl<'a> Games<'a> {
             } else {
                 1
             };
-            let most = (DISPATCH_WORK / (part.n_games as u64 * group)).clamp(1, MAX_LOOP);
+            let params = |done: u64, n_iterations: u32| MatrixGamesParams {
+                games: small(part.n_games as u64),
+                rows: small(n_rows as u64),
+                cols: small(n_cols as u64),
+                done: small(done),
+                iterations: n_iterations,
+                keep: keep as u32,
+                alternating: u32::from(config.updates == Updates::Alternating),
+                predictive,
+            };
+            let most = (DISPATCH_WORK / (part.n_games as u64 * group))
+                .clamp(1, DISPATCH_ITERATIONS)
+                .min(most_iterations(self.gpu, |n| params(0, n)));
             let mut done = 0;
             while done < iterations {
                 let n_iterations = most.min(iterations - done);
-                let params = MatrixGamesParams {
-                    games: small(part.n_games as u64),
-                    rows: small(n_rows as u64),
-                    cols: small(n_cols as u64),
-                    done: small(done),
-                    iterations: small(n_iterations),
-                    keep: keep as u32,
-                    alternating: u32::from(config.updates == Updates::Alternating),
-                    predictive,
-                };
+                let params = params(done, small(n_iterations));
                 let buffers = [&*ticks, &*part.payoffs, &*state, &*average];
                 self.gpu.dispatch(self.kernel, &params, &buffers)?;
                 // One flush per dispatch, because a driver may time out on a submission of several.
@@ -194,12 +198,12 @@ impl Order {
 /// Returns the kernel parameters of a configuration, or an error if the kernel does not support
 /// the configuration.
 fn checked(config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
-    let matching_rule = matching(OPERATION, config)?;
+    let rule = matching(OPERATION, config)?;
     let iterations = config.stop.iterations;
     if iterations > MAX_ITERATIONS {
         return Err(too_large("iterations", iterations, MAX_ITERATIONS));
     }
-    Ok(matching_rule)
+    Ok(rule)
 }
 
 fn too_large(what: &'static str, needed: u64, limit: u64) -> Error {

@@ -12,8 +12,11 @@ use tensor_core::exec::Cache;
 const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
 /// Environment variable that enables verification: new buffers are filled with the sentinel.
 const VERIFY_VARIABLE: &str = "TENSOR_VERIFY";
-/// Iterations after which Mesa's llvmpipe ends a loop (its `LP_MAX_TGSI_LOOP_ITERATIONS`).
-const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
+/// Iterations after which Mesa's llvmpipe ends all loops of an invocation: its
+/// `LP_MAX_TGSI_LOOP_ITERATIONS` (65 535), which all loops of a shader share, each with one more
+/// iteration than its body runs. Subtracted are those of a loop with which Mesa may clear the
+/// workgroup memory of 32 KiB, at 16 bytes per iteration and invocation. Mesa 25.0 has no limit.
+const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535 - (32 * 1024 / 16 + 1);
 
 /// Returns the adapters of this machine, including software adapters; empty if there is no driver.
 /// Blocks; in a browser, use [`Gpu::open_async`] instead.

@@ -21,6 +21,7 @@ use super::access;
 use super::expression::{fold, literal, opaque, type_name};
 use super::lanes::domain_indices;
 use super::opaque::folded;
+use super::passes;
 use super::statements::Statements;
 use super::{GROUP, contiguous};
 
@@ -36,7 +37,7 @@ pub(super) fn line_len(nest: &LoopNest) -> usize {
     len.copied().unwrap_or(1)
 }
 
-/// The number of lines from which one invocation for each line keeps a device busy.
+/// Minimum number of lines for which one invocation per line keeps a device busy.
 pub(super) const MANY_LINES: usize = 1 << 16;
 
 /// Returns the number of invocations that scan a line.
@@ -48,10 +49,18 @@ pub(super) fn lanes(nest: &LoopNest) -> u32 {
     if is_last && !has_many { GROUP } else { 1 }
 }
 
-/// Returns the number of loop iterations of one invocation.
-pub(super) fn iterations(nest: &LoopNest, lanes: u32) -> u64 {
+/// Returns the number of iterations of all loops of an invocation together, with one more for each
+/// execution of a loop.
+pub(super) fn n_passes(nest: &LoopNest, lanes: u32) -> u64 {
     let rounds = (line_len(nest) as u64).div_ceil(lanes.into());
-    rounds.saturating_mul(1 + u64::from(lanes.ilog2()))
+    // The loop over the distances, and its end.
+    let distances = match lanes {
+        1 => 0,
+        lanes => u64::from(lanes.ilog2()) + 1,
+    };
+    let values = [nest.body(), nest.epilogue()].map(|which| passes::of_calls(nest, &which));
+    let of_round = 1 + distances + values[0] + values[1];
+    rounds.saturating_mul(of_round).saturating_add(1)
 }
 
 /// Declares the workgroup memory of the kernel.

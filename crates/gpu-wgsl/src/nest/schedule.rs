@@ -7,9 +7,11 @@ use tensor_core::ir::{LoopNest, Value};
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
-use super::blocking::{Block, ENOUGH_BLOCKS};
+use super::blocking::{Block, ENOUGH_BLOCKS, Roles};
 use super::lanes::can_use_subgroups;
 use super::parts;
+use super::passes;
+use super::placement::Placement;
 use super::sequence::Sequence;
 use super::window::{SubNest, bytes, is_whole, windows};
 use super::{scan, scan_parts};
@@ -70,7 +72,7 @@ impl Schedule {
 ///    them and the table of tiles does not select the tree.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
-    /// Number of output elements from which one invocation per element keeps a device busy.
+    /// Minimum number of output elements for which one invocation per element keeps a device busy.
     const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
@@ -128,6 +130,7 @@ fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<Sequence> {
     let schedule = schedule(nest, limits);
     let limit = limits.loop_iterations.unwrap_or(u64::MAX);
     let runs = iterations(nest, &schedule);
+    let n_passes = n_passes(nest, &schedule);
     let n_groups = schedule.n_groups(nest).max(1);
     // Factor by which the number of workgroups must grow to keep a device busy.
     let idle = match &schedule {
@@ -137,13 +140,13 @@ fn cut(nest: &LoopNest, limits: &KernelLimits) -> Option<Sequence> {
         Schedule::Blocks(_) => (ENOUGH_BLOCKS as u64).div_ceil(n_groups),
         Schedule::Scan(_) => return None,
     };
-    if runs <= LONG.min(limit) || (idle <= 1 && runs <= limit) {
+    if n_passes <= limit && (runs <= LONG || idle <= 1) {
         return None;
     }
     // `few`: number of parts for speed. `needed`: number of parts that brings the loops to half of
     // the driver's limit.
     let few = runs.div_ceil(LEFT).min(idle);
-    let needed = runs.div_ceil((limit / 2).max(1));
+    let needed = n_passes.div_ceil((limit / 2).max(1));
     let longest = nest.reduce.iter().max().copied().unwrap_or(1);
     let n_parts = usize::try_from(few.max(needed)).unwrap_or(usize::MAX);
     parts::cut(nest, n_parts.min(longest / 2))
@@ -213,13 +216,13 @@ fn choose(nest: &LoopNest, lens: &[usize], limits: &KernelLimits) -> Option<Divi
     parts::cut(nest, n_parts).map(Division::Parts)
 }
 
-/// Returns whether no kernel's loop exceeds the driver's maximum number of iterations, and every
+/// Returns whether no kernel's loops exceed the driver's maximum number of iterations, and every
 /// workgroup fits the device's limits on invocations and memory.
 fn fits(nest: &LoopNest, lens: &[usize], division: &Division, limits: &KernelLimits) -> bool {
     let ends = |nest: &LoopNest| {
         let schedule = schedule(nest, limits);
-        let runs = iterations(nest, &schedule);
-        limits.loop_iterations.is_none_or(|most| runs <= most)
+        let n_passes = n_passes(nest, &schedule);
+        limits.loop_iterations.is_none_or(|most| n_passes <= most)
             && fits_in_workgroup(nest, &schedule, limits)
     };
     match division {
@@ -265,37 +268,98 @@ fn fits_in_workgroup(nest: &LoopNest, schedule: &Schedule, limits: &KernelLimits
     GROUP <= limits.invocations && bytes <= limits.workgroup_bytes
 }
 
-/// Returns the number of loop iterations of one invocation.
-pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
-    let lanes = match schedule {
-        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => *lanes,
+/// Returns the number of loop iterations in which one invocation reduces its terms, as an estimate
+/// of its time.
+fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
+    match schedule {
+        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => {
+            let total = loop_iterations(nest, *lanes).fold(0, u64::saturating_add);
+            // The loop that combines partial results, which is long only without full subgroups,
+            // and the loop that packs short elements.
+            let combination = match schedule {
+                Schedule::Subgroups(lanes) => *lanes,
+                _ => GROUP.ilog2(),
+            };
+            total.saturating_add(u64::from(WORD_BITS + combination))
+        }
         Schedule::Blocks(block) => {
             let terms = nest.reduce_len() as u64;
             // One iteration per term, one per stage, and the loop that packs short elements.
-            return terms + terms.div_ceil(block.tile.block_inner.into()) + u64::from(GROUP);
+            terms + terms.div_ceil(block.tile.block_inner.into()) + u64::from(GROUP)
         }
-        Schedule::Scan(lanes) => return scan::iterations(nest, *lanes),
-    };
-    let dealt = dealt_axis(nest, lanes);
-    let mut total = 0_u64;
-    let mut runs = 1_u64;
-    // A loop nest over axes a, b, c runs a + ab + abc iterations.
-    for (axis, &size) in nest.reduce.iter().enumerate() {
-        let size = if axis == dealt {
-            size.div_ceil(lanes as usize)
-        } else {
-            size
-        };
-        runs = runs.saturating_mul(size as u64);
-        total = total.saturating_add(runs);
+        Schedule::Scan(lanes) => scan::n_passes(nest, *lanes),
     }
-    // The loop that combines partial results, which is long only without full subgroups, and the
-    // loop that packs short elements.
-    let combination = match schedule {
-        Schedule::Subgroups(lanes) => *lanes,
-        _ => GROUP.ilog2(),
+}
+
+/// Returns the number of iterations of each loop over a reduced axis, in all its executions by an
+/// invocation: a, ab, abc for axes of sizes a, b, c. `lanes` invocations divide an axis.
+fn loop_iterations(nest: &LoopNest, lanes: u32) -> impl Iterator<Item = u64> {
+    let dealt = dealt_axis(nest, lanes);
+    let sizes = nest.reduce.iter().enumerate();
+    sizes.scan(1_u64, move |runs, (axis, &size)| {
+        let size = match axis == dealt {
+            true => size.div_ceil(lanes as usize),
+            false => size,
+        };
+        *runs = runs.saturating_mul(size as u64);
+        Some(*runs)
+    })
+}
+
+/// Returns the largest number of iterations of all loops of an invocation together, with one more
+/// for each execution of a loop. Drivers that end loops count in this way.
+pub(super) fn n_passes(nest: &LoopNest, schedule: &Schedule) -> u64 {
+    match schedule {
+        Schedule::Lanes(lanes) | Schedule::Subgroups(lanes) => {
+            let values = [nest.body(), nest.epilogue()];
+            let [body, epilogue] = values.map(|which| passes::of_calls(nest, &which));
+            // A loop is executed once in each iteration of the loop outside of it.
+            let (mut total, mut runs) = (0_u64, 1);
+            for iterations in loop_iterations(nest, *lanes) {
+                total = total.saturating_add(runs).saturating_add(iterations);
+                runs = iterations;
+            }
+            // The loops that combine partial results, and the loop that packs short elements.
+            let by_tree = GROUP.ilog2() + 1;
+            let combination = match schedule {
+                Schedule::Subgroups(lanes) => by_tree + *lanes,
+                _ => by_tree,
+            };
+            let after = u64::from(WORD_BITS + 1 + combination);
+            // Values outside of all loops are computed once, even if an axis is empty.
+            let of_terms = body.saturating_mul(runs.max(1));
+            total
+                .saturating_add(of_terms)
+                .saturating_add(after + epilogue)
+        }
+        Schedule::Blocks(block) => n_passes_of_block(nest, block),
+        Schedule::Scan(lanes) => scan::n_passes(nest, *lanes),
+    }
+}
+
+/// Returns the passes of [`n_passes`] for a kernel in blocks.
+fn n_passes_of_block(nest: &LoopNest, block: &Block) -> u64 {
+    let tile = block.tile;
+    let roles = Roles::new(nest, &Placement::new(nest, &block.sides));
+    let of_calls = |which: &[bool]| passes::of_calls(nest, which);
+    let terms = nest.reduce_len() as u64;
+    let stages = terms.div_ceil(tile.block_inner.into());
+    let elements = tile.thread().map(u64::from).into_iter().product::<u64>();
+    // An invocation computes several vectors of staged values for each side.
+    let of_side = |side: usize| {
+        let vector = tile.vector(side);
+        let slots = tile.block_inner * (tile.block()[side] / vector);
+        let n_staged = slots.div_ceil(tile.invocations().max(1)) * vector;
+        u64::from(n_staged) * of_calls(&roles.before[side])
     };
-    total.saturating_add(u64::from(WORD_BITS + combination))
+    let of_terms = u64::from(tile.block_inner) * elements * of_calls(&roles.inner);
+    let of_stage = of_side(0) + of_side(1) + of_terms;
+    let of_elements = elements * (of_calls(&roles.outer) + of_calls(&nest.epilogue()));
+    // The loop over stages, a loop over terms in each, and the loop that packs short elements.
+    let loops = terms.saturating_add(2 * stages + 1 + u64::from(GROUP));
+    loops
+        .saturating_add(stages.saturating_mul(of_stage))
+        .saturating_add(of_elements)
 }
 
 /// Returns the reduced axis that is divided among the invocations of one element: the last axis

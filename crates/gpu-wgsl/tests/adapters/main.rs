@@ -11,6 +11,7 @@ mod extensive_games;
 mod flow;
 mod functions;
 mod kernels;
+mod loops;
 mod matrix_games;
 mod memory;
 mod numbers;
