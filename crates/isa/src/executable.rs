@@ -53,6 +53,8 @@ fn statistics(
         Format::FLOAT64 => unsafe { statistic.value.f64 },
         // SAFETY: as above; a bool has 32 bits.
         Format::BOOL32 => f64::from(unsafe { statistic.value.b32 }),
+        // SAFETY: as above.
+        Format::INT64 => unsafe { statistic.value.i64 as f64 },
         // SAFETY: as above. Counts are far below 2^53; hashes are not, and nothing reads them.
         _ => unsafe { statistic.value.u64 as f64 },
     };

@@ -37,7 +37,7 @@ impl Instance {
         let handle = handle.map_err(|result| match result {
             // The loader found no driver that it can use.
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::NoDriver {
-                found: String::new(),
+                found: "none".to_owned(),
             },
             result => failed("create instance")(result),
         })?;
@@ -65,7 +65,7 @@ impl Instance {
             names.push(name);
         }
         Err(Error::NoDriver {
-            found: names.join(", "),
+            found: listed(&names),
         })
     }
 
@@ -139,6 +139,14 @@ impl Drop for Instance {
     }
 }
 
+/// Returns the names of the devices, separated by commas; `none` without devices.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
+}
+
 /// Returns whether a device has all features that are enabled.
 fn is_sufficient(
     features: &vk::PhysicalDeviceFeatures,
@@ -156,6 +164,17 @@ fn is_sufficient(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_without_devices_lists_none() {
+        let error = |names: &[&str]| {
+            let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+            let found = listed(&names);
+            Error::NoDriver { found }.to_string()
+        };
+        assert!(error(&[]).ends_with("(found: none)"));
+        assert!(error(&["a", "b"]).ends_with("(found: a, b)"));
+    }
 
     #[test]
     fn a_device_that_lacks_a_feature_is_not_sufficient() {
